@@ -12,6 +12,7 @@ const (
 	resumeSignal = syscall.Signal(0)
 )
 
+// errHost reports an unsupported system.
 var errHost = errors.New("services run on Linux and macOS only")
 
 // waitLock is not supported.

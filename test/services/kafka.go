@@ -100,6 +100,7 @@ func (t *Tools) kafkaJars(ctx context.Context) (string, error) {
 	})
 }
 
+// ports returns 2.
 func (b *broker) ports() int { return 2 } // clients and controller
 
 // properties are the settings of Kafka's own tests where they differ from the defaults: one

@@ -62,6 +62,7 @@ func (t *Tools) mysqld(ctx context.Context) (program, error) {
 	return unpacked(root, "usr/sbin/mariadbd")
 }
 
+// ports returns 1.
 func (d *database) ports() int { return 1 }
 
 const (
@@ -72,6 +73,7 @@ const (
 		"GRANT ALL PRIVILEGES ON *.* TO 'smartdrive'@'%' WITH GRANT OPTION;\n"
 )
 
+// create initializes the data directory and writes the grants.
 func (d *database) create(_ context.Context, s *Server) error {
 	if err := os.MkdirAll(s.path("tmp"), 0o700); err != nil {
 		return err
@@ -116,6 +118,7 @@ func (d *database) arguments(s *Server, first ...string) []string {
 	return args
 }
 
+// command returns the command of the server.
 func (d *database) command(s *Server) (*exec.Cmd, error) {
 	flush, pool := "2", "268435456" // written to the system at each commit, synced once a second
 	if d.durable {
@@ -133,6 +136,7 @@ func (d *database) command(s *Server) (*exec.Cmd, error) {
 	return d.server.command(args...), nil
 }
 
+// ready returns nil when the server answers a ping.
 func (d *database) ready(ctx context.Context, s *Server) error {
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr = mysqlUser, mysqlUser, "tcp", s.Addr()
@@ -146,6 +150,7 @@ func (d *database) ready(ctx context.Context, s *Server) error {
 	return db.PingContext(ctx)
 }
 
+// url returns the data source of the server, without a database.
 func (d *database) url(s *Server) string {
 	return "mysql://" + mysqlUser + ":" + mysqlUser + "@" + s.Addr() + "/"
 }

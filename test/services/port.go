@@ -13,6 +13,7 @@ import (
 	"sync"
 )
 
+// loopback is the address on which all services listen.
 const loopback = "127.0.0.1"
 
 // Ports are chosen below the ephemeral ports of systems (Linux: from 32768, others: from 49152), so

@@ -38,6 +38,7 @@ func (t *Tools) redisServer(ctx context.Context) (program, error) {
 	return unpacked(root, "usr/bin/redis-server")
 }
 
+// ports returns the number of ports: a cluster node has a second one.
 func (m *redisServer) ports() int {
 	if m.cluster {
 		return 2 // clients and other nodes
@@ -45,8 +46,10 @@ func (m *redisServer) ports() int {
 	return 1
 }
 
+// create does nothing: Redis needs no preparation.
 func (m *redisServer) create(context.Context, *Server) error { return nil }
 
+// command returns the command of the server.
 func (m *redisServer) command(s *Server) (*exec.Cmd, error) {
 	args := []string{
 		"--port", s.port(0), "--bind", loopback, "--dir", s.path("data"), "--maxmemory-policy", "noeviction",
@@ -64,12 +67,14 @@ func (m *redisServer) command(s *Server) (*exec.Cmd, error) {
 	return m.server.command(args...), nil
 }
 
+// ready returns nil when the server answers a ping.
 func (m *redisServer) ready(ctx context.Context, s *Server) error {
 	db := client(s)
 	defer db.Close()
 	return db.Ping(ctx).Err()
 }
 
+// url returns the address for clients.
 func (m *redisServer) url(s *Server) string { return "redis://" + s.Addr() }
 
 // client returns a client without retries.
@@ -109,6 +114,7 @@ func (c *Cluster) Start(ctx context.Context) error {
 	return c.Await(ctx)
 }
 
+// slots is the number of hash slots of a Redis Cluster.
 const slots = 16384
 
 // join assigns node i its share of the slots, unless it has one, and connects it to the first node.

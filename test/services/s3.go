@@ -49,6 +49,7 @@ func (t *Tools) versity(ctx context.Context) (program, error) {
 	return program{path: filepath.Join(dir, "versitygw")}, nil
 }
 
+// ports returns 1.
 func (g *gateway) ports() int { return 1 }
 
 // create creates the directories for metadata, used on file systems without extended attributes,
@@ -57,6 +58,7 @@ func (g *gateway) create(_ context.Context, s *Server) error {
 	return errors.Join(os.MkdirAll(s.path("sidecar"), 0o700), os.MkdirAll(s.path("versions"), 0o700))
 }
 
+// command repairs interrupted completions and returns the command of the server.
 func (g *gateway) command(s *Server) (*exec.Cmd, error) {
 	if err := repairMultiparts(s.path("data"), s.path("sidecar")); err != nil {
 		return nil, err
@@ -141,6 +143,7 @@ func (g *gateway) ready(ctx context.Context, s *Server) error {
 	return c.MakeBucket(ctx, s3Bucket, minio.MakeBucketOptions{})
 }
 
+// url returns the address of the bucket with the credentials.
 func (g *gateway) url(s *Server) string {
 	return "s3://" + s3Key + ":" + s3Key + "@" + s.Addr() + "/" + s3Bucket + "?insecure=true"
 }

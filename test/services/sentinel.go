@@ -73,8 +73,10 @@ func (s *Sentinels) URL() string {
 	return "redis://" + strings.Join(addrs, ",") + "?sentinel=" + SentinelName
 }
 
+// ports returns 1: clients and other Sentinels use one port.
 func (w *sentinel) ports() int { return 1 }
 
+// create does nothing: command writes the configuration.
 func (w *sentinel) create(context.Context, *Server) error { return nil }
 
 // command writes the initial configuration. The Sentinel updates the same file.
@@ -94,10 +96,12 @@ sentinel failover-timeout %[3]s 10000
 	return w.server.command(file, "--sentinel"), nil
 }
 
+// ready returns nil when the Sentinel answers a ping.
 func (w *sentinel) ready(ctx context.Context, s *Server) error {
 	db := client(s)
 	defer db.Close()
 	return db.Ping(ctx).Err()
 }
 
+// url returns the address of this Sentinel.
 func (w *sentinel) url(s *Server) string { return "redis://" + s.Addr() + "?sentinel=" + SentinelName }

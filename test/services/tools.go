@@ -83,6 +83,7 @@ func lookPath(names ...string) (string, bool) {
 	return "", false
 }
 
+// versionNumber matches the first two numbers of a version.
 var versionNumber = regexp.MustCompile(`(\d+)\.(\d+)`)
 
 // atLeast runs the program with flag to get its version ("8.0.36", "10.11", "17.0.2"), and returns

@@ -56,6 +56,7 @@ type Sealer interface {
 	Open(ctx context.Context, q sqldb.Querier, row, sealed string) (string, error)
 }
 
+// withDefaults returns the options with Now set.
 func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now

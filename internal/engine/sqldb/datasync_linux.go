@@ -17,6 +17,7 @@ import (
 // connections therefore use a file system (VFS) of our own: SQLite's with another xSync and another
 // handling of the log (gather_linux.go). https://www.sqlite.org/vfs.html
 
+// dataSyncName is the name of the VFS in data sources.
 const dataSyncName = "smartdrive-datasync"
 
 // Signatures of xOpen, xSync and xShmLock in the translation.

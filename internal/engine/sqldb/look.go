@@ -14,10 +14,12 @@ import (
 // noWriter is the writer of a database opened with Options.Look: write fails with WrongState.
 type noWriter struct{}
 
+// write fails with WrongState.
 func (noWriter) write(context.Context, func(context.Context, *Tx) error) error {
 	return drive.Wrap(errors.New("the database was opened to be looked at"), drive.WrongState)
 }
 
+// close does nothing.
 func (noWriter) close() error { return nil }
 
 // openSQLiteReadOnly opens an existing file and creates no file beside it. If there is no log

@@ -151,6 +151,7 @@ type server struct {
 	durable bool
 }
 
+// versionText matches the result of VERSION().
 var versionText = regexp.MustCompile(`^(?:5\.5\.5-)?(\d+)\.(\d+)\.(\d+)(.*)$`) // MariaDB prefixes 5.5.5- for old replicas
 
 // queryServer reads version and durability of the server.

@@ -14,8 +14,10 @@ import (
 // mysqlScheme is the prefix of the URL of a MySQL or MariaDB database.
 const mysqlScheme = "mysql://"
 
+// defaultMySQLPort is the port of a URL without one.
 const defaultMySQLPort = "3306"
 
+// databaseName matches the database names that need no quotes in our statements.
 var databaseName = regexp.MustCompile(`^[0-9A-Za-z_$-]{1,64}$`)
 
 // parseMySQL parses Options.MySQL: mysql://user:password@host:port/name?tls=true, or the driver's

@@ -59,10 +59,12 @@ type accountReads struct {
 	account drive.AccountID
 }
 
+// Query reads rows of the account.
 func (r accountReads) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	return r.read(ctx, r.account, query, args)
 }
 
+// QueryRow reads one row of the account.
 func (r accountReads) QueryRow(ctx context.Context, query string, args ...any) *Row {
 	return r.readRow(ctx, r.account, query, args)
 }

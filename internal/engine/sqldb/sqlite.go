@@ -67,6 +67,7 @@ const pragmas = "_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=sy
 // transaction makes the log longer.
 const LogSize = logPages * 4096
 
+// logPages is LogSize in pages.
 const logPages = 4000
 
 // writeDSN returns the data source for writing. Temporary files stay in memory: a rollback to a

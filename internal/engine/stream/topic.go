@@ -41,6 +41,7 @@ const (
 	NoticeDue        Type = "notice.due"
 )
 
+// types lists the types that each topic carries.
 var types = map[Topic][]Type{
 	TopicUploads:   {UploadBegun, UploadParked, UploadResumed, UploadDone, UploadGone},
 	TopicPark:      {ParkDue},

@@ -23,6 +23,7 @@ const (
 	numKinds
 )
 
+// kindNames are the stored names of the kinds.
 var kindNames = [numKinds]string{Park: "park", Abandon: "abandon", Unlink: "unlink", Operation: "operation", Purge: "purge"}
 
 // Kinds returns all kinds in the order of their numbers.

@@ -58,6 +58,7 @@ type lossDetector struct {
 	count  atomic.Int64
 }
 
+// newLossDetector returns a detector that has seen no epoch.
 func newLossDetector() *lossDetector {
 	return &lossDetector{known: map[uint64]bool{}, signal: make(chan struct{}, 1)}
 }

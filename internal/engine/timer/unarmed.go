@@ -24,6 +24,7 @@ type unarmed struct {
 	signal  chan struct{}
 }
 
+// newUnarmed returns an empty store.
 func newUnarmed() *unarmed { return &unarmed{entries: map[Key]Entry{}, signal: make(chan struct{}, 1)} }
 
 // add stores entries for a retry. For one key the greater gen wins, the later entry on a tie. An

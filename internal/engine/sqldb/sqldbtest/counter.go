@@ -121,6 +121,7 @@ type connector struct {
 	dialect string
 }
 
+// Connect opens a connection with intercepted calls.
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
@@ -137,6 +138,7 @@ type connection struct {
 	dialect string
 }
 
+// BeginTx intercepts the begin of a transaction.
 func (c *connection) BeginTx(ctx context.Context, opts driver.TxOptions) (tx driver.Tx, err error) {
 	err = c.around(Begin, func() (err error) {
 		tx, err = c.Conn.(driver.ConnBeginTx).BeginTx(ctx, opts)
@@ -145,6 +147,7 @@ func (c *connection) BeginTx(ctx context.Context, opts driver.TxOptions) (tx dri
 	return tx, err
 }
 
+// ExecContext records and intercepts a statement.
 func (c *connection) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (res driver.Result, err error) {
 	record().note(c.dialect, query, args)
 	err = c.around(callOf(query, Exec), func() (err error) {
@@ -154,6 +157,7 @@ func (c *connection) ExecContext(ctx context.Context, query string, args []drive
 	return res, err
 }
 
+// QueryContext records and intercepts a query.
 func (c *connection) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	record().note(c.dialect, query, args)
 	return queried(c.around, func() (driver.Rows, error) {
@@ -161,6 +165,7 @@ func (c *connection) QueryContext(ctx context.Context, query string, args []driv
 	})
 }
 
+// PrepareContext intercepts a prepare and returns a statement with intercepted calls.
 func (c *connection) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	var stmt driver.Stmt
 	err := c.around(Prepare, func() (err error) {
@@ -173,10 +178,12 @@ func (c *connection) PrepareContext(ctx context.Context, query string) (driver.S
 	return &statement{stmt, query, c.around, c.dialect}, nil
 }
 
+// ResetSession resets the wrapped connection.
 func (c *connection) ResetSession(ctx context.Context) error {
 	return c.Conn.(driver.SessionResetter).ResetSession(ctx)
 }
 
+// IsValid reports whether the wrapped connection can be reused.
 func (c *connection) IsValid() bool { return c.Conn.(driver.Validator).IsValid() }
 
 // Close rolls back a transaction that faults left open, as the end of a process would.
@@ -185,6 +192,7 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
+// Ping pings the wrapped connection.
 func (c *connection) Ping(ctx context.Context) error { return c.Conn.(driver.Pinger).Ping(ctx) }
 
 // statement is a prepared statement with intercepted calls.
@@ -195,6 +203,7 @@ type statement struct {
 	dialect string
 }
 
+// ExecContext records and intercepts an execution.
 func (s *statement) ExecContext(ctx context.Context, args []driver.NamedValue) (res driver.Result, err error) {
 	record().note(s.dialect, s.query, args)
 	err = s.around(callOf(s.query, Exec), func() (err error) {
@@ -204,6 +213,7 @@ func (s *statement) ExecContext(ctx context.Context, args []driver.NamedValue) (
 	return res, err
 }
 
+// QueryContext records and intercepts a query.
 func (s *statement) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
 	record().note(s.dialect, s.query, args)
 	return queried(s.around, func() (driver.Rows, error) { return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args) })

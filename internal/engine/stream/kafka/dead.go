@@ -37,8 +37,11 @@ func (s *Stream) RunDead(ctx context.Context) error {
 // letters are imported.
 type noTracking struct{}
 
+// assigned does nothing.
 func (noTracking) assigned(map[string][]int32) {}
-func (noTracking) revoked(map[string][]int32)  {}
+
+// revoked does nothing.
+func (noTracking) revoked(map[string][]int32) {}
 
 // importBatch bounds the letters of one poll.
 const importBatch = 200

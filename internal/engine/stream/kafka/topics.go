@@ -52,6 +52,7 @@ func validName(name string) bool {
 	return name != "" && len(name) <= 80 && namePattern.MatchString(name)
 }
 
+// namePattern matches the characters that Kafka allows in a topic name.
 var namePattern = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
 
 const (

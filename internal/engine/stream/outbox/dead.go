@@ -35,6 +35,7 @@ func (o *Outbox) insertDead(ctx context.Context, tx *sqldb.Tx, d stream.DeadLett
 	return nil
 }
 
+// selectDead selects the columns for scanDead.
 const selectDead = "SELECT id, consumer, topic, `key`, event, failures, kind, error, died_at FROM dead_letters "
 
 // scanDead scans a row of selectDead.

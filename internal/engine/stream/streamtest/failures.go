@@ -13,6 +13,7 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
+// doesNotBlock checks that later records are handled while a failed one waits.
 func doesNotBlock(t *testing.T, f *Fixture) {
 	w := f.Work("w")
 	w.Answer = failing("b")
@@ -27,6 +28,7 @@ func doesNotBlock(t *testing.T, f *Fixture) {
 	want(t, "nothing more", w.Pass(t))
 }
 
+// levels checks that a retry is never earlier than the delay of its level.
 func levels(t *testing.T, f *Fixture) {
 	f.Clock.Advance(time.Microsecond) // a delay must not be cut by rounding
 	w := f.Work("w")
@@ -41,6 +43,7 @@ func levels(t *testing.T, f *Fixture) {
 	}
 }
 
+// failureSurvives checks that a failed record is retried after a crash.
 func failureSurvives(t *testing.T, f *Fixture) {
 	w := f.Work("w")
 	w.Answer = failing("a")
@@ -52,6 +55,7 @@ func failureSurvives(t *testing.T, f *Fixture) {
 	want(t, "the retry", next.Pass(t), "a")
 }
 
+// unavailable checks that outages consume no attempt and keep the order.
 func unavailable(t *testing.T, f *Fixture) {
 	w := f.Work("w", func(c *stream.Consumer) { c.Batch = 2 })
 	w.Answer = func(r stream.Record) error {
@@ -80,6 +84,7 @@ func unavailable(t *testing.T, f *Fixture) {
 	want(t, "after the first level", w.Pass(t), "b")
 }
 
+// ownTimeout checks that a timeout of the handler counts as a failure.
 func ownTimeout(t *testing.T, f *Fixture) {
 	w := f.Work("w")
 	w.Answer = func(r stream.Record) error {
@@ -92,6 +97,7 @@ func ownTimeout(t *testing.T, f *Fixture) {
 	want(t, "both", w.Pass(t), "a", "b")
 }
 
+// panics checks that a panic counts as a failure.
 func panics(t *testing.T, f *Fixture) {
 	w := f.Work("w")
 	w.Answer = func(r stream.Record) error {
@@ -133,6 +139,7 @@ func letters(t *testing.T, f *Fixture, n int) []stream.DeadLetter {
 	return list
 }
 
+// dead checks the dead letter of a record that failed after its last level.
 func dead(t *testing.T, f *Fixture) {
 	w := f.Work("w")
 	sent := f.Publish(t, Account, "a")[0]
@@ -151,6 +158,7 @@ func dead(t *testing.T, f *Fixture) {
 	}
 }
 
+// replay checks that a replay delivers a dead letter once, with all attempts.
 func replay(t *testing.T, f *Fixture) {
 	w := f.Work("w")
 	f.Publish(t, Account, "a")
@@ -173,6 +181,7 @@ func replay(t *testing.T, f *Fixture) {
 	letters(t, f, 0)
 }
 
+// drop checks that a dropped dead letter does not exist any more.
 func drop(t *testing.T, f *Fixture) {
 	w := f.Work("w")
 	f.Publish(t, Account, "a")
@@ -210,6 +219,7 @@ func bury(t *testing.T, f *Fixture, consumer string, subjects ...string) {
 	}
 }
 
+// pages checks the pages of the list of dead letters.
 func pages(t *testing.T, f *Fixture) {
 	bury(t, f, "w", "a", "b", "c", "d", "e")
 	var got []string
@@ -237,6 +247,7 @@ func pages(t *testing.T, f *Fixture) {
 	want(t, "all pages", got, "a", "b", "c", "d", "e")
 }
 
+// added checks that an added dead letter is replayed to its consumer only.
 func added(t *testing.T, f *Fixture) {
 	bury(t, f, "w", "a")
 	d := letters(t, f, 1)[0]

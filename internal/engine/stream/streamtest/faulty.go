@@ -15,6 +15,7 @@ type Faulty struct {
 	LoseReply  bool // the next Settle succeeds but returns an error
 }
 
+// errFault is the cause of an injected fault.
 var errFault = errors.New("injected")
 
 // Open opens a session of the wrapped source that injects the faults.
@@ -26,11 +27,13 @@ func (f *Faulty) Open(ctx context.Context, sub stream.Subscription) (stream.Sess
 	return &faultySession{Session: s, faulty: f}, nil
 }
 
+// faultySession is a session with the faults of its source.
 type faultySession struct {
 	stream.Session
 	faulty *Faulty
 }
 
+// Settle fails before or after the wrapped Settle if a fault is set.
 func (s *faultySession) Settle(ctx context.Context, outcomes []stream.Outcome) error {
 	if s.faulty.FailSettle {
 		s.faulty.FailSettle = false

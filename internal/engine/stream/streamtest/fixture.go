@@ -32,12 +32,14 @@ type manualClock struct {
 	now time.Time
 }
 
+// Now returns the time set by Advance.
 func (c *manualClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
+// Advance moves the clock by d.
 func (c *manualClock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,6 +82,8 @@ func (f *Fixture) levels() []stream.Level {
 func (f *Fixture) almost(level int) {
 	f.Clock.Advance(f.levels()[level].Delay - f.Slack - time.Nanosecond)
 }
+
+// rest moves the clock from just before to just after the due time of almost.
 func (f *Fixture) rest() { f.Clock.Advance(f.Slack + 2*time.Millisecond) }
 
 // after moves the clock to the time at which retries of a level are due.
@@ -167,6 +171,7 @@ type recordingSource struct {
 	w *Worker
 }
 
+// Open opens a session, stores it in the worker and gates it if the worker is closed.
 func (s recordingSource) Open(ctx context.Context, sub stream.Subscription) (stream.Session, error) {
 	session, err := s.Source.Open(ctx, sub)
 	s.w.session = session
@@ -186,6 +191,7 @@ type gatedSession struct {
 	w *Worker
 }
 
+// Poll returns no records while the worker is closed.
 func (d *gatedSession) Poll(ctx context.Context, limit int) ([]stream.Delivery, time.Time, error) {
 	if d.w.closed {
 		return nil, time.Time{}, nil
@@ -193,6 +199,7 @@ func (d *gatedSession) Poll(ctx context.Context, limit int) ([]stream.Delivery, 
 	return d.Session.Poll(ctx, limit)
 }
 
+// sharedGatedSession is a gatedSession that shares partitions.
 type sharedGatedSession struct {
 	*gatedSession
 	stream.Sharer
@@ -205,6 +212,7 @@ func (w *Worker) crash() {
 	}
 }
 
+// handle records the delivery and returns the result of Answer.
 func (w *Worker) handle(_ context.Context, r stream.Record) error {
 	w.mu.Lock()
 	w.Got = append(w.Got, r)

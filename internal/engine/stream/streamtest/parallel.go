@@ -56,6 +56,7 @@ func sharedRecords(t *testing.T, f *Fixture) {
 // sideBySide makes the consumer handle four records at once and settle each ack immediately.
 func sideBySide(c *stream.Consumer) { c.Parallel, c.Batch = 4, 1 }
 
+// slowKey checks that a slow record delays only records of its key.
 func slowKey(t *testing.T, f *Fixture) {
 	slow, quick := Account, drive.NewID[drive.AccountID]()
 	f.Publish(t, slow, "s1", "s2", "s3")
@@ -82,6 +83,7 @@ func slowKey(t *testing.T, f *Fixture) {
 	want(t, "after a crash later on", f.Work("w", sideBySide).Pass(t))
 }
 
+// cursorWaits checks that the cursor does not pass an unhandled record.
 func cursorWaits(t *testing.T, f *Fixture) {
 	f.Publish(t, Account, "a")
 	f.Publish(t, drive.NewID[drive.AccountID](), "b")
@@ -108,6 +110,7 @@ func cursorWaits(t *testing.T, f *Fixture) {
 	want(t, "then", next.Pass(t))
 }
 
+// putOff checks that records of a busy key are postponed when they fill the window.
 func putOff(t *testing.T, f *Fixture) {
 	f.Publish(t, Account, "a1", "a2", "a3", "a4", "a5")
 	other := drive.NewID[drive.AccountID]()

@@ -64,6 +64,7 @@ func want(t testing.TB, what string, got []string, subjects ...string) {
 	}
 }
 
+// arrives checks that a record is delivered unchanged.
 func arrives(t *testing.T, f *Fixture) {
 	w := f.Work("w")
 	before := drive.TimeOf(f.Clock.Now())
@@ -83,6 +84,7 @@ func arrives(t *testing.T, f *Fixture) {
 	}
 }
 
+// rolledBack checks that a rolled back transaction publishes nothing.
 func rolledBack(t *testing.T, f *Fixture) {
 	w := f.Work("w")
 	boom := errors.New("boom")
@@ -103,6 +105,7 @@ func rolledBack(t *testing.T, f *Fixture) {
 	want(t, "after the next commit", w.Pass(t), "c")
 }
 
+// publishedOnce checks that a second record with the same id is refused.
 func publishedOnce(t *testing.T, f *Fixture) {
 	records := f.Publish(t, Account, "a")
 	err := f.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
@@ -114,6 +117,7 @@ func publishedOnce(t *testing.T, f *Fixture) {
 	want(t, "handed over", f.Work("w").Pass(t), "a")
 }
 
+// orderPerKey checks the order of records with the same key.
 func orderPerKey(t *testing.T, f *Fixture) {
 	keys := []drive.AccountID{Account, drive.NewID[drive.AccountID]()}
 	sent := map[drive.AccountID][]stream.RecordID{}
@@ -134,6 +138,7 @@ func orderPerKey(t *testing.T, f *Fixture) {
 	}
 }
 
+// everyConsumer checks that consumers are independent.
 func everyConsumer(t *testing.T, f *Fixture) {
 	a, b := f.Work("a"), f.Work("b")
 	a.Answer = failing("1")
@@ -145,6 +150,7 @@ func everyConsumer(t *testing.T, f *Fixture) {
 	want(t, "the one that did not", b.Pass(t))
 }
 
+// starts checks the initial positions of new consumers.
 func starts(t *testing.T, f *Fixture) {
 	f.Publish(t, Account, "old")
 	end := func(c *stream.Consumer) { c.Start = stream.FromEnd }
@@ -159,6 +165,7 @@ func starts(t *testing.T, f *Fixture) {
 	want(t, "another topic", other.Pass(t))
 }
 
+// crash checks that unsettled records are delivered again after a crash.
 func crash(t *testing.T, f *Fixture) {
 	f.Publish(t, Account, "a", "b")
 	want(t, "before the crash", f.Work("w").Pass(t), "a", "b")
@@ -166,6 +173,7 @@ func crash(t *testing.T, f *Fixture) {
 	want(t, "once it was settled", f.Work("w").Pass(t))
 }
 
+// settled checks that settled records are not delivered again.
 func settled(t *testing.T, f *Fixture) {
 	f.Publish(t, Account, "a", "b", "c")
 	want(t, "first", f.Work("w", settleNow).Pass(t), "a", "b", "c")
@@ -173,6 +181,7 @@ func settled(t *testing.T, f *Fixture) {
 	want(t, "the next process", f.Work("w", settleNow).Pass(t), "d")
 }
 
+// settleFails checks that a record is delivered again after a failed settle.
 func settleFails(t *testing.T, f *Fixture) {
 	faulty := &Faulty{Source: f.Source, FailSettle: true}
 	f.Source = faulty
@@ -186,6 +195,7 @@ func settleFails(t *testing.T, f *Fixture) {
 	want(t, "settled", w.Pass(t))
 }
 
+// settleReplyLost checks that a lost reply of settle repeats no record.
 func settleReplyLost(t *testing.T, f *Fixture) {
 	faulty := &Faulty{Source: f.Source, LoseReply: true}
 	f.Source = faulty
@@ -212,6 +222,7 @@ func settleReplyLost(t *testing.T, f *Fixture) {
 	want(t, "done", w.Pass(t))
 }
 
+// secondSession checks what a second session of the same consumer does.
 func secondSession(t *testing.T, f *Fixture) {
 	if f.Shared {
 		sharedRecords(t, f)
@@ -242,6 +253,7 @@ func secondSession(t *testing.T, f *Fixture) {
 	want(t, "the first goes on from what the second left", first.Pass(t), "a")
 }
 
+// limits checks the limit of a poll.
 func limits(t *testing.T, f *Fixture) {
 	w := f.Work("w")
 	w.Answer = func(stream.Record) error { return errors.New("no") }

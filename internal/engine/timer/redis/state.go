@@ -43,6 +43,7 @@ type state struct {
 	pushed               int64 // push-backs
 }
 
+// errFormat reports a stored timer of another length or format number.
 var errFormat = errors.New("a timer in Redis is not of the format of this version")
 
 // parseState decodes a stored state; another length or format fails with errFormat.

@@ -67,6 +67,7 @@ func newHarness(t failer, tb *testing.T, open func(*testing.T, *Clock) timer.Que
 	return h
 }
 
+// driveTime converts Unix milliseconds.
 func driveTime(ms int64) drive.Time { return drive.Time(ms) }
 
 // ok fails the test if err is not nil.
