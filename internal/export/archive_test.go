@@ -17,17 +17,17 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// fill puts so many files with the content of one into a folder.
+// fill creates n files with the content of one file in a folder.
 func (w *world) fill(t testing.TB, of drive.NodeID, n int) (ids []drive.NodeID) {
 	t.Helper()
-	const batch = 200 // a thousand took longer than a transaction may, on a server beside a load of 30
+	const batch = 200 // 1000 exceed the transaction timeout on a loaded server
 	one, err := w.tree.Find(t.Context(), w.db, w.who.Account, of)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for at := 0; at < n; at += batch {
 		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-			ids = ids[:at] // a transaction may run twice
+			ids = ids[:at] // the transaction may run twice
 			for i := at; i < min(at+batch, n); i++ {
 				if err := (content.Content{}).Ref(ctx, tx, one.Blob); err != nil {
 					return err
@@ -47,12 +47,12 @@ func (w *world) fill(t testing.TB, of drive.NodeID, n int) (ids []drive.NodeID) 
 	return ids
 }
 
-func TestManyFilesAreSentAtOnce(t *testing.T) {
+func TestDirectSendsManyFiles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	many := depth.Pick(3000, 20_000, 20_000)
 	if w.db.Dialect() == sqldb.MySQL {
-		many = depth.Pick(3000, 3000, 20_000) // to make the rows takes two minutes there
+		many = depth.Pick(3000, 3000, 20_000) // creating these rows takes two minutes
 	}
 	e := w.process(w.db, "one")
 	ids := w.fill(t, w.put(t, "/d/a", "first"), many-1)
@@ -99,9 +99,8 @@ func TestManyFilesAreSentAtOnce(t *testing.T) {
 	}
 }
 
-// The memory of a list that is longer than what there is for all is refused, and all of it comes
-// back.
-func TestAListThatGrowsBeyondTheMemoryIsRefused(t *testing.T) {
+// A list that exceeds the memory budget is refused, and its memory is released.
+func TestDirectRefusesListBeyondMemory(t *testing.T) {
 	sqldbtest.SQLiteOnly(t, "it is the server whose memory is counted, and making that many rows takes half a minute")
 	t.Parallel()
 	w := newWorld(t)
@@ -121,8 +120,8 @@ func TestAListThatGrowsBeyondTheMemoryIsRefused(t *testing.T) {
 	d.Close()
 }
 
-// Any number of selections can be made: the oldest rows go, and those that are over.
-func TestSelectionsMakeRoomForEachOther(t *testing.T) {
+// Any number of archives can be created: the oldest and the expired ones are deleted.
+func TestArchivesEvictOldest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "one")
@@ -133,7 +132,7 @@ func TestSelectionsMakeRoomForEachOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.pass(archiveLife / (2 * maxArchives))
+		w.advance(archiveLife / (2 * maxArchives))
 		all = append(all, a.ID)
 	}
 	found := func(id drive.ArchiveID) bool {
@@ -157,7 +156,7 @@ func TestSelectionsMakeRoomForEachOther(t *testing.T) {
 	if n := rows(); n != maxArchives {
 		t.Errorf("%d rows are kept", n)
 	}
-	w.pass(archiveLife * 3 / 4)
+	w.advance(archiveLife * 3 / 4)
 	if err := e.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -172,8 +171,8 @@ func TestSelectionsMakeRoomForEachOther(t *testing.T) {
 	}
 }
 
-// What cannot be sent is named in the zip, whose bytes stay the same from request to request.
-func TestADirectZipNamesWhatItLacks(t *testing.T) {
+// Missing files are listed in err.txt, and the zip stays the same between requests.
+func TestDirectReportsMissingFiles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "one")
@@ -197,15 +196,15 @@ func TestADirectZipNamesWhatItLacks(t *testing.T) {
 		}
 		tags = append(tags, d.ETag)
 		d.Close()
-		w.pass(archiveLife)
+		w.advance(archiveLife)
 	}
 	if tags[0] != tags[1] {
 		t.Error("the same files have another zip later")
 	}
 }
 
-// Several accounts download selections one after the other, all at once; none is refused.
-func TestAccountsDownloadSelectionsInARow(t *testing.T) {
+// Several accounts download archives concurrently; none is refused.
+func TestArchiveDownloadsTakeTurnsByAccount(t *testing.T) {
 	t.Parallel()
 	rounds := depth.Pick(8, 55, 55)
 	w := newWorld(t)

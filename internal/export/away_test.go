@@ -15,9 +15,9 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// A document that this machine does not get at is left to another one; when no machine gets it, it
-// is a row, and never a hang.
-func TestWhatIsUnreachableIsTriedElsewhereAndThenFails(t *testing.T) {
+// A document that this machine cannot reach is left to another machine. If no machine reaches it,
+// the entry fails without hanging.
+func TestUnreachableIsRetriedElsewhereThenFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	cut := func(o *Options) {
@@ -26,7 +26,7 @@ func TestWhatIsUnreachableIsTriedElsewhereAndThenFails(t *testing.T) {
 		}
 	}
 	here, there := w.process(w.db, "here", cut), w.process(w.db, "there")
-	w.finish(t, there) // it has looked for work, and found none
+	w.finish(t, there) // it polled and found no work
 	v := w.create(t, here, w.manifest(t, "in"))
 	w.finish(t, here)
 	got := w.get(t, here, v.ID)
@@ -40,11 +40,11 @@ func TestWhatIsUnreachableIsTriedElsewhereAndThenFails(t *testing.T) {
 	if got := w.get(t, there, v.ID); got.State != Sealed || got.Collected != 7 || got.Failed != 3 {
 		t.Errorf("elsewhere: it is %s with %d + %d", got.State, got.Collected, got.Failed)
 	}
-	v = w.create(t, here, w.manifest(t, "alone")) // nobody else is there
-	w.pass(time.Hour)
+	v = w.create(t, here, w.manifest(t, "alone")) // no other machine is alive
+	w.advance(time.Hour)
 	for range maxTries + 1 { // within a minute
 		w.finish(t, here)
-		w.pass(20 * time.Second)
+		w.advance(20 * time.Second)
 	}
 	if got := w.get(t, here, v.ID); got.State != Sealed || got.Collected != 4 || got.Failed != 6 {
 		t.Errorf("alone: it is %s with %d + %d: %s", got.State, got.Collected, got.Failed, got.Error)
@@ -52,20 +52,20 @@ func TestWhatIsUnreachableIsTriedElsewhereAndThenFails(t *testing.T) {
 	w.check(t)
 }
 
-// narrow is a store that says how much room it has.
-type narrow struct {
+// fullStore is a store that reports its free space.
+type fullStore struct {
 	blob.Store
 	free *atomic.Int64
 }
 
 // Free implements blob.Store.
-func (n narrow) Free(context.Context) (drive.ByteSize, error) {
+func (n fullStore) Free(context.Context) (drive.ByteSize, error) {
 	return drive.ByteSize(n.free.Load()), nil
 }
 
-// Below the limit nothing is fetched, what has been fetched for an aborted batch is given up, and a
-// sealed one keeps everything.
-func TestAFullDiskPausesFetching(t *testing.T) {
+// Below the limit nothing is fetched and the fetched documents of an aborted batch are evicted. A
+// sealed batch keeps all.
+func TestFullDiskPausesFetching(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var free atomic.Int64
@@ -78,7 +78,7 @@ func TestAFullDiskPausesFetching(t *testing.T) {
 		}
 		serve(rw, r)
 	}
-	e := w.process(w.db, "a", func(o *Options) { o.Store, o.MinFree = narrow{w.store, &free}, 50 })
+	e := w.process(w.db, "a", func(o *Options) { o.Store, o.MinFree = fullStore{w.store, &free}, 50 })
 	first := w.create(t, e, w.manifest(t, "first"))
 	w.finish(t, e)
 	broken.Store(true)
@@ -89,9 +89,9 @@ func TestAFullDiskPausesFetching(t *testing.T) {
 	}
 	free.Store(49)
 	third := w.create(t, e, w.manifest(t, "third"))
-	gets := w.asked()
+	gets := w.requests()
 	w.finish(t, e)
-	if got := w.get(t, e, third.ID); got.State != Aborted || got.Error != "disk-full" || w.asked() != gets {
+	if got := w.get(t, e, third.ID); got.State != Aborted || got.Error != "disk-full" || w.requests() != gets {
 		t.Errorf("the third is %s: %s", got.State, got.Error)
 	}
 	if got := w.get(t, e, second.ID); got.Collected != 4 {
@@ -101,7 +101,7 @@ func TestAFullDiskPausesFetching(t *testing.T) {
 	w.check(t)
 	free.Store(100)
 	broken.Store(false)
-	w.pass(time.Hour)
+	w.advance(time.Hour)
 	w.finish(t, e)
 	for _, v := range []View{second, third} {
 		if got := w.get(t, e, v.ID); got.State != Sealed || got.Collected != 7 {
@@ -112,8 +112,8 @@ func TestAFullDiskPausesFetching(t *testing.T) {
 	w.check(t)
 }
 
-// Each document asks for room: a page of them may be many times what is left.
-func TestADiskThatFillsUpWithinAPagePausesFetching(t *testing.T) {
+// Each document checks the free space: a page of documents may be much larger than the space left.
+func TestDiskFullWithinPagePausesFetching(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var free atomic.Int64
@@ -123,22 +123,22 @@ func TestADiskThatFillsUpWithinAPagePausesFetching(t *testing.T) {
 		free.Store(49)
 		serve(rw, r)
 	}
-	e := w.process(w.db, "a", func(o *Options) { o.Store, o.MinFree = narrow{w.store, &free}, 50 })
+	e := w.process(w.db, "a", func(o *Options) { o.Store, o.MinFree = fullStore{w.store, &free}, 50 })
 	var list []Item
 	for n := range 3 * parallel {
 		list = append(list, Item{URL: w.url(fmt.Sprintf("/in/%d.pdf", n))})
 	}
 	v := w.create(t, e, Request{Name: "in", Manifest: list})
 	w.finish(t, e)
-	if got := w.get(t, e, v.ID); got.State != Aborted || got.Error != "disk-full" || w.asked() > parallel {
-		t.Errorf("it is %s: %s, after %d documents", got.State, got.Error, w.asked())
+	if got := w.get(t, e, v.ID); got.State != Aborted || got.Error != "disk-full" || w.requests() > parallel {
+		t.Errorf("it is %s: %s, after %d documents", got.State, got.Error, w.requests())
 	}
 	w.check(t)
 }
 
-// While the database or the store is away no try of a batch or a job is used up, however often that
-// is; what is wrong with the work itself counts, and so does a process that has ended.
-func TestNoTryIsUsedUpWhileTheDatabaseIsAway(t *testing.T) {
+// An outage of the database or the store counts no try of a batch or job. Errors of the work itself
+// and crashes count.
+func TestDatabaseOutageCountsNoTry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var faults sqldbtest.Faults
@@ -146,8 +146,8 @@ func TestNoTryIsUsedUpWhileTheDatabaseIsAway(t *testing.T) {
 	db := w.open(t, faults.Connector)
 	process := func(name string) *Exports {
 		return w.process(db, name, func(o *Options) {
-			o.Store = absent{w.store, &away}
-			o.Drive = &shelf{uploads: map[drive.UploadID]*shelved{}, puts: map[string]int{}}
+			o.Store = absentStore{w.store, &away}
+			o.Drive = &memoryDrive{uploads: map[drive.UploadID]*memoryUpload{}, puts: map[string]int{}}
 			hosts := o.Fetch.Hosts
 			o.Fetch.Hosts = func() []string {
 				if broken.Load() {
@@ -163,7 +163,7 @@ func TestNoTryIsUsedUpWhileTheDatabaseIsAway(t *testing.T) {
 	e, other := process("here"), process("there")
 
 	v := w.create(t, e, w.manifest(t, "in"))
-	for range maxTries + 1 { // the worker cannot say how it ended, and whoever is next has seen why
+	for range maxTries + 1 { // the worker cannot store the outcome, and the next claimer noticed the outage
 		b := w.claim(t, e)
 		faults.FailAll(sqldbtest.Begin, nil)
 		e.workers.work(t.Context(), b)
@@ -171,7 +171,7 @@ func TestNoTryIsUsedUpWhileTheDatabaseIsAway(t *testing.T) {
 			t.Fatalf("claim: %v", err)
 		}
 		faults.Clear()
-		w.pass(lease.Length + time.Second)
+		w.advance(lease.Length + time.Second)
 		e, other = other, e
 	}
 	away.Store(true)
@@ -180,7 +180,7 @@ func TestNoTryIsUsedUpWhileTheDatabaseIsAway(t *testing.T) {
 		if got := w.get(t, e, v.ID); got.State != Aborted || got.Error != reasonUnavailable {
 			t.Fatalf("without a store the batch is %s: %s", got.State, got.Error)
 		}
-		w.pass(time.Hour)
+		w.advance(time.Hour)
 	}
 	if n := tries(); n != 0 {
 		t.Errorf("%d tries were counted", n)
@@ -191,7 +191,7 @@ func TestNoTryIsUsedUpWhileTheDatabaseIsAway(t *testing.T) {
 	}
 	away.Store(false)
 	broken.Store(false)
-	w.pass(time.Hour)
+	w.advance(time.Hour)
 	w.finish(t, e)
 
 	if _, err := e.Materialise(t.Context(), w.who, v.ID, w.root, ""); err != nil {
@@ -206,7 +206,7 @@ func TestNoTryIsUsedUpWhileTheDatabaseIsAway(t *testing.T) {
 		faults.FailAll(sqldbtest.Begin, nil)
 		e.jobs.work(t.Context(), j)
 		faults.Clear()
-		w.pass(lease.Length + time.Second)
+		w.advance(lease.Length + time.Second)
 	}
 	away.Store(true)
 	for range maxTries + 1 {
@@ -215,15 +215,15 @@ func TestNoTryIsUsedUpWhileTheDatabaseIsAway(t *testing.T) {
 			t.Fatalf("there is no job: %v", err)
 		}
 		work(t.Context())
-		w.pass(time.Hour)
+		w.advance(time.Hour)
 	}
 	if n := tries() - before; n != 0 {
 		t.Errorf("%d tries of the job were counted", n)
 	}
-	if _, err := e.jobs.claim(t.Context()); err != nil { // and its process ends
+	if _, err := e.jobs.claim(t.Context()); err != nil { // and its process crashes
 		t.Fatal(err)
 	}
-	w.pass(lease.Length + time.Second)
+	w.advance(lease.Length + time.Second)
 	away.Store(false)
 	heir := process("heir")
 	work, err := heir.workers.claim(t.Context())
@@ -238,14 +238,14 @@ func TestNoTryIsUsedUpWhileTheDatabaseIsAway(t *testing.T) {
 	w.check(t)
 }
 
-// absent is a store that may be away.
-type absent struct {
+// absentStore is a store with simulated outages.
+type absentStore struct {
 	blob.Store
 	away *atomic.Bool
 }
 
 // Put implements blob.Store.
-func (a absent) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+func (a absentStore) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	if a.away.Load() {
 		return blob.Part{}, drive.Fail(drive.Unavailable)
 	}
@@ -253,7 +253,7 @@ func (a absent) Put(ctx context.Context, name string, body blob.Body) (blob.Part
 }
 
 // Open implements blob.Store.
-func (a absent) Open(ctx context.Context, name string) (blob.Object, error) {
+func (a absentStore) Open(ctx context.Context, name string) (blob.Object, error) {
 	if a.away.Load() {
 		return nil, drive.Fail(drive.Unavailable)
 	}
@@ -261,7 +261,7 @@ func (a absent) Open(ctx context.Context, name string) (blob.Object, error) {
 }
 
 // Stat implements blob.Store.
-func (a absent) Stat(ctx context.Context, name string) (drive.ByteSize, error) {
+func (a absentStore) Stat(ctx context.Context, name string) (drive.ByteSize, error) {
 	if a.away.Load() {
 		return 0, drive.Fail(drive.Unavailable)
 	}

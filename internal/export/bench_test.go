@@ -7,7 +7,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// BenchmarkTenThousand collects and seals 10,000 entries of the drive (A6 asks for 2 s).
+// BenchmarkTenThousand collects and seals 10,000 entries of the drive (target of A6: 2 s).
 func BenchmarkTenThousand(b *testing.B) {
 	w := newWorld(b)
 	e := w.process(w.db, "a")
@@ -35,7 +35,7 @@ func BenchmarkTenThousand(b *testing.B) {
 	}
 }
 
-// BenchmarkDirect lays out a folder of 20,000 files that is about to be sent.
+// BenchmarkDirect lays out a folder of 20,000 files.
 func BenchmarkDirect(b *testing.B) {
 	w := newWorld(b)
 	e := w.process(w.db, "a")
@@ -50,7 +50,7 @@ func BenchmarkDirect(b *testing.B) {
 	}
 }
 
-// BenchmarkOneBehindFifty is how long an export of one file takes behind 49 of another account, of
+// BenchmarkOneBehindFifty measures an export of one file behind 49 exports of another account with
 // 2,000 files each.
 func BenchmarkOneBehindFifty(b *testing.B) {
 	w := newWorld(b)
@@ -74,7 +74,7 @@ func BenchmarkOneBehindFifty(b *testing.B) {
 	}
 }
 
-// BenchmarkDirectOfManyFolders lays out chosen files, each of a folder of its own.
+// BenchmarkDirectOfManyFolders lays out selected files, each in its own folder.
 func BenchmarkDirectOfManyFolders(b *testing.B) {
 	const many = 5000
 	w := newWorld(b)

@@ -18,22 +18,22 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// rack is a bucket that keeps objects in memory.
-type rack struct {
+// memoryBucket is a Bucket in memory.
+type memoryBucket struct {
 	mu      sync.Mutex
 	pending map[string]map[string]map[int][]byte // by name and upload
 	objects map[string][]byte
-	made    int            // uploads
-	puts    map[string]int // how often each part came
-	publish int            // objects that were made
+	made    int            // number of uploads
+	puts    map[string]int // number of Puts per part
+	publish int            // number of published objects
 }
 
-func newRack() *rack {
-	return &rack{pending: map[string]map[string]map[int][]byte{}, objects: map[string][]byte{}, puts: map[string]int{}}
+func newMemoryBucket() *memoryBucket {
+	return &memoryBucket{pending: map[string]map[string]map[int][]byte{}, objects: map[string][]byte{}, puts: map[string]int{}}
 }
 
 // Find implements Bucket.
-func (r *rack) Find(_ context.Context, name string) (drive.ByteSize, error) {
+func (r *memoryBucket) Find(_ context.Context, name string) (drive.ByteSize, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	raw, ok := r.objects[name]
@@ -44,7 +44,7 @@ func (r *rack) Find(_ context.Context, name string) (drive.ByteSize, error) {
 }
 
 // Begin implements Bucket.
-func (r *rack) Begin(_ context.Context, name, _ string) (string, map[int]drive.ByteSize, error) {
+func (r *memoryBucket) Begin(_ context.Context, name, _ string) (string, map[int]drive.ByteSize, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	sizes := map[int]drive.ByteSize{}
@@ -61,7 +61,7 @@ func (r *rack) Begin(_ context.Context, name, _ string) (string, map[int]drive.B
 }
 
 // Put implements Bucket.
-func (r *rack) Put(_ context.Context, name, upload string, n int, size drive.ByteSize, body io.Reader) error {
+func (r *memoryBucket) Put(_ context.Context, name, upload string, n int, size drive.ByteSize, body io.Reader) error {
 	raw, err := io.ReadAll(body)
 	if err != nil || drive.ByteSize(len(raw)) != size {
 		return fmt.Errorf("%d bytes of %d: %w", len(raw), size, err)
@@ -77,7 +77,7 @@ func (r *rack) Put(_ context.Context, name, upload string, n int, size drive.Byt
 }
 
 // Publish implements Bucket.
-func (r *rack) Publish(_ context.Context, name, upload string, count int) error {
+func (r *memoryBucket) Publish(_ context.Context, name, upload string, count int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, there := r.objects[name]; there {
@@ -98,7 +98,7 @@ func (r *rack) Publish(_ context.Context, name, upload string, count int) error 
 }
 
 // Remove implements Bucket.
-func (r *rack) Remove(_ context.Context, name string) error {
+func (r *memoryBucket) Remove(_ context.Context, name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.objects, name)
@@ -107,7 +107,7 @@ func (r *rack) Remove(_ context.Context, name string) error {
 }
 
 // List implements Bucket.
-func (r *rack) List(_ context.Context, fn func(string) error) error {
+func (r *memoryBucket) List(_ context.Context, fn func(string) error) error {
 	r.mu.Lock()
 	var names []string
 	for name := range r.objects {
@@ -125,17 +125,17 @@ func (r *rack) List(_ context.Context, fn func(string) error) error {
 	return nil
 }
 
-func withRack(r *rack) func(*Options) { return func(o *Options) { o.Bucket = r } }
+func withBucket(r *memoryBucket) func(*Options) { return func(o *Options) { o.Bucket = r } }
 
-func (w *world) rackWorker(r *rack, name string) *Exports {
-	e := w.process(w.db, name, withRack(r))
+func (w *world) bucketWorker(r *memoryBucket, name string) *Exports {
+	e := w.process(w.db, name, withBucket(r))
 	e.publisher.minPart = shelfPart
 	return e
 }
 
-// A zip lies in the bucket once, with each part sent once, whichever call of the database its
-// worker is killed at; and it goes with its batch.
-func TestAZipInTheBucketMayBeKilledAnywhere(t *testing.T) {
+// The zip is published once and each part is sent once, wherever the worker crashes. The object is
+// deleted with its batch.
+func TestBucketJobSurvivesCrashAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	maker := w.process(w.db, "maker")
@@ -143,17 +143,17 @@ func TestAZipInTheBucketMayBeKilledAnywhere(t *testing.T) {
 		v := w.create(t, maker, w.manifest(t, fmt.Sprint("in", at)))
 		w.finish(t, maker)
 		want, _ := w.download(t, maker, v.ID)
-		r := newRack()
-		job, err := w.rackWorker(r, "asker").MaterialiseInBucket(t.Context(), w.who, v.ID)
+		r := newMemoryBucket()
+		job, err := w.bucketWorker(r, "asker").MaterialiseInBucket(t.Context(), w.who, v.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		died := w.dies(t, at, func(dead *Exports) {
+		died := w.crashesAt(t, at, func(dead *Exports) {
 			dead.publisher.minPart = shelfPart
 			doJob(t, dead)
-		}, withRack(r))
-		w.pass(lease.Length + time.Second)
-		heir := w.rackWorker(r, "heir")
+		}, withBucket(r))
+		w.advance(lease.Length + time.Second)
+		heir := w.bucketWorker(r, "heir")
 		if err := heir.Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -177,13 +177,12 @@ func TestAZipInTheBucketMayBeKilledAnywhere(t *testing.T) {
 	}
 }
 
-// There is one object of a batch, however often it is asked for, and no more of an account than it
-// may have.
-func TestObjectsOfAnAccountAreLimited(t *testing.T) {
+// A batch has at most one object, and the objects of an account stay within its quota.
+func TestBucketObjectsAreLimitedByQuota(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := newRack()
-	e := w.rackWorker(r, "a")
+	r := newMemoryBucket()
+	e := w.bucketWorker(r, "a")
 	first, second := w.create(t, e, w.manifest(t, "in")), w.create(t, e, w.manifest(t, "next"))
 	w.finish(t, e)
 	size := w.get(t, e, first.ID).Size
@@ -222,13 +221,13 @@ func TestObjectsOfAnAccountAreLimited(t *testing.T) {
 	}
 }
 
-// A worker that stood still publishes after its batch was withdrawn: Purge removes that, and
-// nothing that is not ours.
-func TestTheBucketIsLookedThrough(t *testing.T) {
+// A stalled worker publishes after its batch was withdrawn: Purge deletes that object, and no
+// objects of others.
+func TestSweepRemovesOrphanObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := newRack()
-	e := w.rackWorker(r, "a")
+	r := newMemoryBucket()
+	e := w.bucketWorker(r, "a")
 	gone, kept := w.create(t, e, w.manifest(t, "in")), w.create(t, e, w.manifest(t, "next"))
 	w.finish(t, e)
 	for _, v := range []View{kept, gone} {
@@ -236,7 +235,7 @@ func TestTheBucketIsLookedThrough(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	other := w.rackWorker(r, "b")
+	other := w.bucketWorker(r, "b")
 	e.testHook = func(step string) {
 		if step != "begun" {
 			return
@@ -251,7 +250,7 @@ func TestTheBucketIsLookedThrough(t *testing.T) {
 	}
 	late := objectName(w.who.Account, gone.ID, "disk.zip")
 	r.objects[late], r.objects["readme.txt"], r.objects["a/b/c"] = []byte("late"), nil, nil
-	young, old := drive.NewID[drive.ExportID](), drive.NewID[drive.ExportID]() // of batches that have no row here
+	young, old := drive.NewID[drive.ExportID](), drive.NewID[drive.ExportID]() // batches without a row here
 	binary.BigEndian.PutUint64(young[:], uint64(w.clock.Load())<<16|0x7000)    // a UUIDv7 begins with its time
 	binary.BigEndian.PutUint64(old[:], 1<<16|0x7000)
 	for _, name := range []string{
@@ -270,13 +269,12 @@ func TestTheBucketIsLookedThrough(t *testing.T) {
 	}
 }
 
-// What belongs to a disabled user stops at the next save point and goes on when the user is enabled
-// again.
-func TestWorkWaitsForADisabledUser(t *testing.T) {
+// Work of a disabled user stops at the next save point and resumes when the user is enabled.
+func TestWorkOfDisabledUserWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := newRack()
-	e := w.rackWorker(r, "a")
+	r := newMemoryBucket()
+	e := w.bucketWorker(r, "a")
 	for i := range 2*pageSize + 1 {
 		w.put(t, fmt.Sprintf("/in/%04d.pdf", i), text(i))
 	}
@@ -297,15 +295,15 @@ func TestWorkWaitsForADisabledUser(t *testing.T) {
 	if err != errYield || saved != 1 { //nolint:errorlint // it is that one
 		t.Fatalf("after %d save points: %v", saved, err)
 	}
-	w.pass(lease.Length + time.Second) // the rest of the way through work
+	w.advance(lease.Length + time.Second) // the rest of the way through work
 	w.finish(t, e)
 	if got := w.get(t, e, v.ID); got.State != Aborted || got.Error != reasonInactive || got.Collected != pageSize {
 		t.Fatalf("it is %s with %d: %s", got.State, got.Collected, got.Error)
 	}
-	w.pass(waitForUser)
+	w.advance(waitForUser)
 	w.finish(t, e)
 	w.enable(t, true)
-	w.pass(waitForUser)
+	w.advance(waitForUser)
 	w.finish(t, e)
 	if got := w.get(t, e, v.ID); got.State != Sealed || got.Collected != 2*pageSize+1 {
 		t.Fatalf("enabled again it is %s with %d", got.State, got.Collected)
@@ -318,7 +316,7 @@ func TestWorkWaitsForADisabledUser(t *testing.T) {
 		t.Errorf("a job of a disabled user: %d objects, %v", len(r.objects), err)
 	}
 	w.enable(t, true)
-	w.pass(waitForUser)
+	w.advance(waitForUser)
 	if err := e.Drain(t.Context()); err != nil || len(r.objects) != 1 {
 		t.Errorf("a job of an enabled user: %d objects, %v", len(r.objects), err)
 	}

@@ -18,7 +18,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// replace gives a file another content; no older version of it is kept.
+// replace replaces the content of a file and keeps no older version.
 func (w *world) replace(t *testing.T, id drive.NodeID, text string) {
 	t.Helper()
 	fresh := treetest.Stored(t, w.store, text)
@@ -54,7 +54,7 @@ func (w *world) replace(t *testing.T, id drive.NodeID, text string) {
 	})
 }
 
-// fileOf is the file in the store that a node's content lies in.
+// fileOf returns the store file of a node's content.
 func (w *world) fileOf(t *testing.T, id drive.NodeID) (file string) {
 	t.Helper()
 	err := w.db.QueryRow(t.Context(), "SELECT b.file FROM nodes n JOIN versions v ON v.id = n.version_id JOIN blobs b ON b.id = v.blob_id WHERE n.id = ?", id).Scan(&file)
@@ -64,8 +64,8 @@ func (w *world) fileOf(t *testing.T, id drive.NodeID) (file string) {
 	return file
 }
 
-// flip changes a bit of a file in the store.
-func (w *world) flip(t *testing.T, file, text string) {
+// corrupt flips a bit of a file in the store.
+func (w *world) corrupt(t *testing.T, file, text string) {
 	t.Helper()
 	wrong := []byte(text)
 	wrong[len(wrong)/2] ^= 1
@@ -77,8 +77,8 @@ func (w *world) flip(t *testing.T, file, text string) {
 	}
 }
 
-// broken downloads a zip that must break off before its end, and returns what came of it.
-func (w *world) broken(t *testing.T, e *Exports, id drive.ExportID) []byte {
+// readBroken downloads a zip that must break off, and returns the received bytes.
+func (w *world) readBroken(t *testing.T, e *Exports, id drive.ExportID) []byte {
 	t.Helper()
 	d, err := e.Open(t.Context(), w.who, id)
 	if err != nil {
@@ -99,9 +99,9 @@ func (w *world) broken(t *testing.T, e *Exports, id drive.ExportID) []byte {
 	return rec.Body.Bytes()
 }
 
-// What changes while a batch waits is collected as it is then; what is found damaged, or has gone,
-// is a row and a line of err.txt.
-func TestWhatChangesWhileABatchWaits(t *testing.T) {
+// A waiting batch collects files as they are when it runs. Damaged and deleted files fail with a
+// line of err.txt.
+func TestFilesChangeWhileBatchWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "a")
@@ -109,7 +109,7 @@ func TestWhatChangesWhileABatchWaits(t *testing.T) {
 	v := w.create(t, e, Request{Name: "in", Nodes: []drive.NodeID{same, other, gone, bad}})
 	w.replace(t, other, "after")
 	w.purge(t, gone)
-	w.write(t, exec("UPDATE blobs SET damaged_at = 1 WHERE file = ?", w.fileOf(t, bad))) // as an auditor says
+	w.write(t, exec("UPDATE blobs SET damaged_at = 1 WHERE file = ?", w.fileOf(t, bad))) // as the auditor marks it
 	w.finish(t, e)
 	if got := w.get(t, e, v.ID); got.State != Sealed || got.Collected != 2 || got.Failed != 2 {
 		t.Fatalf("it is %s with %d + %d", got.State, got.Collected, got.Failed)
@@ -126,9 +126,9 @@ func TestWhatChangesWhileABatchWaits(t *testing.T) {
 	w.check(t)
 }
 
-// A bit that nobody has noticed yet: before the seal or after it, no client gets wrong bytes for
-// good ones, and the owner sees why.
-func TestFlippedBitsAreNotDelivered(t *testing.T) {
+// Undetected damage, before or after sealing: no client accepts wrong bytes, and the owner sees the
+// reason.
+func TestDamagedBytesAreNotDelivered(t *testing.T) {
 	t.Parallel()
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after the seal %t", after), func(t *testing.T) {
@@ -140,15 +140,15 @@ func TestFlippedBitsAreNotDelivered(t *testing.T) {
 			at := w.put(t, "/in/2.pdf", text)
 			v := w.create(t, e, Request{Folder: w.folder(t, "/in")})
 			if !after {
-				w.flip(t, w.fileOf(t, at), text)
+				w.corrupt(t, w.fileOf(t, at), text)
 			}
 			w.finish(t, e)
 			if after {
 				w.download(t, e, v.ID)
-				w.flip(t, w.fileOf(t, at), text)
+				w.corrupt(t, w.fileOf(t, at), text)
 			}
 			for _, p := range []*Exports{e, w.process(w.db, "b")} {
-				if part := w.broken(t, p, v.ID); bytes.Contains(part, []byte("sealed")) {
+				if part := w.readBroken(t, p, v.ID); bytes.Contains(part, []byte("sealed")) {
 					t.Error("the end of the damaged entry came")
 				}
 				if p.Counters().Broken.Load() == 0 {
@@ -162,10 +162,9 @@ func TestFlippedBitsAreNotDelivered(t *testing.T) {
 	}
 }
 
-// Batches that wait while their file is replaced again and again hold what they find when they are
-// collected: each content once, charged to nobody, and all together at most twice of what the
-// account may have.
-func TestBatchesThatWaitWhileFilesAreReplaced(t *testing.T) {
+// Batches that wait while their file is replaced again and again hold the content they collect:
+// each content once, uncharged, at most twice the quota in total.
+func TestReplacedFilesCountAgainstPinnedLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "a")
@@ -175,7 +174,7 @@ func TestBatchesThatWaitWhileFilesAreReplaced(t *testing.T) {
 	for range 8 {
 		waiting = append(waiting, w.create(t, e, Request{Nodes: []drive.NodeID{at}}))
 	}
-	for i := range waiting { // one is collected, and then the file is replaced
+	for i := range waiting { // collect one, then replace the file
 		b, err := e.queue.claim(t.Context())
 		if err != nil || b == nil {
 			t.Fatal(err)
@@ -203,8 +202,8 @@ func TestBatchesThatWaitWhileFilesAreReplaced(t *testing.T) {
 	}
 }
 
-// The files of an account at one time are never too many for a batch, nor for several of the same.
-func TestHonestBatchesAreNotRefused(t *testing.T) {
+// Files that exist at one time never exceed the pinned limit, in one batch or several.
+func TestPinnedLimitAllowsNormalBatches(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "a")

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// What a server says of a document may be cut in the middle of a character, or be no text at all;
-// MySQL would take neither, and the whole batch would fail with it.
-func TestADetailIsTextHoweverLong(t *testing.T) {
+// A server's text may be cut within a character or be invalid UTF-8; MySQL refuses both, and the
+// batch would fail.
+func TestTruncateKeepsValidUTF8(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{"", "status 404 Not Found", strings.Repeat("é", 200), "a\xffb", strings.Repeat("界", 85)} {
 		cut := truncate(s)

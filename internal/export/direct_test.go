@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-func TestAZipMadeAtOnceLeavesNothingBehind(t *testing.T) {
+func TestDirectLeavesNoRows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "one", func(o *Options) { o.MaxEntries = 1 })
@@ -19,7 +19,7 @@ func TestAZipMadeAtOnceLeavesNothingBehind(t *testing.T) {
 	w.put(t, "/d/a", "first")
 	b := w.put(t, "/d/b", "second")
 	in := Request{Folder: w.folder(t, "/d")}
-	for range sendMemory/directMemory + 1 { // each gives its place back, also one that fails
+	for range sendMemory/directMemory + 1 { // each releases its slot, also after a failure
 		if _, err := e.Direct(t.Context(), w.who, "somebody", Request{Folder: b}); !drive.IsKind(err, drive.BadRequest) {
 			t.Fatalf("of a file: %v", err)
 		}
@@ -53,7 +53,7 @@ func TestAZipMadeAtOnceLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestZipsThatAreSentAtATimeAreBounded(t *testing.T) {
+func TestConcurrentDownloadsAreLimited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "one")
@@ -71,8 +71,8 @@ func TestZipsThatAreSentAtATimeAreBounded(t *testing.T) {
 	}
 }
 
-// Folders with nothing in them are entries: a tree that is unpacked has them all.
-func TestAZipMadeAtOnceHasEmptyFolders(t *testing.T) {
+// Empty folders are entries, so that an unpacked tree has them.
+func TestDirectHasEmptyFolders(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "one")

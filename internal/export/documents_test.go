@@ -10,10 +10,10 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// taken are documents that were taken in.
-type taken struct{ of map[string][]Document }
+// fakeDocuments implements Documents.
+type fakeDocuments struct{ of map[string][]Document }
 
-func (t taken) Each(_ context.Context, _ drive.AccountID, source, month string, of Selection, fn func(Document) error) error {
+func (t fakeDocuments) Each(_ context.Context, _ drive.AccountID, source, month string, of Selection, fn func(Document) error) error {
 	for _, d := range t.of[source+" "+month] {
 		if of.Seller != "" && of.Seller != d.Seller {
 			continue
@@ -26,11 +26,11 @@ func (t taken) Each(_ context.Context, _ drive.AccountID, source, month string, 
 }
 
 // A selection of documents is exported with PDF, XML and index, and nothing else.
-func TestASelectionOfDocumentsIsExported(t *testing.T) {
+func TestDocumentSelectionIsExported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	xml, pdf := w.put(t, "/intake/acme/b/a.xml", "the invoice"), w.put(t, "/intake/acme/b/a.pdf", "its picture")
-	docs := taken{map[string][]Document{" ": {
+	docs := fakeDocuments{map[string][]Document{" ": {
 		{ID: "1", Number: "A/1", Date: "2026-10-05", Seller: "Muster AG", File: xml, PDF: pdf, Ext: ".xml"},
 		{ID: "2", Number: "B/1", Date: "2026-10-05", Seller: "Andere AG", File: xml, PDF: pdf, Ext: ".xml"},
 	}}}
@@ -50,7 +50,7 @@ func TestASelectionOfDocumentsIsExported(t *testing.T) {
 	}
 }
 
-func (t taken) PDFs(_ context.Context, _ drive.AccountID, ids []string) (map[string]drive.NodeID, error) {
+func (t fakeDocuments) PDFs(_ context.Context, _ drive.AccountID, ids []string) (map[string]drive.NodeID, error) {
 	pdfs := map[string]drive.NodeID{}
 	for _, all := range t.of {
 		for _, d := range all {
@@ -62,7 +62,7 @@ func (t taken) PDFs(_ context.Context, _ drive.AccountID, ids []string) (map[str
 	return pdfs, nil
 }
 
-func (t taken) Embedded(_ context.Context, _ drive.AccountID, id, sum string) (io.ReadCloser, drive.ByteSize, error) {
+func (t fakeDocuments) Embedded(_ context.Context, _ drive.AccountID, id, sum string) (io.ReadCloser, drive.ByteSize, error) {
 	for _, all := range t.of {
 		for _, d := range all {
 			if d.ID == id && d.Embedded == sum && sum != "gone" {
@@ -74,14 +74,14 @@ func (t taken) Embedded(_ context.Context, _ drive.AccountID, id, sum string) (i
 	return nil, 0, drive.Fail(drive.NotFound)
 }
 
-// A PDF that is embedded in the file of a document is exported like any other, and charged until
-// the zip ends; nobody can ask for one in a list. One that has gone with its file is a line of
-// err.txt, and a supplement takes the PDF that the document has by then.
+// An embedded PDF is exported like any other, and charged until the batch ends. A manifest cannot
+// name one. A PDF whose file is deleted is a line of err.txt, and a supplement uses the PDF that
+// the document has by then.
 func TestEmbeddedPDFsAreExported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.put(t, "/intake/acme/b/a.xml", "the invoice")
-	docs := taken{map[string][]Document{"acme 2026-10": {
+	docs := fakeDocuments{map[string][]Document{"acme 2026-10": {
 		{ID: "1", Number: "A/1", Date: "2026-10-05", Embedded: "abc"}, {ID: "2", Number: "A/2", Date: "2026-10-06", Embedded: "gone"},
 	}}}
 	e := w.process(w.db, "1", func(o *Options) { o.Documents = docs })
@@ -114,13 +114,13 @@ func TestEmbeddedPDFsAreExported(t *testing.T) {
 	w.check(t)
 }
 
-// A month of documents is picked by their own date, each with its PDF; one without is a line of
-// err.txt. A schedule may say so, too.
+// Documents of a month are selected by document date, each with its PDF; one without PDF is a line
+// of err.txt. Schedules can select documents, too.
 func TestDocumentsOfAMonth(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	pdf := w.put(t, "/intake/acme/b/a.pdf", "the PDF")
-	docs := taken{map[string][]Document{"acme 2026-10": {{ID: "1", Number: "A/1", Date: "2026-10-05", PDF: pdf}, {ID: "2", Number: "A/2", Date: "2026-10-06"}}}}
+	docs := fakeDocuments{map[string][]Document{"acme 2026-10": {{ID: "1", Number: "A/1", Date: "2026-10-05", PDF: pdf}, {ID: "2", Number: "A/2", Date: "2026-10-06"}}}}
 	e := w.process(w.db, "1", func(o *Options) { o.Documents = docs })
 	v := w.create(t, e, Request{Folder: w.folder(t, "/intake/acme"), Filter: Filter{Documents: true, Month: "2026-10"}})
 	w.finish(t, e)

@@ -15,7 +15,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// manifest asks for files of the drive and documents elsewhere, some of which are not there.
+// manifest requests files of the drive and remote documents, some of them missing.
 func (w *world) manifest(t *testing.T, in string) Request {
 	t.Helper()
 	var items []Item
@@ -37,7 +37,7 @@ var manifestFiles = []string{
 	"disk/store0/x0.pdf", "disk/store0/x2.pdf", "disk/store1/x1.pdf", "disk/store1/x3.pdf", "disk/web/0.pdf", "disk/web/1.pdf", "disk/web/2.pdf", "err.txt",
 }
 
-func TestABatchAccountsForEveryEntry(t *testing.T) {
+func TestBatchAccountsForEveryEntry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "a")
@@ -77,7 +77,7 @@ func TestABatchAccountsForEveryEntry(t *testing.T) {
 	}
 }
 
-func TestWhatIsSealedOutlivesItsFiles(t *testing.T) {
+func TestSealedBatchOutlivesItsFiles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "a")
@@ -91,7 +91,7 @@ func TestWhatIsSealedOutlivesItsFiles(t *testing.T) {
 	}
 	w.purge(t, two)
 	w.check(t)
-	after, _ := w.download(t, w.process(w.db, "b"), v.ID) // of another process, which computes it again
+	after, _ := w.download(t, w.process(w.db, "b"), v.ID) // another process computes the layout again
 	if string(before) != string(after) {
 		t.Error("the zip has changed")
 	}
@@ -110,13 +110,13 @@ func TestWhatIsSealedOutlivesItsFiles(t *testing.T) {
 	}
 }
 
-func TestASealedBatchExpires(t *testing.T) {
+func TestSealedBatchExpires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "a", func(o *Options) { o.Life = time.Hour })
 	v := w.create(t, e, w.manifest(t, "in"))
 	w.finish(t, e)
-	w.pass(time.Hour)
+	w.advance(time.Hour)
 	if _, err := e.Open(t.Context(), w.who, v.ID); !drive.IsKind(err, drive.Gone) {
 		t.Errorf("an expired zip: %v", err)
 	}
@@ -130,7 +130,7 @@ func TestASealedBatchExpires(t *testing.T) {
 	if n := w.count(t, "SELECT COUNT(*) FROM export_pins"); n != 0 {
 		t.Errorf("%d references are left", n)
 	}
-	w.pass(keepRows + time.Hour)
+	w.advance(keepRows + time.Hour)
 	if err := e.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestASealedBatchExpires(t *testing.T) {
 	}
 }
 
-func TestASupplementHasWhatWasMissing(t *testing.T) {
+func TestSupplementHasMissingEntries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "a")
@@ -154,8 +154,8 @@ func TestASupplementHasWhatWasMissing(t *testing.T) {
 		Alone:    {"disk/gone.pdf", "disk/m.pdf", "err.txt"},
 		Complete: slices.Sorted(slices.Values(append(slices.Clone(manifestFiles), "disk/gone.pdf", "disk/m.pdf"))),
 	} {
-		gets := w.got("/in/1.pdf")
-		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error { // an older version allowed that
+		gets := w.requestsOf("/in/1.pdf")
+		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error { // an older release permitted that
 			_, err := tx.Exec(ctx, "UPDATE exports SET priority = 100 WHERE id = ?", v.ID)
 			return err
 		})
@@ -174,7 +174,7 @@ func TestASupplementHasWhatWasMissing(t *testing.T) {
 		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(files))); diff != "" {
 			t.Errorf("%s: %s", mode, diff)
 		}
-		if w.got("/in/1.pdf") != gets {
+		if w.requestsOf("/in/1.pdf") != gets {
 			t.Errorf("%s: what had arrived was fetched again", mode)
 		}
 		w.check(t)
@@ -184,7 +184,7 @@ func TestASupplementHasWhatWasMissing(t *testing.T) {
 	}
 }
 
-func TestTheConstraintRefusesWhatDoesNotAddUp(t *testing.T) {
+func TestConstraintRefusesWrongCounts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "a")
@@ -197,13 +197,13 @@ func TestTheConstraintRefusesWhatDoesNotAddUp(t *testing.T) {
 	}
 }
 
-func TestAForgottenAccountHoldsNothing(t *testing.T) {
+func TestDeletedAccountHoldsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "a")
 	w.create(t, e, w.manifest(t, "in"))
 	w.finish(t, e)
-	w.create(t, e, w.manifest(t, "next")) // one that is under way
+	w.create(t, e, w.manifest(t, "next")) // a running batch
 	b, err := e.queue.claim(t.Context())
 	if err != nil || b == nil {
 		t.Fatal(err)
@@ -226,13 +226,13 @@ func TestAForgottenAccountHoldsNothing(t *testing.T) {
 	}
 }
 
-func TestWhatWasFetchedIsChargedAndNoMore(t *testing.T) {
+func TestOnlyFetchedBytesAreCharged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "a")
 	in := w.manifest(t, "in")
 	free := w.count(t, "SELECT finished FROM ledgers")
-	w.limit(t, drive.ByteSize(free)+drive.ByteSize(len("%PDF-1.7 the document /in/1.pdf"))) // room for one
+	w.limit(t, drive.ByteSize(free)+drive.ByteSize(len("%PDF-1.7 the document /in/1.pdf"))) // quota for one document
 	v := w.create(t, e, in)
 	w.finish(t, e)
 	got := w.get(t, e, v.ID)

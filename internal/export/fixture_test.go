@@ -29,8 +29,8 @@ import (
 	"smartdrive/internal/export/fetch"
 )
 
-// world is an account with a drive, a web server with documents, and a clock, over which any number
-// of processes may work.
+// world is an account with a drive, a web server with documents, and a clock, shared by any number
+// of workers.
 type world struct {
 	at    sqldb.Options
 	db    *sqldb.DB
@@ -47,7 +47,7 @@ type world struct {
 	gets map[string]int // requests of the web server, by path
 }
 
-// start is the 21st of November 2026, noon.
+// start is noon of 2026-11-21.
 const start = 1_795_262_400_000
 
 func newWorld(t testing.TB) *world {
@@ -97,7 +97,7 @@ func (w *world) write(t testing.TB, fn func(context.Context, *sqldb.Tx) error) {
 	treetest.Write(t, w.db, fn)
 }
 
-// process is a worker of its own on the database, on a machine of its own.
+// process returns a worker on a machine of its own.
 func (w *world) process(db *sqldb.DB, name string, change ...func(*Options)) *Exports {
 	opt := Options{
 		DB: db, Events: outbox.New(db, outbox.Options{Source: "smartdrive/test"}), Tree: w.tree, Store: w.store, Users: w.users, Instance: name, Machine: name, Generation: 1, MinFree: -1,
@@ -112,9 +112,9 @@ func (w *world) process(db *sqldb.DB, name string, change ...func(*Options)) *Ex
 	return New(opt)
 }
 
-func (w *world) pass(d time.Duration) { w.clock.Add(d.Milliseconds()) }
+func (w *world) advance(d time.Duration) { w.clock.Add(d.Milliseconds()) }
 
-// put stores a file at a path, folders included.
+// put stores a file at a path and creates its folders.
 func (w *world) put(t testing.TB, at, text string) drive.NodeID {
 	t.Helper()
 	n, err := w.drive().Put(t, at, text, tree.File{Conflict: drive.ConflictFail, MTime: drive.Time(w.clock.Load()), Mime: "application/pdf"})
@@ -124,7 +124,7 @@ func (w *world) put(t testing.TB, at, text string) drive.NodeID {
 	return n.ID
 }
 
-// purge deletes a node for good.
+// purge deletes a node permanently.
 func (w *world) purge(t testing.TB, id drive.NodeID) {
 	t.Helper()
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -151,7 +151,7 @@ func (w *world) purge(t testing.TB, id drive.NodeID) {
 	})
 }
 
-// trash puts a node into the trash.
+// trash moves a node to the trash.
 func (w *world) trash(t testing.TB, id drive.NodeID) {
 	t.Helper()
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -163,7 +163,7 @@ func (w *world) trash(t testing.TB, id drive.NodeID) {
 	})
 }
 
-// move puts a node into another folder.
+// move moves a node to another folder.
 func (w *world) move(t testing.TB, n tree.Node, to drive.NodeID) {
 	t.Helper()
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -204,7 +204,7 @@ func (w *world) create(t testing.TB, e *Exports, in Request) View {
 	return v
 }
 
-// claim takes a batch; nil: there is none.
+// claim claims a batch; nil: none is due.
 func (w *world) claim(t testing.TB, e *Exports) *batch {
 	t.Helper()
 	b, err := e.queue.claim(t.Context())
@@ -214,7 +214,7 @@ func (w *world) claim(t testing.TB, e *Exports) *batch {
 	return b
 }
 
-// finish lets a process work until nothing is left for it.
+// finish runs a process until no work is left for it.
 func (w *world) finish(t testing.TB, e *Exports) {
 	t.Helper()
 	for {
@@ -238,8 +238,7 @@ func (w *world) get(t testing.TB, e *Exports, id drive.ExportID) View {
 	return v
 }
 
-// download fetches the whole zip and returns what is in it by name; that it is readable says
-// archive/zip.
+// download downloads the whole zip, reads it with archive/zip, and returns the entries by name.
 func (w *world) download(t testing.TB, e *Exports, id drive.ExportID) (raw []byte, files map[string]string) {
 	t.Helper()
 	d, err := e.Open(t.Context(), w.who, id)
@@ -249,7 +248,7 @@ func (w *world) download(t testing.TB, e *Exports, id drive.ExportID) (raw []byt
 	return served(t, d)
 }
 
-// served is download of what was opened.
+// served serves an open download; see download.
 func served(t testing.TB, d Download) (raw []byte, files map[string]string) {
 	t.Helper()
 	rec := httptest.NewRecorder()
@@ -277,7 +276,7 @@ func served(t testing.TB, d Download) (raw []byte, files map[string]string) {
 	return raw, files
 }
 
-// check compares references, balances and counts with the rows that they are of (X1, X2, X4).
+// check compares references, balances and counts with their rows (X1, X2, X4).
 func (w *world) check(t testing.TB) {
 	t.Helper()
 	for what, query := range map[string]string{
@@ -302,13 +301,13 @@ func (w *world) check(t testing.TB) {
 	}
 }
 
-// told is how many records say that a batch was sealed.
-func (w *world) told(t testing.TB, id drive.ExportID) int64 {
+// eventCount returns the number of sealed events.
+func (w *world) eventCount(t testing.TB, id drive.ExportID) int64 {
 	t.Helper()
 	return w.count(t, "SELECT COUNT(*) FROM outbox WHERE topic = 'smartdrive.exports' AND event LIKE ?", "%"+id.String()+"%")
 }
 
-// count returns a number of the database.
+// count returns the number that a query yields.
 func (w *world) count(t testing.TB, query string, args ...any) (n int64) {
 	t.Helper()
 	if err := w.db.QueryRow(t.Context(), query, args...).Scan(&n); err != nil {
@@ -317,16 +316,16 @@ func (w *world) count(t testing.TB, query string, args ...any) (n int64) {
 	return n
 }
 
-// dies lets a process of its own do something until it has made so many calls of its database, of
-// which every other last one comes through. It reports whether the process came so far.
-func (w *world) dies(t testing.TB, calls int64, do func(*Exports), change ...func(*Options)) (died bool) {
+// crashesAt runs do in its own process until it has made the given number of database calls. The
+// last call succeeds in every other case. It reports whether the process made that many calls.
+func (w *world) crashesAt(t testing.TB, calls int64, do func(*Exports), change ...func(*Options)) (died bool) {
 	t.Helper()
 	life := sqldbtest.NewLifeline(0, calls%2 == 0)
 	db := w.open(t, life.Connector)
 	dead := w.process(db, "dead", change...)
 	life.CutAt(calls)
 	do(dead)
-	_ = db.Close() // as the end of a process does: what was not committed is undone
+	_ = db.Close() // like a crash: uncommitted changes are rolled back
 	return life.Cut()
 }
 
@@ -341,15 +340,15 @@ func exec(query string, args ...any) func(context.Context, *sqldb.Tx) error {
 	}
 }
 
-// got is how often a document was asked for.
-func (w *world) got(path string) int {
+// requestsOf returns the number of requests for a document.
+func (w *world) requestsOf(path string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.gets[path]
 }
 
-// asked is how many documents were asked for.
-func (w *world) asked() int {
+// requests returns the number of requests for documents.
+func (w *world) requests() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.gets)

@@ -11,9 +11,9 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// A folder with nothing in it is an entry of a batch as any other: it is listed, counted, taken
-// over by a supplement and given back at the end, and it holds no content.
-func TestABatchHasEmptyFolders(t *testing.T) {
+// An empty folder is an entry like any other: listed, counted, reused by a supplement and released
+// at the end, but without content.
+func TestBatchHasEmptyFolders(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "a")
@@ -71,8 +71,7 @@ func TestABatchHasEmptyFolders(t *testing.T) {
 	}
 }
 
-// Empty folders count as entries where a list is cut into several zips, and in what is sent before
-// all has arrived.
+// Empty folders count as entries when a list is split, and in a zip so far.
 func TestEmptyFoldersOfASet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

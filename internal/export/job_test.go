@@ -14,14 +14,14 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// shelf is a drive that keeps uploads in memory, beside the processes that write to it.
-type shelf struct {
+// memoryDrive is a Drive in memory, shared by all processes.
+type memoryDrive struct {
 	mu      sync.Mutex
-	uploads map[drive.UploadID]*shelved
-	puts    map[string]int // how often each part came
+	uploads map[drive.UploadID]*memoryUpload
+	puts    map[string]int // number of Puts per part
 }
 
-type shelved struct {
+type memoryUpload struct {
 	file  DriveFile
 	parts map[int][]byte
 	node  drive.NodeID
@@ -30,7 +30,7 @@ type shelved struct {
 const shelfPart = 64 // bytes
 
 // Begin implements Drive.
-func (s *shelf) Begin(_ context.Context, _ drive.Who, f DriveFile) (drive.UploadID, error) {
+func (s *memoryDrive) Begin(_ context.Context, _ drive.Who, f DriveFile) (drive.UploadID, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, u := range s.uploads {
@@ -39,12 +39,12 @@ func (s *shelf) Begin(_ context.Context, _ drive.Who, f DriveFile) (drive.Upload
 		}
 	}
 	id := drive.NewID[drive.UploadID]()
-	s.uploads[id] = &shelved{file: f, parts: map[int][]byte{}}
+	s.uploads[id] = &memoryUpload{file: f, parts: map[int][]byte{}}
 	return id, nil
 }
 
 // Look implements Drive.
-func (s *shelf) Look(_ context.Context, _ drive.Who, id drive.UploadID) (Upload, error) {
+func (s *memoryDrive) Look(_ context.Context, _ drive.Who, id drive.UploadID) (Upload, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	u := s.uploads[id]
@@ -59,7 +59,7 @@ func (s *shelf) Look(_ context.Context, _ drive.Who, id drive.UploadID) (Upload,
 }
 
 // Put implements Drive.
-func (s *shelf) Put(_ context.Context, _ drive.Who, id drive.UploadID, n int, size drive.ByteSize, body io.Reader) error {
+func (s *memoryDrive) Put(_ context.Context, _ drive.Who, id drive.UploadID, n int, size drive.ByteSize, body io.Reader) error {
 	raw, err := io.ReadAll(body)
 	if err != nil || drive.ByteSize(len(raw)) != size {
 		return fmt.Errorf("%d bytes of %d: %w", len(raw), size, err)
@@ -75,7 +75,7 @@ func (s *shelf) Put(_ context.Context, _ drive.Who, id drive.UploadID, n int, si
 }
 
 // Cancel implements Drive.
-func (s *shelf) Cancel(_ context.Context, _ drive.Who, id drive.UploadID) error {
+func (s *memoryDrive) Cancel(_ context.Context, _ drive.Who, id drive.UploadID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.uploads, id)
@@ -83,7 +83,7 @@ func (s *shelf) Cancel(_ context.Context, _ drive.Who, id drive.UploadID) error 
 }
 
 // Complete implements Drive.
-func (s *shelf) Complete(_ context.Context, _ drive.Who, id drive.UploadID) (drive.NodeID, error) {
+func (s *memoryDrive) Complete(_ context.Context, _ drive.Who, id drive.UploadID) (drive.NodeID, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	u := s.uploads[id]
@@ -93,8 +93,8 @@ func (s *shelf) Complete(_ context.Context, _ drive.Who, id drive.UploadID) (dri
 	return u.node, nil
 }
 
-// whole is the file that was made, if exactly one was.
-func (s *shelf) whole(t *testing.T) (raw []byte) {
+// assembled returns the only completed file.
+func (s *memoryDrive) assembled(t *testing.T) (raw []byte) {
 	t.Helper()
 	if len(s.uploads) != 1 {
 		t.Errorf("there are %d uploads", len(s.uploads))
@@ -110,9 +110,8 @@ func (s *shelf) whole(t *testing.T) (raw []byte) {
 	return raw
 }
 
-// A zip is written into the drive once, with each part sent once, whichever call of the database
-// its worker is killed at.
-func TestAJobMayBeKilledAnywhere(t *testing.T) {
+// The zip is written once and each part is sent once, wherever the worker crashes.
+func TestJobSurvivesCrashAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "a")
@@ -120,19 +119,19 @@ func TestAJobMayBeKilledAnywhere(t *testing.T) {
 	w.finish(t, e)
 	want, _ := w.download(t, e, v.ID)
 	for at := int64(1); ; at += int64(depth.Pick(30, 10, 3)) {
-		s := &shelf{uploads: map[drive.UploadID]*shelved{}, puts: map[string]int{}}
+		s := &memoryDrive{uploads: map[drive.UploadID]*memoryUpload{}, puts: map[string]int{}}
 		with := func(o *Options) { o.Drive = s }
 		maker := w.process(w.db, "maker", with)
 		if _, err := maker.Materialise(t.Context(), w.who, v.ID, w.root, ""); err != nil {
 			t.Fatal(err)
 		}
-		died := w.dies(t, at, func(dead *Exports) { doJob(t, dead) }, with)
-		w.pass(lease.Length + time.Second)
+		died := w.crashesAt(t, at, func(dead *Exports) { doJob(t, dead) }, with)
+		w.advance(lease.Length + time.Second)
 		heir := w.process(w.db, "heir", with)
 		if err := heir.Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.whole(t); !bytes.Equal(got, want) {
+		if got := s.assembled(t); !bytes.Equal(got, want) {
 			t.Fatalf("killed at call %d: %d bytes were written, of %d", at, len(got), len(want))
 		}
 		for part, n := range s.puts {
@@ -149,7 +148,7 @@ func TestAJobMayBeKilledAnywhere(t *testing.T) {
 	}
 }
 
-// doJob does the first job that is due, if there is one.
+// doJob runs the first due job, if there is one.
 func doJob(t testing.TB, e *Exports) {
 	t.Helper()
 	if j, err := e.jobs.claim(t.Context()); err == nil && j != nil {
@@ -157,11 +156,11 @@ func doJob(t testing.TB, e *Exports) {
 	}
 }
 
-// An account cannot fill the queue that all share.
+// An account cannot fill the shared job queue.
 func TestJobsOfAnAccountAreLimited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	e := w.process(w.db, "a", func(o *Options) { o.Drive = &shelf{} })
+	e := w.process(w.db, "a", func(o *Options) { o.Drive = &memoryDrive{} })
 	v := w.create(t, e, w.manifest(t, "in"))
 	w.finish(t, e)
 	var err error
@@ -179,11 +178,11 @@ func TestJobsOfAnAccountAreLimited(t *testing.T) {
 	}
 }
 
-// Jobs take no turns, so they leave one place of a machine to the batches that do.
-func TestJobsLeaveAPlaceToBatches(t *testing.T) {
+// Jobs have no turns, so they leave one slot of a machine to batches.
+func TestJobsLeaveSlotForBatches(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	e := w.process(w.db, "a", func(o *Options) { o.Drive = &shelf{} })
+	e := w.process(w.db, "a", func(o *Options) { o.Drive = &memoryDrive{} })
 	in := w.manifest(t, "in")
 	v := w.create(t, e, in)
 	w.finish(t, e)
@@ -207,12 +206,11 @@ func TestJobsLeaveAPlaceToBatches(t *testing.T) {
 	}
 }
 
-// What cannot be read as it was sealed ends a job at once: were it healed before the next try, the
-// parts that were sent would stay.
-func TestADamagedEntryEndsAJob(t *testing.T) {
+// Damaged bytes fail a job at once: after a repair, the parts already sent would stay wrong.
+func TestDamagedEntryFailsJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s := &shelf{uploads: map[drive.UploadID]*shelved{}, puts: map[string]int{}}
+	s := &memoryDrive{uploads: map[drive.UploadID]*memoryUpload{}, puts: map[string]int{}}
 	e := w.process(w.db, "a", func(o *Options) { o.Drive = s })
 	v := w.create(t, e, w.manifest(t, "in"))
 	w.finish(t, e)
@@ -241,15 +239,15 @@ func TestADamagedEntryEndsAJob(t *testing.T) {
 	}
 }
 
-// Giving back is done whole, whichever call its process is killed at.
-func TestAReleaseMayBeKilledAnywhere(t *testing.T) {
+// A release is completed wherever its process crashes.
+func TestReleaseSurvivesCrashAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "a")
 	for at := int64(1); ; at += int64(depth.Pick(10, 3, 1)) {
 		v := w.create(t, e, w.manifest(t, fmt.Sprintf("in%d", at)))
 		w.finish(t, e)
-		died := w.dies(t, at, func(dead *Exports) { _ = dead.Cancel(t.Context(), w.who, v.ID) })
+		died := w.crashesAt(t, at, func(dead *Exports) { _ = dead.Cancel(t.Context(), w.who, v.ID) })
 		w.check(t)
 		if err := e.Cancel(t.Context(), w.who, v.ID); err != nil {
 			t.Fatal(err)

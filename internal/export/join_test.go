@@ -9,16 +9,16 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Requests for the same month of a folder get one batch until it has ended; those that say so, or
-// ask for something else, get another one.
-func TestAMonthOfAFolderIsExportedOnce(t *testing.T) {
+// Requests for the same month of a folder share one batch until it ends. Other requests, and those
+// with Again, get another batch.
+func TestSameMonthRequestJoinsBatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.put(t, "/in/nov.pdf", "november")
 	e := w.process(w.db, "a")
 	in := Request{Folder: w.folder(t, "/in"), Filter: Filter{Month: "2026-11"}}
 	var mu sync.Mutex
-	made := map[drive.ExportID]int{} // how many requests got it first
+	made := map[drive.ExportID]int{} // number of requests that created it
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {

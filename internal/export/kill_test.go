@@ -17,10 +17,10 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// A worker is killed at a call of its database, with or without that call coming through; another
-// takes over when the lease is over. There is one sealed batch then, every entry accounted for, and
-// nothing that was recorded as arrived was fetched again.
-func TestAWorkerMayBeKilledAnywhere(t *testing.T) {
+// A worker crashes at a database call, with or without the call succeeding, and another worker
+// takes over after the lease. Then there is one sealed batch, every entry is accounted for, and no
+// arrived entry is fetched again.
+func TestWorkerSurvivesCrashAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	whole := sqldbtest.NewLifeline(0, false)
@@ -35,18 +35,18 @@ func TestAWorkerMayBeKilledAnywhere(t *testing.T) {
 		v := w.create(t, w.process(w.db, "maker"), w.manifest(t, in))
 		at := 1 + rand.Int64N(calls)
 		arrived := w.killAt(t, v, at)
-		w.pass(lease.Length + time.Second)
+		w.advance(lease.Length + time.Second)
 		heir := w.process(w.db, fmt.Sprint("heir", i))
 		w.finish(t, heir)
 		if got := w.get(t, heir, v.ID); got.State != Sealed || got.Collected != 7 || got.Failed != 3 {
 			t.Fatalf("killed at call %d of %d: it is %s with %d + %d of %d: %s", at, calls, got.State, got.Collected, got.Failed, got.Total, got.Error)
 		}
 		for path, gets := range arrived {
-			if w.got(path) != gets {
+			if w.requestsOf(path) != gets {
 				t.Errorf("killed at call %d: %s had arrived and was fetched again", at, path)
 			}
 		}
-		if n := w.told(t, v.ID); n != 1 {
+		if n := w.eventCount(t, v.ID); n != 1 {
 			t.Errorf("killed at call %d: %d records say that it was sealed", at, n)
 		}
 		_, files := w.download(t, heir, v.ID)
@@ -60,11 +60,11 @@ func TestAWorkerMayBeKilledAnywhere(t *testing.T) {
 	}
 }
 
-// killAt lets a process of its own work on a batch until it has made so many calls, and returns how
-// often each document was fetched that was recorded as arrived then.
+// killAt runs a process until it has made the given number of calls, and returns how often each
+// arrived document was fetched.
 func (w *world) killAt(t *testing.T, v View, calls int64) map[string]int {
 	t.Helper()
-	w.dies(t, calls, func(dead *Exports) {
+	w.crashesAt(t, calls, func(dead *Exports) {
 		if b, err := dead.queue.claim(t.Context()); err == nil && b != nil {
 			dead.workers.work(t.Context(), b)
 		}
@@ -80,7 +80,7 @@ func (w *world) killAt(t *testing.T, v View, calls int64) map[string]int {
 		if err := rows.Scan(&url); err != nil {
 			t.Fatal(err)
 		}
-		arrived[url[len(w.web.URL):]] = w.got(url[len(w.web.URL):])
+		arrived[url[len(w.web.URL):]] = w.requestsOf(url[len(w.web.URL):])
 	}
 	if err := rows.Err(); err != nil {
 		t.Fatal(err)
@@ -88,9 +88,8 @@ func (w *world) killAt(t *testing.T, v View, calls int64) map[string]int {
 	return arrived
 }
 
-// A worker that stood still beyond its lease, at whatever step, changes no row and publishes
-// nothing.
-func TestAWorkerThatStoodStillChangesNothing(t *testing.T) {
+// A worker that stalls beyond its lease, at any step, changes no row and publishes nothing.
+func TestStaleWorkerChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"page", "stored", "arrived", "fetched", "saved", "frozen", "sealing"} {
 		t.Run(step, func(t *testing.T) {
@@ -105,8 +104,8 @@ func TestAWorkerThatStoodStillChangesNothing(t *testing.T) {
 					return
 				}
 				once.Do(func() {
-					for w.get(t, heir, v.ID).State != Sealed { // another fetch of the slow one may just now have renewed the lease
-						w.pass(lease.Length + time.Second)
+					for w.get(t, heir, v.ID).State != Sealed { // a fetch of the slow worker may just have renewed the lease
+						w.advance(lease.Length + time.Second)
 						w.finish(t, heir)
 					}
 					still = w.state(t)
@@ -128,7 +127,7 @@ func TestAWorkerThatStoodStillChangesNothing(t *testing.T) {
 	}
 }
 
-// state is all that a worker may change.
+// state is everything that a worker may change.
 type state struct{ sum string }
 
 func (w *world) state(t *testing.T) (s state) {
@@ -165,8 +164,8 @@ func (w *world) state(t *testing.T) (s state) {
 	return s
 }
 
-// Fifty pollers of two machines, each with a batch to claim: never more than two of a machine run.
-func TestAMachineWorksOnTwoBatches(t *testing.T) {
+// Fifty pollers on two machines: never more than two batches run per machine.
+func TestMachineRunsTwoBatches(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	maker := w.process(w.db, "maker")
@@ -219,9 +218,9 @@ func TestAMachineWorksOnTwoBatches(t *testing.T) {
 	}
 }
 
-// An idle machine asks for a batch that is slow elsewhere; its worker gives it back at the next
-// save point and does not take it again.
-func TestASlowBatchIsHandedOver(t *testing.T) {
+// An idle machine asks for a slow batch. Its worker returns the batch at the next save point and
+// does not claim it again.
+func TestSlowBatchIsHandedOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	slow, idle := w.process(w.db, "slow"), w.process(w.db, "idle")
@@ -237,7 +236,7 @@ func TestASlowBatchIsHandedOver(t *testing.T) {
 		if step != "saved" || b.Collected > pageSize {
 			return
 		}
-		w.pass(20 * time.Minute) // for half of it
+		w.advance(20 * time.Minute) // for half of it
 		if _, err := slow.queue.renewLease(t.Context(), b); err != nil {
 			t.Error(err)
 		}

@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/export/zipline"
 )
 
-// Files from as many folders cost a few statements, not one each.
-func TestChosenFilesAreLookedUpTogether(t *testing.T) {
+// Files from many folders need few statements, not one per folder.
+func TestSelectedFilesAreQueriedInSets(t *testing.T) {
 	t.Parallel()
 	const many = 150
 	w := newWorld(t)
@@ -48,8 +48,8 @@ func TestChosenFilesAreLookedUpTogether(t *testing.T) {
 	}
 }
 
-// Files that are chosen themselves take memory as those of a folder do.
-func TestChosenFilesTakeMemory(t *testing.T) {
+// Selected files use the memory grant like files of a folder.
+func TestSelectedFilesUseMemoryGrant(t *testing.T) {
 	sqldbtest.SQLiteOnly(t, "it is the server whose memory is counted, and making that many rows takes half a minute")
 	t.Parallel()
 	w := newWorld(t)
@@ -66,8 +66,8 @@ func TestChosenFilesTakeMemory(t *testing.T) {
 	d.Close()
 }
 
-// An account that asks for many zips has one place at a time, so that another one has the next.
-func TestPlacesForLayingOutAreSharedByAccount(t *testing.T) {
+// An account that requests many zips has one turn at a time, so the next turn is another account's.
+func TestLayoutTurnsAreSharedByAccount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "one")
@@ -102,8 +102,8 @@ func TestPlacesForLayingOutAreSharedByAccount(t *testing.T) {
 	}
 }
 
-// Memory that is taken away while a zip waits, or is laid out, ends it at once.
-func TestAZipWhoseMemoryIsTakenAwayEnds(t *testing.T) {
+// A download whose grant is evicted while it waits or is laid out ends at once.
+func TestEvictedDownloadEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "one")
@@ -116,7 +116,7 @@ func TestAZipWhoseMemoryIsTakenAwayEnds(t *testing.T) {
 	ended := make(chan error)
 	for range 2 {
 		go func() {
-			for { // until both have memory the other one may have all of it for a moment
+			for { // one may briefly have all memory before both have some
 				_, err := e.Direct(t.Context(), w.who, "somebody", in)
 				if err == nil || e.sender.budget.Evicted() > 0 {
 					ended <- err

@@ -17,7 +17,7 @@ import (
 	"smartdrive/internal/export/zipline"
 )
 
-// names lists what a request means.
+// names returns the entries of a request.
 func (w *world) names(t *testing.T, e *Exports, in Request) (all []string) {
 	t.Helper()
 	list, err := e.creator.buildList(t.Context(), w.who, &in)
@@ -30,9 +30,8 @@ func (w *world) names(t *testing.T, e *Exports, in Request) (all []string) {
 	return all
 }
 
-// Folders by the thousand are walked through by sets, in the order of their names, each where it
-// stands.
-func TestAWalkThroughManyFolders(t *testing.T) {
+// Thousands of folders are listed in sets, in name order, depth first.
+func TestListManyFolders(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	line := sqldbtest.NewLifeline(0, false)
@@ -63,22 +62,21 @@ func TestAWalkThroughManyFolders(t *testing.T) {
 	if diff := cmp.Diff(want, w.names(t, e, in)); diff != "" {
 		t.Error(diff)
 	}
-	// The folders of each level by sets, what there is of them by pages, and what is asked before.
+	// Statements: folders per level in sets, children in pages, and some before.
 	if asked, most := line.Made.Load()-before, int64(deep+2*wide/folderSet+20); asked > most {
 		t.Errorf("%d folders took %d statements, and not at most %d", 2*wide+deep, asked, most)
 	}
 }
 
-// A page ends anywhere: among the children of one folder, or between two; other months are left out
-// by the database.
-func TestAWalkGoesOnBehindAPage(t *testing.T) {
+// Pages end anywhere, within a folder or between two. The database filters other months.
+func TestListContinuesAfterPage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "a")
 	e.listPage = 5
 	var want []string
 	for i := range 12 {
-		for j := range i { // so that pages end at each place of a folder
+		for j := range i { // so that pages end at each position of a folder
 			at := fmt.Sprintf("/in/%02d/%03d.pdf", i, j)
 			w.put(t, at, "x")
 			want = append(want, at[len("/in/"):]+" "+at)
@@ -87,7 +85,7 @@ func TestAWalkGoesOnBehindAPage(t *testing.T) {
 	if diff := cmp.Diff(want, w.names(t, e, Request{Folder: w.folder(t, "/in")})); diff != "" {
 		t.Error(diff)
 	}
-	w.pass(40 * 24 * time.Hour)
+	w.advance(40 * 24 * time.Hour)
 	w.put(t, "/in/03/new.pdf", "x")
 	if diff := cmp.Diff(want, w.names(t, e, Request{Folder: w.folder(t, "/in"), Filter: Filter{Month: "2026-11"}})); diff != "" {
 		t.Error(diff)
@@ -102,8 +100,8 @@ func TestAWalkGoesOnBehindAPage(t *testing.T) {
 	}
 }
 
-// A zip that many ask for at once is laid out once; when that fails the next one tries.
-func TestALayoutIsMadeOnce(t *testing.T) {
+// Concurrent requests share one layout; if it fails, the next request tries.
+func TestConcurrentLayoutsAreShared(t *testing.T) {
 	t.Parallel()
 	var c layoutCache
 	id := drive.NewID[drive.ExportID]()

@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/export/zipline"
 )
 
-// Long names and paths are bounded by what they are together, not only by how many there are.
-func TestTheTextOfAListIsBounded(t *testing.T) {
+// The total length of names and paths is limited, not only their number.
+func TestListTextIsLimited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "a")
@@ -27,7 +27,7 @@ func TestTheTextOfAListIsBounded(t *testing.T) {
 	for what, c := range map[string]struct {
 		upTo  int64
 		entry listEntry
-		bytes int64 // of each that count
+		bytes int64 // per counted entry
 	}{
 		"names": {maxListText, listEntry{Name: long}, 4000},
 		"paths": {maxListText, listEntry{Path: long}, 4000},
@@ -46,8 +46,8 @@ func TestTheTextOfAListIsBounded(t *testing.T) {
 	}
 }
 
-// Of a zip that is sent at once the names are bounded, too.
-func TestTheNamesOfAZipThatIsSentAtOnceAreBounded(t *testing.T) {
+// The names of a direct zip are limited, too.
+func TestDirectNamesAreLimited(t *testing.T) {
 	t.Parallel()
 	p := plan{sender: newWorld(t).process(nil, "a").sender}
 	long := planNode{name: drive.Name(strings.Repeat("n", drive.MaxNameBytes))}
@@ -61,8 +61,8 @@ func TestTheNamesOfAZipThatIsSentAtOnceAreBounded(t *testing.T) {
 	}
 }
 
-// Layouts are kept by how large they are, and the last one in any case.
-func TestLargeLayoutsMakeRoom(t *testing.T) {
+// The layout cache is limited by size and always keeps the last layout.
+func TestLargeLayoutsEvictOthers(t *testing.T) {
 	t.Parallel()
 	var c layoutCache
 	folders := strings.Repeat(strings.Repeat("n", 199)+"/", 5)

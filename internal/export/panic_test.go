@@ -9,9 +9,9 @@ import (
 	"smartdrive/internal/engine/instance/lease"
 )
 
-// A panic while a batch is collected ends that try and not the process, which would begin the same
-// batch again and end again; without it the batch is sealed.
-func TestAPanicEndsATry(t *testing.T) {
+// A panic fails the try, not the process, which would claim the same batch and crash again. Without
+// the panic the batch is sealed.
+func TestPanicFailsTry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var broken atomic.Bool
@@ -31,23 +31,24 @@ func TestAPanicEndsATry(t *testing.T) {
 		t.Fatalf("it is %s: %s", got.State, got.Error)
 	}
 	broken.Store(false)
-	w.pass(time.Hour)
+	w.advance(time.Hour)
 	w.finish(t, e)
 	if got := w.get(t, e, v.ID); got.State != Sealed {
 		t.Errorf("in the end it is %s: %s", got.State, got.Error)
 	}
 }
 
-// A batch, or a job, whose process ends each time before anything comes of it (the system kills it
-// for its memory, say) is given up in the end: it would end the server every half minute for ever.
-// One that gets on a little each time is not.
-func TestWorkThatEndsItsProcessIsGivenUp(t *testing.T) {
+// A batch or job that crashes its process repeatedly without progress (killed for its memory, say)
+// fails for good. With progress it continues.
+func TestCrashingWorkFailsForGood(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	e := w.process(w.db, "here", func(o *Options) { o.Drive = &shelf{uploads: map[drive.UploadID]*shelved{}, puts: map[string]int{}} })
+	e := w.process(w.db, "here", func(o *Options) {
+		o.Drive = &memoryDrive{uploads: map[drive.UploadID]*memoryUpload{}, puts: map[string]int{}}
+	})
 	died := func(claim func() bool) (times int64) {
-		for ; times <= 2*maxCrashTries && claim(); times++ { // and nobody works on it
-			w.pass(lease.Length + time.Second)
+		for ; times <= 2*maxCrashTries && claim(); times++ { // and no one works on it
+			w.advance(lease.Length + time.Second)
 		}
 		return times
 	}
@@ -55,8 +56,8 @@ func TestWorkThatEndsItsProcessIsGivenUp(t *testing.T) {
 	good := w.create(t, e, w.manifest(t, "good"))
 	for range 2 * maxCrashTries {
 		w.claim(t, e)
-		w.write(t, exec("UPDATE exports SET claimed_done = claimed_done - 1 WHERE id = ?", good.ID)) // as if one had arrived since
-		w.pass(lease.Length + time.Second)
+		w.write(t, exec("UPDATE exports SET claimed_done = claimed_done - 1 WHERE id = ?", good.ID)) // as if one entry had arrived
+		w.advance(lease.Length + time.Second)
 	}
 	if w.finish(t, e); w.get(t, e, good.ID).State != Sealed {
 		t.Fatalf("one that got on each time is %s", w.get(t, e, good.ID).State)

@@ -9,9 +9,9 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// A list that is too long for one zip becomes several, which can be unpacked at one place: no two
-// entries have the same path there.
-func TestALongListBecomesSeveralZips(t *testing.T) {
+// A list that is too long becomes several zips with distinct paths, so that all can be unpacked to
+// one place.
+func TestLongListIsSplit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "one", func(o *Options) { o.MaxEntries = 3 })
@@ -62,8 +62,9 @@ func TestALongListBecomesSeveralZips(t *testing.T) {
 	}
 }
 
-// All parts are made or none; a list can be too long for any number, and an account have too many.
-func TestPartsAreMadeTogether(t *testing.T) {
+// All parts are created or none. Lists beyond all parts, and more batches than allowed, are
+// refused.
+func TestPartsAreCreatedTogether(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	small := func(o *Options) { o.MaxEntries = 2 }
@@ -79,7 +80,7 @@ func TestPartsAreMadeTogether(t *testing.T) {
 		t.Errorf("a list that is too long: %v", err)
 	}
 	for made, at := 0, int64(1); made == 0; at += int64(depth.Pick(5, 1, 1)) {
-		died := w.dies(t, at, func(dead *Exports) { _, _ = dead.Create(t.Context(), w.who, list(5), nil) }, small) // how it ended the rows say
+		died := w.crashesAt(t, at, func(dead *Exports) { _, _ = dead.Create(t.Context(), w.who, list(5), nil) }, small) // the rows tell how it ended
 		n := w.count(t, "SELECT COUNT(*) FROM exports")
 		if n != 0 && n != 3 || n == 0 && !died {
 			t.Fatalf("killed at call %d: %d of 3 parts are there", at, n)
@@ -96,8 +97,8 @@ func TestPartsAreMadeTogether(t *testing.T) {
 	w.check(t)
 }
 
-// A month with more files than one zip may have becomes several; one that cannot be had is told of.
-func TestAMonthIsSplit(t *testing.T) {
+// A month with too many files for one zip is split; a month that cannot be exported is reported.
+func TestScheduledMonthIsSplit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "one", func(o *Options) { o.MaxEntries = 2 })
@@ -133,9 +134,9 @@ func TestAMonthIsSplit(t *testing.T) {
 	}
 }
 
-// Files that are larger together than a zip may be become several zips, before anything is
-// collected; more than a set may hold is refused, also of a schedule, which says so and goes on.
-func TestFilesOfManyBytesBecomeSeveralZips(t *testing.T) {
+// Files whose total exceeds the size of a zip are split before collecting. More than a set can hold
+// is refused; a schedule records that and continues.
+func TestLargeFilesAreSplit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.put(t, "/in/a.pdf", "12345")

@@ -7,9 +7,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// What is exported, deleted and replaced again and again stays within what an account may have, and
-// one batch more.
-func TestBatchesDoNotHoldMoreThanTheAccountMayHave(t *testing.T) {
+// Files that are exported, deleted and replaced repeatedly stay within the quota plus one batch.
+func TestPinnedBytesAreLimited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "a")
@@ -19,7 +18,7 @@ func TestBatchesDoNotHoldMoreThanTheAccountMayHave(t *testing.T) {
 		in := Request{Nodes: []drive.NodeID{at}}
 		if i < 3 {
 			w.create(t, e, in)
-			w.create(t, e, in) // what is held already is not counted twice
+			w.create(t, e, in) // a content already pinned is not counted twice
 			w.finish(t, e)
 			w.purge(t, at)
 			continue

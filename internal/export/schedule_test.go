@@ -31,8 +31,8 @@ func (w *world) months(t *testing.T) (names []string) {
 	return names
 }
 
-// Each month is made once, by however many look, also after months without anybody.
-func TestAScheduleMakesEachMonthOnce(t *testing.T) {
+// Each month is exported once, by any number of instances, also after months of downtime.
+func TestScheduleCreatesEachMonthOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.put(t, "/in/nov.pdf", "november")
@@ -63,7 +63,7 @@ func TestAScheduleMakesEachMonthOnce(t *testing.T) {
 	if diff := cmp.Diff([]string{"2026-11 1"}, w.months(t)); diff != "" {
 		t.Fatal(diff)
 	}
-	w.pass(93 * 24 * time.Hour) // nobody was there in December, January and February
+	w.advance(93 * 24 * time.Hour) // downtime in December, January and February
 	for range 5 {
 		if err := e.calendar.run(t.Context()); err != nil {
 			t.Fatal(err)
@@ -78,9 +78,9 @@ func TestAScheduleMakesEachMonthOnce(t *testing.T) {
 	}
 }
 
-// A process that dies at any call of making a month's batch has made it or not, and the next one
-// sees to it.
-func TestAScheduleMayBeKilledAnywhere(t *testing.T) {
+// A process that crashes at any call has created the month's batch or not; the next process
+// completes it.
+func TestScheduleSurvivesCrashAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.put(t, "/in/nov.pdf", "november")
@@ -95,7 +95,7 @@ func TestAScheduleMayBeKilledAnywhere(t *testing.T) {
 		months++
 		w.clock.Store(int64(dueAt(month, time.UTC)))
 		var err error
-		died := w.dies(t, at, func(dead *Exports) { err = dead.calendar.run(t.Context()) })
+		died := w.crashesAt(t, at, func(dead *Exports) { err = dead.calendar.run(t.Context()) })
 		if err != nil && !died && !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
@@ -112,8 +112,8 @@ func TestAScheduleMayBeKilledAnywhere(t *testing.T) {
 	}
 }
 
-// Who is an administrator no more has no say over the exports of others, also by a schedule.
-func TestAScheduleLosesThePriorityWithItsAdministrator(t *testing.T) {
+// A former administrator has no priority above others, also by a schedule.
+func TestScheduleLosesPriorityWithoutAdmin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "a")

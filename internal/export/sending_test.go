@@ -19,7 +19,7 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// sends makes a schedule for the bucket.
+// sends creates a schedule for the bucket.
 func (w *world) sends(t *testing.T, e *Exports) Schedule {
 	t.Helper()
 	s, err := e.CreateSchedule(t.Context(), w.who, Schedule{Folder: w.folder(t, "/in"), Filter: Filter{Ext: []string{"pdf"}}, Bucket: true})
@@ -29,7 +29,7 @@ func (w *world) sends(t *testing.T, e *Exports) Schedule {
 	return s
 }
 
-// month lets the month of a schedule that comes next be asked for, and returns its batch.
+// month makes the next month of a schedule due, and returns its batch.
 func (w *world) month(t *testing.T, e *Exports, s *Schedule) drive.ExportID {
 	t.Helper()
 	w.clock.Store(int64(dueAt(s.month, time.UTC)))
@@ -44,24 +44,23 @@ func (w *world) month(t *testing.T, e *Exports, s *Schedule) drive.ExportID {
 	return all[0].ID
 }
 
-// Of each month there is one object in the bucket, whichever call of the database the worker that
-// seals it is killed at.
-func TestAScheduleSendsItsZipsToTheBucket(t *testing.T) {
+// Each month has one object in the bucket, wherever the sealing worker crashes.
+func TestScheduleSendsZipsToBucket(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.put(t, "/in/nov.pdf", "november")
-	r := newRack()
-	e := w.rackWorker(r, "a")
+	r := newMemoryBucket()
+	e := w.bucketWorker(r, "a")
 	s := w.sends(t, e)
 	for at := int64(1); ; at += 2 {
 		id := w.month(t, e, &s)
-		died := w.dies(t, at, func(dead *Exports) {
+		died := w.crashesAt(t, at, func(dead *Exports) {
 			if b, err := dead.queue.claim(t.Context()); err == nil && b != nil {
 				dead.workers.work(t.Context(), b)
 			}
-		}, withRack(r))
-		w.pass(lease.Length + time.Second)
-		heir := w.rackWorker(r, fmt.Sprint("heir", at))
+		}, withBucket(r))
+		w.advance(lease.Length + time.Second)
+		heir := w.bucketWorker(r, fmt.Sprint("heir", at))
 		w.finish(t, heir)
 		if err := heir.Drain(t.Context()); err != nil {
 			t.Fatal(err)
@@ -82,8 +81,8 @@ func TestAScheduleSendsItsZipsToTheBucket(t *testing.T) {
 	}
 }
 
-// A zip that the bucket has no room for, or no bucket, is sealed all the same.
-func TestAZipThatCannotBeSentIsSealed(t *testing.T) {
+// A batch is sealed even if the bucket is full or not configured.
+func TestBatchIsSealedWithoutBucketJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.put(t, "/in/nov.pdf", "november")
@@ -92,8 +91,8 @@ func TestAZipThatCannotBeSentIsSealed(t *testing.T) {
 	if _, err := none.CreateSchedule(t.Context(), w.who, in); !drive.IsKind(err, drive.Forbidden) {
 		t.Errorf("a schedule for a bucket that there is not: %v", err)
 	}
-	r := newRack()
-	e := w.rackWorker(r, "a")
+	r := newMemoryBucket()
+	e := w.bucketWorker(r, "a")
 	s := w.sends(t, e)
 	all, err := e.Schedules(t.Context(), w.who)
 	if err != nil || len(all) != 1 || !all[0].Bucket || len(all[0].Filter.Ext) != 1 {
@@ -109,7 +108,7 @@ func TestAZipThatCannotBeSentIsSealed(t *testing.T) {
 		if jobs, err := e.Jobs(t.Context(), w.who, id); err != nil || len(jobs) != 0 {
 			t.Errorf("its jobs are %+v: %v", jobs, err)
 		}
-		if p == e { // room is the one thing that is missing
+		if p == e { // only the quota is missing
 			w.limit(t, drive.MiB)
 		}
 	}
@@ -122,8 +121,8 @@ func TestAZipThatCannotBeSentIsSealed(t *testing.T) {
 	}
 }
 
-// The zip of a month lies in a bucket of S3, for whoever reads there, and goes with its batch.
-func TestTheZipOfAMonthInS3(t *testing.T) {
+// The zip of a month is an object in S3 and is deleted with its batch.
+func TestMonthlyZipInS3(t *testing.T) {
 	t.Parallel()
 	u, err := url.Parse(servicetest.URL(t, servicetest.S3))
 	if err != nil {

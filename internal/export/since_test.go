@@ -10,9 +10,9 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// The next export of a folder has what has changed since the last one that was sealed: also what
-// has an old time, and what was moved there with its folder.
-func TestWhatHasChangedSinceTheLastExport(t *testing.T) {
+// The next export has the changes since the last sealed export, including files with an old time
+// and moved folders.
+func TestExportChangesSinceLast(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "one", func(o *Options) { o.MaxEntries = 2 })
@@ -31,8 +31,8 @@ func TestWhatHasChangedSinceTheLastExport(t *testing.T) {
 	w.put(t, "/in/sub/e.pdf", "e")
 	all := next
 	all.Filter.SinceLast = false
-	w.create(t, e, all)        // two parts
-	w.put(t, "/in/f.pdf", "f") // after its list was made
+	w.create(t, e, all)        // in two parts
+	w.put(t, "/in/f.pdf", "f") // after the list was made
 	e.workers.work(t.Context(), w.claim(t, e))
 	check("while a part is not sealed", "a.pdf /in/a.pdf", "b.pdf /in/b.pdf", "f.pdf /in/f.pdf", "sub/e.pdf /in/sub/e.pdf")
 	w.finish(t, e)
@@ -64,13 +64,13 @@ func TestWhatHasChangedSinceTheLastExport(t *testing.T) {
 	}
 }
 
-// A file belongs to a range by the day of its last change, in the zone that is asked for.
-func TestDaysOfAFilter(t *testing.T) {
+// A file belongs to the day of its last change in the given zone.
+func TestFilterDays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t) // noon of the 21st
 	e := w.process(w.db, "one")
 	w.put(t, "/in/a.pdf", "a")
-	w.pass(11 * time.Hour) // 23:00 in Greenwich
+	w.advance(11 * time.Hour) // 23:00 UTC
 	w.put(t, "/in/b.pdf", "b")
 	for _, c := range []struct {
 		f    Filter
@@ -101,7 +101,7 @@ func TestNamesByPattern(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	pdf, xml := w.put(t, "/intake/acme/b/a.pdf", "the PDF"), w.put(t, "/intake/acme/b/a.xml", "the XML")
-	docs := taken{map[string][]Document{"acme ": {
+	docs := fakeDocuments{map[string][]Document{"acme ": {
 		{ID: "1", Number: "A/1", Date: "2026-10-05", Seller: "Müller / Söhne", PDF: pdf, File: xml, Ext: ".xml", Taken: start},
 		{ID: "2", Number: "=A2", Date: "2026-11-06", Seller: "..", Taken: start},
 	}}}

@@ -14,7 +14,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// soFar downloads what a batch has so far.
+// soFar downloads the zip so far.
 func (w *world) soFar(t *testing.T, e *Exports, id drive.ExportID) (d Download, files map[string]string) {
 	t.Helper()
 	d, err := e.OpenSoFar(t.Context(), w.who, "somebody", id)
@@ -26,9 +26,9 @@ func (w *world) soFar(t *testing.T, e *Exports, id drive.ExportID) (d Download, 
 	return d, files
 }
 
-// Whoever waits for a batch can have what it has collected by now: each entry is in that zip or in
-// its err.txt, and once the batch is sealed it is the zip.
-func TestAZipSoFar(t *testing.T) {
+// Each entry of a waiting batch is in the zip so far or in its err.txt. For a sealed batch it is
+// the sealed zip.
+func TestOpenSoFar(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	away := func(o *Options) {
@@ -37,7 +37,7 @@ func TestAZipSoFar(t *testing.T) {
 		}
 	}
 	here, there := w.process(w.db, "here", away), w.process(w.db, "there")
-	w.finish(t, there) // it has looked for work, and found none
+	w.finish(t, there) // it polled and found no work
 	v := w.create(t, here, w.manifest(t, "in"))
 	d, files := w.soFar(t, here, v.ID)
 	if len(files) != 1 || strings.Count(files["err.txt"], "\tpending\r\n") != 10 || d.Filename() != "disk-so-far.zip" {
@@ -74,9 +74,8 @@ func TestAZipSoFar(t *testing.T) {
 	}
 }
 
-// Long addresses are paid for: what is kept while the zip is sent was taken from the memory for
-// zips.
-func TestAZipSoFarTakesItsMemory(t *testing.T) {
+// Long paths are accounted for in the memory grant.
+func TestOpenSoFarUsesMemoryGrant(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "a")

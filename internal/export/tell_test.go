@@ -9,9 +9,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Each thing that people want to be told of is told once: that a zip is ready, that it is about to
-// end, that an export has failed.
-func TestWhatBecomesOfAnExportIsTold(t *testing.T) {
+// Each event is published once: sealed, ending soon, failed.
+func TestBatchEventsArePublished(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "one")
@@ -32,11 +31,11 @@ func TestWhatBecomesOfAnExportIsTold(t *testing.T) {
 	says := func(typ string, id drive.ExportID) int64 {
 		return w.count(t, "SELECT COUNT(*) FROM outbox WHERE event LIKE ? AND event LIKE ?", "%"+typ+"%", "%"+id.String()+"%")
 	}
-	w.pass(6*24*time.Hour - time.Minute)
+	w.advance(6*24*time.Hour - time.Minute)
 	if tell(); says("export.ending", v.ID) != 0 {
 		t.Error("it was told too early")
 	}
-	w.pass(2 * time.Minute)
+	w.advance(2 * time.Minute)
 	tell()
 	if tell(); says("export.sealed", v.ID) != 1 || says("export.ending", v.ID) != 1 || says("export.ending", cancelled.ID) != 0 {
 		t.Errorf("%d, %d, %d records", says("export.sealed", v.ID), says("export.ending", v.ID), says("export.ending", cancelled.ID))
@@ -54,9 +53,8 @@ func TestWhatBecomesOfAnExportIsTold(t *testing.T) {
 	}
 }
 
-// The owner of a batch that runs for longer than expected is told once, whatever instances look; of
-// one that has ended, or was never begun, nobody is.
-func TestALateExportIsTold(t *testing.T) {
+// A late batch is reported once, by any number of instances; an ended or never started one is not.
+func TestLateBatchIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "one")
@@ -73,7 +71,7 @@ func TestALateExportIsTold(t *testing.T) {
 		pass time.Duration
 		want int64
 	}{{time.Hour - time.Minute, 0}, {2 * time.Minute, 1}, {time.Hour, 1}} {
-		w.pass(c.pass)
+		w.advance(c.pass)
 		for _, process := range []*Exports{e, w.process(w.db, "two")} {
 			if err := process.releaser.publishLate(t.Context()); err != nil {
 				t.Fatal(err)

@@ -19,9 +19,8 @@ func listsOf(t *testing.T, w *world) (n int64, rows int) {
 	return n, rows
 }
 
-// The lists of an account are together no more than its budget for them; those of batches that have
-// ended make room.
-func TestListsHaveABudget(t *testing.T) {
+// The lists of an account stay within their limit; lists of ended batches are deleted first.
+func TestListTextPerAccountIsLimited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.put(t, "/in/file", "content")
@@ -36,7 +35,7 @@ func TestListsHaveABudget(t *testing.T) {
 	if n, rows := listsOf(t, w); n < rowTextBytes || rows != 1 {
 		t.Fatalf("%d bytes in %d lists are written down", n, rows)
 	}
-	err = w.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { // as if it had been as large as may be
+	err = w.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { // as if it were as large as permitted
 		_, err := tx.Exec(ctx, "UPDATE export_texts SET size = ?", maxTexts)
 		return err
 	})
@@ -61,9 +60,8 @@ func TestListsHaveABudget(t *testing.T) {
 	}
 }
 
-// Lists that are read at a time take no more memory than there is for all of them; small ones
-// always find room.
-func TestListsAreReadWithinTheirMemory(t *testing.T) {
+// Bodies read concurrently stay within the memory limit; small ones always fit.
+func TestIncomingLimitsMemory(t *testing.T) {
 	t.Parallel()
 	e := New(Options{Clock: func(context.Context) (drive.Time, error) { return start, nil }})
 	one, other := e.Incoming(io.LimitReader(zeros{}, bodyMemory)), e.Incoming(zeros{})
@@ -97,8 +95,8 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// In a zip a name that ends with a slash is a folder, which has no content.
-func TestAManifestNamesFiles(t *testing.T) {
+// In a zip, a name that ends with a slash is a folder, which has no content.
+func TestManifestRefusesFolderNames(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"a/", "/", "a//"} {
 		if _, err := ReadManifest(strings.NewReader(`{"path":"/f","name":"`+name+`"}`), 10); name != "/" && !drive.IsKind(err, drive.BadRequest) {
@@ -109,7 +107,7 @@ func TestAManifestNamesFiles(t *testing.T) {
 	e := w.process(w.db, "one")
 	w.put(t, "/f", "text")
 	v := w.create(t, e, Request{Manifest: []Item{{Path: "/f", Name: "a"}, {Path: "/f", Name: "b"}}})
-	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error { // a list that was taken before such names were refused
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error { // a list from before such names were refused
 		_, err := tx.Exec(ctx, "UPDATE export_wants SET name = CASE name WHEN 'a' THEN 'dir/' ELSE '/' END")
 		return err
 	})
@@ -119,7 +117,7 @@ func TestAManifestNamesFiles(t *testing.T) {
 	}
 }
 
-func TestAManifestWithoutItemsIsSaidToBeEmpty(t *testing.T) {
+func TestEmptyManifestIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"path,name\n", "path", "\ufeffid,url\r\n"} {
 		_, err := ReadManifest(strings.NewReader(text), 10)

@@ -12,8 +12,9 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// drips serves documents below /slow a byte a second, and says of each that it has begun.
-func (w *world) drips(t *testing.T) (begun chan string) {
+// slowSource serves documents below /slow at a byte per second, and sends the path of each started
+// one.
+func (w *world) slowSource(t *testing.T) (begun chan string) {
 	t.Helper()
 	begun = make(chan string, 1000)
 	serve := w.serve
@@ -40,8 +41,8 @@ func (w *world) drips(t *testing.T) (begun chan string) {
 	return begun
 }
 
-// slow asks for a hundred slow documents.
-func (w *world) slow(t *testing.T, e *Exports, name string) drive.ExportID {
+// createSlow requests a hundred slow documents.
+func (w *world) createSlow(t *testing.T, e *Exports, name string) drive.ExportID {
 	t.Helper()
 	in := Request{Name: name}
 	for i := range 100 {
@@ -50,15 +51,15 @@ func (w *world) slow(t *testing.T, e *Exports, name string) drive.ExportID {
 	return w.create(t, e, in).ID
 }
 
-// one asks for one file of a user of its own.
-func (w *world) one(t *testing.T, e *Exports) (who drive.Who, id drive.ExportID) {
+// createOne requests one file of a new user.
+func (w *world) createOne(t *testing.T, e *Exports) (who drive.Who, id drive.ExportID) {
 	t.Helper()
 	w.makeUser(t)
 	return w.who, w.create(t, e, Request{Nodes: []drive.NodeID{w.put(t, "/a.pdf", "a")}}).ID
 }
 
-// sealed waits until batches are sealed.
-func sealedSoon(t *testing.T, e *Exports, whose map[drive.ExportID]drive.Who) {
+// waitSealed waits until batches are sealed.
+func waitSealed(t *testing.T, e *Exports, whose map[drive.ExportID]drive.Who) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -82,12 +83,12 @@ func sealedSoon(t *testing.T, e *Exports, whose map[drive.ExportID]drive.Who) {
 	}
 }
 
-// Somebody whose documents come a byte a second has all places. Others get theirs at once, or at
-// the end of a slice.
-func TestASlowSourceGivesItsPlaceBack(t *testing.T) {
+// An account with very slow documents has all slots. Others get theirs at once or after a time
+// slice.
+func TestSlowSourceYieldsSlot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	begun := w.drips(t)
+	begun := w.slowSource(t)
 	e := w.process(w.db, "one")
 	e.collector.slowAge = 0
 	ctx, stop := context.WithCancel(t.Context())
@@ -97,22 +98,22 @@ func TestASlowSourceGivesItsPlaceBack(t *testing.T) {
 	defer stop()
 
 	hostile := w.who
-	both := []drive.ExportID{w.slow(t, e, "x"), w.slow(t, e, "y")}
+	both := []drive.ExportID{w.createSlow(t, e, "x"), w.createSlow(t, e, "y")}
 	for seen := map[string]bool{}; len(seen) < 2; {
 		seen[strings.Split(<-begun, "/")[2]] = true
 	}
-	b, one := w.one(t, e)
-	c, two := w.one(t, e)
-	sealedSoon(t, e, map[drive.ExportID]drive.Who{one: b, two: c})
+	b, one := w.createOne(t, e)
+	c, two := w.createOne(t, e)
+	waitSealed(t, e, map[drive.ExportID]drive.Who{one: b, two: c})
 
 	w.makeUser(t)
-	w.slow(t, e, "z") // another one: each of them has one place
+	w.createSlow(t, e, "z") // another slow batch: each has one slot
 	for strings.Split(<-begun, "/")[2] != "z" {
 	}
-	d, three := w.one(t, e)
-	w.pass(turnSlice)
+	d, three := w.createOne(t, e)
+	w.advance(turnSlice)
 	e.Wake()
-	sealedSoon(t, e, map[drive.ExportID]drive.Who{three: d})
+	waitSealed(t, e, map[drive.ExportID]drive.Who{three: d})
 	for _, id := range both {
 		v, err := e.Get(t.Context(), hostile, id)
 		if err != nil || v.State != Running && v.State != Pending || v.Error != "" || v.Failed != 0 {
@@ -121,8 +122,7 @@ func TestASlowSourceGivesItsPlaceBack(t *testing.T) {
 	}
 }
 
-// Accounts take turns: who has one export waits for one of each other, however many those have
-// asked for.
+// Accounts take turns: an account with one export waits for one export of each other account.
 func TestAccountsTakeTurns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -136,7 +136,7 @@ func TestAccountsTakeTurns(t *testing.T) {
 		if b == nil {
 			return drive.AccountID{}
 		}
-		w.pass(time.Millisecond)
+		w.advance(time.Millisecond)
 		e.workers.work(t.Context(), b)
 		return b.Account
 	}
@@ -146,7 +146,7 @@ func TestAccountsTakeTurns(t *testing.T) {
 		at := w.put(t, "/a.pdf", "a")
 		for range n {
 			w.create(t, e, Request{Nodes: []drive.NodeID{at}, Priority: priority})
-			w.pass(time.Millisecond)
+			w.advance(time.Millisecond)
 		}
 		return w.who.Account
 	}
@@ -157,7 +157,7 @@ func TestAccountsTakeTurns(t *testing.T) {
 	if order != "uuabcdacaaa." {
 		t.Errorf("the order is %s", order)
 	}
-	w.pass(keepRows + time.Hour)
+	w.advance(keepRows + time.Hour)
 	if err := e.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -166,8 +166,8 @@ func TestAccountsTakeTurns(t *testing.T) {
 	}
 }
 
-// The second place of a machine is for an account that has none yet, here or elsewhere.
-func TestNobodyHasMoreThanHalfWhileOthersWait(t *testing.T) {
+// The second slot of a machine is for an account without a running batch on any machine.
+func TestAccountUsesHalfWhileOthersWait(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	here, there := w.process(w.db, "here"), w.process(w.db, "there")
@@ -192,7 +192,7 @@ func TestNobodyHasMoreThanHalfWhileOthersWait(t *testing.T) {
 	if b := claim(here); !b.IsZero() {
 		t.Fatal("a third one was taken")
 	}
-	who, _ := w.one(t, there)
+	who, _ := w.createOne(t, there)
 	if err := here.queue.requestTurn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestNobodyHasMoreThanHalfWhileOthersWait(t *testing.T) {
 	}
 }
 
-func TestPriorityAboveNormalIsAnAdministratorsWord(t *testing.T) {
+func TestHighPriorityNeedsAdmin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "one")
@@ -233,12 +233,12 @@ func TestPriorityAboveNormalIsAnAdministratorsWord(t *testing.T) {
 	}
 }
 
-// Documents that never come to an end do not keep their batch from one: a turn in which nothing
-// arrived counts as a try, and in the last one they fail.
-func TestTurnsThatBringNothingComeToAnEnd(t *testing.T) {
+// Endless documents do not keep their batch from ending: a turn without progress counts as a try,
+// and in the last try they fail.
+func TestUnproductiveTurnsFailBatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	begun := w.drips(t)
+	begun := w.slowSource(t)
 	e := w.process(w.db, "one")
 	e.collector.slowAge = 0
 	v := w.create(t, e, Request{Manifest: []Item{{URL: w.url("/slow/x/1.pdf")}, {URL: w.url("/slow/x/2.pdf")}}})
@@ -255,7 +255,7 @@ func TestTurnsThatBringNothingComeToAnEnd(t *testing.T) {
 		select {
 		case <-begun:
 			<-begun // both
-			w.pass(turnSlice)
+			w.advance(turnSlice)
 			ask, _ := e.queue.yieldFuncs.Load(b.ID)
 			ask.(func())()
 			<-done
@@ -271,8 +271,8 @@ func TestTurnsThatBringNothingComeToAnEnd(t *testing.T) {
 	w.check(t)
 }
 
-// Who waits for a place asks one machine for it, not each that is full.
-func TestWhoWaitsAsksOneMachine(t *testing.T) {
+// A waiting account asks one machine for a slot, not each full machine.
+func TestWaitingAccountAsksOneMachine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	machines := []*Exports{w.process(w.db, "one"), w.process(w.db, "two"), w.process(w.db, "three")}
@@ -295,6 +295,6 @@ func TestWhoWaitsAsksOneMachine(t *testing.T) {
 		if n := w.count(t, "SELECT COUNT(*) FROM exports WHERE yield_at > 0"); int(n) != waiting {
 			t.Errorf("%d wait, %d places are asked for", waiting, n)
 		}
-		w.one(t, machines[0])
+		w.createOne(t, machines[0])
 	}
 }

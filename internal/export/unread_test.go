@@ -12,29 +12,29 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// refusing is a store that does not give one content, and nothing at all while it is away.
-type refusing struct {
-	absent
+// refusingStore refuses one content, and all contents during an outage.
+type refusingStore struct {
+	absentStore
 	file *atomic.Pointer[string]
 }
 
 // Open implements blob.Store.
-func (r refusing) Open(ctx context.Context, name string) (blob.Object, error) {
+func (r refusingStore) Open(ctx context.Context, name string) (blob.Object, error) {
 	if file := r.file.Load(); file != nil && *file == name {
 		return nil, drive.Fail(drive.Unavailable)
 	}
-	return r.absent.Open(ctx, name)
+	return r.absentStore.Open(ctx, name)
 }
 
-// enclosed are documents of which one has a file within a content of a store.
-type enclosed struct {
-	taken
+// embeddedDocuments are documents with a file embedded in a content of the store.
+type embeddedDocuments struct {
+	fakeDocuments
 	store blob.Store
 	file  string
 }
 
 // Embedded implements Documents.
-func (k enclosed) Embedded(ctx context.Context, account drive.AccountID, id, sum string) (io.ReadCloser, drive.ByteSize, error) {
+func (k embeddedDocuments) Embedded(ctx context.Context, account drive.AccountID, id, sum string) (io.ReadCloser, drive.ByteSize, error) {
 	if id == "1" {
 		obj, err := k.store.Open(ctx, k.file)
 		if err != nil {
@@ -44,20 +44,19 @@ func (k enclosed) Embedded(ctx context.Context, account drive.AccountID, id, sum
 			return nil, 0, err
 		}
 	}
-	return k.taken.Embedded(ctx, account, id, sum)
+	return k.fakeDocuments.Embedded(ctx, account, id, sum)
 }
 
-// One content that the store refuses while it answers otherwise is not tried for ever: the tries of
-// a batch are further apart each time, all else arrives, and in the end it is a line of err.txt. A
-// store that is away counts for nothing.
-func TestAContentThatTheStoreRefusesIsAccountedFor(t *testing.T) {
+// A content that the store refuses is not retried for ever: tries back off, other entries arrive,
+// and finally the entry is a line of err.txt. An outage of the store does not count.
+func TestUnreadableContentFailsEntry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	file := w.fileOf(t, w.put(t, "/intake/acme/b/a.xml", "the invoice"))
 	var away atomic.Bool
 	var refused atomic.Pointer[string]
-	store := refusing{absent{w.store, &away}, &refused}
-	docs := enclosed{taken{map[string][]Document{"acme 2026-10": {
+	store := refusingStore{absentStore{w.store, &away}, &refused}
+	docs := embeddedDocuments{fakeDocuments{map[string][]Document{"acme 2026-10": {
 		{ID: "1", Number: "A/1", Date: "2026-10-05", Embedded: "abc"}, {ID: "2", Number: "A/2", Date: "2026-10-06", Embedded: "def"},
 	}}}, store, file}
 	e := w.process(w.db, "1", func(o *Options) { o.Store, o.Documents = store, docs })
@@ -67,7 +66,7 @@ func TestAContentThatTheStoreRefusesIsAccountedFor(t *testing.T) {
 	away.Store(true)
 	for range maxTries + 1 {
 		w.finish(t, e)
-		w.pass(waitForStores)
+		w.advance(waitForStores)
 	}
 	if n := w.count(t, "SELECT tries FROM exports"); n != 0 {
 		t.Errorf("%d tries were counted while the store was away", n)
@@ -82,7 +81,7 @@ func TestAContentThatTheStoreRefusesIsAccountedFor(t *testing.T) {
 		if wait := w.count(t, "SELECT due_at FROM exports") - w.clock.Load(); wait != retryDelay(try).Milliseconds() {
 			t.Errorf("after %d tries it waits %d ms", try+1, wait)
 		}
-		w.pass(retryDelay(try))
+		w.advance(retryDelay(try))
 	}
 	w.finish(t, e)
 	if got := w.get(t, e, v.ID); got.State != Sealed || got.Collected != 1 || got.Failed != 1 {
@@ -104,16 +103,16 @@ func TestAContentThatTheStoreRefusesIsAccountedFor(t *testing.T) {
 	w.check(t)
 }
 
-// A job whose zip has a content that the store refuses fails after its tries, and gives up what it
-// has written.
-func TestAJobEndsAtAContentThatTheStoreRefuses(t *testing.T) {
+// A job with a content that the store refuses fails after its tries and deletes the parts it has
+// written.
+func TestUnreadableContentFailsJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	file := w.fileOf(t, w.put(t, "/in/a.pdf", text(1)))
 	var away atomic.Bool
 	var refused atomic.Pointer[string]
-	s := &shelf{uploads: map[drive.UploadID]*shelved{}, puts: map[string]int{}}
-	e := w.process(w.db, "a", func(o *Options) { o.Store, o.Drive = refusing{absent{w.store, &away}, &refused}, s })
+	s := &memoryDrive{uploads: map[drive.UploadID]*memoryUpload{}, puts: map[string]int{}}
+	e := w.process(w.db, "a", func(o *Options) { o.Store, o.Drive = refusingStore{absentStore{w.store, &away}, &refused}, s })
 	v := w.create(t, e, Request{Folder: w.folder(t, "/in")})
 	w.finish(t, e)
 	if _, err := e.Materialise(t.Context(), w.who, v.ID, w.root, ""); err != nil {
@@ -122,7 +121,7 @@ func TestAJobEndsAtAContentThatTheStoreRefuses(t *testing.T) {
 	try := func() time.Duration {
 		doJob(t, e)
 		wait := w.count(t, "SELECT due_at FROM export_jobs") - w.clock.Load()
-		w.pass(time.Duration(wait) * time.Millisecond)
+		w.advance(time.Duration(wait) * time.Millisecond)
 		return time.Duration(wait) * time.Millisecond
 	}
 	away.Store(true)

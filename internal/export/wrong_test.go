@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What is wrong with one document is a line of err.txt, which shows nothing of the server's
-// settings. The others arrive.
-func TestWhatIsWrongWithADocumentIsALine(t *testing.T) {
+// A failing document is a line of err.txt without details of the server's settings. The other
+// documents arrive.
+func TestFailureIsLineOfErrTxt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	serve := w.serve
@@ -20,7 +20,7 @@ func TestWhatIsWrongWithADocumentIsALine(t *testing.T) {
 			rw.Header().Set("Content-Type", "text/html; charset=utf-8")
 			_, _ = io.WriteString(rw, "<!doctype html><title>Please log in</title>")
 		case "/empty.pdf", "/empty.txt":
-		case "/late.pdf": // what comes before the mark is allowed by readers
+		case "/late.pdf": // readers accept bytes before the PDF header
 			_, _ = io.WriteString(rw, "\n\nmail header\n%PDF-1.4 late")
 		default:
 			serve(rw, r)

@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// Of each special-purpose network of IANA's registries an address is refused, and of the networks
-// beside them none.
+// An address of each special-purpose IANA network is refused; adjacent networks are allowed.
 func TestSpecialPurposeAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{
@@ -33,8 +32,8 @@ func TestSpecialPurposeAddressesAreRefused(t *testing.T) {
 	}
 }
 
-// A machine's own public address is not one to send to: what listens there trusts its neighbours.
-func TestTheMachinesOwnAddressesAreRefused(t *testing.T) {
+// The machine's own public address is refused: services there trust local connections.
+func TestOwnAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	own := []net.Addr{&net.IPNet{IP: net.ParseIP("5.6.7.8"), Mask: net.CIDRMask(24, 32)}, &net.IPNet{IP: net.ParseIP("2a01:4f8::2"), Mask: net.CIDRMask(64, 128)}}
 	g := dialGuard{ownAddrs: func() ([]net.Addr, error) { return own, nil }}
@@ -55,10 +54,9 @@ func TestTheMachinesOwnAddressesAreRefused(t *testing.T) {
 	}
 }
 
-// A name that answers with a public address first, and with this machine's when the connection is
-// made (DNS rebinding), leads nowhere: each address is judged as it is dialed, and none is looked
-// up again.
-func TestANameThatChangesItsAnswerIsRefused(t *testing.T) {
+// A name that resolves to a public address first and to this machine at the connection (DNS
+// rebinding) is refused: each address is checked when it is dialed, without another lookup.
+func TestDNSRebindingIsRefused(t *testing.T) {
 	t.Parallel()
 	var reached atomic.Int64
 	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
@@ -88,7 +86,7 @@ func TestANameThatChangesItsAnswerIsRefused(t *testing.T) {
 	}
 }
 
-// resolverOf asks a server of its own for every name, which knows IPv4 addresses alone.
+// resolverOf uses a DNS server that answers every name with an IPv4 address.
 func resolverOf(t *testing.T, answer func() netip.Addr) *net.Resolver {
 	t.Helper()
 	pc, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
@@ -117,8 +115,7 @@ func resolverOf(t *testing.T, answer func() netip.Addr) *net.Resolver {
 	}}
 }
 
-// reply answers a question of the DNS (RFC 1035 section 4) with one address, and one of another
-// type than A with none.
+// reply answers a DNS query (RFC 1035 section 4) for type A with one address, and others with none.
 func reply(q []byte, answer func() netip.Addr) []byte {
 	end := 12
 	for q[end] != 0 {

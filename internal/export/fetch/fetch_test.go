@@ -17,7 +17,7 @@ import (
 
 func host(s *httptest.Server) string { return strings.TrimPrefix(s.URL, "http://") }
 
-// read fetches a document whole.
+// read fetches a whole document.
 func read(t *testing.T, f *Fetcher, at string) (string, error) {
 	t.Helper()
 	doc, err := f.Get(t.Context(), at, Any)
@@ -40,7 +40,7 @@ func wants(t *testing.T, what string, err error, class Class, reason string) {
 
 func hosts(all ...string) func() []string { return func() []string { return all } }
 
-func TestServersThatMisbehave(t *testing.T) {
+func TestMisbehavingServers(t *testing.T) {
 	t.Parallel()
 	stop := make(chan struct{})
 	mux := http.NewServeMux()
@@ -91,7 +91,7 @@ func TestServersThatMisbehave(t *testing.T) {
 	t.Cleanup(s.Close)
 	t.Cleanup(func() { close(stop) }) // before the server waits for its handlers
 	opt := Options{Hosts: hosts(host(s)), Private: true, MaxSize: 10 * drive.KiB}
-	f := New(opt) // waits long enough for whatever a server does in the end
+	f := New(opt) // waits long enough for the server's last step
 	opt.Stall = 200 * time.Millisecond
 	stalls := New(opt)
 	opt.Stall, opt.Time = 0, time.Second
@@ -127,7 +127,7 @@ func TestServersThatMisbehave(t *testing.T) {
 		if err == nil {
 			err = doc.Close()
 		}
-		wants(t, "/short", err, Here, BrokenOff) // it is fetched again: not a document that is no PDF
+		wants(t, "/short", err, Here, BrokenOff) // retried: incomplete, not a wrong type
 	})
 	t.Run("drips, within a long time", func(t *testing.T) {
 		t.Parallel()
@@ -136,13 +136,13 @@ func TestServersThatMisbehave(t *testing.T) {
 	})
 	_, err := read(t, f, elsewhere.URL)
 	wants(t, "a host that is not on the list", err, Final, NotAllowed)
-	const nobody = "127.0.0.1:1" // a port that is given to nobody who asks for a free one
+	const nobody = "127.0.0.1:1" // a port that is never assigned
 	_, err = read(t, New(Options{Hosts: hosts(nobody), Private: true}), "http://"+nobody+"/")
 	wants(t, "a port that nobody listens at", err, Elsewhere, Unreachable)
 }
 
-// A name on the list that leads into this network is refused when the connection is made, whatever
-// it said before.
+// A listed name that resolves into this network is refused at the connection, whatever it resolved
+// to before.
 func TestPrivateAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secret") }))
@@ -155,7 +155,7 @@ func TestPrivateAddressesAreRefused(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsOnTheListIsAsked(t *testing.T) {
+func TestOnlyListedHostsAreContacted(t *testing.T) {
 	t.Parallel()
 	dialled := ""
 	f := New(Options{

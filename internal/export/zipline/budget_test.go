@@ -24,7 +24,7 @@ func mustTake(t *testing.T, b *Budget, client string, least, want drive.ByteSize
 	return g
 }
 
-func TestGrantsBecomeSmaller(t *testing.T) {
+func TestGrantsShrinkAsBudgetFills(t *testing.T) {
 	t.Parallel()
 	b := NewBudget(100)
 	var sizes []drive.ByteSize
@@ -46,9 +46,9 @@ func TestGrantsBecomeSmaller(t *testing.T) {
 	}
 }
 
-// Who has most gives: the slowest of what it has. A client with one answer loses it to nobody, as
-// long as it reads.
-func TestWhoHasMostGives(t *testing.T) {
+// The slowest grant of the client with most grants is evicted. A client with one grant keeps it
+// while it reads.
+func TestClientWithMostGrantsIsEvicted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(8)
@@ -71,7 +71,7 @@ func TestWhoHasMostGives(t *testing.T) {
 				t.Errorf("grant %d was taken away, want %d", n, i)
 			}
 		}
-		mustTake(t, b, "late0", 1, 1) // two, against four
+		mustTake(t, b, "late0", 1, 1) // two grants, against four
 		if n := <-ended; n != 3 {
 			t.Errorf("grant %d was taken away", n)
 		}
@@ -84,8 +84,8 @@ func TestWhoHasMostGives(t *testing.T) {
 	})
 }
 
-// Where each client has one answer the slowest gives, if it is slow.
-func TestWhoReadsSlowlyGives(t *testing.T) {
+// If each client has one grant, the slowest is evicted if it is slow.
+func TestSlowReaderIsEvicted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(4)
@@ -114,8 +114,8 @@ func TestWhoReadsSlowlyGives(t *testing.T) {
 	})
 }
 
-// A grant that was taken away counts until it is given back, and nobody waits for it for ever.
-func TestNobodyWaitsForEver(t *testing.T) {
+// An evicted grant counts until it is closed, and no caller waits for it for ever.
+func TestAcquireTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(3)
@@ -132,9 +132,8 @@ func TestNobodyWaitsForEver(t *testing.T) {
 	})
 }
 
-// Clients that ask for an archive and never read it hold no more than the budget, however many
-// there are, and nobody else up.
-func TestStalledReadersHoldTheBudgetAndNobodyUp(t *testing.T) {
+// Clients that never read hold at most the budget, and do not block others.
+func TestStalledReadersDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
 	var entries []Entry
@@ -157,7 +156,7 @@ func TestStalledReadersHoldTheBudgetAndNobodyUp(t *testing.T) {
 		}
 		t.Cleanup(func() { conn.Close() })
 		fmt.Fprintf(conn, "GET /stalled HTTP/1.1\r\nHost: x\r\n\r\n")
-		if i%8 == 0 { // the answer has begun, or was refused
+		if i%8 == 0 { // the response has begun or was refused
 			if _, err := conn.Read(make([]byte, 12)); err != nil {
 				t.Fatal(err)
 			}
@@ -191,9 +190,8 @@ func TestStalledReadersHoldTheBudgetAndNobodyUp(t *testing.T) {
 	}
 }
 
-// When there is nothing, that is what the answer says, with nothing of the archive in it;
-// conditions need no memory.
-func TestNoMemoryIsSaid(t *testing.T) {
+// Without memory the response says so, without content. Conditions need no memory.
+func TestNoMemoryIsUnavailable(t *testing.T) {
 	t.Parallel()
 	s, entries := mixed()
 	a := mustLayout(t, entries)
@@ -228,9 +226,8 @@ func TestNoMemoryIsSaid(t *testing.T) {
 	}
 }
 
-// An answer whose memory the caller has taken, and which was taken away, ends like any other that
-// breaks off.
-func TestAGrantOfTheCallersIsTakenAway(t *testing.T) {
+// A response whose caller-held grant is evicted breaks off like any other.
+func TestCallersGrantIsEvicted(t *testing.T) {
 	t.Parallel()
 	s, entries := mixed()
 	a := mustLayout(t, entries)
@@ -259,9 +256,8 @@ func TestAGrantOfTheCallersIsTakenAway(t *testing.T) {
 	}
 }
 
-// A list that grows takes from the same memory as others, and gives back what it does not need in
-// the end.
-func TestAGrantGrowsAndShrinks(t *testing.T) {
+// A growing list uses the same memory as others and releases what it does not need.
+func TestGrantGrowsAndShrinks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(12)
@@ -280,7 +276,7 @@ func TestAGrantGrowsAndShrinks(t *testing.T) {
 		if g.Bytes != 3 || b.free != 9 || b.grown != 0 {
 			t.Errorf("it has %d bytes, %d are free", g.Bytes, b.free)
 		}
-		time.Sleep(minAge) // by the clock of the bubble: from now on it is slow
+		time.Sleep(minAge) // on the clock of the bubble: from now on it counts as slow
 		broken := false
 		g.onEviction(func() { broken = true })
 		other := make(chan *Grant)

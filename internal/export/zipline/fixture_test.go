@@ -17,31 +17,31 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// sealed is when the entries of tests were changed last: an odd second, with milliseconds.
+// sealed is the modification time of test entries: an odd second, with milliseconds.
 var sealed = drive.TimeOf(time.Date(2026, 11, 20, 9, 30, 7, 250e6, time.UTC))
 
-// shelf is a Source in memory, which counts and can be told to be slow or wrong.
-type shelf struct {
+// memorySource is a Source in memory that counts, and can be slow or wrong.
+type memorySource struct {
 	mu      sync.Mutex
 	objects map[string]io.ReaderAt
 	sizes   map[string]int64
 
-	latency time.Duration // of each request: Open asks, as a HEAD does, and so does the first ReadAt
+	latency time.Duration // of each request: Open, as a HEAD, and the first ReadAt
 	opens   atomic.Int64
 	gets    atomic.Int64
-	open    atomic.Int64 // objects that are open now
+	open    atomic.Int64 // open objects
 }
 
-func newShelf() *shelf {
-	return &shelf{objects: map[string]io.ReaderAt{}, sizes: map[string]int64{}}
+func newShelf() *memorySource {
+	return &memorySource{objects: map[string]io.ReaderAt{}, sizes: map[string]int64{}}
 }
 
-// put keeps content under a name, and returns the entry for it.
-func (s *shelf) put(name string, content []byte) Entry {
+// put stores content under a name and returns its entry.
+func (s *memorySource) put(name string, content []byte) Entry {
 	return s.putAt(name, bytesAt(content), int64(len(content)), crc32.ChecksumIEEE(content))
 }
 
-func (s *shelf) putAt(name string, content io.ReaderAt, size int64, crc uint32) Entry {
+func (s *memorySource) putAt(name string, content io.ReaderAt, size int64, crc uint32) Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	blobName := fmt.Sprintf("blob-%d", len(s.objects))
@@ -49,20 +49,20 @@ func (s *shelf) putAt(name string, content io.ReaderAt, size int64, crc uint32) 
 	return Entry{Name: name, Size: drive.ByteSize(size), CRC32: crc, Time: sealed, Blob: blobName}
 }
 
-// replace changes what lies under an entry's blob.
-func (s *shelf) replace(e Entry, content []byte) {
+// replace replaces the content of an entry's blob.
+func (s *memorySource) replace(e Entry, content []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.objects[e.Blob], s.sizes[e.Blob] = bytesAt(content), int64(len(content))
 }
 
-func (s *shelf) remove(e Entry) {
+func (s *memorySource) remove(e Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.objects, e.Blob)
 }
 
-func (s *shelf) wait(ctx context.Context) error {
+func (s *memorySource) wait(ctx context.Context) error {
 	if s.latency == 0 {
 		return ctx.Err()
 	}
@@ -74,7 +74,7 @@ func (s *shelf) wait(ctx context.Context) error {
 	}
 }
 
-func (s *shelf) Open(ctx context.Context, name string) (blob.Object, error) {
+func (s *memorySource) Open(ctx context.Context, name string) (blob.Object, error) {
 	s.opens.Add(1)
 	if err := s.wait(ctx); err != nil {
 		return nil, err
@@ -89,11 +89,10 @@ func (s *shelf) Open(ctx context.Context, name string) (blob.Object, error) {
 	return &object{ReaderAt: content, shelf: s, size: s.sizes[name]}, nil
 }
 
-// object costs a request for the first read, and for each that does not begin where the last one
-// ended.
+// object costs a request for the first read and for each read that does not continue the last one.
 type object struct {
 	io.ReaderAt
-	shelf *shelf
+	shelf *memorySource
 	size  int64
 	next  int64
 	begun bool
@@ -126,7 +125,7 @@ func (b bytesAt) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// zeros is a file of nothing but zeros, however long.
+// zeros is a file of zeros of any length.
 type zeros int64
 
 func (z zeros) ReadAt(p []byte, off int64) (int, error) {
@@ -138,7 +137,7 @@ func (z zeros) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// crcOfZeros doubles its way to the CRC-32 of that many zeros.
+// crcOfZeros returns the CRC-32 of size zeros by doubling.
 func crcOfZeros(size int64) uint32 {
 	crc, at := uint32(0), int64(0)
 	step, n := crc32.ChecksumIEEE(make([]byte, 1)), int64(1)
@@ -151,11 +150,11 @@ func crcOfZeros(size int64) uint32 {
 	return crc
 }
 
-func (s *shelf) putZeros(name string, size int64) Entry {
+func (s *memorySource) putZeros(name string, size int64) Entry {
 	return s.putAt(name, zeros(size), size, crcOfZeros(size))
 }
 
-// noise is content that does not repeat.
+// noise returns content without repetition.
 func noise(seed, size int) []byte {
 	b := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), 1}).Read(b)
@@ -171,7 +170,7 @@ func mustLayout(t testing.TB, entries []Entry) *Archive {
 	return a
 }
 
-// read returns [from, to) of an archive.
+// read returns the bytes [from, to) of an archive.
 func read(t testing.TB, a *Archive, src Source, from, to drive.ByteSize, o Options) ([]byte, error) {
 	t.Helper()
 	r := a.Open(t.Context(), src, from, to, o)
@@ -203,14 +202,14 @@ func mustRead(t testing.TB, a *Archive, src Source, from, to drive.ByteSize, o O
 	return b
 }
 
-// seen lets archive/zip read an archive.
-type seen struct {
+// readCounts lets archive/zip read an archive.
+type readCounts struct {
 	t   testing.TB
 	a   *Archive
 	src Source
 }
 
-func (s seen) ReadAt(p []byte, off int64) (int, error) {
+func (s readCounts) ReadAt(p []byte, off int64) (int, error) {
 	r := s.a.Open(s.t.Context(), s.src, drive.ByteSize(off), drive.ByteSize(off+int64(len(p))), Options{Window: 2 << 20})
 	defer r.Close()
 	n, err := io.ReadFull(r, p)

@@ -13,9 +13,9 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// testdata/golden.txt has name, size, SHA-256 and ETag of three archives. A line that changes
-// breaks every download that is under way while servers are upgraded: it must come with another
-// LayoutVersion, and the old layout must stay for what was sealed with it.
+// testdata/golden.txt has name, size, SHA-256 and ETag of three archives. A changed line breaks
+// every running download during an upgrade: it requires a new LayoutVersion, and the old layout
+// must stay for archives sealed with it.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	want, err := os.ReadFile(filepath.Join("testdata", "golden.txt"))
@@ -43,8 +43,8 @@ type golden struct {
 	entries []Entry
 }
 
-// goldens are a mixed batch, one with more entries than 16 bits count, and one beyond 4 GiB. Of the
-// last only the glue is summed.
+// goldens returns a mixed batch, one with more than 65,535 entries, and one beyond 4 GiB, of which
+// only the glue is hashed.
 func goldens() []golden {
 	s, batch := mixed()
 	many := make([]Entry, 66_000)
@@ -55,7 +55,7 @@ func goldens() []golden {
 	return []golden{{"mixed", s, batch}, {"many", newShelf(), many}, {"huge", h, large}}
 }
 
-// sum hashes an archive without the content of entries over 1 GiB.
+// sum hashes an archive without the contents of entries over 1 GiB.
 func sum(t *testing.T, a *Archive, src Source) hash.Hash {
 	t.Helper()
 	h, at := sha256.New(), drive.ByteSize(0)

@@ -14,9 +14,9 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// mixed is a shelf with what a batch has: folders, texts, empty, small and large files, names in
-// several scripts.
-func mixed() (*shelf, []Entry) {
+// mixed returns a source with the entries of a typical batch: folders, texts, empty, small and
+// large files, names in several scripts.
+func mixed() (*memorySource, []Entry) {
 	s := newShelf()
 	entries := []Entry{
 		s.put("盘/店铺甲/发票 001.pdf", noise(1, 100_000)),
@@ -33,7 +33,7 @@ func mixed() (*shelf, []Entry) {
 	return s, entries
 }
 
-func TestEveryEntryIsReadBackByArchiveZip(t *testing.T) {
+func TestArchiveZipReadsEntries(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newShelf()
@@ -86,14 +86,14 @@ func checkZip(t *testing.T, all []byte, entries []Entry, contents [][]byte) {
 	}
 }
 
-func TestAnEmptyArchive(t *testing.T) {
+func TestEmptyArchive(t *testing.T) {
 	t.Parallel()
 	a := mustLayout(t, nil)
 	checkZip(t, mustRead(t, a, newShelf(), 0, a.Size(), Options{}), nil, nil)
 }
 
-// What is over a limit of the old format is in ZIP64 fields, what is at one too, what is below is
-// not: some readers refuse fields that are not needed.
+// Values at or above a limit of the old format use ZIP64 fields, smaller ones do not: some readers
+// refuse needless fields.
 func TestZip64OnlyWhereItIsNeeded(t *testing.T) {
 	t.Parallel()
 	const limit = 1<<32 - 1
@@ -101,12 +101,12 @@ func TestZip64OnlyWhereItIsNeeded(t *testing.T) {
 	header := func(name string) int64 { return localFixed + int64(len(name)) + 9 }
 	for what, c := range map[string]struct {
 		entries               []Entry
-		local, central, last  int // length of the extra field of the first, of the first and the last in the directory
+		local, central, last  int // length of the extra field of the first entry, and of the first and last in the directory
 		end64                 bool
 		needsFirst, needsLast uint16
 	}{
 		"small":           {[]Entry{s.putZeros("a", 1)}, 9, 9, 9, false, 20, 20},
-		"below":           {[]Entry{s.putZeros("a", limit-1)}, 9, 9, 9, true, 20, 20}, // the directory comes after it
+		"below":           {[]Entry{s.putZeros("a", limit-1)}, 9, 9, 9, true, 20, 20}, // the directory follows
 		"at":              {[]Entry{s.putZeros("a", limit)}, 29, 29, 29, true, 45, 45},
 		"above":           {[]Entry{s.putZeros("a", limit+1)}, 29, 29, 29, true, 45, 45},
 		"second below":    {[]Entry{s.putZeros("a", limit-1-header("a")), s.putZeros("b", 0)}, 9, 9, 9, true, 20, 20},
@@ -130,7 +130,7 @@ func TestZip64OnlyWhereItIsNeeded(t *testing.T) {
 			if end64 := len(a.endRecords()) > endSize; end64 != c.end64 {
 				t.Errorf("ZIP64 end record: %v", end64)
 			}
-			z, err := zip.NewReader(seen{t, a, s}, int64(a.Size()))
+			z, err := zip.NewReader(readCounts{t, a, s}, int64(a.Size()))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestManifestComesBack(t *testing.T) {
+func TestManifestRoundTrip(t *testing.T) {
 	t.Parallel()
 	s, entries := mixed()
 	back, err := Decode(Encode(entries))
@@ -45,7 +45,7 @@ func TestDamagedManifest(t *testing.T) {
 	}
 }
 
-// FuzzDecode puts the right checksum to what it is given: without it nothing would come further.
+// FuzzDecode adds the right checksum to its input, which would otherwise be refused at once.
 func FuzzDecode(f *testing.F) {
 	_, entries := mixed()
 	for n := range 8 {

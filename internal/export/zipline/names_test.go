@@ -52,8 +52,8 @@ func TestSafeNames(t *testing.T) {
 	}
 }
 
-// Ten thousand equal names must not take the square of that.
-func TestSafeNamesOfManyEqualOnes(t *testing.T) {
+// Ten thousand equal names must not take quadratic time.
+func TestSafeNamesManyEqual(t *testing.T) {
 	t.Parallel()
 	got := SafeNames(slices.Repeat([]string{"扫描.pdf"}, 10_000))
 	if got[9_999] != "扫描 (10000).pdf" {
@@ -61,8 +61,8 @@ func TestSafeNamesOfManyEqualOnes(t *testing.T) {
 	}
 }
 
-// Long names that differ only in what a number takes the place of do not each try all numbers.
-func TestSafeNamesOfManyLongOnes(t *testing.T) {
+// Long names that differ only where the number is inserted do not each try all numbers.
+func TestSafeNamesManyLong(t *testing.T) {
 	t.Parallel()
 	var wanted []string
 	for i := range 10_000 {
@@ -120,7 +120,7 @@ func FuzzSafeNames(f *testing.F) {
 	})
 }
 
-// checkSafe restates the rules without the code that keeps them.
+// checkSafe restates the rules independently of the implementation.
 func checkSafe(t *testing.T, name string) {
 	t.Helper()
 	if !utf8.ValidString(name) || !norm.NFC.IsNormalString(name) || len(name) > 1024 {

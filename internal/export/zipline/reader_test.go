@@ -28,7 +28,7 @@ func TestRangesAreSlicesOfTheWhole(t *testing.T) {
 	for range 1000 {
 		from := rnd.Int64N(int64(a.Size()) + 1)
 		to := from + rnd.Int64N(int64(a.Size())+1-from)
-		if rnd.IntN(2) == 0 { // half of them short, where the edges are
+		if rnd.IntN(2) == 0 { // half of them short, around the boundaries
 			to = min(to, from+rnd.Int64N(2000))
 		}
 		o := Options{Parallel: 1 + rnd.IntN(5), Recheck: drive.ByteSize(rnd.IntN(3)-1) * 1 << 20}
@@ -41,27 +41,27 @@ func TestRangesAreSlicesOfTheWhole(t *testing.T) {
 	}
 }
 
-// What a reader has been given to its end is what was sealed; else it fails, early enough and
-// saying why.
-func TestWhatIsNotAsSealedIsNotDelivered(t *testing.T) {
+// A reader that delivers an entry to its end delivers the sealed bytes. Otherwise it fails early,
+// with the reason.
+func TestDamagedEntryIsNotDelivered(t *testing.T) {
 	t.Parallel()
 	small, large := noise(1, 100_000), noise(2, 5<<20+100)
 	for what, harm := range map[string]struct {
-		do   func(s *shelf, small, large Entry)
+		do   func(s *memorySource, small, large Entry)
 		kind drive.Kind
 	}{
-		"bit flipped": {func(s *shelf, a, b Entry) { s.replace(a, flipped(small, 5)); s.replace(b, flipped(large, 5)) }, drive.DigestMismatch},
-		"last bit": {func(s *shelf, a, b Entry) {
+		"bit flipped": {func(s *memorySource, a, b Entry) { s.replace(a, flipped(small, 5)); s.replace(b, flipped(large, 5)) }, drive.DigestMismatch},
+		"last bit": {func(s *memorySource, a, b Entry) {
 			s.replace(a, flipped(small, 99_999))
 			s.replace(b, flipped(large, len(large)-1))
 		}, drive.DigestMismatch},
-		"shorter": {func(s *shelf, a, b Entry) { s.replace(a, small[1:]); s.replace(b, large[1:]) }, drive.DigestMismatch},
-		"longer":  {func(s *shelf, a, b Entry) { s.replace(a, append(small, 0)); s.replace(b, append(large, 0)) }, drive.DigestMismatch},
-		"empty":   {func(s *shelf, a, b Entry) { s.replace(a, nil); s.replace(b, nil) }, drive.DigestMismatch},
-		"cut in use": {func(s *shelf, a, b Entry) {
+		"shorter": {func(s *memorySource, a, b Entry) { s.replace(a, small[1:]); s.replace(b, large[1:]) }, drive.DigestMismatch},
+		"longer":  {func(s *memorySource, a, b Entry) { s.replace(a, append(small, 0)); s.replace(b, append(large, 0)) }, drive.DigestMismatch},
+		"empty":   {func(s *memorySource, a, b Entry) { s.replace(a, nil); s.replace(b, nil) }, drive.DigestMismatch},
+		"cut in use": {func(s *memorySource, a, b Entry) {
 			s.objects[a.Blob], s.objects[b.Blob] = bytesAt(small[:9]), bytesAt(large[:9])
 		}, drive.DigestMismatch},
-		"gone": {func(s *shelf, a, b Entry) { s.remove(a); s.remove(b) }, drive.NotFound},
+		"gone": {func(s *memorySource, a, b Entry) { s.remove(a); s.remove(b) }, drive.NotFound},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -74,13 +74,13 @@ func TestWhatIsNotAsSealedIsNotDelivered(t *testing.T) {
 			begins := func(i int) drive.ByteSize { from, _ := a.contentRange(i); return drive.ByteSize(from) }
 			ends := func(i int) drive.ByteSize { _, to := a.contentRange(i); return drive.ByteSize(to) }
 			for _, c := range []struct {
-				from, to, sees drive.ByteSize // sees: no byte from here on may come
+				from, to, sees drive.ByteSize // sees: no byte from here on may be delivered
 				entry          int
 			}{
-				{0, size, begins(1), 1},                                // of a small entry nothing
+				{0, size, begins(1), 1},                                // nothing of a small entry
 				{begins(1) + 500, begins(1) + 600, begins(1) + 500, 1}, // not even from its middle
-				{begins(2), size, ends(2) - 1, 2},                      // of a large one not the end
-				{begins(2) + 2<<20, size, ends(2) - 1, 2},              // also when another request had its beginning
+				{begins(2), size, ends(2) - 1, 2},                      // not the end of a large one
+				{begins(2) + 2<<20, size, ends(2) - 1, 2},              // also if another request had its beginning
 				{ends(2) - 1, ends(2), ends(2) - 1, 2},                 // or all but its last byte
 			} {
 				var broken []*EntryError
@@ -112,9 +112,8 @@ func flipped(b []byte, i int) []byte {
 	return b
 }
 
-// Behind the limit only the length is checked; a range of one byte must not make the store read
-// gigabytes.
-func TestRecheckHasALimit(t *testing.T) {
+// Above the limit only the length is checked: a range of one byte must not read gigabytes.
+func TestRecheckIsLimited(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
 	content := noise(1, 4<<20)
@@ -133,7 +132,7 @@ func TestRecheckHasALimit(t *testing.T) {
 	}
 }
 
-func TestAStoreThatFailsIsNoDamage(t *testing.T) {
+func TestStoreErrorIsNotDamage(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
 	e := s.put("a", noise(1, 100))
@@ -149,8 +148,7 @@ type failing struct{}
 
 func (failing) ReadAt([]byte, int64) (int, error) { return 0, drive.Fail(drive.Unavailable) }
 
-// The end of the context ends a reader that waits, tells nobody of a broken entry, and leaves
-// nothing open.
+// The end of the context ends a waiting reader, reports no broken entry, and leaves nothing open.
 func TestEndOfContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -178,7 +176,7 @@ func TestEndOfContext(t *testing.T) {
 	})
 }
 
-// Nobody who stops reading leaves anything behind.
+// A reader that is closed early leaves nothing behind.
 func TestCloseEarly(t *testing.T) {
 	t.Parallel()
 	s, entries := mixed()
@@ -193,8 +191,8 @@ func TestCloseEarly(t *testing.T) {
 	}
 }
 
-// With 20 ms for each request, two requests for each object, 100 KB in each: at least 100 MB/s, one
-// GET for each object (A5). The clock is the bubble's, so this measures waiting alone.
+// With 20 ms per request, two requests per object of 100 KB: at least 100 MB/s, one GET per object
+// (A5). The bubble's clock measures waiting only.
 func TestLatencyIsHidden(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -222,8 +220,8 @@ func TestLatencyIsHidden(t *testing.T) {
 	})
 }
 
-// A large entry is one GET, however slow the client is.
-func TestALargeEntryIsReadOnce(t *testing.T) {
+// A large entry is one GET, for any speed of the client.
+func TestLargeEntryIsReadOnce(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
 	a := mustLayout(t, []Entry{s.putZeros("large", 200<<20), s.putZeros("next", 100)})
@@ -237,8 +235,8 @@ func TestALargeEntryIsReadOnce(t *testing.T) {
 	}
 }
 
-// A client that does not read makes nothing be read beyond the window.
-func TestReadAheadIsBounded(t *testing.T) {
+// A client that does not read causes no reads beyond the window.
+func TestReadAheadIsLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
@@ -260,7 +258,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 	})
 }
 
-// counting counts the bytes that are read.
+// counting counts the bytes read.
 type counting struct {
 	Source
 	read atomic.Int64

@@ -35,7 +35,7 @@ func run(t *testing.T, stdin io.Reader, name string, args ...string) string {
 	return out.String()
 }
 
-// lines are name, size and CRC-32 of a manifest's entries, as the readers print them.
+// lines returns name, size and CRC-32 of the entries, as the readers print them.
 func lines(entries []Entry) []string {
 	var list []string
 	for i := range entries {
@@ -44,7 +44,7 @@ func lines(entries []Entry) []string {
 	return list
 }
 
-// unpacked is what lies in a directory, in the same form.
+// unpacked returns the files of a directory in the same form.
 func unpacked(t *testing.T, dir string) []string {
 	t.Helper()
 	var list []string
@@ -91,7 +91,7 @@ var unpackers = map[string]func(t *testing.T, file, dir string){
 	},
 }
 
-// printers print a line for each entry; with a name they read only that entry's content.
+// printers print a line per entry; with a name they read only that entry.
 var printers = map[string]func(t *testing.T, file string, name ...string) string{
 	"python3": func(t *testing.T, file string, name ...string) string {
 		return run(t, nil, "python3", append([]string{"testdata/zips.py", file}, name...)...)
@@ -143,7 +143,7 @@ func TestReaders(t *testing.T) {
 
 func TestReadersOfManyEntries(t *testing.T) {
 	t.Parallel()
-	depth.Normal(t) // beyond 65,535 entries another record begins, and reading so many takes seconds
+	depth.Normal(t) // above 65,535 entries another record is used, and reading so many takes seconds
 	const n = 70_000
 	entries := make([]Entry, n)
 	for i := range entries {
@@ -185,15 +185,14 @@ func TestReadersOfManyEntries(t *testing.T) {
 	})
 }
 
-// huge has an entry of more than 4 GiB, and after it one that begins beyond 4 GiB.
-func huge() (*shelf, []Entry) {
+// huge has an entry of more than 4 GiB, followed by one that begins beyond 4 GiB.
+func huge() (*memorySource, []Entry) {
 	s := newShelf()
 	return s, []Entry{s.put("first.txt", []byte("first")), s.putZeros("大文件.bin", 4<<30+12345), s.put("last.txt", []byte("last"))}
 }
 
-// The file of this archive has a hole where the large entry is. All readers list it and read what
-// lies behind 4 GiB; with SMARTDRIVE_SOAK they also read the large entry itself, and those that can
-// from a pipe.
+// The file of this archive has a hole for the large entry. All readers list it and read what lies
+// beyond 4 GiB. With SMARTDRIVE_SOAK they also read the large entry, from a pipe if they can.
 func TestReadersOfHugeArchives(t *testing.T) {
 	t.Parallel()
 	s, entries := huge()
@@ -254,7 +253,7 @@ func TestReadersOfHugeArchives(t *testing.T) {
 	})
 }
 
-// sparse writes an archive whose large entry is all zeros, without writing these.
+// sparse writes an archive without writing the zeros of its large entry.
 func sparse(t *testing.T, a *Archive, src Source) string {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "huge.zip"))

@@ -20,12 +20,12 @@ import (
 type served struct {
 	*httptest.Server
 	a      *Archive
-	src    *shelf
+	src    *memorySource
 	all    []byte
 	broken chan *EntryError
 }
 
-func serve(t *testing.T, s *shelf, entries []Entry) *served {
+func serve(t *testing.T, s *memorySource, entries []Entry) *served {
 	t.Helper()
 	a := mustLayout(t, entries)
 	v := &served{a: a, src: s, all: mustRead(t, a, s, 0, a.Size(), Options{}), broken: make(chan *EntryError, 10)}
@@ -55,7 +55,7 @@ func (v *served) do(t *testing.T, method string, header ...string) (*http.Respon
 	}
 	res, err := v.Client().Do(r)
 	if err != nil {
-		return &http.Response{}, nil, err // broken off before there was anything to send
+		return &http.Response{}, nil, err // failed before the response
 	}
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
@@ -140,8 +140,8 @@ func TestServeSeveralRanges(t *testing.T) {
 	}
 }
 
-// A download that breaks off in any place is continued by a range.
-// Each range may cost the store far more than the client: more than a few are not looked at.
+// An interrupted download is resumed by a range. Each range may cost the store far more than the
+// client, so only a few are permitted.
 func TestServeTooManyRanges(t *testing.T) {
 	t.Parallel()
 	s, entries := mixed()
@@ -181,9 +181,9 @@ func TestContinuedDownload(t *testing.T) {
 	}
 }
 
-// The client of a damaged archive sees the connection break, in one range as in several, and the
+// The client of a damaged archive sees the connection break, with one range or several, and the
 // server learns of the entry.
-func TestServeABrokenEntry(t *testing.T) {
+func TestServeBrokenEntry(t *testing.T) {
 	t.Parallel()
 	s, entries := mixed()
 	v := serve(t, s, entries)
@@ -208,7 +208,7 @@ func TestServeABrokenEntry(t *testing.T) {
 	}
 }
 
-// A HEAD and what a condition answers cost the store nothing.
+// A HEAD and a failed condition cost the store nothing.
 func TestServeWithoutReading(t *testing.T) {
 	t.Parallel()
 	s, entries := mixed()

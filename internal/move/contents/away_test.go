@@ -10,7 +10,7 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// awayStore does not answer while gone is set.
+// awayStore is a store that fails while gone is set.
 type awayStore struct {
 	blob.Store
 	gone *bool
@@ -23,7 +23,7 @@ func (a awayStore) Stat(ctx context.Context, name string) (drive.ByteSize, error
 	return a.Store.Stat(ctx, name)
 }
 
-// awayStaging does not answer while gone is set.
+// awayStaging is a staging that fails while gone is set.
 type awayStaging struct {
 	blob.Staging
 	gone *bool
@@ -43,9 +43,9 @@ func (a awayStaging) Load(ctx context.Context, ref blob.Ref) (blob.Staged, error
 	return a.Staging.Load(ctx, ref)
 }
 
-// While the side that follows is away, an upload begins at the one that leads, and stays there. One
-// that began there is found, and none begins while the side that leads is away.
-func TestAnUploadBeginsWhileTheFollowerIsAway(t *testing.T) {
+// While the follower is down, an upload begins at the leader and stays there. An existing upload is
+// found. No upload begins while the leader is down.
+func TestUploadBeginsWhileFollowerIsDown(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	var gone [2]bool
@@ -57,7 +57,7 @@ func TestAnUploadBeginsWhileTheFollowerIsAway(t *testing.T) {
 		s.pair.Lead(lead)
 		gone[lead.Other()] = true
 		ref := blobtest.NewRef(blobtest.PartSize)
-		for range 2 { // and once more after a restart
+		for range 2 { // again after a restart
 			if err := s.pair.Uploads.Create(t.Context(), ref); err != nil {
 				t.Errorf("side %d leads: %v", lead, err)
 			}
@@ -81,10 +81,9 @@ func TestAnUploadBeginsWhileTheFollowerIsAway(t *testing.T) {
 	}
 }
 
-// While the side that follows is away, what was laid at the one that leads is settled, and an
-// upload that is there is removed, also by a process that does not know where it is. What only the
-// other one can have waits for it.
-func TestTheFollowerIsAway(t *testing.T) {
+// While the follower is down, contents at the leader are settled and uploads there are removed,
+// also by a process without cache. Other operations wait for the follower.
+func TestFollowerDown(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	gone := false

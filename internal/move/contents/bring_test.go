@@ -16,7 +16,7 @@ import (
 	"smartdrive/internal/move/migrate"
 )
 
-// broken is a store that cannot open what open refuses, and cannot take what take refuses.
+// broken is a store that refuses to open or to store selected contents.
 type broken struct {
 	blob.Store
 	open, take func(name string) error
@@ -38,7 +38,7 @@ func (b *broken) Receive(ctx context.Context, name string, body blob.Body) (blob
 
 func never(string) error { return nil }
 
-// breakable puts a store that can be broken in front of a side's.
+// breakable wraps the store of a side in a broken store.
 func (s *site) breakable(w Which) *broken {
 	b := &broken{s.pair.Side(w).Store, never, never}
 	s.pair.update(func(st *pairState) {
@@ -60,7 +60,7 @@ func (s *site) exec(query string, args ...any) {
 	}
 }
 
-// struggle runs the copier whatever it says, and returns the sweep.
+// struggle runs the copier despite errors and returns the sweep.
 func (s *site) struggle() sweep {
 	s.t.Helper()
 	for range 10 {
@@ -73,9 +73,9 @@ func (s *site) struggle() sweep {
 	return at
 }
 
-// A content that cannot be read, or whose row says nothing that it could be compared with, closes
-// the gate and says why; all others are brought.
-func TestOneBadContentStopsNoOther(t *testing.T) {
+// A content that cannot be read, or whose row is invalid, closes the gate with the reason. All
+// others are copied.
+func TestBadContentDoesNotBlockSweep(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(s *site, b *broken, file string){
 		"it cannot be read": func(_ *site, b *broken, file string) {
@@ -90,7 +90,7 @@ func TestOneBadContentStopsNoOther(t *testing.T) {
 			s.exec("UPDATE blobs SET digest = 'none' WHERE file = ?", file)
 		},
 	} {
-		for _, n := range []int{0, pageSize} { // in the midst, and alone on the last page
+		for _, n := range []int{0, pageSize} { // in the middle, and alone on the last page
 			t.Run(fmt.Sprintf("%s, %d", name, n), func(t *testing.T) {
 				t.Parallel()
 				s := newSite(t)
@@ -108,7 +108,7 @@ func TestOneBadContentStopsNoOther(t *testing.T) {
 					s.wantAt(Second, file, i != n)
 				}
 
-				s.exec("UPDATE blobs SET damaged_at = 1 WHERE file = ?", files[n]) // somebody has seen to it
+				s.exec("UPDATE blobs SET damaged_at = 1 WHERE file = ?", files[n]) // as the auditor marks it
 				if err := s.Verify(t.Context(), 0); err != nil {
 					t.Fatal(err)
 				}
@@ -121,8 +121,9 @@ func TestOneBadContentStopsNoOther(t *testing.T) {
 	}
 }
 
-// What waits and cannot be brought waits on. It stops neither the sweep nor what waits beside it.
-func TestAContentThatWaitsStopsNoSweep(t *testing.T) {
+// A queued content that cannot be copied stays queued and blocks neither the sweep nor other queued
+// contents.
+func TestQueuedFailureDoesNotBlockSweep(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	for i := range uint64(pageSize + 50) {
@@ -148,7 +149,7 @@ func TestAContentThatWaitsStopsNoSweep(t *testing.T) {
 	if _, err := s.pair.Blobs.Put(t.Context(), lost, blobtest.BodyOf(0, len(back), bytes.NewReader(back))); err != nil {
 		t.Fatal(err)
 	}
-	s.Copier = s.again() // it waits no longer
+	s.Copier = s.again() // without waiting for failPause
 	if err := s.Verify(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -157,13 +158,12 @@ func TestAContentThatWaitsStopsNoSweep(t *testing.T) {
 	s.wantGate(migrate.NewOnly, true)
 }
 
-// A new place that takes nothing, or is full, makes no content bad: the page is done again until it
-// does.
-func TestAStoreThatDoesNotAnswerMakesNoContentBad(t *testing.T) {
+// A new place that fails or is full makes no content bad: the page is repeated until it succeeds.
+func TestStoreOutageCountsNoBadContent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		err   error
-		small bool // what is small is taken
+		small bool // small objects are stored
 	}{
 		"away":      {drive.Fail(drive.Unavailable), false},
 		"read-only": {syscall.EROFS, false},
@@ -190,8 +190,8 @@ func TestAStoreThatDoesNotAnswerMakesNoContentBad(t *testing.T) {
 	}
 }
 
-// What fails does not cut off the copies beside it.
-func TestACopyGoesOnBesideOneThatFails(t *testing.T) {
+// A failing content does not stop the copies next to it.
+func TestOtherContentsAreCopiedDespiteFailure(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	b := s.breakable(First)
@@ -219,23 +219,23 @@ func TestACopyGoesOnBesideOneThatFails(t *testing.T) {
 	s.wantAt(Second, good, true)
 }
 
-// A process that is killed after some contents has moved the save point: the next one goes on
-// behind it, and however often that happens, the sweep ends.
-func TestAProcessThatDiesOftenGetsOn(t *testing.T) {
+// A process that is killed after some contents has moved the save point. The next one resumes
+// there, and the sweep ends after any number of kills.
+func TestFrequentlyKilledProcessMakesProgress(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	b := s.breakable(First)
 	for i := range uint64(pageSize) {
 		s.put(i)
 	}
-	const perLife = 30 // contents
+	const perLife = 30 // contents per process life
 	progress := func() (int64, bool) {
 		t.Helper()
 		at, err := s.loadSweep(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		queued, err := s.queued(t.Context(), "") // on a server, triggers of an earlier test may have put rows there
+		queued, err := s.queued(t.Context(), "") // on a server, triggers of an earlier test may have queued rows
 		if err != nil {
 			t.Fatal(err)
 		}

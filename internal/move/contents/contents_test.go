@@ -30,7 +30,7 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{t: t, db: sqldbtest.Open(t), state: migrate.State{ID: "m", Phase: migrate.Fill, Term: 1, Contents: "there"}}
-	err := s.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { // as package migrate leaves it
+	err := s.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { // as package migrate writes it
 		_, err := tx.Exec(ctx, `INSERT INTO migration_side (id, migration, role, epoch, term, phase, percent, careful, paused, here, peer, contents, marker,
 			changed_at, begun_at) VALUES (1, 'm', 1, 1, 1, 1, 0, 0, 0, 'here', '', 'there', '', 0, 0)`)
 		return err
@@ -44,7 +44,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// again is the copier of a process that was restarted.
+// again returns the copier of a restarted process.
 func (s *site) again() *Copier {
 	return NewCopier(Options{
 		DB: s.db, Pair: s.pair, State: func() migrate.State { return s.state }, Log: slog.New(slog.DiscardHandler),
@@ -62,7 +62,7 @@ func (s *site) directory(name string) Side {
 	return Side{Name: name, Store: d.Blobs, Staging: d.Staging, Quarantine: d.Quarantine}
 }
 
-// put stores content and makes its row, as an upload of a whole file does.
+// put stores a content and inserts its row, like a whole-file upload.
 func (s *site) put(seed uint64) (file string) {
 	s.t.Helper()
 	b, file := blobtest.Bytes(seed, 1000), blobtest.PutName()
@@ -110,7 +110,7 @@ func (s *site) wantGate(to migrate.Phase, want bool) {
 	}
 }
 
-// lead is a switch: another side leads, on a primary that has the triggers it had.
+// lead switches the leader, on a primary with the same triggers.
 func (s *site) lead(w Which) {
 	s.state.Term++
 	s.state.Switched = w == Second
@@ -130,7 +130,7 @@ func (s *site) wantGateBack(want bool) {
 	}
 }
 
-func TestWhatWasThereAndWhatComesIsBrought(t *testing.T) {
+func TestExistingAndNewContentsAreCopied(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	var before []string
@@ -141,7 +141,7 @@ func TestWhatWasThereAndWhatComesIsBrought(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.wantGate(migrate.Second, false)
-	s.Copier = s.again() // the process dies in the middle
+	s.Copier = s.again() // the process crashes in the middle
 	s.run()
 	s.wantGate(migrate.Second, true)
 	after := s.put(10_000)
@@ -157,9 +157,8 @@ func TestWhatWasThereAndWhatComesIsBrought(t *testing.T) {
 	}
 }
 
-// Rows that come while contents are looked through are in the queue, so that a sweep ends however
-// many come.
-func TestASweepEndsWhileContentsCome(t *testing.T) {
+// Rows inserted during a sweep are queued, so the sweep ends for any number of new rows.
+func TestSweepEndsDespiteNewContents(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(*site) error{
 		"the first one": func(*site) error { return nil },
@@ -204,18 +203,18 @@ func TestASweepEndsWhileContentsCome(t *testing.T) {
 	}
 }
 
-// The old side is left only when nothing is there that is not at the new one, in that direction.
-func TestTheOldSideIsLeftOnlyWhenNothingIsThereAlone(t *testing.T) {
+// Phase 5 requires that the new side has all contents, verified in that direction.
+func TestGateRequiresAllContentsOnNewSide(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.put(1)
 	s.run()
 	s.lead(Second)
-	s.wantGate(migrate.NewOnly, false) // not looked through since the switch
+	s.wantGate(migrate.NewOnly, false) // no sweep since the switch
 	s.run()
 	s.wantGate(migrate.NewOnly, true)
 
-	s.pair.Lead(First) // a put that began before the switch, and ends after it
+	s.pair.Lead(First) // a Put that began before the switch and ends after it
 	late := s.put(2)
 	s.pair.Lead(Second)
 	s.wantGate(migrate.NewOnly, false)
@@ -224,9 +223,9 @@ func TestTheOldSideIsLeftOnlyWhenNothingIsThereAlone(t *testing.T) {
 	s.wantGate(migrate.NewOnly, true)
 }
 
-// An administrator may ask for a comparison before the first pass of the copying, also of the way
-// back: what comes after it is captured all the same, and the bytes are compared.
-func TestVerifyComesBeforeTheFirstPass(t *testing.T) {
+// A comparison may be requested before the first page, also on the way back: later contents are
+// captured, and bytes are compared.
+func TestVerifyBeforeFirstSweep(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	file := s.put(1)
@@ -250,15 +249,14 @@ func TestVerifyComesBeforeTheFirstPass(t *testing.T) {
 		s.run()
 		s.wantAt(Second, after, true)
 		s.wantAt(Second, file, true)
-		if err := s.Disarm(t.Context()); err != nil { // as on the side that leads after a switch: it has no triggers yet
+		if err := s.Disarm(t.Context()); err != nil { // as on the new primary after a switch: no triggers yet
 			t.Fatal(err)
 		}
 	}
 }
 
-// TestVerifyWithinASweep: a comparison that is asked for while a page of the sweep is on its way is
-// made, from the first content on.
-func TestVerifyWithinASweep(t *testing.T) {
+// A comparison requested during a page of the sweep starts over with the first content.
+func TestVerifyDuringSweep(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	for i := range uint64(pageSize + 20) {
@@ -318,16 +316,16 @@ func TestDisarmLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestNothingGoesToThePlaceThatWasLeft: in phase 5 a process that was started with the old settings
-// changes nothing there, and nobody writes down any more what would have to be copied.
-func TestNothingGoesToThePlaceThatWasLeft(t *testing.T) {
+// In phase 5 a process with the old settings changes nothing at the old place, and nothing is
+// queued.
+func TestNoWritesAfterLeave(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	before := s.put(1)
 	s.run()
 	s.lead(Second)
 	s.run()
-	late := s.put(2) // it waits when phase 5 is entered
+	late := s.put(2) // queued when phase 5 is entered
 	s.state.Phase = migrate.NewOnly
 	s.pair.Leave()
 	after := s.put(3)
@@ -352,9 +350,9 @@ func TestNothingGoesToThePlaceThatWasLeft(t *testing.T) {
 	}
 }
 
-// What was stored while the new side led may lie there alone. The move is given up only after a
-// sweep that began when the old side led again, whatever the copier had time for meanwhile.
-func TestTheMoveIsNotGivenUpWhileContentsAreAtTheNewPlaceAlone(t *testing.T) {
+// Contents stored while the new side led may exist only there. Rolling back requires a sweep that
+// began after the old side led again.
+func TestRollbackRequiresContentsOnOldSide(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]func(s *site){
 		"the copier was busy all the time": func(*site) {},
@@ -385,9 +383,9 @@ func TestTheMoveIsNotGivenUpWhileContentsAreAtTheNewPlaceAlone(t *testing.T) {
 			}
 			s.wantGateBack(false)
 			s.lead(First)
-			s.wantGateBack(false) // nobody has copied since the switch
+			s.wantGateBack(false) // nothing was copied since the switch
 			s.state.Paused = true
-			if _, err := s.openSweep(t.Context(), s.state); err != nil { // the sweep has begun, and goes no further
+			if _, err := s.openSweep(t.Context(), s.state); err != nil { // the sweep has begun and stops there
 				t.Fatal(err)
 			}
 			s.wantGateBack(false)
@@ -401,8 +399,8 @@ func TestTheMoveIsNotGivenUpWhileContentsAreAtTheNewPlaceAlone(t *testing.T) {
 	}
 }
 
-// An instance that has not opened the new place cannot tell what is there.
-func TestTheMoveIsNotGivenUpByWhoDoesNotSeeTheNewPlace(t *testing.T) {
+// An instance that has not opened the new place cannot know its contents.
+func TestRollbackRequiresBothPlaces(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.run()
@@ -417,7 +415,7 @@ func TestTheMoveIsNotGivenUpByWhoDoesNotSeeTheNewPlace(t *testing.T) {
 	s.wantGateBack(false)
 	s.pair.Attach(*there)
 	s.wantGateBack(true)
-	s.state.Phase = migrate.Freeze // giving up has begun
+	s.state.Phase = migrate.Freeze // the rollback has begun
 	s.pair.Detach()
 	s.wantGateBack(true)
 }

@@ -14,7 +14,7 @@ import (
 	"smartdrive/internal/move/migrate"
 )
 
-// left is a site whose contents have moved, started with its new settings, and what there was.
+// left is a site whose contents have moved, started with the new settings.
 type left struct {
 	*site
 	old   Side
@@ -54,7 +54,7 @@ func (s *left) open(name string) Side {
 	return Side{Name: name, Store: d.Blobs, Staging: d.Staging, Quarantine: d.Quarantine}
 }
 
-// dropper is the copier of a process that was restarted.
+// dropper returns the copier of a restarted process.
 func (s *left) dropper() *Copier {
 	return NewCopier(Options{
 		DB: s.db, Pair: s.pair, State: func() migrate.State { return s.state }, Log: slog.New(slog.DiscardHandler),
@@ -92,9 +92,9 @@ func (s *left) wantLeft(at Side, want ...string) {
 	}
 }
 
-// What the new place has goes; what it lacks, or has otherwise than its row tells, stays and is
-// named until it is repaired.
-func TestOldContentsGoWhenTheNewPlaceHasThem(t *testing.T) {
+// Contents that the new place has are deleted. Contents that it lacks or has differently stay and
+// are named until repaired.
+func TestDropDeletesContentsThatNewPlaceHas(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
 	for name, dirs := range map[string][2]string{
@@ -125,7 +125,7 @@ func TestOldContentsGoWhenTheNewPlaceHasThem(t *testing.T) {
 				t.Errorf("did %+v", s.did)
 			}
 
-			s.pair.Attach(s.old) // repaired by hand
+			s.pair.Attach(s.old) // repaired manually
 			if err := now.Store.Remove(t.Context(), torn); err != nil {
 				t.Fatal(err)
 			}
@@ -157,8 +157,8 @@ func pathIn(t *testing.T, dir, name string) string {
 	return found[0]
 }
 
-// Two names for one place: nothing may go.
-func TestThePlaceInUseIsNotDropped(t *testing.T) {
+// Two names of one place: nothing may be deleted.
+func TestDropRefusesPlaceInUse(t *testing.T) {
 	t.Parallel()
 	s := leave(t, t.TempDir(), t.TempDir())
 	link := filepath.Join(t.TempDir(), "link")
@@ -177,8 +177,8 @@ func TestThePlaceInUseIsNotDropped(t *testing.T) {
 	s.wantLeft(*s.pair.Side(First), s.files...)
 }
 
-// A pass that stops in the middle is gone on with, and what was deleted since goes, too.
-func TestDroppingGoesOn(t *testing.T) {
+// An interrupted pass resumes and also deletes what was released since.
+func TestDropResumes(t *testing.T) {
 	t.Parallel()
 	s := leave(t, t.TempDir(), t.TempDir())
 	note, died := s.opt.Drop.Note, errors.New("the process died")
@@ -196,12 +196,12 @@ func TestDroppingGoesOn(t *testing.T) {
 	}
 }
 
-// A pace that is slow is left as soon as it is changed.
-func TestThePaceOfContentsFollows(t *testing.T) {
+// A new pace takes effect at once.
+func TestPaceChangeTakesEffect(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.state.Pace.Bytes = 1
-	if err := s.waitPace(t.Context(), 1<<20); err != nil { // the first is free
+	if err := s.waitPace(t.Context(), 1<<20); err != nil { // the first bytes are free
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -8,7 +8,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// removals counts what a store is asked to remove one by one, and together.
+// removals counts single and batched deletions.
 type removals struct {
 	blob.Store
 	single, together atomic.Int64
@@ -24,9 +24,9 @@ func (r *removals) RemoveAll(ctx context.Context, names []string) ([]string, err
 	return r.Store.RemoveAll(ctx, names)
 }
 
-// Contents are removed from the old place a page at a time. In a bucket each removal from a pack
-// writes the rest of that pack again.
-func TestOldContentsGoTogether(t *testing.T) {
+// Contents are deleted a page at a time, because in a bucket each deletion from a pack rewrites the
+// pack.
+func TestDropDeletesInBatches(t *testing.T) {
 	t.Parallel()
 	s := leave(t, t.TempDir(), t.TempDir())
 	counts := &removals{Store: s.old.Store}

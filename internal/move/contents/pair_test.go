@@ -43,7 +43,7 @@ func bucket(t *testing.T) contents.Side {
 		t.Fatal(err)
 	}
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	o.ReadTimeout, o.WriteTimeout = time.Minute, time.Minute // a reply that is late because the machine is busy is no outage
+	o.ReadTimeout, o.WriteTimeout = time.Minute, time.Minute // a slow machine is no outage
 	journal := redis.NewClient(o)
 	t.Cleanup(func() { _ = journal.Close() })
 	secret, _ := u.User.Password()
@@ -60,7 +60,7 @@ func bucket(t *testing.T) contents.Side {
 	return contents.Side{Name: "bucket", Store: b.Blobs, Staging: b.Staging, Quarantine: b.Quarantine}
 }
 
-// setups are the pairs that the suites are run on.
+// setups are the pairs that the conformance suites run on.
 var setups = map[string]func(t *testing.T) *contents.Pair{
 	"a directory alone":                   func(t *testing.T) *contents.Pair { return contents.NewPair(directory(t)) },
 	"two directories":                     func(t *testing.T) *contents.Pair { return both(directory(t), directory(t), contents.First) },
@@ -131,9 +131,9 @@ func TestQuarantine(t *testing.T) {
 	})
 }
 
-// What a side can do is not lost behind the pair: an upload adopts the bytes of another at its
-// side, and copies those of one at the other side.
-func TestAdoptAtOneSide(t *testing.T) {
+// The pair keeps the abilities of its sides: an upload adopts bytes at its own side and copies
+// those of the other.
+func TestAdoptNeedsOneSide(t *testing.T) {
 	t.Parallel()
 	p := contents.NewPair(directory(t))
 	begin := func() blob.Ref {

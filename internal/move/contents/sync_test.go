@@ -43,7 +43,7 @@ func wantOutcome(t *testing.T, p *contents.Pair, c contents.Content, want conten
 	}
 }
 
-func TestSyncCopiesWhicheverWay(t *testing.T) {
+func TestSyncCopiesBothWays(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) contents.Side{"directory": directory, "bucket": bucket} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestSyncCopiesWhicheverWay(t *testing.T) {
 	}
 }
 
-// What is not what the row tells of never arrives.
+// Bytes that do not match the row are never copied.
 func TestSyncRefusesOtherBytes(t *testing.T) {
 	t.Parallel()
 	p := both(directory(t), directory(t), contents.First)
@@ -102,9 +102,8 @@ func TestSyncRefusesOtherBytes(t *testing.T) {
 	wantOutcome(t, p, c, contents.Copied)
 }
 
-// A follower that has a torn copy, as an interrupted Put of other hands leaves it, gets a whole
-// one.
-func TestSyncMendsTheFollower(t *testing.T) {
+// A torn copy at the follower is replaced.
+func TestSyncRepairsFollower(t *testing.T) {
 	t.Parallel()
 	p := both(directory(t), directory(t), contents.First)
 	b := blobtest.Bytes(1, 5000)
@@ -117,8 +116,8 @@ func TestSyncMendsTheFollower(t *testing.T) {
 	wantBytes(t, p.Side(contents.Second).Store, c, b)
 }
 
-// A deep comparison replaces bytes of the follower that have the right size and another digest.
-func TestSyncReplacesDamagedBytesOfTheFollower(t *testing.T) {
+// A deep comparison replaces follower bytes of the right size with another digest.
+func TestSyncReplacesDamagedFollower(t *testing.T) {
 	t.Parallel()
 	p := both(directory(t), directory(t), contents.First)
 	b := blobtest.Bytes(1, 5000)
@@ -134,8 +133,8 @@ func TestSyncReplacesDamagedBytesOfTheFollower(t *testing.T) {
 	wantBytes(t, p.Side(contents.Second).Store, c, b)
 }
 
-// Of who copies and who removes, one sees the other: nothing is left that no row explains.
-func TestContentThatIsRemovedMeanwhileDoesNotStay(t *testing.T) {
+// Of a concurrent copy and removal, one sees the other: no content without a row is left.
+func TestRemovedContentIsNotCopied(t *testing.T) {
 	t.Parallel()
 	p := both(directory(t), directory(t), contents.First)
 	c := put(t, p.Blobs, blobtest.Bytes(1, 5000))
@@ -150,8 +149,8 @@ func TestContentThatIsRemovedMeanwhileDoesNotStay(t *testing.T) {
 	}
 }
 
-// A copy that dies goes on, and nobody reads half of it meanwhile.
-func TestACopyThatIsCutOffLeavesNothing(t *testing.T) {
+// An interrupted copy resumes, and a partial copy is never visible.
+func TestInterruptedCopyLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) contents.Side{"directory": directory, "bucket": bucket} {
 		t.Run(name, func(t *testing.T) {
@@ -179,9 +178,8 @@ func TestACopyThatIsCutOffLeavesNothing(t *testing.T) {
 	}
 }
 
-// An upload ends on the side where it began, whoever leads by then, also for a process that has to
-// ask.
-func TestAnUploadStaysWhereItBegan(t *testing.T) {
+// An upload ends on the side where it began, after a switch of the leader and after a restart.
+func TestUploadStaysAtItsSide(t *testing.T) {
 	t.Parallel()
 	first, second := directory(t), directory(t)
 	p := both(first, second, contents.First)
@@ -208,10 +206,10 @@ func TestAnUploadStaysWhereItBegan(t *testing.T) {
 	wantBytes(t, second.Store, c, file)
 }
 
-func TestAShareIsReadAtTheFollower(t *testing.T) {
+func TestReadPercentUsesFollower(t *testing.T) {
 	t.Parallel()
 	p := both(directory(t), directory(t), contents.First)
-	at := func(c contents.Content) (sides int) { // which side answers: told by a size that only it has
+	at := func(c contents.Content) (sides int) { // the answering side, recognized by a size that only it has
 		n, err := p.Blobs.Stat(t.Context(), c.Name)
 		if err != nil {
 			t.Fatal(err)

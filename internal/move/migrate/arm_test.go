@@ -7,10 +7,9 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// TestTwoPrepareAtOnce: a process that makes triggers, and is late, does not take away for a moment
-// what another one counts on, which is at the next phase already. It does what it does at the worst
-// moment here: it dies.
-func TestTwoPrepareAtOnce(t *testing.T) {
+// A process that creates triggers late does not drop triggers, even briefly, that another process
+// in the next phase relies on. It crashes at the worst moment.
+func TestConcurrentPrepare(t *testing.T) {
 	t.Parallel()
 	eachOld(t, func(t *testing.T, s *site, p *process) {
 		late := s.mustStart(s.old)
@@ -22,16 +21,15 @@ func TestTwoPrepareAtOnce(t *testing.T) {
 		must(t, err)
 		work(t, p)
 
-		late.faults[s.old.at].Fail(sqldbtest.Exec, 2, nil) // between dropping one and making it
-		_ = late.m.prepare(t.Context(), v)                 // whatever comes of it
+		late.faults[s.old.at].Fail(sqldbtest.Exec, 2, nil) // between dropping and creating a trigger
+		_ = late.m.prepare(t.Context(), v)                 // any result
 		wantWhole(t, p, 1)
 		climbOn(t, p, WriteNew)
 	})
 }
 
-// Triggers of another release are made again, and those that somebody else makes meanwhile are
-// taken as they are.
-func TestTriggersThatAreThere(t *testing.T) {
+// Triggers of another release are replaced; triggers created concurrently are accepted.
+func TestExistingTriggersStay(t *testing.T) {
 	t.Parallel()
 	eachOld(t, func(t *testing.T, _ *site, p *process) {
 		climb(t, p, Fill)
@@ -50,14 +48,13 @@ func TestTriggersThatAreThere(t *testing.T) {
 			}
 		}
 		for _, tab := range tables {
-			must(t, tab.createTrigger(t.Context(), *v.primary, "UPDATE", "")) // it was seen before the other made it
+			must(t, tab.createTrigger(t.Context(), *v.primary, "UPDATE", "")) // read before the other created it
 		}
 	})
 }
 
-// TestGivenUpWhileSomebodyPrepares: triggers that are made after the move was given up capture
-// nothing, and who has made them does not go on.
-func TestGivenUpWhileSomebodyPrepares(t *testing.T) {
+// Triggers created after a rollback record nothing, and their creator does not continue.
+func TestRollbackDuringPrepare(t *testing.T) {
 	t.Parallel()
 	eachOld(t, func(t *testing.T, _ *site, p *process) {
 		climb(t, p, Fill)
@@ -74,8 +71,8 @@ func TestGivenUpWhileSomebodyPrepares(t *testing.T) {
 	})
 }
 
-// Of two steps from phase 0 at once, one forward and one back, one is done.
-func TestForwardAndBackAtOnce(t *testing.T) {
+// Of a concurrent step forward and back from phase 0, one succeeds.
+func TestConcurrentAdvanceAndRollback(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	p := s.mustStart(s.old)
@@ -100,13 +97,13 @@ func TestForwardAndBackAtOnce(t *testing.T) {
 	must(t, q.m.prepare(t.Context(), before))
 	v, err := q.m.requireStep(t.Context())
 	must(t, err)
-	must(t, updateRecord(t.Context(), v, func(r *record) { r.Phase = Freeze })) // what giving up begins with
+	must(t, updateRecord(t.Context(), v, func(r *record) { r.Phase = Freeze })) // the first step of a rollback
 	if err := q.m.enter(t.Context(), before, Fill); !errors.Is(err, errOvertaken) {
 		t.Errorf("forward after back: %v", err)
 	}
 }
 
-// eachOld runs a test with an old side of each kind.
+// eachOld runs a test for an old side of each kind.
 func eachOld(t *testing.T, test func(t *testing.T, s *site, p *process)) {
 	t.Helper()
 	for _, pair := range []int{0, 2} {
@@ -121,7 +118,7 @@ func eachOld(t *testing.T, test func(t *testing.T, s *site, p *process)) {
 	}
 }
 
-// climbOn goes on to a phase from phase 1.
+// climbOn advances from phase 1 to a phase.
 func climbOn(t *testing.T, p *process, to Phase) {
 	t.Helper()
 	for p.m.State().Phase < to {
@@ -133,7 +130,7 @@ func climbOn(t *testing.T, p *process, to Phase) {
 	}
 }
 
-// begin is what Start does before it enters phase 1.
+// begin does what Start does before it enters phase 1.
 func begin(t *testing.T, p *process) {
 	t.Helper()
 	req := Request{ToDB: placeOf(p)}

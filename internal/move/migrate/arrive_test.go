@@ -8,9 +8,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// TestArrived: what instances with the old settings left is seen to once none of them is alive,
-// once for each move, and again where it failed.
-func TestArrived(t *testing.T) {
+// Party.Arrived runs once per move after the last instance with the old settings has ended, and
+// again if it failed.
+func TestArrivedRunsOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	f := &fleet{}
@@ -58,9 +58,8 @@ func TestArrived(t *testing.T) {
 	}
 }
 
-// TestArrivedBeforeItIsForgotten: the step that forgets a move comes before any look of a process
-// that takes part in it.
-func TestArrivedBeforeItIsForgotten(t *testing.T) {
+// Drop runs Party.Arrived if no participant has run it yet.
+func TestArrivedRunsBeforeDrop(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	arrived := 0
@@ -75,9 +74,8 @@ func TestArrivedBeforeItIsForgotten(t *testing.T) {
 	}
 }
 
-// TestNothingLagsBehindInTheEnd: what the triggers wrote down between the last step and their end
-// is nothing that waits.
-func TestNothingLagsBehindInTheEnd(t *testing.T) {
+// Changes recorded between the last step and the drop of the triggers are no lag.
+func TestNoLagAfterFinish(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	p := finished(t, s)

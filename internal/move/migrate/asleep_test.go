@@ -9,9 +9,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// TestAsleep: a process that was silent for so long that nobody waited for it reads what is true
-// when it wakes up, wherever the others have gone.
-func TestAsleep(t *testing.T) {
+// A process that was silent for so long that others continued without it reads current data when it
+// wakes up.
+func TestSleepingProcessReadsNoStaleSide(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name  string
@@ -43,7 +43,7 @@ func TestAsleep(t *testing.T) {
 			}
 			p := s.mustStart(s.old)
 			defer p.stop(t)
-			accounts := seed(t, p.db, 20) // half of them read new
+			accounts := seed(t, p.db, 20) // half of them read from the new side
 			climb(t, p, ReadNew)
 			must(t, p.m.Percent(t.Context(), 50, nil))
 			asleep := s.mustStart(s.old)

@@ -16,9 +16,9 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// TestWhoCannotActSaysWhy: an instance that has heard of an epoch, and cannot open what it wants,
-// is named with the reason, keeps the next phase closed, and does not keep anybody from going back.
-func TestWhoCannotActSaysWhy(t *testing.T) {
+// An instance that has heard of an epoch but cannot act by it is named with the reason. It keeps
+// the next phase closed but does not prevent a rollback.
+func TestUnreadyInstanceReportsReason(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
@@ -70,7 +70,7 @@ func TestWhoCannotActSaysWhy(t *testing.T) {
 					t.Errorf("the instance is shown as %+v", in)
 				}
 			}
-			if to, err := p.m.Rollback(t.Context(), Any); err != nil || to != Fill { // that is the way out
+			if to, err := p.m.Rollback(t.Context(), Any); err != nil || to != Fill { // the way out
 				t.Fatalf("went back to %d: %v", to, err)
 			}
 			must(t, lame.m.participant.runOnce(t.Context()))
@@ -93,8 +93,8 @@ func gateNamed(all []Gate, name string) Gate {
 	return Gate{}
 }
 
-// TestExplain: who explains a mismatch is kept with the reason, the gate counts the others only,
-// and shows what people said.
+// An explanation is stored with its author and shown by the gate, which counts only unexplained
+// mismatches.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
@@ -133,8 +133,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestPace: the pace that was asked for at the start counts, one that is changed reaches the other
-// instances, and what it comes to is right.
+// The pace of the start is used, a changed pace reaches other instances, and the resulting rate is
+// right.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -173,7 +173,7 @@ func TestPace(t *testing.T) {
 		t.Errorf("a pace below nothing: %v", err)
 	}
 	must(t, p.m.SetPace(t.Context(), PaceChange{Rows: &none, Bytes: &none}))
-	for range 3 { // the switch takes it along, and what was noted of the old side
+	for range 3 { // the switch carries it over, and the note about the old side
 		work(t, p)
 		verifyAgain(t, p)
 		if p.m.State().Phase == Second {
@@ -190,9 +190,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestLargeRowsComeInSmallBatches: a batch ends with its bytes, long before it has its number of
-// changes, and one row that is larger than a batch comes all the same.
-func TestLargeRowsComeInSmallBatches(t *testing.T) {
+// A batch ends at its byte limit before its change limit, and a row larger than a batch is applied.
+func TestLargeRowsAreAppliedInSmallBatches(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	p := s.mustStart(s.old)
@@ -225,7 +224,7 @@ func TestLargeRowsComeInSmallBatches(t *testing.T) {
 		batches, most = batches+1, max(most, b.bytes)
 		must(t, done.deleteChanges(t.Context()))
 	}
-	// The first look of a batch is at firstRead rows, whatever they are.
+	// A batch first reads firstRead rows of any size.
 	if limit := firstRead*applyBytes/10 + 2*applyBytes; most > limit || batches < 2 {
 		t.Errorf("%d batches, the largest of %d bytes, want %d at most", batches, most, limit)
 	}
@@ -235,7 +234,7 @@ func TestLargeRowsComeInSmallBatches(t *testing.T) {
 	}
 }
 
-// finished is an installation that has left its old side and was started on the new one.
+// finished returns an installation in phase 5, started on the new side.
 func finished(t *testing.T, s *site) *process {
 	t.Helper()
 	p := s.mustStart(s.old)
@@ -246,8 +245,8 @@ func finished(t *testing.T, s *site) *process {
 	return s.mustStart(s.new)
 }
 
-// TestDropOld: the old side is kept for its days, is dropped when it is asked for, goes on where it
-// stopped, and refuses a start ever after.
+// The old side is kept for the retention period, dropped on request, resumes after interruption,
+// and refuses every start afterwards.
 func TestDropOld(t *testing.T) {
 	t.Parallel()
 	for _, pair := range pairs {
@@ -275,7 +274,7 @@ func TestDropOld(t *testing.T) {
 			}
 			p.stop(t)
 			p = s.mustStart(s.new)
-			must(t, p.m.DropOld(t.Context(), true, 0)) // again: it does no harm
+			must(t, p.m.DropOld(t.Context(), true, 0)) // again: harmless
 			if err := p.m.Drop(t.Context(), false); !drive.IsKind(err, drive.WrongState) {
 				t.Fatalf("the move was forgotten in the middle: %v", err)
 			}
@@ -304,9 +303,8 @@ func TestDropOld(t *testing.T) {
 	}
 }
 
-// TestAMoveIsForgottenEarly: an old side that is lost, and never dropped, does not keep the
-// bookkeeping for ever.
-func TestAMoveIsForgottenEarly(t *testing.T) {
+// A lost old side that was never dropped does not keep the bookkeeping for ever.
+func TestDropEarly(t *testing.T) {
 	t.Parallel()
 	p := finished(t, newSite(t, onSQLite(t), onSQLite(t)))
 	defer p.stop(t)
@@ -320,7 +318,7 @@ func TestAMoveIsForgottenEarly(t *testing.T) {
 	}
 }
 
-// manyVersions notes more than one transaction forgets.
+// manyVersions inserts more versions than one transaction deletes.
 func manyVersions(t *testing.T, s *Side) {
 	t.Helper()
 	const at = 500
@@ -342,8 +340,8 @@ func versionsOf(t *testing.T, s *Side) (n int) {
 	return n
 }
 
-// B4: a database whose clock has jumped does not make the old side old enough to be dropped.
-func TestTheOldSideIsKeptWhateverAClockSays(t *testing.T) {
+// B4: a jump of the database clock does not end the retention of the old side.
+func TestOldSideIsKeptDespiteClockJump(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
 	s := newSite(t, pairs[0].from(t), pairs[0].to(t))
@@ -355,7 +353,7 @@ func TestTheOldSideIsKeptWhateverAClockSays(t *testing.T) {
 	must(t, err)
 	now, err := p.db.Now(t.Context())
 	must(t, err)
-	left := now.Add(-8 * day) // so says the database, whose clock was set
+	left := now.Add(-8 * day) // by the database clock, which was changed
 	must(t, editNote(t.Context(), p.m.sides, v, noteOld, func(n *oldNotes) { n.LeftAt = left }))
 	kept.Store(int64(left.Add(day)))
 	if g := gateNamed(dropRefused(t, p, false), "kept"); g.OK || !strings.Contains(g.Detail, "is kept until") {
@@ -366,8 +364,7 @@ func TestTheOldSideIsKeptWhateverAClockSays(t *testing.T) {
 	dropAll(t, p)
 }
 
-// dropAll works until the old rows are dropped: in rounds of dropSlice, of which each must bring it
-// on.
+// dropAll runs until the old rows are dropped, in rounds of dropSlice that must each make progress.
 func dropAll(t *testing.T, p *process) {
 	t.Helper()
 	for left := rowsOf(t, p); ; {
@@ -388,7 +385,7 @@ func rowsOf(t *testing.T, p *process) (n int) {
 	return len(dump(t, p.m, p.m.currentView().other))
 }
 
-// dropRefused wants drop-old to be refused, and returns the gates.
+// dropRefused expects drop-old to be refused, and returns the gates.
 func dropRefused(t *testing.T, p *process, early bool) []Gate {
 	t.Helper()
 	err := p.m.DropOld(t.Context(), early, 0)
@@ -402,7 +399,7 @@ func dropRefused(t *testing.T, p *process, early bool) []Gate {
 	return r.Gates
 }
 
-// TestDropOldIsRefusedStepByStep while anything speaks against it; nothing is deleted then.
+// Each objection refuses dropping the old side, and nothing is deleted.
 func TestDropOldIsRefusedStepByStep(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(t *testing.T, s *site, p *process) *process{
@@ -445,7 +442,7 @@ func TestDropOldIsRefusedStepByStep(t *testing.T) {
 			t.Errorf("drop-old in phase 4: %v", err)
 		}
 	})
-	t.Run("an instance with the old settings", func(t *testing.T) { // it is asked for, and waits for that one
+	t.Run("an instance with the old settings", func(t *testing.T) { // requested, and waiting for that instance
 		t.Parallel()
 		s := newSite(t, onSQLite(t), onSQLite(t))
 		f := &fleet{}
@@ -477,9 +474,8 @@ func TestDropOldIsRefusedStepByStep(t *testing.T) {
 	})
 }
 
-// TestDropWaitsForThoseWithTheOldSettings: what says that contents have moved stays while an
-// instance needs it.
-func TestDropWaitsForThoseWithTheOldSettings(t *testing.T) {
+// The note that contents have moved stays while an instance needs it.
+func TestDropWaitsForRestartedInstances(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	f := &fleet{}

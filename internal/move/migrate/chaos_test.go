@@ -22,14 +22,14 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// fleet is the processes that are alive.
+// fleet is the set of live processes.
 type fleet struct {
 	mu    sync.Mutex
 	alive map[int64]bool
 	next  int64
 }
 
-// seat is one of them.
+// seat is the membership of one process.
 type seat struct {
 	f  *fleet
 	id int64
@@ -67,29 +67,29 @@ func (s *seat) Lead(ctx context.Context, _ string, job func(ctx context.Context)
 	return job(ctx)
 }
 
-// stand is a process that may die at any moment, and be started again.
+// stand is a process that may crash at any moment and is restarted.
 type stand struct {
 	c    *chaos
-	mu   sync.RWMutex // held for reading by who uses it
+	mu   sync.RWMutex // held for reading by users of the process
 	p    *process
 	seat *seat
 	died atomic.Bool // in the middle of a switch
 }
 
-// chaos is users at work on two processes, while the installation moves to and fro and things fail.
+// chaos runs users on two processes while the installation moves back and forth and faults occur.
 type chaos struct {
 	t      *testing.T
 	site   *site
 	fleet  fleet
 	stands [2]*stand
 	ops    atomic.Int64
-	lost   atomic.Int64 // writes of which nobody knew
+	lost   atomic.Int64 // writes with unknown outcome
 	reads  atomic.Int64
 	fails  atomic.Int64
 	stop   atomic.Bool
-	seen   [NewOnly + 1]atomic.Int64 // writes by the phase that the process stood at
+	seen   [NewOnly + 1]atomic.Int64 // writes by phase of the process
 	crash  int
-	goal   Phase // where the next moves go
+	goal   Phase // phase that the next steps aim for
 	moves  map[string]int
 }
 
@@ -111,7 +111,7 @@ func (s *stand) start() {
 
 var errDied = errors.New("the process died")
 
-// halt lets the process die at a step of a switch, now and then.
+// halt sometimes crashes the process at a step of a switch.
 func (s *stand) halt(string) error {
 	if rand.N(8) > 0 {
 		return nil
@@ -121,14 +121,14 @@ func (s *stand) halt(string) error {
 	return errDied
 }
 
-// cut makes everything fail that the process still tries.
+// cut makes all further calls of the process fail.
 func (s *stand) cut() {
 	for _, f := range s.p.faults {
 		f.FailAll("", nil)
 	}
 }
 
-// kill ends the process and restarts it.
+// kill crashes and restarts the process.
 func (s *stand) kill() {
 	s.c.crash++
 	s.cut()
@@ -140,7 +140,7 @@ func (s *stand) kill() {
 	s.start()
 }
 
-// user has some rows that nobody else changes, and knows what they are.
+// user owns some rows and knows their contents.
 type user struct {
 	c       *chaos
 	account drive.AccountID
@@ -148,7 +148,7 @@ type user struct {
 	rows    map[string]userRow // by id
 	ledger  int64
 	n       int64
-	unsure  *known // what is there if its last write happened, of which it does not know
+	unsure  *known // the rows if the last write, whose outcome is unknown, succeeded
 }
 
 type userRow struct {
@@ -181,7 +181,7 @@ func (u *user) read(ctx context.Context, q sqldb.Querier) (k known, err error) {
 	return k, err
 }
 
-// change picks what to do, and what it comes to.
+// change picks a random change and the state after it.
 func (u *user) change() (do func(ctx context.Context, tx *sqldb.Tx) error, after known) {
 	after = u.know()
 	u.n++
@@ -206,10 +206,10 @@ func (u *user) change() (do func(ctx context.Context, tx *sqldb.Tx) error, after
 		return exec([]any{"INSERT INTO users (id, account_id, name, slot, password, admin, state, link_epoch, created_at, updated_at) " +
 			"VALUES (?, ?, '', ?, '', 0, 'active', ?, 1, 1)", id, u.account, slot, u.n}, ledger), after
 	case what < 3 && len(ids) > 1:
-		last := ids[len(ids)-1] // the first has a session, which refers to it
+		last := ids[len(ids)-1] // the first one has a session that refers to it
 		delete(after.Rows, last)
 		return exec([]any{"DELETE FROM users WHERE id = ?", last}), after
-	case what < 6 && len(ids) > 1: // they exchange a unique key
+	case what < 6 && len(ids) > 1: // exchange a unique key
 		a, b := after.Rows[ids[0]], after.Rows[ids[1]]
 		const set = "UPDATE users SET slot = ? WHERE id = ?"
 		after.Rows[ids[0]], after.Rows[ids[1]] = userRow{b.Slot, a.Value}, userRow{a.Slot, b.Value}
@@ -224,7 +224,7 @@ func (u *user) change() (do func(ctx context.Context, tx *sqldb.Tx) error, after
 	return exec(ledger), after
 }
 
-// act does one thing: it writes, or reads what it knows.
+// act writes, or reads and compares.
 func (u *user) act() {
 	s := u.c.stands[u.rng.IntN(2)]
 	u.c.ops.Add(1)
@@ -258,7 +258,7 @@ func (u *user) look(s *stand) {
 	}
 }
 
-// settle finds out what came of a write whose reply was an error.
+// settle determines the outcome of a write that returned an error.
 func (u *user) settle(after known) {
 	for {
 		s := u.c.stands[u.rng.IntN(2)]
@@ -267,7 +267,7 @@ func (u *user) settle(after known) {
 		case err != nil && u.c.stop.Load():
 			u.unsure = &after
 			return
-		case err != nil: // this process is dying: the other one may know
+		case err != nil: // this process is crashing: the other one may know
 			u.c.lost.Add(1)
 			continue
 		case cmp.Equal(got, after):
@@ -295,9 +295,8 @@ func (u *user) fail(s *stand, what, diff string) {
 	u.c.stop.Store(true)
 }
 
-// TestChaos is C1: no write that was acknowledged is lost or reverted, in any phase, across
-// switches both ways, whatever fails, and a read sees what its user has written, through any
-// process.
+// TestChaos is C1: no acknowledged write is lost or reverted, in any phase, across switches in both
+// directions, under any fault. A read through any process sees what its user has written.
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	for _, pair := range pairs[:2] {
@@ -346,7 +345,7 @@ func runChaos(t *testing.T, from, to *place) {
 	t.Logf("%d operations (%d reads, %d failed, %d unknown), writes by phase %v, %d crashes, %v", c.ops.Load(), c.reads.Load(), c.fails.Load(), c.lost.Load(), by, c.crash, c.moves)
 }
 
-// wantAll finds out whether a run was as long as it should be, and has been everywhere.
+// wantAll checks that a run was long enough and reached all phases.
 func (c *chaos) wantAll(goal int64) {
 	c.t.Helper()
 	if did := c.ops.Load(); did < goal {
@@ -371,12 +370,12 @@ func (c *chaos) hire(n int) (users []*user) {
 	return users
 }
 
-// poll does what Run does, at moments of its own: so processes are up to one phase apart.
+// poll does what Run does at its own times, so processes are up to one phase apart.
 func (s *stand) poll() {
 	for !s.c.stop.Load() {
 		s.mu.RLock()
 		err := errors.Join(s.p.m.participant.runOnce(context.Background()), s.p.m.participant.leadOnce(context.Background()))
-		_ = err // of faults
+		_ = err // caused by faults
 		if s.p.m.apply.lost.Load() {
 			s.c.t.Error("a side is said to have lost changes, and none has")
 			s.c.stop.Store(true)
@@ -386,7 +385,7 @@ func (s *stand) poll() {
 	}
 }
 
-// move does something to the migration, or to the processes.
+// move changes the migration or the processes.
 func (c *chaos) move() {
 	s := c.stands[rand.N(2)]
 	s.mu.RLock()
@@ -411,7 +410,7 @@ func (c *chaos) move() {
 		if rand.N(12) == 0 {
 			c.goal = Freeze
 		}
-	case at.Phase == Freeze && n < 8: // what was given up half way goes no other way
+	case at.Phase == Freeze && n < 8: // an interrupted rollback can only be repeated
 		what = "roll back from " + at.Phase.String()
 		_, err = m.Rollback(ctx, at.Phase)
 	case n < 6 && at.Phase == ReadNew:
@@ -442,7 +441,7 @@ func (c *chaos) move() {
 	_ = wait(ctx, time.Duration(rand.N(40))*time.Millisecond)
 }
 
-// ready waits a little for what the gate asks for. Whether it got it the gate will say.
+// ready waits a little for the conditions of the gate, which decides itself.
 func (c *chaos) ready(m *Migration) {
 	ctx := context.Background()
 	for end := time.Now().Add(time.Second); time.Now().Before(end); _ = wait(ctx, 10*time.Millisecond) {
@@ -460,7 +459,7 @@ func (c *chaos) ready(m *Migration) {
 	}
 }
 
-// fault makes some call of a process fail, before or after it was done, on either side.
+// fault makes a call of a process fail before or after it takes effect, on either side.
 func (c *chaos) fault(p *process) {
 	f := p.faults[c.site.old.at]
 	if rand.N(2) == 0 {
@@ -475,14 +474,14 @@ func (c *chaos) fault(p *process) {
 	}
 }
 
-// finish lets everything settle, and compares what users know with both sides.
+// finish waits for completion and compares the users' knowledge with both sides.
 func (c *chaos) finish(users []*user) {
 	for _, s := range c.stands {
 		for _, f := range s.p.faults {
 			f.Clear()
 		}
 	}
-	c.stands[1].p.stop(c.t) // what it still applies would be in the way of who looks
+	c.stands[1].p.stop(c.t) // its applier would disturb the comparison
 	p := c.stands[0].p
 	defer p.stop(c.t)
 	deadline := time.Now().Add(2 * time.Minute)

@@ -8,9 +8,9 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// TestWhatCannotBeCounted: a move does not wait for a count that only people read. A large table
-// of a server takes longer to count than a read may last.
-func TestWhatCannotBeCounted(t *testing.T) {
+// A move does not wait for a count that is only displayed. Counting a large table on a server
+// exceeds the timeout of a read.
+func TestCountOnError(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	p := s.mustStart(s.old)
@@ -19,7 +19,7 @@ func TestWhatCannotBeCounted(t *testing.T) {
 	begin(t, p)
 	_, err := p.m.Advance(t.Context(), Freeze)
 	must(t, err)
-	p.faults[s.old.at].Fail(sqldbtest.Query, 1, nil) // the first thing that is asked is how much there is
+	p.faults[s.old.at].Fail(sqldbtest.Query, 1, nil) // the first query is the count
 	must(t, p.m.fill(t.Context(), p.m.currentView()))
 	if left := p.faults[s.old.at].Clear(); left != 0 {
 		t.Fatal("nothing failed")
@@ -27,7 +27,7 @@ func TestWhatCannotBeCounted(t *testing.T) {
 	climbOn(t, p, WriteNew)
 }
 
-// TestCount: few rows are counted, and a server can be asked for its estimate of many.
+// Few rows are counted exactly; a server is asked for its estimate of many.
 func TestCount(t *testing.T) {
 	t.Parallel()
 	eachOld(t, func(t *testing.T, s *site, p *process) {

@@ -17,19 +17,19 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// place is where a side lies.
+// place is the location of a side.
 type place struct{ at string }
 
-// onSQLite is a file with tables and no rows. It is a copy: making the tables for each side was a
-// third of the processor time that these tests took under the race detector.
+// onSQLite returns a file with empty tables. It is copied, because creating the tables for each
+// side took a third of the tests' processor time under the race detector.
 func onSQLite(t testing.TB) *place { return &place{sqldbtest.File(t)} }
 
-// onNewSQLite is where a file will be.
+// onNewSQLite returns the path of a file to be created.
 func onNewSQLite(t testing.TB) *place {
 	return &place{filepath.Join(t.TempDir(), "side.db")}
 }
 
-// onMySQL is an empty database of the test's own.
+// onMySQL returns an empty database for the test.
 func onMySQL(t testing.TB) *place {
 	at, _ := sqldbtest.Empty(t)
 	return &place{at}
@@ -43,14 +43,14 @@ func (p *place) options() sqldb.Options {
 	return o
 }
 
-// process is one instance: a handle, and its migration.
+// process is one instance: a handle and its migration.
 type process struct {
 	db     *sqldb.DB
 	m      *Migration
-	faults map[string]*sqldbtest.Faults // between it and each side
+	faults map[string]*sqldbtest.Faults // by side: faults between the process and the side
 }
 
-// site opens processes on a pair of sides.
+// site starts processes on a pair of sides.
 type site struct {
 	t      testing.TB
 	old    *place
@@ -73,7 +73,7 @@ func (p *process) open(ctx context.Context, at string, how Opening) (*sqldb.DB, 
 	return sqldb.Open(ctx, o)
 }
 
-// start is a process on the old side, or on the new one.
+// start starts a process on the old or the new side.
 func (s *site) start(at *place) (*process, error) {
 	ctx := context.Background()
 	p := &process{faults: map[string]*sqldbtest.Faults{s.old.at: {}, s.new.at: {}}}
@@ -116,7 +116,7 @@ func (p *process) stop(t testing.TB) {
 	}
 }
 
-// seed makes an installation with rows in tables of every kind.
+// seed creates an installation with rows in all kinds of tables.
 func seed(t testing.TB, db *sqldb.DB, accounts int) []drive.AccountID {
 	t.Helper()
 	var ids []drive.AccountID
@@ -137,7 +137,7 @@ func seed(t testing.TB, db *sqldb.DB, accounts int) []drive.AccountID {
 
 func makeAccount(ctx context.Context, tx *sqldb.Tx, id drive.AccountID, i int) error {
 	user, root := drive.NewID[drive.UserID](), drive.NewID[drive.NodeID]()
-	name := fmt.Sprintf("ünïcode %d ", i) // with a space at its end
+	name := fmt.Sprintf("ünïcode %d ", i) // with a trailing space
 	for _, s := range []struct {
 		query string
 		args  []any
@@ -175,7 +175,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// dump is every row of a side that is moved, by table and key.
+// dump returns every moved row of a side by table and key.
 func dump(t testing.TB, m *Migration, s *Side) map[string]row {
 	t.Helper()
 	out := map[string]row{}

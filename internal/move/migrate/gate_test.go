@@ -16,7 +16,7 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// climb starts a migration and takes it to a phase, with everything that the next gate asks for.
+// climb starts a migration and advances it to a phase, satisfying all gates.
 func climb(t *testing.T, p *process, to Phase) {
 	t.Helper()
 	report, err := p.m.Start(t.Context(), Request{ToDB: placeOf(p)})
@@ -63,7 +63,7 @@ func exec(t *testing.T, s *Side, query string, args ...any) {
 	}))
 }
 
-// refused advances, and wants that gate to be closed.
+// refused advances and expects that the gate is closed.
 func refused(t *testing.T, p *process, gate string) {
 	t.Helper()
 	at := p.m.State().Phase
@@ -83,8 +83,8 @@ func refused(t *testing.T, p *process, gate string) {
 	t.Fatalf("refused for other reasons than the %s: %v", gate, err)
 }
 
-// TestGateStepByStep is C3: each accident of others is refused, and when it is repaired the phase
-// can be entered.
+// TestGateStepByStep is C3: each external fault closes a gate, and after its repair the phase can
+// be entered.
 func TestGateStepByStep(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -176,7 +176,7 @@ func verifyAgain(t *testing.T, p *process) {
 	work(t, p)
 }
 
-// repairLedgers changes the rows on the primary, which brings them again.
+// repairLedgers changes the rows on the primary, so that they are applied again.
 func repairLedgers(t *testing.T, p *process) {
 	must(t, p.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE ledgers SET version = version + 1")
@@ -192,8 +192,8 @@ func accountsOf(t *testing.T, p *process) []drive.AccountID {
 	return all
 }
 
-// TestUnseenInstance: a phase counts only when everybody has heard of it, forwards and back.
-func TestUnseenInstance(t *testing.T) {
+// A phase takes effect only when each instance has heard of it, forward and back.
+func TestGateNamesSilentInstance(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	f := &fleet{}
@@ -214,7 +214,7 @@ func TestUnseenInstance(t *testing.T) {
 	}
 }
 
-// TestStartAgainStepByStep: what the rows of the move say is checked when a process starts.
+// The rows of the migration are verified when a process starts.
 func TestStartAgainStepByStep(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -251,9 +251,9 @@ func TestStartAgainStepByStep(t *testing.T) {
 	}
 }
 
-// TestEitherSide: a process serves from the side that is the truth, whichever it was configured
-// for; a side that was left refuses.
-func TestEitherSide(t *testing.T) {
+// A process serves from the primary, whichever side it is configured for. A retired side refuses
+// the start.
+func TestStartOnEitherSide(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	p := s.mustStart(s.old)
@@ -289,9 +289,8 @@ func TestEitherSide(t *testing.T) {
 	touchAll(t, again.db, accountsOf(t, again), 3)
 }
 
-// TestOpenTransaction: a transaction that is open at the switch is neither lost nor left on the old
-// side.
-func TestOpenTransaction(t *testing.T) {
+// A transaction that is open at the switch is neither lost nor left on the old side.
+func TestOpenTransactionRefusesSwitch(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onMySQL(t), onSQLite(t))
 	p := s.mustStart(s.old)
@@ -326,7 +325,7 @@ func TestOpenTransaction(t *testing.T) {
 	}
 }
 
-// TestPreflightStepByStep: what must not be the other side.
+// Sides that the preflight must refuse.
 func TestPreflightStepByStep(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -370,15 +369,15 @@ func TestPreflightStepByStep(t *testing.T) {
 	})
 }
 
-// TestFinishMayStopAnywhere: what finishing has left undone is done by whoever finds it, and the
-// old side takes nothing meanwhile.
-func TestFinishMayStopAnywhere(t *testing.T) {
+// An interrupted finish is completed by the next process, and the old side refuses writes
+// meanwhile.
+func TestFinishSurvivesCrashAnywhere(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	p := s.mustStart(s.old)
 	seed(t, p.db, 3)
 	climb(t, p, WriteNew)
-	must(t, updateRecord(t.Context(), p.m.currentView(), func(r *record) { r.Phase = NewOnly })) // and it dies
+	must(t, updateRecord(t.Context(), p.m.currentView(), func(r *record) { r.Phase = NewOnly })) // and it crashes
 	p.stop(t)
 	p = s.mustStart(s.old)
 	defer p.stop(t)
@@ -394,9 +393,9 @@ func TestFinishMayStopAnywhere(t *testing.T) {
 	}
 }
 
-// TestOtherSideAway: the primary serves while the other side cannot be reached, from its start on,
-// and the other catches up.
-func TestOtherSideAway(t *testing.T) {
+// The primary serves while the other side is unreachable, also from the start, and the other
+// catches up.
+func TestOtherSideUnreachable(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	p := s.mustStart(s.old)
@@ -428,9 +427,8 @@ func TestOtherSideAway(t *testing.T) {
 	}
 }
 
-// An advance or a rollback that is asked for twice is done once, and phase 5 is nobody's by
-// accident.
-func TestAStepIsOfOnePhase(t *testing.T) {
+// A repeated advance or rollback has one effect, and phase 5 cannot be entered by accident.
+func TestStepRequiresItsPhase(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	p := s.mustStart(s.old)

@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// running is a process whose Run runs.
+// running runs a process's Run.
 func running(t *testing.T, p *process) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -23,10 +23,10 @@ func running(t *testing.T, p *process) (stop func()) {
 	}
 }
 
-// A process of an installation that does not move asks whether it does as often as an instance says
-// that it lives, and does nothing else for it. It learns in that time of a move that began
-// elsewhere, follows it as fast as ever, and rests when it is over.
-func TestRestWhileNothingMoves(t *testing.T) {
+// Without a migration, a process polls once per heartbeat interval and does nothing else. It
+// notices a migration from elsewhere within that time, polls fast during it, and slowly again
+// afterwards.
+func TestIdlePollsRarely(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, f := newSite(t, onSQLite(t), onSQLite(t)), &fleet{}
@@ -72,7 +72,7 @@ func TestRestWhileNothingMoves(t *testing.T) {
 			t.Errorf("%s after its beginning the other process is at phase %d", pollEvery, at)
 		}
 		for range 2 {
-			time.Sleep(pollEvery + time.Millisecond) // till both have heard
+			time.Sleep(pollEvery + time.Millisecond) // until both have heard
 			_, err := here.m.Rollback(t.Context(), Any)
 			must(t, err)
 		}
@@ -83,9 +83,8 @@ func TestRestWhileNothingMoves(t *testing.T) {
 	})
 }
 
-// A step reaches a process that has not looked since the move began elsewhere: it can do what the
-// step asks, and what is its own part then.
-func TestAStepReachesAProcessThatHasNotHeard(t *testing.T) {
+// A step works in a process that has not polled since the migration began elsewhere.
+func TestStepLoadsStateFirst(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	here, there := s.mustStart(s.old), s.mustStart(s.old)

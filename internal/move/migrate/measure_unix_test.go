@@ -17,7 +17,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// TestMeasure prints figures; it judges none, and runs when it is asked for.
+// TestMeasure prints figures on request without judging them.
 func TestMeasure(t *testing.T) {
 	if os.Getenv("SMARTDRIVE_MEASURE") == "" {
 		t.Skip("SMARTDRIVE_MEASURE is not set")
@@ -103,7 +103,7 @@ func oneWrite(db *sqldb.DB, account drive.AccountID) error {
 	})
 }
 
-// writes is the median time of a small transaction.
+// writes returns the median time of a small transaction.
 func writes(t *testing.T, p *process, accounts []drive.AccountID) time.Duration {
 	t.Helper()
 	took := make([]time.Duration, 400)
@@ -116,15 +116,14 @@ func writes(t *testing.T, p *process, accounts []drive.AccountID) time.Duration 
 	return took[len(took)/2].Round(time.Microsecond)
 }
 
-// processorTime is what this process has used.
+// processorTime returns the processor time used by this process.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// measuredPairs are the moves whose figures count. SQLite as the end is for one process with few
-// rows.
+// measuredPairs are the measured moves. SQLite as the target is for one process with few rows.
 var measuredPairs = []struct {
 	name     string
 	from, to func(t testing.TB) *place
@@ -133,12 +132,12 @@ var measuredPairs = []struct {
 	{"MySQL to MySQL", onMySQL, onMySQL},
 }
 
-// many is how many rows TestMeasureMany has: C4 says ten millions. SMARTDRIVE_MEASURE says another
-// number where it is one above 1.
+// many is the number of rows of TestMeasureMany: ten millions by C4. SMARTDRIVE_MEASURE sets
+// another number if it is above 1.
 const many = 10_000_000
 
-// TestMeasureMany states the rate of a full comparison of many rows, which dies in the middle and
-// goes on.
+// TestMeasureMany measures the rate of a full comparison of many rows, which is interrupted and
+// resumed.
 func TestMeasureMany(t *testing.T) {
 	rows := manyRows(t)
 	for _, pair := range measuredPairs {
@@ -188,7 +187,7 @@ func TestMeasureMany(t *testing.T) {
 	}
 }
 
-// manyRows skips a test that was not asked for.
+// manyRows skips a test that was not requested.
 func manyRows(t *testing.T) int {
 	t.Helper()
 	asked := os.Getenv("SMARTDRIVE_MEASURE")
@@ -201,7 +200,7 @@ func manyRows(t *testing.T) int {
 	return many
 }
 
-// untilHalf returns when so many rows of nodes were compared, or ctx is done.
+// untilHalf returns when so many rows of nodes were compared, or ctx ends.
 func untilHalf(ctx context.Context, p *process, rows int64) {
 	for ctx.Err() == nil {
 		points, err := savePoints(ctx, p.m.currentView().other.DB, "check")
@@ -212,10 +211,9 @@ func untilHalf(ctx context.Context, p *process, rows int64) {
 	}
 }
 
-// TestMeasureComparing states what it costs readers that one percent of reads is compared: the 99th
-// percentile with and without, in rounds by turns, as the median of the ratios of neighbours. Reads
-// go to the database without HTTP around them, which is the worst case; a write now and then leaves
-// something to be applied.
+// TestMeasureComparing measures the cost for readers of comparing one percent of reads: the 99th
+// percentile with and without, in alternating rounds, as the median of the ratios of neighbours.
+// Reads go directly to the database, the worst case; occasional writes leave changes to apply.
 func TestMeasureComparing(t *testing.T) {
 	if os.Getenv("SMARTDRIVE_MEASURE") == "" {
 		t.Skip("SMARTDRIVE_MEASURE is not set")
@@ -251,17 +249,17 @@ func TestMeasureComparing(t *testing.T) {
 const (
 	compareRound  = 3000 // reads of each reader in a closed loop; with pauses a third of it
 	compareReader = 4
-	comparePairs  = 31 // of a round with and one without
+	comparePairs  = 31 // pairs of a round with and a round without
 )
 
-// comparePauses are what a reader waits between two reads: not at all, so that the machine is as
-// busy as it can be, and so long that it is not.
+// comparePauses are the pauses of a reader between two reads: none, for a busy machine, and long
+// enough for an idle one.
 var comparePauses = []time.Duration{0, time.Millisecond}
 
 func compareRounds(t *testing.T, p *process, accounts []drive.AccountID, what string, pause time.Duration) {
 	t.Helper()
 	var ratios, with, without []float64
-	readRound(t, p, accounts, 0.01, pause) // warm
+	readRound(t, p, accounts, 0.01, pause) // warm up
 	before := p.m.traffic.counts.compared.Load()
 	for i := range comparePairs {
 		order := []float64{0.01, -1}
@@ -292,10 +290,10 @@ func median(of []float64) float64 {
 	return of[len(of)/2]
 }
 
-// readRound is the 99th percentile of reads, in microseconds.
+// readRound returns the 99th percentile of reads in microseconds.
 func readRound(t *testing.T, p *process, accounts []drive.AccountID, sample float64, pause time.Duration) float64 {
 	t.Helper()
-	p.m.opt.Sample = sample // nobody reads between two rounds
+	p.m.opt.Sample = sample // no reads between two rounds
 	took := make([][]float64, compareReader)
 	reads := compareRound
 	if pause > 0 {
@@ -328,7 +326,7 @@ func readRound(t *testing.T, p *process, accounts []drive.AccountID, sample floa
 	return all[len(all)*99/100]
 }
 
-// oneRead is a read as requests make them: a row by its key, a balance, a page of a folder.
+// oneRead makes a typical read: a row by key, a balance, a page of a folder.
 func oneRead(q sqldb.Querier, account drive.AccountID, n int) error {
 	query, args := "SELECT name, slot, state FROM users WHERE account_id = ?", []any{account}
 	switch n % 3 {
@@ -342,7 +340,7 @@ func oneRead(q sqldb.Querier, account drive.AccountID, n int) error {
 		return err
 	}
 	defer rows.Close()
-	for rows.Next() { // what is in them does not matter
+	for rows.Next() { // the contents do not matter
 	}
 	return rows.Err()
 }

@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// pairs are the moves that tests make; those with a server skip without one.
+// pairs are the tested moves; those with a server are skipped without one.
 var pairs = []struct {
 	name     string
 	from, to func(t testing.TB) *place
@@ -31,7 +31,7 @@ func TestThroughAllPhasesAndBack(t *testing.T) {
 			defer func() { p.stop(t) }()
 			accounts := seed(t, p.db, 20)
 			var last int64
-			for range 5 { // the shares have ended, and nothing but the counter knows of them
+			for range 5 { // the shares have ended; only the counter remains
 				last = numbered(t, p.db)
 			}
 			report, err := p.m.Start(t.Context(), Request{ToDB: s.new.at})
@@ -44,7 +44,7 @@ func TestThroughAllPhasesAndBack(t *testing.T) {
 				t.Helper()
 				n++
 				touchAll(t, p.db, accounts, n)
-				if p.m.State().Phase < WriteNew { // so that the other side hears of none before it is asked for one
+				if p.m.State().Phase < WriteNew { // so that the other side does not see these numbers before it needs them
 					return
 				}
 				got := numbered(t, p.db)
@@ -136,8 +136,8 @@ func sideOf(t testing.TB, p *process, at string) *Side {
 	return p.m.otherSide()
 }
 
-// touchAll changes, makes and deletes rows of each account, renames two nodes to each other's
-// names, and deletes what hangs on others.
+// touchAll changes, inserts and deletes rows of each account, swaps the names of two nodes, and
+// deletes dependent rows.
 func touchAll(t testing.TB, db *sqldb.DB, accounts []drive.AccountID, n int) {
 	t.Helper()
 	for i, id := range accounts {
@@ -171,7 +171,7 @@ func touch(ctx context.Context, tx *sqldb.Tx, id drive.AccountID, n, i int) erro
 	return nil
 }
 
-// numbered gives something that is shared a number, which is dropped again, and returns it.
+// numbered inserts and deletes a shared object with a number, and returns the number.
 func numbered(t testing.TB, db *sqldb.DB) (n int64) {
 	t.Helper()
 	node, subject := drive.NewID[drive.NodeID](), drive.NewID[drive.ShareID]()

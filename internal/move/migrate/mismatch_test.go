@@ -8,8 +8,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// TestManyRowsDiffer: some of the rows that a comparison finds are noted, and all are counted, also
-// by a process that goes on with it.
+// Some differing rows of a comparison are stored, and all are counted, also by a process that
+// resumes it.
 func TestManyRowsDiffer(t *testing.T) {
 	t.Parallel()
 	eachOld(t, func(t *testing.T, _ *site, p *process) {
@@ -20,7 +20,7 @@ func TestManyRowsDiffer(t *testing.T) {
 		must(t, p.m.apply.applyPending(t.Context()))
 		must(t, p.m.Verify(t.Context()))
 		exec(t, p.m.currentView().other, "UPDATE tombstones SET deleted_at = 77")                    // there are 30
-		exec(t, p.m.currentView().primary, "UPDATE migration_checksums SET unequal = ?", maxNoted-2) // of an earlier process
+		exec(t, p.m.currentView().primary, "UPDATE migration_checksums SET unequal = ?", maxNoted-2) // from an earlier process
 		work(t, p)
 		c, err := p.m.lastChecksum(t.Context(), p.m.currentView())
 		must(t, err)
@@ -33,9 +33,8 @@ func TestManyRowsDiffer(t *testing.T) {
 	})
 }
 
-// TestAReadThatAlwaysDiffers: it is noted once, and again after it was explained; and not any
-// number of others is.
-func TestAReadThatAlwaysDiffers(t *testing.T) {
+// A differing read is stored once, again after it was explained, and only up to a limit.
+func TestDifferingReadIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	eachOld(t, func(t *testing.T, _ *site, p *process) {
 		climb(t, p, Second)

@@ -8,16 +8,16 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// TestNamed: named accounts read from the new side whatever the percentage, in every process that
-// has acknowledged the epoch, and nobody else does; a list replaces the one before.
-func TestNamed(t *testing.T) {
+// Named accounts read from the new side at any percentage, in each process that has acknowledged
+// the epoch, and no others do. A new list replaces the previous one.
+func TestNamedAccountsReadNew(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	p := s.mustStart(s.old)
 	defer p.stop(t)
 	ids := seed(t, p.db, 3)
 	climb(t, p, ReadNew)
-	for _, id := range ids { // so that it shows who answers
+	for _, id := range ids { // to show which side answers
 		exec(t, p.m.currentView().other, "UPDATE ledgers SET finished = 7 WHERE account_id = ?", id)
 	}
 	readNew := func() (who []int) {
@@ -38,7 +38,7 @@ func TestNamed(t *testing.T) {
 	}{
 		{0, nil, nil},
 		{0, ids[1:3], []int{1, 2}},
-		{0, nil, []int{1, 2}}, // as it was
+		{0, nil, []int{1, 2}}, // unchanged
 		{0, ids[:1], []int{0}},
 		{100, []drive.AccountID{}, []int{0, 1, 2}},
 		{0, []drive.AccountID{}, nil},

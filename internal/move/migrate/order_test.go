@@ -12,13 +12,13 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// world is a few rows that change and exchange a unique name, and the changes that were captured of
-// them.
+// world is the history of a few rows that change and exchange a unique name, with the recorded
+// changes.
 type world struct {
 	id      int
 	states  [][]row // of each key, by time
 	changes []worldChange
-	names   map[string]int // who has a name now
+	names   map[string]int // current owner of a name
 }
 
 type worldChange struct {
@@ -31,8 +31,7 @@ const (
 	worldTimes = 8
 )
 
-// newWorld makes a history of some rows: at each time one of them comes, goes, or takes a name that
-// is free.
+// newWorld creates a history: at each time one row is inserted, deleted, or takes a free name.
 func newWorld(id int) *world {
 	w := &world{id: id, states: make([][]row, worldKeys), names: map[string]int{}}
 	for k := range worldKeys {
@@ -58,23 +57,23 @@ func newWorld(id int) *world {
 	return w
 }
 
-// row is a row of things, whose name is unique.
+// row returns a row of things, whose name is unique.
 func (w *world) row(k int, name string, at int64) row {
 	return row{w.key(k), name, at}
 }
 
 func (w *world) key(k int) string { return fmt.Sprintf("w%d k%d", w.id, k) }
 
-// compensation is what a change comes to when it is applied at some later time: the number of the
-// change, and what the row is then.
+// compensation returns the effect of a change applied at a later time: its number, and the row at
+// that time.
 func (w *world) compensation(c worldChange) versionedRow {
 	then := c.time + rand.N(worldTimes+1-c.time)
 	return versionedRow{key: w.key(c.key), version: int64(c.time), state: w.states[c.key][then]}
 }
 
-// TestAnyOrder is C2: compensations in any order and any number of times end in the same state.
-// Each world is an interleaving of its own; many share a transaction.
-func TestAnyOrder(t *testing.T) {
+// TestWritesConvergeInAnyOrder is C2: compensations in any order and number lead to the same state.
+// Each world is one interleaving; many share a transaction.
+func TestWritesConvergeInAnyOrder(t *testing.T) {
 	t.Parallel()
 	worlds := depth.Pick(1_000, 10_000, 100_000)
 	const together = 250
@@ -122,7 +121,7 @@ func TestAnyOrder(t *testing.T) {
 	}
 }
 
-// deliver brings compensations in batches of any size. A batch has each key once, as batches do.
+// deliver applies compensations in batches of any size, each key once per batch.
 func deliver(ctx context.Context, tx *sqldb.Tx, things *table, all []versionedRow) error {
 	for len(all) > 0 {
 		n := min(len(all), 1+rand.N(200))

@@ -13,10 +13,10 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// snapshot is what a side has of some tables, to fail over to it later.
+// snapshot is a copy of some tables, for a later failover to them.
 type snapshot map[string][]row
 
-// takeSnapshot is one of the secondary.
+// takeSnapshot copies tables of the secondary.
 func takeSnapshot(t *testing.T, p *process, tables ...string) snapshot {
 	t.Helper()
 	return snapshotOf(t, p.m.currentView().other, tables...)
@@ -45,8 +45,8 @@ func snapshotOf(t *testing.T, side *Side, tables ...string) snapshot {
 	return s
 }
 
-// failOver makes a side what it was: its list of changes last, since on a primary what is written
-// to other tables is captured.
+// failOver restores a side, its list of changes last, because on a primary the triggers record the
+// other writes.
 func (s snapshot) failOver(t *testing.T, side *Side) {
 	t.Helper()
 	for _, into := range slices.Backward(slices.Sorted(maps.Keys(s))) {
@@ -66,14 +66,13 @@ func lateEvent(t *testing.T, p *process, id string) {
 		return err
 	}))
 	must(t, p.m.apply.applyPending(t.Context()))
-	must(t, p.m.apply.applyPending(t.Context())) // what the first has brought is out of the list
+	must(t, p.m.apply.applyPending(t.Context())) // the changes of the first are deleted from the list
 }
 
-// The server of the secondary fails over to a replica that lacks the last commit that it has
-// acknowledged, after an equal comparison. It does not become the primary, nothing is read from it,
-// and nothing is brought to it: not even what would make it seem to be as far again. When the
-// server that has the commits is back, all goes on.
-func TestASecondaryThatLostCommitsIsRefused(t *testing.T) {
+// The secondary's server fails over to a replica that lacks its last acknowledged commit, after an
+// equal comparison. It cannot become primary, is not read, and receives no changes, which would
+// hide the loss. When the server with the commits is back, everything continues.
+func TestSecondaryThatLostCommitsIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]int{"at once": 0, "after as many commits have come": 1, "after more have come": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +90,7 @@ func TestASecondaryThatLostCommitsIsRefused(t *testing.T) {
 			whole := takeSnapshot(t, p, "outbox")
 			old.failOver(t, v.other)
 			for range after {
-				must(t, p.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { // is answered, and waits in the list
+				must(t, p.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { // acknowledged, and pending
 					_, err := tx.Exec(ctx, "UPDATE ledgers SET version = version + 1")
 					return err
 				}))
@@ -112,8 +111,8 @@ func TestASecondaryThatLostCommitsIsRefused(t *testing.T) {
 	}
 }
 
-// The old side, which follows in phase 4, loses a commit: it does not become the truth again.
-func TestAWayBackToASideThatLostCommitsIsRefused(t *testing.T) {
+// The old side loses a commit in phase 4: it cannot become the primary again.
+func TestRollbackToLossySideIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	p := s.mustStart(s.old)
@@ -133,10 +132,10 @@ func TestAWayBackToASideThatLostCommitsIsRefused(t *testing.T) {
 	}
 }
 
-// The server of the primary fails over to a replica that lacks the last commit, which the secondary
-// was brought, after an equal comparison. It counts as lost, whatever is written afterwards, until
-// the server that has it is back.
-func TestAPrimaryThatLostCommitsIsRefused(t *testing.T) {
+// The primary's server fails over to a replica that lacks a commit which the secondary has applied,
+// after an equal comparison. The loss is detected despite later writes, until the server with the
+// commit is back.
+func TestPrimaryThatLostCommitsIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]int{"at once": 0, "after as many changes have come": 1, "after more have come": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +152,7 @@ func TestAPrimaryThatLostCommitsIsRefused(t *testing.T) {
 			buried(t, p, accounts[0], 2)
 			whole := primarySnapshot(t, p)
 			replica.failOver(t, v.primary)
-			for i := range after { // are answered, and get the numbers of what is lost
+			for i := range after { // acknowledged, with the numbers of the lost changes
 				_ = bury(t, p, accounts[1], 10+i)
 			}
 			if err := p.m.apply.applyPending(t.Context()); !errors.Is(err, errRewound) {
@@ -176,9 +175,9 @@ func TestAPrimaryThatLostCommitsIsRefused(t *testing.T) {
 	}
 }
 
-// What the primary has lost is written again to the same row, under the same number: the other side
-// gets what it is now.
-func TestALostChangeThatComesAgainIsBrought(t *testing.T) {
+// The primary writes a lost change again to the same row under the same number: the other side gets
+// the current row.
+func TestRepeatedChangeNumberIsApplied(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	p := s.mustStart(s.old)
@@ -201,9 +200,9 @@ func TestALostChangeThatComesAgainIsBrought(t *testing.T) {
 	}
 }
 
-// A change that was brought, and of which the primary was not told yet, is not lost: the process
-// died in between, and other changes come.
-func TestWhatIsNotForgottenYetIsNotLost(t *testing.T) {
+// A change that was applied but not acknowledged, because the process crashed, is not reported as
+// lost.
+func TestUndeletedChangesAreNotLost(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	p := s.mustStart(s.old)
@@ -221,7 +220,7 @@ func TestWhatIsNotForgottenYetIsNotLost(t *testing.T) {
 	_ = bury(t, p, accounts[3], 1)
 	second, err := p.m.apply.applyBatch(t.Context())
 	must(t, err)
-	must(t, first.deleteChanges(t.Context())) // late: the second has brought its changes, too
+	must(t, first.deleteChanges(t.Context())) // late: the second has applied its changes, too
 	must(t, p.m.apply.checkReceiptsNow(t.Context(), p.m.currentView()))
 	must(t, second.deleteChanges(t.Context()))
 	must(t, p.m.apply.checkReceiptsNow(t.Context(), p.m.currentView()))
@@ -238,7 +237,7 @@ func primarySnapshot(t *testing.T, p *process) snapshot {
 	return snapshotOf(t, p.m.currentView().primary, "tombstones", "migration_changes", "sqlite_sequence")
 }
 
-// bury writes a tombstone as somebody who is answered without the other side.
+// bury writes a tombstone without waiting for the other side.
 func bury(t *testing.T, p *process, account drive.AccountID, seq int) drive.NodeID {
 	t.Helper()
 	node := drive.NewID[drive.NodeID]()
@@ -249,7 +248,7 @@ func bury(t *testing.T, p *process, account drive.AccountID, seq int) drive.Node
 	return node
 }
 
-// buried is bury, and what was written is brought and forgotten.
+// buried is bury, with the change applied and deleted.
 func buried(t *testing.T, p *process, account drive.AccountID, seq int) {
 	t.Helper()
 	_ = bury(t, p, account, seq)
@@ -257,9 +256,9 @@ func buried(t *testing.T, p *process, account drive.AccountID, seq int) {
 	must(t, p.m.apply.applyPending(t.Context()))
 }
 
-// A process brings changes, and before it has noted that, the secondary loses them and another
-// process brings others: nobody forgets what is lost.
-func TestALateAcknowledgementForgetsNothing(t *testing.T) {
+// A process applies changes; before it acknowledges them, the secondary loses them and another
+// process applies others. No lost change is deleted.
+func TestLateAcknowledgementDeletesNothing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	p := s.mustStart(s.old)
@@ -276,7 +275,7 @@ func TestALateAcknowledgementForgetsNothing(t *testing.T) {
 	must(t, err)
 	old.failOver(t, v.other)
 	event("7002")
-	other, err := p.m.apply.applyBatch(t.Context()) // brings both
+	other, err := p.m.apply.applyBatch(t.Context()) // applies both
 	must(t, err)
 	event("7003")
 	must(t, other.deleteChanges(t.Context()))
@@ -314,9 +313,9 @@ func TestReceipts(t *testing.T) {
 	}
 }
 
-// Two processes are told at once what the other side has counted, and nobody was told before: the
-// later count stays. Else it would look as if the primary had lost what it was told.
-func TestTwoAreToldAtOnceBeforeAnybodyWas(t *testing.T) {
+// Two processes store the first receipt concurrently: the later count stays. Otherwise the primary
+// would seem to have lost commits.
+func TestConcurrentFirstAcknowledgements(t *testing.T) {
 	t.Parallel()
 	for _, on := range []struct {
 		name string

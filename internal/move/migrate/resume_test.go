@@ -13,10 +13,9 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// TestChecksumGoesOn is C4: a process dies in the middle of a comparison, and the next one goes on
-// behind the last save point. What differs before it is not seen, for it is not read again; what
-// differs behind it is.
-func TestChecksumGoesOn(t *testing.T) {
+// TestChecksumResumes is C4: a crashed comparison resumes after the last save point. It finds
+// differences after the save point but not before it.
+func TestChecksumResumes(t *testing.T) {
 	t.Parallel()
 	for _, pair := range pairs[:2] {
 		t.Run(pair.name, func(t *testing.T) {
@@ -43,7 +42,7 @@ func TestChecksumGoesOn(t *testing.T) {
 				t.Errorf("it died after %d rows of nodes, and ended as %+v of %d rows with mismatches %+v", at, c, rows, found)
 			}
 
-			must(t, p.m.Verify(t.Context())) // one that starts again sees both
+			must(t, p.m.Verify(t.Context())) // a new comparison finds both
 			work(t, p)
 			if c, err = p.m.lastChecksum(t.Context(), p.m.currentView()); err != nil || c.rows != rows || c.unequal != 2 {
 				t.Errorf("begun again it ended as %+v, %v", c, err)
@@ -52,12 +51,12 @@ func TestChecksumGoesOn(t *testing.T) {
 	}
 }
 
-// dieComparing compares until a part of a table is done, ends the process, and returns how much of
-// it was.
+// dieComparing compares until part of a table is done, stops the process, and returns the number of
+// compared rows.
 func dieComparing(t *testing.T, p *process, table string) int64 {
 	t.Helper()
-	for range 2 * len(p.m.tables) { // each time a table at least, or a part of one
-		p.faults[placeOf(p)].Fail(sqldbtest.Commit, 2, nil) // a save point is made, the next one is not
+	for range 2 * len(p.m.tables) { // each time at least a table, or part of one
+		p.faults[placeOf(p)].Fail(sqldbtest.Commit, 2, nil) // one save point is written, the next one is not
 		err := p.m.participant.leadOnce(t.Context())
 		points, readErr := savePoints(t.Context(), p.m.currentView().other.DB, "check")
 		must(t, readErr)
@@ -79,8 +78,8 @@ func dieComparing(t *testing.T, p *process, table string) int64 {
 	return 0
 }
 
-// spreadBoth takes a migration to phase 2 with many files that are on both sides without having
-// been brought, which saves the time.
+// spreadBoth takes a migration to phase 2 with many files that exist on both sides without being
+// copied, to save time.
 func spreadBoth(t *testing.T, p *process, files int) {
 	t.Helper()
 	account, parent := seed(t, p.db, 20)[0], drive.NewID[drive.NodeID]()
@@ -92,8 +91,8 @@ func spreadBoth(t *testing.T, p *process, files int) {
 	}
 	spread(t, p.m.currentView().other.Unchecked, account, parent, files)
 	exec(t, p.m.currentView().other, "REPLACE INTO migration_progress (kind, tbl, last, done, total, ended, digest) VALUES ('fill', 'nodes', '', ?, ?, 1, '')", files, files)
-	must(t, p.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { // so that the other nodes are brought
-		// By a range of the key: to look at the whole table may take longer than a transaction has.
+	must(t, p.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { // so that the other nodes are applied
+		// By a key range: scanning the whole table may exceed the transaction timeout.
 		_, err := tx.Exec(ctx, "UPDATE nodes SET rev = 2 WHERE id >= ? AND type = 'folder'", spreadID(files))
 		return err
 	}))
@@ -102,7 +101,7 @@ func spreadBoth(t *testing.T, p *process, files int) {
 	must(t, err)
 }
 
-// spread makes many files by few statements. Nothing refuses it on a side that follows.
+// spread inserts many files with few statements. A secondary accepts it.
 func spread(t *testing.T, db *sqldb.DB, account drive.AccountID, parent drive.NodeID, files int) {
 	t.Helper()
 	write := func(query string, args ...any) {
@@ -134,14 +133,14 @@ func spread(t *testing.T, db *sqldb.DB, account drive.AccountID, parent drive.No
 	}
 }
 
-// spreadPattern is how ids of spread begin, which come before those that are made today.
+// spreadPattern is the pattern of the ids of spread, which sort before current ids.
 const spreadPattern = "01000000-0000-7000-8000-%012d"
 
 func spreadID(n int) string { return fmt.Sprintf(spreadPattern, n) }
 
-// TestGivenUpHalfWay: a process dies while it empties the other side again. Nothing goes on from
-// there but the same way back, and who tries is told so; then everything can begin again.
-func TestGivenUpHalfWay(t *testing.T) {
+// A process crashes while it empties the other side. Only the same rollback can continue, other
+// steps say so, and then a new migration can start.
+func TestInterruptedRollbackResumes(t *testing.T) {
 	t.Parallel()
 	for _, pair := range pairs[:2] {
 		t.Run(pair.name, func(t *testing.T) {
@@ -151,7 +150,7 @@ func TestGivenUpHalfWay(t *testing.T) {
 			seed(t, p.db, 3)
 			climb(t, p, Fill)
 			before := dump(t, p.m, p.m.currentView().primary)
-			p.faults[placeOf(p)].Fail(sqldbtest.Commit, 2, nil) // the first one says that the other side is given up
+			p.faults[placeOf(p)].Fail(sqldbtest.Commit, 2, nil) // the first commit retires the other side
 			if _, err := p.m.Rollback(t.Context(), Fill); err == nil {
 				t.Fatal("nothing failed")
 			}
@@ -179,8 +178,8 @@ func TestGivenUpHalfWay(t *testing.T) {
 	}
 }
 
-// TestBegunAgain: a process that has told of an epoch tells of the same one of the next move.
-func TestBegunAgain(t *testing.T) {
+// A process that has acknowledged an epoch also acknowledges the same epoch of the next migration.
+func TestStartAfterRollback(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	p := s.mustStart(s.old)

@@ -8,9 +8,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// TestBothSchemas: what moving rests on holds for every table: both sides have the same columns,
-// keys sort in the same way and fit into the list of changes, and what a server deletes by itself
-// is captured.
+// The assumptions of moving hold for every table: both sides have the same columns, keys sort alike
+// and fit into the list of changes, and cascading deletes are recorded.
 func TestBothSchemas(t *testing.T) {
 	t.Parallel()
 	lite, err := sqldb.Open(t.Context(), onNewSQLite(t).options())
@@ -48,9 +47,8 @@ func TestBothSchemas(t *testing.T) {
 	}
 }
 
-// TestNumbersGoOn: a number that was given out is not given out again on the other side, although
-// its row is gone.
-func TestNumbersGoOn(t *testing.T) {
+// An assigned number is not assigned again on the other side, although its row is deleted.
+func TestNumbersContinue(t *testing.T) {
 	t.Parallel()
 	for _, pair := range pairs {
 		t.Run(pair.name, func(t *testing.T) {
@@ -82,7 +80,7 @@ func TestNumbersGoOn(t *testing.T) {
 	}
 }
 
-// publish makes a record and trims it.
+// publish inserts a record and trims it.
 func publish(t *testing.T, db *sqldb.DB) (id int64) {
 	t.Helper()
 	must(t, db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -96,8 +94,8 @@ func publish(t *testing.T, db *sqldb.DB) (id int64) {
 	return id
 }
 
-// TestSamples: what readers ask is asked of both sides, and a difference that stays is kept with
-// both answers.
+// Queries of readers are repeated on both sides, and a lasting difference is stored with both
+// answers.
 func TestSamples(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
@@ -134,9 +132,9 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestSticky: who reads from the new side stays there while the percentage grows, and about as many
-// do as it says.
-func TestSticky(t *testing.T) {
+// An account on the new side stays there while the percentage grows, and the fraction of accounts
+// matches it.
+func TestAccountStaysOnNewSide(t *testing.T) {
 	t.Parallel()
 	const accounts = 5000
 	v := &view{record: record{Migration: "m"}}

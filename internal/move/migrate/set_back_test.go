@@ -8,15 +8,15 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// The clock of the primary is set back by an hour while a comparison runs, and by a day between
-// two: what it finds counts all the same, and it is the later comparison that does.
-func TestAClockSetBackHidesNothing(t *testing.T) {
+// The primary's clock is set back by an hour during a comparison, and by a day between two: its
+// findings count, and the later comparison is the valid one.
+func TestClockSetBackHidesNoMismatch(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	p := s.mustStart(s.old)
 	defer func() { p.stop(t) }()
 	accounts := seed(t, p.db, 5)
-	climb(t, p, Second) // which ends with an equal comparison
+	climb(t, p, Second) // ends with an equal comparison
 	v := p.m.currentView()
 	exec(t, v.primary, "UPDATE migration_checksums SET id = ?, ended_at = ended_at + ?", laterID(), 24*time.Hour.Milliseconds())
 	exec(t, v.other, "UPDATE ledgers SET finished = 7 WHERE account_id = ?", accounts[0])
@@ -38,10 +38,10 @@ func TestAClockSetBackHidesNothing(t *testing.T) {
 	}
 }
 
-// laterID is an id that was made tomorrow.
+// laterID returns an id of tomorrow.
 func laterID() string {
 	id := drive.NewID[drive.OperationID]()
-	id[4]++ // bits 8 to 15 of the ms, counted from the sixth byte: 2^8 and more
+	id[4]++ // bits 8 to 15 of the milliseconds, counted from the sixth byte: 2^8 and more
 	id[2]++
 	return id.String()
 }

@@ -10,10 +10,9 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// A process dies at each step of a switch, in either direction, and nobody else is there. It starts
-// again, with either settings, serves from the one side that is the truth, and has every write that
-// was answered.
-func TestASwitchDiesAtEachStep(t *testing.T) {
+// A single process crashes at each step of a switch in either direction. It restarts with either
+// settings, serves from the one primary, and has every acknowledged write.
+func TestSwitchSurvivesCrashAtEachStep(t *testing.T) {
 	t.Parallel()
 	for name, settings := range map[string]func(s *site) *place{
 		"the old settings": func(s *site) *place { return s.old },
@@ -31,7 +30,7 @@ func TestASwitchDiesAtEachStep(t *testing.T) {
 			for _, to := range []Phase{WriteNew, ReadNew} {
 				for _, step := range []string{"fence", "fenced", "drained", "crossed"} {
 					dieSwitching(t, s.mustStart(settings(s)), step)
-					s.mustStart(settings(s)).stop(t) // which ends it, and dies, too
+					s.mustStart(settings(s)).stop(t) // completes the switch, and crashes, too
 					p := s.mustStart(settings(s))
 					if at := p.m.State().Phase; (at == to) != (step == "crossed") {
 						t.Fatalf("it died at %q on the way to phase %d, and started again at phase %d", step, to, at)
@@ -45,7 +44,7 @@ func TestASwitchDiesAtEachStep(t *testing.T) {
 	}
 }
 
-// dieSwitching ends the process at a step of the switch that it can make.
+// dieSwitching crashes the process at a step of the switch.
 func dieSwitching(t *testing.T, p *process, at string) {
 	t.Helper()
 	work(t, p)
@@ -74,8 +73,7 @@ func dieSwitching(t *testing.T, p *process, at string) {
 	}
 }
 
-// wantWhole writes for each account, and wants that number of such writes to be there, on both
-// sides.
+// wantWhole writes for each account and expects that number of writes on both sides.
 func wantWhole(t *testing.T, p *process, writes int) {
 	t.Helper()
 	accounts := accountsOf(t, p)
@@ -94,16 +92,16 @@ func wantWhole(t *testing.T, p *process, writes int) {
 	}
 }
 
-// The side that is to become the primary goes away while the other is fenced, and before it was
-// asked: the other takes its role back at once, for every process, and all goes on.
-func TestTheOtherSideGoesAwayWithinASwitch(t *testing.T) {
+// The future primary becomes unreachable after the fencing and before it was asked: the fenced side
+// is restored at once, for every process.
+func TestOtherSideUnreachableDuringSwitch(t *testing.T) {
 	t.Parallel()
 	for _, at := range []Phase{ReadNew, WriteNew} {
 		for _, step := range []string{"fence", "fenced", "drained"} {
 			t.Run("from "+at.String()+", "+step, func(t *testing.T) {
 				t.Parallel()
 				s := newSite(t, onSQLite(t), onSQLite(t))
-				s.mend = time.Hour // nobody else ends it
+				s.mend = time.Hour // no other process resolves it
 				p, other := s.mustStart(s.old), s.mustStart(s.old)
 				defer p.stop(t)
 				defer other.stop(t)
@@ -150,7 +148,7 @@ func TestTheOtherSideGoesAwayWithinASwitch(t *testing.T) {
 	}
 }
 
-// failing takes the step from a phase, which is to fail.
+// failing takes the step from a phase, which must fail.
 func failing(t *testing.T, p *process, at Phase, halt func(step string) error) {
 	t.Helper()
 	p.m.switcher.testHook = halt
@@ -163,9 +161,9 @@ func failing(t *testing.T, p *process, at Phase, halt func(step string) error) {
 	}
 }
 
-// The side that was fenced is away for a moment, too, or its reply is lost: the process takes the
-// role back when it looks the next time, and not once more later.
-func TestARoleThatIsTakenBackLater(t *testing.T) {
+// The fenced side is briefly unreachable, too, or its reply is lost: the process restores it at the
+// next poll, and only once.
+func TestPrimaryIsRestoredLater(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(f *sqldbtest.Faults){
 		"away":            func(f *sqldbtest.Faults) { f.Fail(sqldbtest.Commit, 1, nil) },
@@ -196,9 +194,9 @@ func TestARoleThatIsTakenBackLater(t *testing.T) {
 	}
 }
 
-// The other side was asked to become the primary, and its reply is lost with it: nobody takes the
-// role back alone. It has become the primary, and is when it can be asked again.
-func TestASwitchInDoubtIsNotTakenBack(t *testing.T) {
+// The other side was asked to become primary, and the reply is lost: the fenced side is not
+// restored alone. The other side has become primary, and is used when it is reachable.
+func TestUncertainSwitchIsNotRestored(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	p := s.mustStart(s.old)

@@ -31,7 +31,7 @@ import (
 
 const installation = "0198c0de-0000-7000-8000-000000000001"
 
-// rig is an installation with two files, an active upload and a parked one.
+// rig is an installation with two files, an active and a parked upload.
 type rig struct {
 	*uploadtest.Site
 	who  drive.Who
@@ -118,7 +118,7 @@ func site(dir string) backup.Site {
 	}
 }
 
-// opened is an installation as the next start would find it.
+// opened is an installation as found by the next start.
 type opened struct {
 	db    *sqldb.DB
 	local *local.Dir
@@ -175,7 +175,7 @@ func (o *opened) scalar(t *testing.T, query string) (v string) {
 	return v
 }
 
-// files returns the names and sizes of everything below dir that holds content.
+// files returns the names and sizes of all content files below dirs.
 func files(t *testing.T, dirs ...string) map[string]int64 {
 	t.Helper()
 	all := map[string]int64{}
@@ -256,7 +256,7 @@ func wantCleanAndOver(t *testing.T, o *opened) {
 	}
 }
 
-func TestTheNextBackupBringsOnlyWhatIsNew(t *testing.T) {
+func TestNextBackupTransfersOnlyNewContents(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{Unlink: unlink.Options{Grace: time.Minute}})
 	dest := filepath.Join(t.TempDir(), "backup")
@@ -280,7 +280,7 @@ func TestTheNextBackupBringsOnlyWhatIsNew(t *testing.T) {
 	}
 	want := 6 + 1 + 1
 	if r.packs(t) > 0 {
-		want = 1 + 1 + 1 + 1 // the small contents share a file
+		want = 1 + 1 + 1 + 1 // small contents share a file
 	}
 	if n := len(files(t, dest)); n != want {
 		t.Errorf("the backup has %d files: %v", n, files(t, dest))
@@ -293,15 +293,14 @@ func TestTheNextBackupBringsOnlyWhatIsNew(t *testing.T) {
 	}
 }
 
-// A run that was stopped leaves temporary files, torn files or too many; the next one makes a whole
-// backup of it.
-func TestABackupIsRunAgain(t *testing.T) {
+// An interrupted run leaves temporary, torn or needless files; the next run completes the backup.
+func TestInterruptedBackupCanRunAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	dest := filepath.Join(t.TempDir(), "backup")
 	ctx, cancel := context.WithCancel(t.Context())
 	opt := r.options()
-	opt.Now = func() time.Time { cancel(); return r.Clock.Now() } // at the first moment of the first round
+	opt.Now = func() time.Time { cancel(); return r.Clock.Now() } // at the start of the first round
 	if _, err := backup.Run(ctx, r.DB, r.Dir, dest, opt); err == nil {
 		t.Fatal("a run that was stopped succeeded")
 	}
@@ -330,7 +329,7 @@ func TestABackupIsRunAgain(t *testing.T) {
 	wantCleanAndOver(t, open(t, dir))
 }
 
-// packOf returns the path of the pack that a small content lies in.
+// packOf returns the path of a small content's pack.
 func packOf(t *testing.T, dir, name string) string {
 	t.Helper()
 	at, ok := blob.SlotOf(name)
@@ -341,7 +340,7 @@ func packOf(t *testing.T, dir, name string) string {
 	return filepath.Join(dir, "blobs", shard, at.Pack+".pack")
 }
 
-// tear takes the head of a content that lies in a pack.
+// tear destroys the header of a content in a pack.
 func tear(t *testing.T, pack, name string) {
 	t.Helper()
 	at, _ := blob.SlotOf(name)
@@ -363,17 +362,17 @@ func (r *rig) scalarOf(t *testing.T, query string) (v string) {
 	return v
 }
 
-func TestABackupOfABusyInstallationIsWhole(t *testing.T) {
+func TestBackupOfBusyInstallationIsComplete(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, uploadtest.Options{Unlink: unlink.Options{Grace: 1}}) // files go at once
+	r := newRig(t, uploadtest.Options{Unlink: unlink.Options{Grace: 1}}) // files are deleted at once
 	dest := filepath.Join(t.TempDir(), "backup")
 	stop := make(chan struct{})
 	var busy sync.WaitGroup
-	const rest = 4 // the round that people rest in: who deletes faster than this machine copies would never let it come to its end
+	const rest = 4 // deletions stop in this round: deleting faster than copying would never end
 	var turn sync.Mutex
 	rounds := 0
 	opt := r.options()
-	opt.Now = func() time.Time { // once a round
+	opt.Now = func() time.Time { // called once per round
 		if rounds++; rounds == rest {
 			turn.Lock()
 		}
@@ -411,7 +410,7 @@ func TestABackupOfABusyInstallationIsWhole(t *testing.T) {
 	wantCleanAndOver(t, open(t, dir))
 }
 
-func TestWhatIsLostIsSaid(t *testing.T) {
+func TestMissingContentsAreReported(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	dest := filepath.Join(t.TempDir(), "backup")
@@ -431,7 +430,7 @@ func TestWhatIsLostIsSaid(t *testing.T) {
 	}
 }
 
-func TestASnapshotADay(t *testing.T) {
+func TestOneSnapshotPerDay(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	dir := filepath.Join(r.Dir, "backups")
@@ -453,9 +452,8 @@ func TestASnapshotADay(t *testing.T) {
 	}
 }
 
-// A copy that would take what the database itself needs is not begun, and of one that fails nothing
-// stays.
-func TestASnapshotFillsNoDisk(t *testing.T) {
+// A copy that would take the database's own space is not started, and a failed copy leaves nothing.
+func TestSnapshotRespectsSpare(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	now := r.Clock.Now()
@@ -481,14 +479,14 @@ func TestASnapshotFillsNoDisk(t *testing.T) {
 	}
 	spare = drive.ByteSize(files(t, s.Dir)[filepath.Base(path)]) + 64*drive.KiB // the database has pages that are not full
 	s.Now = now.AddDate(0, 0, 1)
-	if _, err := backup.Snapshot(t.Context(), r.DB, s); err != nil { // it takes as much as the one before
+	if _, err := backup.Snapshot(t.Context(), r.DB, s); err != nil { // as large as the previous one
 		t.Errorf("%d bytes are enough: %v", spare, err)
 	}
 }
 
-// B4: a wall clock that jumps makes snapshots of wrong days, and drops none of the right ones; when
-// nobody believes any clock there are three times as many, and not more.
-func TestAClockThatJumpsDropsNoSnapshot(t *testing.T) {
+// B4: a jumping wall clock creates snapshots of wrong days and expires no good ones. While the
+// retention clock is behind, there are at most three times as many.
+func TestClockJumpExpiresNoSnapshot(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	dir := filepath.Join(r.Dir, "backups")

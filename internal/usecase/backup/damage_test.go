@@ -14,8 +14,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// flip changes the last byte of a content below a directory of blobs: of a file, or of a slot of a
-// pack.
+// flip changes the last byte of a content in a file or in a slot of a pack.
 func flip(t *testing.T, dir, name string, size int64) {
 	t.Helper()
 	shard, _ := blob.ShardOf(name)
@@ -47,9 +46,9 @@ func (r *rig) both(t *testing.T) (large, small string) {
 
 func sorted(names ...string) []string { return slices.Sorted(slices.Values(names)) }
 
-// B1: a backup compares what it brings with the checksums, tells of what is damaged, and marks it, each
-// time until it is healed. It keeps the sound copies that it has.
-func TestABackupTellsOfDamage(t *testing.T) {
+// B1: a backup verifies checksums, reports and marks damaged contents until they are repaired, and
+// keeps its own sound copies.
+func TestBackupReportsDamage(t *testing.T) {
 	t.Parallel()
 	for _, copies := range []bool{false, true} {
 		t.Run(fmt.Sprintf("copies %v", copies), func(t *testing.T) {
@@ -63,7 +62,7 @@ func TestABackupTellsOfDamage(t *testing.T) {
 			flip(t, r.Dir, large, int64(len(r.data)))
 			flip(t, r.Dir, small, 12)
 			opt.Copy = copies
-			for range 2 { // the second one finds files of the right sizes
+			for range 2 { // the second run finds files of the right sizes
 				if res := r.backup(t, after, opt); !slices.Equal(sorted(res.Damaged...), sorted(large, small)) {
 					t.Errorf("damaged are %v, want %v", res.Damaged, sorted(large, small))
 				}
@@ -100,8 +99,8 @@ func (r *rig) wantSound(t *testing.T, dir string) {
 	}
 }
 
-// What is in place already is compared with its checksum, too, and a damaged one is put aside.
-func TestRestoreReplacesWhatIsDamaged(t *testing.T) {
+// Existing contents are verified, too, and damaged ones are moved aside.
+func TestRestoreReplacesDamagedContents(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	large, small := r.both(t)
@@ -125,9 +124,9 @@ func TestRestoreReplacesWhatIsDamaged(t *testing.T) {
 	}
 }
 
-// A backup whose own disk has damaged something keeps it for as long as nobody looks, and gets it
-// again with Verify. What is damaged on both sides replaces nothing.
-func TestABackupIsVerified(t *testing.T) {
+// A damaged copy in the backup stays until Verify replaces it. Damage on both sides replaces
+// nothing.
+func TestVerifyReplacesDamagedCopies(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	large, small := r.both(t)
@@ -147,9 +146,8 @@ func TestABackupIsVerified(t *testing.T) {
 	r.wantSound(t, dir)
 }
 
-// A content that the installation has lost is told of by each run, also by those that have it from
-// an earlier one, and those keep it.
-func TestWhatIsLostLaterIsSaidAndKept(t *testing.T) {
+// A lost content is reported by each run, and a copy from an earlier run is kept.
+func TestLaterLossIsReportedAndCopyKept(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	large, small := r.both(t)

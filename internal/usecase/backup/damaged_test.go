@@ -11,9 +11,9 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// A database with a damaged page has no backup: the copy would hide it, and take the place of a
-// good one. The error names the way out.
-func TestADamagedDatabaseIsNotBackedUp(t *testing.T) {
+// A database with a damaged page is not backed up: the copy would hide the damage and replace a
+// good backup. The error names the solution.
+func TestDamagedDatabaseIsNotBackedUp(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	path := filepath.Join(r.Dir, "smartdrive.db")
@@ -39,11 +39,11 @@ func TestADamagedDatabaseIsNotBackedUp(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "damaged") || !strings.Contains(err.Error(), "admin restore") {
 		t.Errorf("the backup says %v", err)
 	}
-	overwrite(t, path, (page-1)*size, good) // the fault is gone, and it works again
+	overwrite(t, path, (page-1)*size, good) // the damage is gone, and it works again
 	r.backup(t, dest, r.options())
 }
 
-// overwrite writes b into a file and returns what was there.
+// overwrite writes b into a file and returns the previous bytes.
 func overwrite(t *testing.T, path string, at int64, b []byte) []byte {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)

@@ -8,8 +8,8 @@ import (
 	"smartdrive/internal/testkit/disktest"
 )
 
-// Contents that lie on another disk than the rest are synced there.
-func TestContentsOnADiskOfTheirOwn(t *testing.T) {
+// Contents on another disk are synced there.
+func TestBlobsDirectoryIsLink(t *testing.T) {
 	t.Parallel()
 	disk := disktest.New(t, "4096")
 	const text, file = "small", "put-1-01a21e12-c356-79f8-8420-84264dec5658.0000.01"

@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// readPacks has contents in packs that are only read.
+// readPacks provides contents in read-only packs.
 type readPacks struct {
 	noPacks
 	read func(blobs string) ([]byte, error)
@@ -19,7 +19,7 @@ type readPacks struct {
 
 func (p readPacks) Read(root, _ string) ([]byte, error) { return p.read(root) }
 
-// unpacking carries to a new directory what says of every content that it has text.
+// unpacking transfers contents with the given text to a new directory.
 func unpacking(t *testing.T, text string) (c *transferrer, times *int) {
 	t.Helper()
 	times = new(int)
@@ -46,9 +46,9 @@ func bring(t *testing.T, c *transferrer, file, text string) (path string) {
 	return filepath.Join(c.to, blobsDir, place)
 }
 
-// A content of a pack has its name once it is durable: a run that is ended before leaves none that
-// the next one would take for it.
-func TestWhatIsUnpackedHasNoNameBeforeItIsDurable(t *testing.T) {
+// A content from a pack gets its name after the sync, so an interrupted run leaves no unsynced
+// content that the next run would accept.
+func TestSmallFileIsRenamedAfterSync(t *testing.T) {
 	t.Parallel()
 	const text, file = "small", "put-1-01a21e12-c356-79f8-8420-84264dec5658.0000.01"
 	c, times := unpacking(t, text)
@@ -61,7 +61,7 @@ func TestWhatIsUnpackedHasNoNameBeforeItIsDurable(t *testing.T) {
 	if *times != 1 {
 		t.Errorf("it was read %d times", *times)
 	}
-	if err := c.close(); err != nil { // as at the end of a run that has failed
+	if err := c.close(); err != nil { // as at the end of a failed run
 		t.Fatal(err)
 	}
 	path := bring(t, c, file, text)
@@ -76,9 +76,9 @@ func TestWhatIsUnpackedHasNoNameBeforeItIsDurable(t *testing.T) {
 	}
 }
 
-// A run that is stopped has not read all small contents for nothing: what was synced has its name,
-// and the next one goes on behind it.
-func TestARunThatIsStoppedHasBroughtMostSmallContents(t *testing.T) {
+// An interrupted run keeps the small contents that were synced, and the next run continues after
+// them.
+func TestInterruptedRunKeepsSmallContents(t *testing.T) {
 	t.Parallel()
 	const text = "small"
 	c, times := unpacking(t, text)
@@ -88,7 +88,7 @@ func TestARunThatIsStoppedHasBroughtMostSmallContents(t *testing.T) {
 	for n := range maxUnsynced + 1 {
 		bring(t, c, named(n), text)
 	}
-	if err := c.close(); err != nil { // as at the end of a run that has failed
+	if err := c.close(); err != nil { // as at the end of a failed run
 		t.Fatal(err)
 	}
 	*times = 0
@@ -100,7 +100,7 @@ func TestARunThatIsStoppedHasBroughtMostSmallContents(t *testing.T) {
 	}
 }
 
-// Small contents that are copied from file to file are durable together as well.
+// Small contents copied from files are also synced together.
 func TestSmallFilesAreSyncedTogether(t *testing.T) {
 	t.Parallel()
 	const text, file = "small", "put-1-01a21e12-c356-79f8-8420-84264dec5658"

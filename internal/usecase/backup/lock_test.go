@@ -15,9 +15,9 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// A run that meets another one, or a restore that does, changes nothing and says why; the one that
-// was first comes to its end.
-func TestTwoRunsAtOnce(t *testing.T) {
+// A run during another run or a restore changes nothing and gives the reason; the first one
+// completes.
+func TestConcurrentRunsAreRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	dest := filepath.Join(t.TempDir(), "backup")
@@ -25,7 +25,7 @@ func TestTwoRunsAtOnce(t *testing.T) {
 	r.put(t, "/c", "one more file")
 	inside, goOn := make(chan struct{}), make(chan struct{})
 	opt := r.options()
-	opt.Now = func() time.Time { // asked in the middle of a run
+	opt.Now = func() time.Time { // called in the middle of a run
 		close(inside)
 		<-goOn
 		return r.Clock.Now()
@@ -52,15 +52,15 @@ func TestTwoRunsAtOnce(t *testing.T) {
 	if err := <-first; err != nil {
 		t.Fatal(err)
 	}
-	r.backup(t, dest, r.options()) // nobody has it any more
+	r.backup(t, dest, r.options()) // the lock is free again
 	out, err := backup.Restore(t.Context(), dest, site(to), false, r.options())
 	if err != nil || out.Blobs != 3 || len(out.Missing) > 0 {
 		t.Errorf("restored %+v, %v", out, err)
 	}
 }
 
-// A copy of another database is not published, and deletes nothing.
-func TestACopyOfAnotherInstallation(t *testing.T) {
+// A copy of another database is not published, and nothing is deleted.
+func TestDatabaseOfOtherInstallationIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	dest := filepath.Join(t.TempDir(), "backup")
@@ -81,8 +81,8 @@ func TestACopyOfAnotherInstallation(t *testing.T) {
 	}
 }
 
-// What an older program has published of two runs that met is not restored.
-func TestABackupOfNothingIsNotRestored(t *testing.T) {
+// A broken backup that an older release published after two concurrent runs is not restored.
+func TestEmptyBackupIsNotRestored(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	dest := filepath.Join(t.TempDir(), "backup")

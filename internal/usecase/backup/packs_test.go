@@ -14,14 +14,13 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// contentFiles counts the files of contents below a directory.
+// contentFiles counts the content files below a directory.
 func contentFiles(t *testing.T, dir string) int {
 	t.Helper()
 	return len(files(t, filepath.Join(dir, "blobs")))
 }
 
-// Small files that share packs share them in a backup and after a restore, too, and leave the
-// backup when they are not needed any more.
+// Small contents share packs in the backup and after a restore, and are pruned when not needed.
 func TestSmallFilesStayInPacks(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{Unlink: unlink.Options{Grace: time.Minute}})
@@ -75,8 +74,8 @@ func (r *rig) packs(t *testing.T) (n int) {
 	return n
 }
 
-// forgetSmall deletes the rows of all contents in packs, as the unlinker does in the end, and
-// returns their names.
+// forgetSmall deletes the rows of all contents in packs, as the unlinker does, and returns their
+// names.
 func (r *rig) forgetSmall(t *testing.T) (gone []string) {
 	t.Helper()
 	rows, err := r.DB.Query(t.Context(), `SELECT file FROM blobs WHERE file LIKE 'put-%'`)

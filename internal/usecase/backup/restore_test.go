@@ -15,8 +15,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// crowd is what refuses a backup or a restore.
-func TestRefusals(t *testing.T) {
+// Destinations that a backup or restore refuses.
+func TestRunRefusesWrongDestinations(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	dest := filepath.Join(t.TempDir(), "backup")
@@ -128,8 +128,8 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// An older backup is put back onto an installation that went on: the database is put aside, no byte
-// is lost, and what the old rows cannot explain goes to quarantine by an administrator's word.
+// An older backup is restored onto a newer installation: the database is moved aside, no byte is
+// lost, and unexplained files go to the quarantine on request.
 func TestRestoreOntoTheSameInstallation(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
@@ -169,8 +169,7 @@ func TestRestoreOntoTheSameInstallation(t *testing.T) {
 	wantStrays(t, o, 3) // the later file and two stagings
 }
 
-// wantStrays finds so many things that only quarantine is for, and ends the restored mode after
-// they went there.
+// wantStrays expects n strays, quarantines them, and ends the restored mode.
 func wantStrays(t *testing.T, o *opened, n int) {
 	t.Helper()
 	report, err := o.audit.RunOnce(t.Context())
@@ -183,7 +182,7 @@ func wantStrays(t *testing.T, o *opened, n int) {
 	wantCleanAndOver(t, o)
 }
 
-// A snapshot of the database that was put in place by hand, beside blobs that are newer.
+// A database snapshot placed manually beside newer blobs.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
@@ -233,8 +232,8 @@ func adopt(t *testing.T, dir, refused string, uploads int64) {
 	}
 }
 
-// A tampered database cannot make a restore write anywhere else.
-func TestNamesStayInside(t *testing.T) {
+// A manipulated database cannot make a restore write elsewhere.
+func TestNamesCannotLeaveDirectory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	for _, name := range []string{"../../evil", "put-1-../x", "put-x-" + drive.NewID[drive.BlobID]().String(), "/etc/passwd", ""} {

@@ -11,9 +11,9 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// Clients have seen what came after the backup: those that ask for a fingerprint are told, and no
-// node gets a number that they know as another one's.
-func TestWhoHasSeenMoreThanTheBackup(t *testing.T) {
+// Clients have seen changes after the backup: the fingerprint tells them, and no node gets a number
+// that they know for another node.
+func TestRestoreChangesFingerprint(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	dest := filepath.Join(t.TempDir(), "backup")
@@ -38,7 +38,7 @@ func TestWhoHasSeenMoreThanTheBackup(t *testing.T) {
 	}
 }
 
-// number gives the node of a name a number.
+// number assigns a number to a node by name.
 func (r *rig) number(t *testing.T, db *sqldb.DB, name string) (number int64) {
 	t.Helper()
 	var id drive.NodeID

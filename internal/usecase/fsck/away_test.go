@@ -11,9 +11,9 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// What a file system that is not mounted lacks is not marked: the pass fails, also where it goes in
-// the middle, and once it is there again there is nothing to be found.
-func TestContentsThatAreAway(t *testing.T) {
+// Files missing from an unmounted file system are not marked: the pass fails, also if the unmount
+// happens during the pass, and afterwards nothing is found.
+func TestUnmountedStoreIsNoFinding(t *testing.T) {
 	t.Parallel()
 	for name, scope := range map[string]fsck.Scope{"by size": {Repair: true}, "by digest": {Repair: true, Deep: true}} {
 		t.Run(name, func(t *testing.T) {

@@ -13,9 +13,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// BenchmarkPass measures a pass over 100,000 files of an account with a content each, at a store
-// that answers each request after 20 ms: seconds of work, of which a pass in the background does 5
-// % of the time, and requests.
+// BenchmarkPass measures a pass over 100,000 files with a content each, on a store with 20 ms per
+// request: seconds of work, of which a background pass does 5 % of the time, and requests.
 func BenchmarkPass(b *testing.B) {
 	const files = 100_000
 	r := &rig{Site: uploadtest.New(b, uploadtest.Options{})}
@@ -42,7 +41,7 @@ func BenchmarkPass(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// fill makes rows of files in the root folder, each with a content of its own of 100 bytes.
+// fill inserts rows of n files in the root folder, each with its own content of 100 bytes.
 func (r *rig) fill(b *testing.B, n int, store func(name string)) {
 	b.Helper()
 	var root string

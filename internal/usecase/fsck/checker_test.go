@@ -26,8 +26,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// rig is an installation with something of everything in it: the file /a of three parts, the small
-// file /b, an active upload and a parked one.
+// rig is an installation with a sample of everything: file /a of three parts, small file /b, an
+// active and a parked upload.
 type rig struct {
 	*uploadtest.Site
 	audit   *fsck.Checker
@@ -35,11 +35,11 @@ type rig struct {
 	data    []byte
 	active  upload.View
 	parked  upload.View
-	between func() // runs while suspicions wait for their second look
-	hooksOf *hooks // of its uploads
-	away    error  // why its contents are not where they were
-	asked   int    // how often somebody asked
-	stays   int    // how often they are still there
+	between func() // runs before the second look at suspicions
+	hooksOf *hooks // hooks of its uploads
+	away    error  // error of Parts.Home
+	asked   int    // number of calls of Parts.Home
+	stays   int    // calls that succeed
 }
 
 type engine struct{ *memory.Queue }
@@ -119,8 +119,8 @@ func (r *rig) put(t *testing.T, path string, data []byte) {
 	}
 }
 
-// check runs a pass and returns its findings as "invariant: expected | found", with ids of the
-// subject left out.
+// check runs a pass and returns its findings as "invariant: expected | found", without ids of the
+// subjects.
 func (r *rig) check(t *testing.T, scope fsck.Scope) (found []string, repaired int) {
 	t.Helper()
 	report, err := r.audit.Check(t.Context(), scope)
@@ -149,10 +149,10 @@ func (r *rig) scalar(t *testing.T, query string, args ...any) (v string) {
 	return v
 }
 
-// spoil changes the database behind everybody's back, its foreign keys included.
+// spoil changes the database directly, ignoring foreign keys.
 func (r *rig) spoil(t *testing.T, statements string) {
 	t.Helper()
-	if sqldbtest.OnMySQL() { // which has no keys there that would keep the damage from being done
+	if sqldbtest.OnMySQL() { // has no foreign keys there that would prevent the damage
 		for statement := range strings.SplitSeq(statements, ";") {
 			r.exec(t, statement)
 		}
@@ -196,7 +196,7 @@ func (r *rig) exists(name string) bool {
 	return err == nil
 }
 
-// quarantined returns the names of what lies in quarantine.
+// quarantined returns the names in the quarantine.
 func (r *rig) quarantined(t *testing.T) []string {
 	t.Helper()
 	items, err := r.audit.ListQuarantine(t.Context())
@@ -215,7 +215,7 @@ func blobPlace(name string) string {
 	return blob.PlaceIn(shard, name)
 }
 
-func TestACleanInstallationHasNoFindings(t *testing.T) {
+func TestCleanInstallationHasNoFindings(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	report, err := r.audit.Check(t.Context(), fsck.Scope{Deep: true, Repair: true})
@@ -256,9 +256,8 @@ func TestFindingsAreKeptOnceAndTrimmed(t *testing.T) {
 	}
 }
 
-// B4: a machine whose clock has jumped drops no finding, and one whose clock is behind makes none
-// that is old.
-func TestAClockThatJumpsDropsNoFinding(t *testing.T) {
+// B4: a clock jump expires no finding, and a slow clock creates no old finding.
+func TestClockJumpExpiresNoFinding(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	kept := r.Clock.Now()
@@ -286,7 +285,7 @@ func TestAClockThatJumpsDropsNoFinding(t *testing.T) {
 	}
 }
 
-func TestARestoredBackupIsOnlyReportedOn(t *testing.T) {
+func TestRestoredBackupIsNotRepaired(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	r.exec(t, `INSERT INTO meta (name, value) VALUES ('restored', '1')`)
@@ -321,7 +320,7 @@ func TestARestoredBackupIsOnlyReportedOn(t *testing.T) {
 	}
 }
 
-func TestQuarantineIsEmptiedByWordOnly(t *testing.T) {
+func TestOnlyPurgeEmptiesQuarantine(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	r.plant(t, "blobs/one", 10)
@@ -347,7 +346,7 @@ func TestQuarantineIsEmptiedByWordOnly(t *testing.T) {
 	}
 }
 
-func TestTheBackgroundStepsAsideAndKeepsItsShare(t *testing.T) {
+func TestBackgroundYieldsAndKeepsShare(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	var slept time.Duration
@@ -368,7 +367,7 @@ func TestTheBackgroundStepsAsideAndKeepsItsShare(t *testing.T) {
 		_, err := r.audit.RunOnce(t.Context())
 		background <- err
 	}()
-	<-resting // it has read its first second's worth of bytes
+	<-resting // it has read the bytes of the first second
 	foreground := make(chan error, 1)
 	go func() {
 		_, err := r.audit.Check(t.Context(), fsck.Scope{})
@@ -395,8 +394,8 @@ func TestTheBackgroundStepsAsideAndKeepsItsShare(t *testing.T) {
 	}
 }
 
-// That contents were read is noted for many of them together, by a check and in the background.
-func TestSmallContentsAreNotedTogether(t *testing.T) {
+// Read times are stored for many contents together, by a check and in the background.
+func TestReadTimesAreStoredInBatches(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	const files = 150
@@ -422,7 +421,7 @@ func TestSmallContentsAreNotedTogether(t *testing.T) {
 	}
 }
 
-func TestRunEndsWithItsContext(t *testing.T) {
+func TestRunEndsWithContext(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	ctx, cancel := context.WithCancel(t.Context())

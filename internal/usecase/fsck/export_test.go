@@ -1,4 +1,4 @@
 package fsck
 
-// Waiting returns how many administrators wait for a pass in the background to step aside.
+// Waiting returns the number of administrators that wait for a background pass to yield.
 func (a *Checker) Waiting() int { return int(a.waiting.Load()) }

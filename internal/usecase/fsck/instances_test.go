@@ -11,16 +11,15 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// Beside other instances, what one of them may still be writing is left alone, and what none of
-// them can is cleared away.
-func TestStraysOfOtherInstances(t *testing.T) {
+// Files that a live instance may still be writing are left alone; others are deleted.
+func TestFilesOfOtherInstances(t *testing.T) {
 	t.Parallel()
-	const alive, dead, ended = generation - 1, generation - 2, generation + 5 // numbers say nothing of who lives
+	const alive, dead, ended = generation - 1, generation - 2, generation + 5 // numbers do not tell which are alive
 	id := drive.NewID[drive.UploadID]().String()
 	file := func(gen int) string { return blobPlace(fmt.Sprintf("put-%d-%s", gen, id)) }
 	for _, c := range []struct {
 		name, place string
-		since       time.Duration // how long before now the oldest instance began
+		since       time.Duration // age of the oldest instance
 		stage       bool
 		fate        fate
 	}{

@@ -14,9 +14,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// taken are the rows of a bundle with the files of the rig that was taken in, {done}, with a
-// document {doc}, and of one with another document of that key, {torn}, which is in conflict with
-// it; and of one that has started again and still has its old rows, {anew}.
+// taken inserts the rows of a bundle {done} with a document {doc}; of another with a conflicting
+// document of the same key, {torn}; and of a restarted one with its old rows, {anew}.
 const taken = `
 	INSERT INTO bundles (id, account_id, source, sender_id, folder_id, meta_id, meta_version, state, reason, detail, declared, accepted, rejected,
 		surplus, members, checked, save_member, worker, due_at, sealed_at, waits_until, ended_at)
@@ -41,7 +40,7 @@ const taken = `
 		('{done}', 1, 5, 'rejected', 'surplus', 2, NULL, '', ''), ('{torn}', 1, 0, 'conflict', '', 1, '{doc}', '1', ''),
 		('{anew}', 1, 0, 'duplicate', '', 7, '{doc}', '1', '')`
 
-// Defects that are planted in rows of the intake, what is found, and whether it can be repaired.
+// Planted defects of intake rows, their findings, and whether they can be repaired.
 func TestRowsOfTheIntake(t *testing.T) {
 	t.Parallel()
 	const ledger = "5 = 1 accepted + 4 rejected + 0 duplicates + 0 conflicts"
@@ -50,7 +49,7 @@ func TestRowsOfTheIntake(t *testing.T) {
 		spoil   string
 		want    []string
 		repairs int
-		sqlite  bool // the CHECK of a MySQL server lets nobody do it
+		sqlite  bool // the CHECK of a MySQL server prevents it
 	}{
 		{name: "nothing"},
 		{name: "a file that its owner has purged", spoil: `UPDATE documents SET file_id = '{side}', pdf_id = NULL`},

@@ -15,7 +15,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// leavings plants what a process that was killed leaves behind, and returns where it lies.
+// leavings plants what a killed process leaves, and returns the places.
 func (r *rig) leavings(t *testing.T) []string {
 	t.Helper()
 	staged := "staging/2026/11/20/" + r.scalar(t, `SELECT id FROM uploads WHERE state = 'done'`)
@@ -25,9 +25,8 @@ func (r *rig) leavings(t *testing.T) []string {
 	return []string{staged, small}
 }
 
-// A server that was killed and started again does not alarm anybody: the audit in the background
-// deletes what is left over, and neither lists nor counts it as findings.
-func TestTheAuditDeletesLeftoversWithoutFindings(t *testing.T) {
+// After a kill and restart, the background audit deletes leftovers without reporting findings.
+func TestAuditDeletesLeftoversWithoutFindings(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	places := r.leavings(t)
@@ -61,8 +60,8 @@ func (s *stuck) Remove(ctx context.Context, name string) error {
 	return s.Store.Remove(ctx, name)
 }
 
-// A leftover that cannot be deleted is a finding, until it is gone.
-func TestALeftoverThatStaysIsAFinding(t *testing.T) {
+// A leftover that cannot be deleted is a finding until it is gone.
+func TestUndeletableLeftoverIsFinding(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	s := &stuck{Store: r.Local.Blobs}
@@ -85,7 +84,7 @@ func TestALeftoverThatStaysIsAFinding(t *testing.T) {
 	}
 }
 
-// removals counts what a store is asked to delete one by one, and together.
+// removals counts single and batched deletions.
 type removals struct {
 	blob.Store
 	single, together atomic.Int64
@@ -101,8 +100,8 @@ func (r *removals) RemoveAll(ctx context.Context, names []string) ([]string, err
 	return r.Store.RemoveAll(ctx, names)
 }
 
-// Contents that are left over are deleted together: in a bucket they may lie together.
-func TestLeftoversGoTogether(t *testing.T) {
+// Leftover contents are deleted together, because in a bucket they may share a pack.
+func TestLeftoversAreDeletedTogether(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	s := &removals{Store: r.Local.Blobs}

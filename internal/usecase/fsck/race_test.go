@@ -20,7 +20,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// unlink deletes the released files whose grace is over.
+// unlink deletes released files whose grace period is over.
 func (r *rig) unlink(t *testing.T) {
 	t.Helper()
 	if _, err := r.Unlink(t.Context()); err != nil {
@@ -28,12 +28,11 @@ func (r *rig) unlink(t *testing.T) {
 	}
 }
 
-// hooks run something at the moment between two steps of another; each runs once. What runs is set
-// after the site was made.
+// hooks runs functions between two steps, each once. They are set after the site was created.
 type hooks struct {
 	mu     sync.Mutex
 	at     map[string]func()
-	listed []blob.Stray // contents as they were before a hook
+	listed []blob.Stray // contents before a hook
 }
 
 func (h *hooks) has(step string) bool {
@@ -97,8 +96,8 @@ func (s staging) Remove(ctx context.Context, ref blob.Ref) error {
 	return err
 }
 
-// ListStaged shows everything only after the hook: it runs between the list and the first row that
-// is read.
+// ListStaged returns the listing after the hook, which so runs between the listing and the first
+// row read.
 func (s staging) ListStaged(ctx context.Context, fn func(blob.Stray) error) error {
 	return later(s.hooks, "staging listed", fn, func(fn func(blob.Stray) error) error { return s.Staging.ListStaged(ctx, fn) })
 }
@@ -176,7 +175,7 @@ func later(h *hooks, step string, fn func(blob.Stray) error, list func(func(blob
 	return nil
 }
 
-// hooked is a rig whose uploads and whose auditor go through hooks of their own.
+// hooked returns a rig whose uploads and auditor have hooks.
 func hooked(t *testing.T) (r *rig, uploads, audits *hooks) {
 	t.Helper()
 	uploads, audits = &hooks{}, &hooks{}
@@ -206,9 +205,8 @@ func (r *rig) wantNothing(t *testing.T) {
 	}
 }
 
-// A whole pass that repairs runs in the middle of what an upload does. It must find nothing, and
-// the upload must end well.
-func TestAPassInTheMiddleOfAnUpload(t *testing.T) {
+// A repairing pass in the middle of each step of an upload finds nothing, and the upload succeeds.
+func TestPassDuringUpload(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		step string
@@ -274,13 +272,13 @@ func (r *rig) upload(t *testing.T, path string) {
 	}
 }
 
-// mkdirAt takes a name at a later step.
+// mkdirAt creates a folder at a later step.
 func (r *rig) mkdirAt(t *testing.T, h *hooks, step, path string) {
 	h.on(step, func() { r.put(t, path, []byte("taken")) })
 }
 
-// Something ends between what a pass listed and the rows that it reads, or between its two looks.
-func TestAnUploadInTheMiddleOfAPass(t *testing.T) {
+// An upload ends between the listing of a pass and the rows it reads, or between its two looks.
+func TestUploadDuringPass(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, step string
@@ -349,9 +347,8 @@ func cancelParked(t *testing.T, r *rig) {
 	}
 }
 
-// What was rightly missed at the first look ends in good order in the middle of the second: rows
-// are read once more.
-func TestSomethingEndsInTheMiddleOfTheSecondLook(t *testing.T) {
+// A suspect ends regularly during the second look: its rows are read once more.
+func TestChangeDuringSecondLook(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		step, remove, query string
@@ -383,9 +380,8 @@ func TestSomethingEndsInTheMiddleOfTheSecondLook(t *testing.T) {
 	}
 }
 
-// A repair of rows finds what it repairs again in its own transaction: what moved since is not
-// lost.
-func TestARepairCountsAgain(t *testing.T) {
+// A repair verifies the defect in its own transaction, so concurrent changes are not lost.
+func TestRepairRecounts(t *testing.T) {
 	t.Parallel()
 	r, _, _ := hooked(t)
 	r.spoil(t, `UPDATE ledgers SET finished = 1; UPDATE blobs SET refs = 9 WHERE size = 12; UPDATE trees SET node_count = 1`)
@@ -410,10 +406,10 @@ func TestARepairCountsAgain(t *testing.T) {
 	r.wantClean(t)
 }
 
-// Passes that repair run beside people who upload, replace, cancel and read, and nobody notices.
-// Here the second look follows at once, so a pass may take what an upload is about to clear away
-// itself (P4): that harms nobody either.
-func TestPassesBesideABusyServer(t *testing.T) {
+// Repairing passes run beside uploads, replacements, cancellations and reads without effect. The
+// second look follows at once here, so a pass may delete what an upload is about to delete (P4),
+// which is harmless.
+func TestPassOnBusyServer(t *testing.T) {
 	t.Parallel()
 	r, _, _ := hooked(t)
 	stop := make(chan struct{})

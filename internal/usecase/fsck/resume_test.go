@@ -21,14 +21,14 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// Wherever a pass dies, another auditor goes on: nothing is left out, and what was saved is not
-// counted twice.
-func TestAPassDiesAnywhereAndGoesOn(t *testing.T) {
+// Wherever a pass crashes, another auditor resumes it: nothing is skipped, and saved results are
+// not counted twice.
+func TestPassResumesAfterCrashAnywhere(t *testing.T) {
 	t.Parallel()
 	fate := &uploadtest.Fate{}
 	r := newRig(t, uploadtest.Options{Fate: fate})
 	for n := 1; ; n += 4 {
-		stray := fmt.Sprintf("018f0000-0000-7000-8000-%012x", n) // older than all contents, and in another shard each time
+		stray := fmt.Sprintf("018f0000-0000-7000-8000-%012x", n) // older than all contents, each time in another shard
 		r.plant(t, blobPlace(stray), 10)
 		r.exec(t, `UPDATE trees SET node_count = 9`)
 		fate.Set(uploadtest.Rule{N: n, How: uploadtest.Die})
@@ -48,7 +48,7 @@ func TestAPassDiesAnywhereAndGoesOn(t *testing.T) {
 		}
 		want := fsck.Checked{Accounts: 1, Nodes: 3, Versions: 2, Blobs: 2, Uploads: 2, Staged: 2, Files: 3}
 		gone := want
-		gone.Files = 2 // the stray went to quarantine before the first one died
+		gone.Files = 2 // the stray was quarantined before the first crash
 		if report.Checked != want && report.Checked != gone {
 			t.Fatalf("after call %d checked %+v, want %+v", n, report.Checked, want)
 		}
@@ -62,29 +62,28 @@ func TestAPassDiesAnywhereAndGoesOn(t *testing.T) {
 	r.wantClean(t)
 }
 
-// down is a store that does not answer.
-type down struct{ blob.Store }
+// failingStore is an unavailable store.
+type failingStore struct{ blob.Store }
 
 var errDown = errors.New("the store is away")
 
-func (down) List(context.Context, func(blob.Stray) error) error { return errDown }
+func (failingStore) List(context.Context, func(blob.Stray) error) error { return errDown }
 
-func (down) ListOdd(context.Context, func(blob.Stray) error) error { return errDown }
+func (failingStore) ListOdd(context.Context, func(blob.Stray) error) error { return errDown }
 
-func (down) ListPage(context.Context, string, string, int) ([]blob.Stray, bool, error) {
+func (failingStore) ListPage(context.Context, string, string, int) ([]blob.Stray, bool, error) {
 	return nil, false, errDown
 }
 
-func (down) Stat(context.Context, string) (drive.ByteSize, error) { return 0, errDown }
+func (failingStore) Stat(context.Context, string) (drive.ByteSize, error) { return 0, errDown }
 
-// What the database alone tells is repaired, and timers are armed, before the store is asked for
-// anything.
-func TestCheapRepairsComeBeforeTheStore(t *testing.T) {
+// Database repairs and timers come before the first request to the store.
+func TestDatabaseRepairsRunBeforeStoreChecks(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	r.exec(t, `UPDATE trees SET node_count = 9`)
 	r.Queue.Forget()
-	r.audit.Store = down{r.Local.Blobs}
+	r.audit.Store = failingStore{r.Local.Blobs}
 	if _, err := r.audit.Check(t.Context(), fsck.Scope{Repair: true}); !errors.Is(err, errDown) {
 		t.Errorf("without its store the pass ended with %v", err)
 	}
@@ -98,15 +97,15 @@ func TestCheapRepairsComeBeforeTheStore(t *testing.T) {
 	r.wantClean(t)
 }
 
-// A pass that fails at the same place each time begins at its beginning when the next one is due.
-func TestAPassThatFailsDoesNotStandInTheWay(t *testing.T) {
+// A pass that fails at the same place each time starts from the beginning when the next one is due.
+func TestFailingPassStartsOver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	r.audit = r.auditor(fsck.Options{Save: 1})
-	r.audit.Store = down{r.Local.Blobs}
+	r.audit.Store = failingStore{r.Local.Blobs}
 	for _, c := range []struct {
 		later time.Duration
-		want  string // of the count of nodes
+		want  string // of the node count
 	}{{time.Minute, "2"}, {5 * time.Hour, "9"}, {6 * time.Hour, "2"}} {
 		r.Clock.Advance(c.later)
 		r.exec(t, `UPDATE trees SET node_count = 9`)
@@ -121,8 +120,7 @@ func TestAPassThatFailsDoesNotStandInTheWay(t *testing.T) {
 	r.wantClean(t)
 }
 
-// bucketOf copies the names and sizes of the rig's contents into a bucket, which the auditor then
-// looks at.
+// bucketOf copies names and sizes of the rig's contents into a bucket for the auditor.
 func (r *rig) bucketOf(t testing.TB) *blobtest.Bucket {
 	t.Helper()
 	fake := blobtest.NewBucket(t)
@@ -144,8 +142,8 @@ func (r *rig) bucketOf(t testing.TB) *blobtest.Bucket {
 	return fake
 }
 
-// What agrees is compared by lists. A request of its own is made only for what does not.
-func TestContentsAreComparedByLists(t *testing.T) {
+// Matching contents are compared by listing; only others cost a request.
+func TestContentsAreComparedByListing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	for i := range 20 {
@@ -170,7 +168,7 @@ func TestContentsAreComparedByLists(t *testing.T) {
 	}
 }
 
-// sickStore is one in which a content cannot be read, also not to tell its size.
+// sickStore is a store in which one content cannot be read or measured.
 type sickStore struct {
 	blob.Store
 	sick string
@@ -195,9 +193,9 @@ func (s sickStore) ListPage(ctx context.Context, shard, after string, limit int)
 	return slices.DeleteFunc(page, func(e blob.Stray) bool { return e.Name == s.sick }), more, err
 }
 
-// A content that cannot be read is reported, and the pass goes on. One that reads no bytes does not
-// mark it: the next one sees whether it stays.
-func TestAContentThatCannotBeRead(t *testing.T) {
+// An unreadable content is reported and the pass continues. A pass that reads no bytes does not
+// mark it; the next one checks again.
+func TestUnreadableContentIsReported(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	file := r.scalar(t, `SELECT file FROM blobs ORDER BY file LIMIT 1`)
@@ -211,10 +209,9 @@ func TestAContentThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A pass that reads bytes marks content that the disk cannot read, with or without a repair, so
-// that the next upload of the same content replaces it. A place that is away as a whole marks
-// nothing.
-func TestReadingMarksWhatTheDiskCannotRead(t *testing.T) {
+// A pass that reads bytes marks contents with disk errors, also without Repair, so that the next
+// upload replaces them. An unmounted store marks nothing.
+func TestReadErrorMarksBlob(t *testing.T) {
 	t.Parallel()
 	for _, scope := range []fsck.Scope{{Deep: true}, {Deep: true, Repair: true}} {
 		r := newRig(t, uploadtest.Options{})

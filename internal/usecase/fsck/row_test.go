@@ -23,7 +23,7 @@ const (
 		wishes + `('{parked}', '', 'none', '', 0, 0, 0, 0, 'en', '{}', 0, 0, 0, 0, 0)`
 )
 
-// Defects that are planted in rows, what is found, and whether it can be repaired.
+// Planted defects of rows, their findings, and whether they can be repaired.
 func TestRows(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
@@ -198,13 +198,13 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// carriesOn takes up both open uploads and ends them, after which every balance is what it must be.
+// carriesOn completes both open uploads and checks all balances.
 func (r *rig) carriesOn(t *testing.T) {
 	t.Helper()
 	for n := range 3 {
 		if err := r.Send(t, r.who, r.parked, n, r.data); err != nil {
-			// A row that was repaired under an upload in memory: the first request finds that out,
-			// the second goes on.
+			// The row was repaired while the upload is in memory: the first request notices, the
+			// second continues.
 			r.send(t, r.parked, n)
 		}
 		r.send(t, r.active, n)
@@ -217,7 +217,7 @@ func (r *rig) carriesOn(t *testing.T) {
 	r.wantClean(t)
 }
 
-func TestABlobWithoutVersionsGoesToQuarantine(t *testing.T) {
+func TestUnreferencedBlobGoesToQuarantine(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	file := r.scalar(t, `SELECT file FROM blobs WHERE size = 12`)

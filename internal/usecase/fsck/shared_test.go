@@ -16,7 +16,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// sharedRig is two instances with a shared staging, and the auditor of the second.
+// sharedRig returns two instances with a shared staging, and the auditor of the second.
 func sharedRig(t *testing.T) (sh *uploadtest.Shared, a, b *uploadtest.Site, auditor *fsck.Checker) {
 	t.Helper()
 	sh = uploadtest.NewShared()
@@ -46,8 +46,8 @@ func findings(t *testing.T, auditor *fsck.Checker) (all []string) {
 	return all
 }
 
-// A check at one instance leaves alone what another one has in hand, in every state, also when the
-// journals were lost.
+// A check leaves alone what another instance works on, in every state, also if the journals were
+// lost.
 func TestCheckBesideAnotherInstance(t *testing.T) {
 	t.Parallel()
 	sh, a, b, auditor := sharedRig(t)
@@ -64,7 +64,7 @@ func TestCheckBesideAnotherInstance(t *testing.T) {
 	if _, _, err := a.Complete(t.Context(), who, done.ID, upload.Complete{}); err != nil {
 		t.Fatal(err)
 	}
-	wrong := digest.Set{digest.SHA256: make([]byte, 32)} // leaves the content in place, and the upload active
+	wrong := digest.Set{digest.SHA256: make([]byte, 32)} // leaves the content in place and the upload active
 	if _, _, err := a.Complete(t.Context(), who, failed.ID, upload.Complete{Digests: wrong}); !drive.IsKind(err, drive.DigestMismatch) {
 		t.Fatal(err)
 	}
@@ -86,8 +86,7 @@ func TestCheckBesideAnotherInstance(t *testing.T) {
 	}
 }
 
-// Bytes without a row are kept, however few; what holds none goes when nobody alive can have begun
-// it.
+// Bytes without a row are kept; an empty staging is deleted once no live process can have begun it.
 func TestStagedStraysOfASharedStaging(t *testing.T) {
 	t.Parallel()
 	sh, _, _, auditor := sharedRig(t)

@@ -16,7 +16,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// fate is what becomes of something that lies where it should not.
+// fate is what happens to a stray.
 type fate string
 
 const (
@@ -25,10 +25,10 @@ const (
 	quarantined fate = "goes to quarantine"
 )
 
-// The matrix of B3: what lies in staging and store, what rows say, and what becomes of it.
+// The matrix of B3: files in staging and store, their rows, and their fate.
 func TestStrays(t *testing.T) {
 	t.Parallel()
-	id := drive.NewID[drive.UploadID]().String() // made before the auditor: of an earlier process
+	id := drive.NewID[drive.UploadID]().String() // created before the auditor: of an earlier process
 	day := "staging/2026/11/20/"
 	put := func(gen int) string { return blobPlace(fmt.Sprintf("put-%d-%s", gen, id)) }
 	cases := []struct {
@@ -159,7 +159,7 @@ func TestStrays(t *testing.T) {
 			if !r.exists(place) {
 				t.Fatal("it was touched although nothing was to be repaired")
 			}
-			// What the next repair deletes, for rows explain it, is left over and no finding.
+			// What the next repair deletes, because rows explain it, is a leftover and no finding.
 			if left := seen.Leftovers.Count == 1 && seen.Clean(); left != (c.fate == removed) || left && seen.Total != 0 {
 				t.Errorf("it %s: %d left over, findings: %v", c.fate, seen.Leftovers.Count, seen.Findings)
 			}
@@ -180,7 +180,7 @@ func TestStrays(t *testing.T) {
 	}
 }
 
-// stage makes a staging as begin does, without its row.
+// stage creates a staging as begin does, without its row.
 func (r *rig) stage(t *testing.T, id string) {
 	t.Helper()
 	parsed, err := drive.ParseID[drive.UploadID](id)
@@ -227,7 +227,7 @@ func TestLostAndDamagedBlobs(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		spoil func(path string) error
-		deep  bool // it takes reading to see it
+		deep  bool // found only by reading
 		want  string
 	}{
 		{"gone", os.Remove, false, "P1 blob: file {file} of 5242880 bytes | no such file"},
@@ -271,7 +271,7 @@ func TestLostAndDamagedBlobs(t *testing.T) {
 			if got, _ := r.check(t, fsck.Scope{}); len(got) != 1 {
 				t.Errorf("once marked it is not reported any more: %v", got)
 			}
-			v := r.Start(t, r.who, "/again", 5<<20) // the same content heals it
+			v := r.Start(t, r.who, "/again", 5<<20) // the same content repairs it
 			r.SendAll(t, r.who, v, r.data)
 			r.complete(t, v)
 			if string(r.Read(t, r.who, "/a")) != string(r.data) {
@@ -299,7 +299,7 @@ func flip(path string, at int64) error {
 	return err
 }
 
-func TestSoundBytesLoseTheirMark(t *testing.T) {
+func TestCorrectBytesLoseDamageMark(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	r.exec(t, `UPDATE blobs SET damaged_at = 1`)
@@ -312,7 +312,7 @@ func TestSoundBytesLoseTheirMark(t *testing.T) {
 	r.wantClean(t)
 }
 
-func TestPartSumsAreRewrittenFromSoundBytes(t *testing.T) {
+func TestPartSumsAreRecomputed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	before := r.scalar(t, `SELECT CONCAT(hex(parts), crc32) FROM blobs WHERE size > 12`)
@@ -325,7 +325,7 @@ func TestPartSumsAreRewrittenFromSoundBytes(t *testing.T) {
 	}
 }
 
-func TestEmptyFilesAreSound(t *testing.T) {
+func TestEmptyFilesAreValid(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	r.put(t, "/nothing", nil)
