@@ -212,7 +212,7 @@ func TestAnAccessToADamagedPage(t *testing.T) {
 
 // A server that cannot start on a damaged database, and a command on it, name the way out; and the
 // way by the daily copy ends with everything in its place.
-func TestTheWayOutOfADamagedDatabase(t *testing.T) {
+func TestDamageInstructions(t *testing.T) {
 	t.Parallel()
 	cfg, token := withFolder(t)
 	r := restart(t, cfg)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestTheLockNamesItsHolder(t *testing.T) {
+func TestLockedErrorNamesHolder(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	held, err := lockDir(dir)
@@ -62,7 +62,7 @@ func statBallast(t *testing.T, dir string) os.FileInfo {
 	return info
 }
 
-func TestWithoutRoomTheBallastGoesAndTheReasonIsSaid(t *testing.T) {
+func TestFullDiskDropsBallastAndExplains(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, spaceFile, "x"), 0o700); err != nil { // nothing can be written under its name

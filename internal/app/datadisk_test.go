@@ -89,7 +89,7 @@ func TestTheDiskOfTheDatabaseIsWatched(t *testing.T) {
 }
 
 // The figures say when the last backup and the last daily copy were made.
-func TestFiguresOfCopies(t *testing.T) {
+func TestBackupMetrics(t *testing.T) {
 	t.Parallel()
 	a, _, _ := opened(t)
 	m := telemetry.NewMetrics()

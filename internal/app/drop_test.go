@@ -221,7 +221,7 @@ func TestStepsOfAMigrationLeaveATrail(t *testing.T) {
 }
 
 // Who has not opened the new place of contents says so until it has.
-func TestAnInstanceIsReadyWhenTheNewPlaceIsOpen(t *testing.T) {
+func TestInstanceIsReadyWhenNewStoreIsOpen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	a := &mover{cfg: config.Config{Data: dir, Blobs: dir}}
@@ -245,7 +245,7 @@ func TestAnInstanceIsReadyWhenTheNewPlaceIsOpen(t *testing.T) {
 }
 
 // A place that fails at once is tried again after a while, and at once where the move has gone on.
-func TestAPlaceThatFailsIsTriedAgainLater(t *testing.T) {
+func TestFailedStoreIsRetriedLater(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()
 	state := migrate.State{ID: "m", Epoch: 3}
@@ -265,7 +265,7 @@ func TestAPlaceThatFailsIsTriedAgainLater(t *testing.T) {
 
 // A process that was started with the old settings changes nothing at the place that was left, from
 // phase 5 on.
-func TestInPhase5TheOldPlaceIsLeft(t *testing.T) {
+func TestPhase5LeavesOldStore(t *testing.T) {
 	t.Parallel()
 	open := func() contents.Side {
 		d, err := local.Open(t.Context(), local.Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})

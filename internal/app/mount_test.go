@@ -20,7 +20,7 @@ import (
 
 // The disk with the blobs is not mounted when the server is started for the second time ever: it
 // refuses, makes nothing below the mount point, and serves again when the disk is there.
-func TestTheSecondStartWithoutItsDiskIsRefused(t *testing.T) {
+func TestStartWithUnmountedDiskIsRefused(t *testing.T) {
 	t.Parallel()
 	disk := filepath.Join(t.TempDir(), "disk")
 	cfg := testConfig(t, "--blobs", disk)
@@ -43,7 +43,7 @@ func TestTheSecondStartWithoutItsDiskIsRefused(t *testing.T) {
 
 // A check asks whether the disk with the blobs is there, and whose it is: what it lacks then is not
 // lost.
-func TestACheckAsksForTheDisk(t *testing.T) {
+func TestCheckDetectsUnmountedDisk(t *testing.T) {
 	t.Parallel()
 	disk := filepath.Join(t.TempDir(), "disk")
 	a, _, _ := opened(t, "--blobs", disk)
@@ -79,7 +79,7 @@ func TestACheckAsksForTheDisk(t *testing.T) {
 
 // A first start that died before its mark has served nobody. The next one begins where it ended;
 // from then on the mark must be there.
-func TestAFirstStartMayDieBeforeItsMark(t *testing.T) {
+func TestFirstStartSurvivesCrashBeforeMark(t *testing.T) {
 	t.Parallel()
 	db, dir := sqldbtest.Open(t), t.TempDir()
 	inTheWay := filepath.Join(dir, "installation.new", "x")
@@ -169,7 +169,7 @@ func rename(t *testing.T, from, to string) {
 
 // A move to one directory is given up, and one to another begins in the same process: what belongs
 // to the first is let go, and contents go to the second.
-func TestAMoveFollowsOneThatWasGivenUp(t *testing.T) {
+func TestMigrationAfterRollback(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	n := start1(t, testConfig(t))
 	token := n.login(t)

@@ -91,7 +91,7 @@ func TestContentsMigrationRollsBack(t *testing.T) {
 
 // Contents alone have moved: a process that was started with the old settings does not forget where
 // they went, and go on at the old place.
-func TestAMoveIsNotForgottenWithTheOldSettings(t *testing.T) {
+func TestOldSettingsAreRefusedAfterMigration(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	cfg := testConfig(t)
 	n := start1(t, cfg)

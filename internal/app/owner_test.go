@@ -17,7 +17,7 @@ import (
 const stranger = 12345
 
 // A command that root runs on a stopped server leaves nothing that the server's user cannot open.
-func TestACommandOfRootKeepsTheOwner(t *testing.T) {
+func TestRootCommandKeepsFileOwner(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("it takes root")

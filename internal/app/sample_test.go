@@ -9,7 +9,7 @@ import (
 )
 
 // The figures that are counted in the database are right, and test/plans sees what they ask.
-func TestFiguresAreCounted(t *testing.T) {
+func TestSamplesAreCounted(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
 	err := db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {

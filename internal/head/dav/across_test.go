@@ -112,7 +112,7 @@ func TestMoveAcrossAccounts(t *testing.T) {
 
 // The instance dies in the middle of a move, or the client stops waiting: nothing has gone, and the
 // same request again goes on with it. Nothing is copied or charged twice.
-func TestAMoveAcrossThatWasCutGoesOn(t *testing.T) {
+func TestInterruptedMoveBetweenAccountsContinues(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		source string
@@ -287,7 +287,7 @@ func TestAMoveAcrossThatMayNotEnd(t *testing.T) {
 // A folder of which a part is hidden from whoever moves it stays: also if the part is hidden when
 // the move has begun, whatever step it has come to, and for how long. The copy would lack it, and
 // nobody would have seen it go.
-func TestAMoveAcrossTakesNothingAwayUnseen(t *testing.T) {
+func TestMoveBetweenAccountsKeepsHiddenNodes(t *testing.T) {
 	t.Parallel()
 	for steps, over := 0, false; !over; steps++ {
 		t.Run(strconv.Itoa(steps), func(t *testing.T) { over = hideAfter(t, steps, false) })
@@ -351,7 +351,7 @@ func hideAfter(t *testing.T, steps int, shown bool) (over bool) {
 
 // A copy that runs is joined by the same request alone: not by one that replaces what the other
 // only stands beside, nor when the source has changed in between.
-func TestACopyThatRunsIsJoinedByTheSameAlone(t *testing.T) {
+func TestIdenticalCopyJoinsRunningCopy(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	withBob(t, s)

@@ -12,7 +12,7 @@ import (
 
 // What clients send, in their order, and what they are answered: each file is written from what is
 // known of its client. None of them may lose a byte, or find something that is not there.
-func TestClientsAsTheySpeak(t *testing.T) {
+func TestClientTranscripts(t *testing.T) {
 	t.Parallel()
 	all, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(all) < 7 {

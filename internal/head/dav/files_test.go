@@ -204,7 +204,7 @@ func TestMoveOntoAFileIsAVersion(t *testing.T) {
 
 // An account that is full to the last byte can still save by a file beside: what goes makes room
 // for what comes.
-func TestMoveOntoAFileNeedsNoRoom(t *testing.T) {
+func TestMoveOntoFileNeedsNoQuota(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.Do(t, "PUT /dav/files/doc", "", "12345").Want(t, http.StatusCreated)

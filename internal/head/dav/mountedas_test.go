@@ -84,7 +84,7 @@ func TestAShareIsFoundByTheNameThatItHas(t *testing.T) {
 
 // What gives nothing any more has no name, either: something else of that name is found by it
 // before anybody has listed it.
-func TestANameOfWhatIsShutOffIsFree(t *testing.T) {
+func TestNameOfRevokedShareIsFree(t *testing.T) {
 	t.Parallel()
 	for _, shut := range []string{"nobody gives roles to others", "the space is deleted"} {
 		t.Run(shut, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestANameOfWhatIsShutOffIsFree(t *testing.T) {
 
 // One share among many is looked up by itself: none of the others is read. Nor are they where there
 // is none of that name.
-func TestOneShareAmongManyIsReadAlone(t *testing.T) {
+func TestLookupReadsOneShare(t *testing.T) {
 	t.Parallel()
 	var count sqldbtest.Counter
 	s := newStackAt(t, uploadtest.Options{DB: sqldb.Options{Connector: count.Connector}})

@@ -70,7 +70,7 @@ func ended(name string, id drive.NodeID) string {
 
 // Between two listings of a client something of the same name comes, and something happens to the
 // one that the client knows: it stays what it was.
-func TestTheFirstKeepsItsNameWhateverHappensToIt(t *testing.T) {
+func TestFirstShareKeepsItsName(t *testing.T) {
 	t.Parallel()
 	for what, happen := range map[string]func(s names, node drive.NodeID) error{
 		"nothing": func(names, drive.NodeID) error { return nil },
@@ -147,7 +147,7 @@ func TestShareNamesStayUnique(t *testing.T) {
 
 // What is hidden does not come back under a name that another one has got meanwhile, and what bob
 // takes back leaves the name that clients know.
-func TestWhatComesBackTakesNoName(t *testing.T) {
+func TestRestoredShareGetsFreeName(t *testing.T) {
 	t.Parallel()
 	s := newNames(t)
 	anns := s.given(s.Who, "team")

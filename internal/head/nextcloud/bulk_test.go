@@ -149,7 +149,7 @@ func TestManyFilesObeyLocks(t *testing.T) {
 
 // What is not a request of many files is refused, and one that breaks off keeps what has come; the
 // client is told of that alone.
-func TestManyFilesThatBreakOff(t *testing.T) {
+func TestInterruptedBulkUpload(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	for what, c := range map[string]struct {
@@ -198,7 +198,7 @@ func TestManyFilesThatBreakOff(t *testing.T) {
 }
 
 // The same request again, as after a lost reply, leaves the same files, and one entry of each.
-func TestManyFilesTwice(t *testing.T) {
+func TestRepeatedBulkUpload(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	parts := []string{part("/a", "one"), part("/b", "two"), "--b--"}

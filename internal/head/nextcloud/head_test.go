@@ -185,7 +185,7 @@ func TestRestoreChangesFingerprint(t *testing.T) {
 }
 
 // N2: a number stays with its node through moves and new contents, and nobody gets it after.
-func TestNumbersAreGivenOnce(t *testing.T) {
+func TestNodeNumbersAreNeverReused(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	number := func(path string) string {

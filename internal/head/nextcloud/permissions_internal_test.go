@@ -8,7 +8,7 @@ import (
 )
 
 // No wish gets more than it asks for: a role whose permissions are those of the wish, or none.
-func TestARolePermitsWhatWasWishedFor(t *testing.T) {
+func TestRoleMatchesPermissions(t *testing.T) {
 	t.Parallel()
 	for _, folder := range []bool{true, false} {
 		for wish := range permitsAll + 1 {

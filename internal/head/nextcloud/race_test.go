@@ -116,7 +116,7 @@ func TestTheEndOfAChunkedUploadIsDecidedByWhatItsTransactionFinds(t *testing.T) 
 }
 
 // A lock that the MOVE names must hold when the file is made.
-func TestALockThatEndsBeforeTheFileIsThere(t *testing.T) {
+func TestLockExpiresBeforePublication(t *testing.T) {
 	t.Parallel()
 	for skip := range 2 {
 		s := newRaceStack(t)

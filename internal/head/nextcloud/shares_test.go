@@ -83,7 +83,7 @@ func (s *stack) share(t *testing.T, params string) string {
 
 // A share is there for those who may know of it. To everybody else all requests about it are
 // answered as for one that never was.
-func TestSharesOfOthersAreNotThere(t *testing.T) {
+func TestForeignSharesAreNotFound(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	for _, name := range []string{"bob", "eve", "uma"} {
@@ -127,7 +127,7 @@ func TestSharesOfOthersAreNotThere(t *testing.T) {
 }
 
 // What clients change by a request each, at the same time, is all there in the end.
-func TestChangesOfAShareAddUp(t *testing.T) {
+func TestShareChangesAccumulate(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.Person(t, "bob")
@@ -156,7 +156,7 @@ func TestChangesOfAShareAddUp(t *testing.T) {
 
 // Nobody becomes a manager by what clients send without asking, and who is one stays it. A second
 // request for the same person changes the role that they have.
-func TestManagersAreNotMadeByClients(t *testing.T) {
+func TestClientsCannotCreateManagers(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.Person(t, "bob")

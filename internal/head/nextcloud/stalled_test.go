@@ -43,7 +43,7 @@ func (c *stalled) SetReadDeadline(at time.Time) error {
 
 // A client whose connection hangs sends the chunk once more by another one, which does not wait for
 // the first: neither where bytes are stored, nor where they are compared with those that are there.
-func TestAChunkDoesNotWaitForOneThatHangs(t *testing.T) {
+func TestChunkReplacesHangingChunk(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ what, before string }{{"a new one", ""}, {"one that is there", "hello"}} {
 		t.Run(c.what, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 // Somebody replaces the file in the moment after a MOVE of chunks has made it: the answer has the
 // tag of what the client has sent, and not of the other content, which the client would then never
 // fetch.
-func TestTheTagIsOfWhatWasSent(t *testing.T) {
+func TestResponseTagIsOfSentContent(t *testing.T) {
 	t.Parallel()
 	var commits atomic.Int32 // until somebody comes between: 1 is the next one; 0: nobody does
 	var after atomic.Bool    // it was committed

@@ -104,7 +104,7 @@ func TestNoFileLacksAChunkThatWasRefused(t *testing.T) {
 }
 
 // A chunk waits for those before it as long as they come, however slow the first of them is.
-func TestChunksWaitWhileOneComes(t *testing.T) {
+func TestChunksWaitForRunningChunk(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.early = 3 * time.Second
@@ -200,7 +200,7 @@ func TestChunksFromZeroAtTheSameTime(t *testing.T) {
 }
 
 // Clients of ownCloud name a chunk by where it begins, and send several at a time.
-func TestChunksNamedByWhereTheyBegin(t *testing.T) {
+func TestChunksNamedByOffset(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	const size = 12_000
@@ -267,7 +267,7 @@ func TestABrokenChunkLeavesNothing(t *testing.T) {
 
 // The process dies after a chunk has come and before its number is noted; the client, which had no
 // answer, sends it again.
-func TestAChunkThatWasNotNoted(t *testing.T) {
+func TestUnrecordedChunkIsMatched(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	to := "Destination: " + home + "f"
@@ -295,7 +295,7 @@ func TestAChunkThatWasNotNoted(t *testing.T) {
 }
 
 // A chunk that the file cannot be made of is refused, not thrown away.
-func TestAChunkIsNeverThrownAway(t *testing.T) {
+func TestChunkIsNeverDiscarded(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	to := "Destination: " + home + "f"
@@ -362,7 +362,7 @@ func TestManyChunks(t *testing.T) {
 
 // After a crash behind a chunk and before its note, an older chunk that comes again is not taken
 // for the one that is not noted.
-func TestAnOlderChunkAfterOneThatWasNotNoted(t *testing.T) {
+func TestOlderChunkAfterUnrecordedChunk(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	to := "Destination: " + home + "f"
@@ -439,7 +439,7 @@ func TestDeclaredChecksums(t *testing.T) {
 	s.CheckLedger(t, s.Who)
 }
 
-func TestATransferIsGivenUp(t *testing.T) {
+func TestTransferIsCanceled(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.Do(t, "MKCOL "+staged+"t5", "Destination: "+home+"f", "OC-Total-Length: 5").Want(t, 201)

@@ -91,7 +91,7 @@ func TestEveryTextIsThereInBothLanguagesWithTheSameArgs(t *testing.T) {
 }
 
 // A header that was not sent, and a list of what is allowed that has nothing in it, leave no gap.
-func TestNothingIsSaidAboutAnEmptyArg(t *testing.T) {
+func TestEmptyArgIsOmitted(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		err  error
@@ -160,7 +160,7 @@ var reasonArg = regexp.MustCompile(`"reason", "([a-z-]+)"`)
 
 // A limit of exports or links is not told in the words of uploads, and a number of files not in
 // bytes.
-func TestEveryLimitHasItsOwnWords(t *testing.T) {
+func TestEveryLimitHasOwnText(t *testing.T) {
 	t.Parallel()
 	told := map[string]map[string]text{"TooManyOpen": openReasons, "TooLarge": sizeReasons}
 	tables := map[string]string{"TooManyOpen": "openReasons", "TooLarge": "sizeReasons"}

@@ -226,7 +226,7 @@ func TestAnExportIsWholeOrCutOff(t *testing.T) {
 
 // Whoever goes on after what was deleted for its age is told that entries may be missing, unless
 // none is.
-func TestAnExportDoesNotPassOverWhatWasDeleted(t *testing.T) {
+func TestActivityExportReportsDeletedGap(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann := s.newUser(t, "ann", 0)

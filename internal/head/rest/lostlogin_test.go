@@ -18,7 +18,7 @@ import (
 // A login whose COMMIT was done and whose reply was lost is there, and is told; who logs in once
 // more has two logins, and two entries. Failed ones, which are gathered, are told again then: too
 // often rather than not at all.
-func TestALoginIsToldWhenTheReplyIsLost(t *testing.T) {
+func TestLoginIsLoggedIfResponseIsLost(t *testing.T) {
 	t.Parallel()
 	var faults sqldbtest.Faults
 	var sessions *account.Sessions

@@ -279,10 +279,10 @@ func (u user) everything(t *testing.T, file, folder, upload, share, collect, spa
 	return b.String()
 }
 
-// TestTheTrashTellsGuestsNothing asks every route for what the owner of a shared folder has put in
+// TestTrashIsHiddenFromGuests asks every route for what the owner of a shared folder has put in
 // the trash: guests get the answer for what does not exist, also where they were told of it before.
 // When it is restored they have their roles again.
-func TestTheTrashTellsGuestsNothing(t *testing.T) {
+func TestTrashIsHiddenFromGuests(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann := s.newUser(t, "ann", 0)

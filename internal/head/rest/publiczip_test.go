@@ -108,7 +108,7 @@ func TestZipsOfAShareEndAtItsLimit(t *testing.T) {
 }
 
 // A look at the first byte is not counted, and is nobody's who may not begin a download.
-func TestAUsedUpShareGivesNoByteToOthers(t *testing.T) {
+func TestExhaustedShareSendsNothing(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)
 	u.put(t, "/pub/a.txt", []byte("first"))

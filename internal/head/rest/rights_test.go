@@ -25,9 +25,9 @@ func (u user) grantFor(t testing.TB, node any, name, role string, seconds int64)
 	return u.post(t, fmt.Sprintf("/nodes/%v/grants", node), in)
 }
 
-// TestNobodyGivesARoleThatOutlivesTheirOwn: whoever manages for an hour gives nothing for longer,
+// TestGrantCannotOutliveGrantor: whoever manages for an hour gives nothing for longer,
 // to themselves above all.
-func TestNobodyGivesARoleThatOutlivesTheirOwn(t *testing.T) {
+func TestGrantCannotOutliveGrantor(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
@@ -55,8 +55,8 @@ func TestNobodyGivesARoleThatOutlivesTheirOwn(t *testing.T) {
 	bob.grantFor(t, folder, "eve", "editor", 0).json(t, http.StatusCreated)
 }
 
-// TestARoleThatNarrowsCannotBeLeft, also not in a space that is archived.
-func TestARoleThatNarrowsCannotBeLeft(t *testing.T) {
+// TestRestrictingRoleCannotBeLeft, also not in a space that is archived.
+func TestRestrictingRoleCannotBeLeft(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
@@ -215,9 +215,9 @@ func TestACopyEndsWithTheRight(t *testing.T) {
 	}
 }
 
-// TestTheFeedNamesNothingThatIsHidden: a member who does not see all of a space is told of what
+// TestChangeFeedHidesInvisibleNodes: a member who does not see all of a space is told of what
 // they do not see in a way that only those understand who have seen it.
-func TestTheFeedNamesNothingThatIsHidden(t *testing.T) {
+func TestChangeFeedHidesInvisibleNodes(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)

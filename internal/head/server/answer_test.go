@@ -138,7 +138,7 @@ func TestAReaderThatStopsIsCutOffAndLogged(t *testing.T) {
 }
 
 // The time in which the server has nothing to send is not the client's.
-func TestAReaderIsNotBlamedForASlowServer(t *testing.T) {
+func TestSlowServerDoesNotAbortReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newPipes()
@@ -240,7 +240,7 @@ func TestAServerThatRunsGivesUpReadersThatStop(t *testing.T) {
 
 // Whoever waits for its room first never waits in a Write, in which it would hold memory for a peer
 // that does not read.
-func TestAPeerThatDoesNotReadIsAwaitedWithoutItsBytes(t *testing.T) {
+func TestAwaitUsesNoBufferForIdleReader(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -32,7 +32,7 @@ func earlyRoutes(mux *http.ServeMux) *atomic.Int64 {
 }
 
 // A request that ends before its body leaves a connection on which others are answered.
-func TestAnEarlyEndLeavesItsConnectionAsItWas(t *testing.T) {
+func TestEarlyResponseKeepsConnection(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1, 2, 1 << 10, 200 << 10, 300 << 10} {
 		synctest.Test(t, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestAnEarlyEndLeavesItsConnectionAsItWas(t *testing.T) {
 
 // The rest of a body that comes after the server has stopped waiting for it is no request, whatever
 // it looks like.
-func TestTheLateRestOfABodyIsNoRequest(t *testing.T) {
+func TestLateBodyBytesAreNoRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const rest = "GET /alive HTTP/1.1\r\nHost: x\r\n\r\n"
