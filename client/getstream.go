@@ -47,6 +47,7 @@ type stream struct {
 	sum        *digest.Part
 }
 
+// newStream returns a stream that will receive the files all; known as in stream.listed.
 func newStream(c *collector, all []queuedFile, known bool) *stream {
 	return &stream{run: &c.run, all: all, listed: known, dirs: dirCache{root: c.root}, sum: digest.NewPart(0)}
 }

@@ -21,8 +21,9 @@ type lister struct {
 	slots chan struct{} // semaphore of the prefetched listings
 }
 
-func newLister(c *Client, w *pool) *lister {
-	return &lister{c: c, pool: w, slots: make(chan struct{}, maxPrefetched)}
+// newLister returns a lister whose goroutines p waits for.
+func newLister(c *Client, p *pool) *lister {
+	return &lister{c: c, pool: p, slots: make(chan struct{}, maxPrefetched)}
 }
 
 // listing is the listing of one folder.

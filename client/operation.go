@@ -140,4 +140,5 @@ func (c *Client) WaitOperation(ctx context.Context, op Operation, progress func(
 	}
 }
 
+// operationPath returns the path of an operation followed by what, such as "/cancel".
 func operationPath(id, what string) string { return "/operations/" + url.PathEscape(id) + what }

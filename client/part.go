@@ -27,6 +27,7 @@ var (
 	runFileName = regexp.MustCompile(`^(\.smartdrive-[0-9a-f]{16})\.run$`)
 )
 
+// tempPrefix starts the names of all temporary files.
 const tempPrefix = ".smartdrive-"
 
 // errTempName reports a file name that is reserved for temporary files.

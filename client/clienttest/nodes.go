@@ -33,6 +33,7 @@ type node struct {
 	starred        bool
 }
 
+// star sets or removes the star of a node.
 func (n *node) star(w http.ResponseWriter, on bool) {
 	n.starred = on
 	w.WriteHeader(http.StatusNoContent)
@@ -44,7 +45,8 @@ func bodyOf(r *http.Request) []byte {
 	return body
 }
 
-func decode(r *http.Request, v any) { _ = json.Unmarshal(bodyOf(r), v) } // what does not fit stays zero
+// decode decodes the request body into v; fields that do not fit stay zero.
+func decode(r *http.Request, v any) { _ = json.Unmarshal(bodyOf(r), v) }
 
 // DigestOf returns the BLAKE3 digest of content in hex.
 func DigestOf(content []byte) string {

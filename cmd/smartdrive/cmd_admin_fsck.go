@@ -41,6 +41,8 @@ func (a *adminCLI) fsckCommand() *cobra.Command {
 	return cmd
 }
 
+// fsck runs a check and prints its findings. It returns an error with exitFindings if findings are
+// left unrepaired.
 func (a *adminCLI) fsck(cmd *cobra.Command, c *connection, scope fsck.Scope) error {
 	var out app.FsckAnswer
 	if err := c.call(cmd.Context(), http.MethodPost, app.RouteFsck, scope, &out); err != nil {
@@ -55,6 +57,7 @@ func (a *adminCLI) fsck(cmd *cobra.Command, c *connection, scope fsck.Scope) err
 	return nil
 }
 
+// report prints the findings and counts of a check. The error is one of writing.
 func (a *adminCLI) report(out app.FsckAnswer) error {
 	if !a.json {
 		for _, f := range out.Findings {

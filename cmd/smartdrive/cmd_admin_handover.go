@@ -53,6 +53,8 @@ deletes the user then.`,
 	return cmd
 }
 
+// handOver starts a handover if a receiver is given, and otherwise shows the user's latest
+// handover.
 func (a *adminCLI) handOver(ctx context.Context, c *connection, u client.User, f *handoverFlags) error {
 	var raw json.RawMessage
 	if f.to == "" && f.space == "" {
@@ -142,6 +144,7 @@ func (a *adminCLI) awaitHandover(ctx context.Context, c *connection, u client.Us
 	}
 }
 
+// handoverText formats the progress of a handover.
 func handoverText(name string, h client.Handover) string {
 	to := h.To
 	if h.ToSpace {

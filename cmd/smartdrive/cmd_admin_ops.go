@@ -205,6 +205,7 @@ const replayPage = 1000
 // deadLetterFilter selects dead letters. Empty fields match all.
 type deadLetterFilter struct{ code, consumer string }
 
+// matches reports whether the filter selects d.
 func (f deadLetterFilter) matches(d deadLetter) bool {
 	return (f.code == "" || d.Code == f.code) && (f.consumer == "" || d.Consumer == f.consumer)
 }
@@ -266,6 +267,8 @@ func (a *adminCLI) replay(cmd *cobra.Command, c *connection, ids []string, filte
 
 const lettersPath = apiPath + "/admin/dead-letters"
 
+// letterCommand returns a command that calls act with the path of the dead letter named by its
+// argument, or of all dead letters without one.
 func (a *adminCLI) letterCommand(use, short string, args cobra.PositionalArgs,
 	act func(cmd *cobra.Command, c *connection, path string) error,
 ) *cobra.Command {

@@ -56,6 +56,7 @@ func (a *adminCLI) settingsCommand() *cobra.Command {
 	return cmd
 }
 
+// changeSetting sends a request that changes a runtime setting, and prints the setting.
 func (a *adminCLI) changeSetting(ctx context.Context, method, name string, in any) error {
 	return a.withConnection(ctx, func(c *connection) error {
 		var one json.RawMessage

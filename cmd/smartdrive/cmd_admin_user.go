@@ -246,6 +246,7 @@ func accountLine(h client.Happened) string {
 	return strings.Join(parts, "  ")
 }
 
+// lastLogin formats the time of a user's last login.
 func lastLogin(u client.User) string {
 	if u.LastLogin == nil {
 		return "never logged in"
@@ -253,6 +254,7 @@ func lastLogin(u client.User) string {
 	return "last login " + timeText(*u.LastLogin)
 }
 
+// role returns "admin" or "user".
 func role(u client.User) string {
 	if u.Admin {
 		return "admin"
@@ -260,6 +262,7 @@ func role(u client.User) string {
 	return "user"
 }
 
+// totalText formats a quota in bytes; nil is "unlimited".
 func totalText(total *int64) string {
 	if total == nil {
 		return "unlimited"
@@ -305,6 +308,7 @@ func (a *adminCLI) withUser(ctx context.Context, name string, act func(*connecti
 
 func userPath(u client.User) string { return apiPath + "/admin/users/" + u.ID }
 
+// withQuery returns path with a query parameter set.
 func withQuery(path, name, value string) string {
 	base, query, _ := strings.Cut(path, "?")
 	values, err := url.ParseQuery(query)

@@ -145,6 +145,7 @@ func (c documentCommands) show() *cobra.Command {
 	}
 }
 
+// showWhole prints a document with its content and history.
 func (c documentCommands) showWhole(d client.DocumentFull) error {
 	if err := c.showDocument(d.Document); err != nil {
 		return err
@@ -208,6 +209,8 @@ func (c documentCommands) settle() *cobra.Command {
 	return cmd
 }
 
+// settleAll resolves all open conflicts of a source the same way; keep is "old" or "new", an empty
+// source means all. It repeats requests until none is left or a request resolves none.
 func (c documentCommands) settleAll(ctx context.Context, source, keep string) error {
 	api, err := c.connect()
 	if err != nil {

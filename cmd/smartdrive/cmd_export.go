@@ -114,6 +114,7 @@ func selectNodes(ctx context.Context, api *client.Client, in *client.NewExport, 
 	return nil
 }
 
+// exportList starts an export of the files named by a list file and prints it.
 func (c *cli) exportList(ctx context.Context, api *client.Client, in client.NewExport, list string) error {
 	raw, err := c.readList(list)
 	if err != nil {
@@ -142,6 +143,7 @@ func (c *cli) showSet(ctx context.Context, api *client.Client, x client.Export) 
 	return nil
 }
 
+// readList returns the content of a file; "-" is standard input.
 func (c *cli) readList(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(c.in)
@@ -230,6 +232,8 @@ func (c *cli) exportGet() *cobra.Command {
 // exportPoll is the polling interval of --wait.
 const exportPoll = 2 * time.Second
 
+// sealedExport returns an export once it is sealed. With wait it polls until then. It fails if the
+// export has ended without being sealed or, without wait, is not sealed yet.
 func (c *cli) sealedExport(ctx context.Context, api *client.Client, id string, wait bool) (client.Export, error) {
 	for {
 		x, err := api.Export(ctx, id)
@@ -286,6 +290,8 @@ func (c *cli) exportSupplement() *cobra.Command {
 	return cmd
 }
 
+// exportSources parses replacement sources: the number of a failure -> a path in the drive, which
+// starts with "/", or a URL.
 func exportSources(given map[string]string) (all []client.ExportSource, err error) {
 	for number, from := range given {
 		var s client.ExportSource

@@ -60,6 +60,7 @@ func saveExport(ctx context.Context, api *client.Client, args []string, name str
 	return api.SaveExport(ctx, args[0], n.ID, name)
 }
 
+// waitForSave polls a job until it has ended. It fails if the job failed.
 func waitForSave(ctx context.Context, api *client.Client, j client.ExportJob) (client.ExportJob, error) {
 	for !j.Ended() {
 		select {

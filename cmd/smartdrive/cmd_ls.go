@@ -88,6 +88,7 @@ func (c *cli) list(cmd *cobra.Command, api *client.Client, arg string, long, hea
 	return c.printAll(api.AllChildren(cmd.Context(), n.ID), long, func(n client.Node) string { return n.Name })
 }
 
+// printAll prints nodes; name returns the name to print.
 func (c *cli) printAll(nodes iter.Seq2[client.Node, error], long bool, name func(client.Node) string) error {
 	for n, err := range nodes {
 		if err != nil {
@@ -100,6 +101,7 @@ func (c *cli) printAll(nodes iter.Seq2[client.Node, error], long bool, name func
 	return nil
 }
 
+// printNode prints a node, with size and mtime if long is set. A folder's name ends with "/".
 func (c *cli) printNode(n client.Node, long bool, name string) error {
 	size := sizeText(n.Size)
 	if n.Type == client.Folder {

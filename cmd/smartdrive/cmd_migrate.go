@@ -149,6 +149,7 @@ func reportText(r migrate.Report, dry bool) string {
 	return strings.Join(lines, "\n")
 }
 
+// gateLines formats the conditions of a phase, one per line.
 func gateLines(gates []migrate.Gate) []string {
 	lines := []string{}
 	for _, g := range gates {
@@ -211,6 +212,7 @@ func migrationText(s migrate.Status) string {
 	return strings.Join(append(lines, gateLines(s.Gate)...), "\n")
 }
 
+// placeText formats one side of a migration.
 func placeText(p migrate.Place) string {
 	return strings.Join(strings.Fields(p.DB+" "+p.Blobs), " + ")
 }

@@ -101,6 +101,7 @@ func (r *byteRate) Set(text string) error {
 	return err
 }
 
+// mismatchText formats a difference between the two sides and its explanation.
 func mismatchText(m migrate.Mismatch) string {
 	text := fmt.Sprintf("%d  %s  %s\n  ours    %s\n  theirs  %s", m.ID, m.Source, m.Subject, m.Ours, m.Theirs)
 	switch {
@@ -112,6 +113,7 @@ func mismatchText(m migrate.Mismatch) string {
 	return text
 }
 
+// paceLines formats the rate limits of a migration; nil without limits.
 func paceLines(p migrate.Pace) []string {
 	if p == (migrate.Pace{}) {
 		return nil
@@ -125,6 +127,7 @@ func paceLines(p migrate.Pace) []string {
 	return []string{fmt.Sprintf("pace      %s rows/s, %s bytes/s at most", bound(p.Rows), bound(p.Bytes))}
 }
 
+// waitLines formats, for each instance that is waiting, what it waits for.
 func waitLines(all []migrate.Instance) (lines []string) {
 	for _, in := range all {
 		if in.Why != "" {
@@ -134,6 +137,7 @@ func waitLines(all []migrate.Instance) (lines []string) {
 	return lines
 }
 
+// oldLines formats the state of the old side; nil if there is none.
 func oldLines(o *migrate.Old) []string {
 	if o == nil {
 		return nil

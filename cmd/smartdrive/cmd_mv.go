@@ -59,6 +59,7 @@ func (c *cli) relocateCommand(kind client.OperationKind, cmd cobra.Command, do r
 	return &cmd
 }
 
+// relocate moves or copies the node at a path to the target and returns the resulting node.
 func relocate(ctx context.Context, api *client.Client, from string, to target, policy client.Conflict, do relocation) (client.Node, error) {
 	n, err := api.NodeAt(ctx, from)
 	if err != nil {

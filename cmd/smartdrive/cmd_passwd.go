@@ -43,6 +43,8 @@ func (c *cli) setPassword(cmd *cobra.Command, api *client.Client, current, next 
 	return c.show(map[string]bool{"changed": true}, "The password is changed.")
 }
 
+// readPasswords reads the current and the new password from the terminal, or from two lines of
+// standard input with stdin set.
 func (c *cli) readPasswords(cmd *cobra.Command, stdin bool) (current, next string, err error) {
 	if stdin {
 		lines := bufio.NewScanner(c.in)

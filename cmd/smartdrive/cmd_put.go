@@ -12,6 +12,7 @@ import (
 	"smartdrive/client"
 )
 
+// errIsFolder reports a directory where -r is missing.
 var errIsFolder = errors.New("is a folder: give -r")
 
 // putFlags are the flags of the put command.

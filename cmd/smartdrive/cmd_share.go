@@ -67,6 +67,7 @@ func (c *cli) showShare(s client.Share) error {
 	return c.show(s, "%s  %s%s", line, s.Node.Name, ending(s.ExpiresAt))
 }
 
+// ending formats the expiry of a link; "" if at is nil.
 func ending(at *time.Time) string {
 	if at == nil {
 		return ""

@@ -10,6 +10,7 @@ import (
 // version is set by the release build: -ldflags "-X main.version=v1.2.3".
 var version string
 
+// buildVersion returns the version of the release, else of the Go module, else "dev".
 func buildVersion() string {
 	if version != "" {
 		return version

@@ -149,6 +149,7 @@ func (c peopleCommands) webhookReplay() *cobra.Command {
 	return cmd
 }
 
+// parseMoment parses a local day or an RFC 3339 time. Other texts are a usage error.
 func parseMoment(text string) (time.Time, error) {
 	if day, err := time.ParseInLocation(time.DateOnly, text, time.Local); err == nil {
 		return day, nil

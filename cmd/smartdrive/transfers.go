@@ -20,6 +20,8 @@ type transfers struct {
 	err   error // first error of writing a result
 }
 
+// newTransfers returns a transfers that draws bars if standard error is a terminal. The caller
+// closes it.
 func (c *cli) newTransfers() *transfers {
 	t := &transfers{c: c, out: c.out}
 	if isTerminal(c.err) {

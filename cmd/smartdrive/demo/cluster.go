@@ -89,6 +89,7 @@ func (c *cluster) configure(s Services) error {
 	return nil
 }
 
+// connect connects to all services and creates the database.
 func (c *cluster) connect(ctx context.Context) (err error) {
 	m, r, s := c.cfg.MySQL, c.cfg.Redis, c.cfg.S3
 	server := mysql.NewConfig()
@@ -146,6 +147,7 @@ func (c *cluster) remove(ctx context.Context) (err error) {
 	return err
 }
 
+// deleteTopics deletes the cluster's Kafka topics.
 func (c *cluster) deleteTopics(ctx context.Context) error {
 	admin := kadm.NewClient(c.kafka)
 	topics, err := admin.ListTopics(ctx)
@@ -160,6 +162,7 @@ func (c *cluster) deleteTopics(ctx context.Context) error {
 	return errors.Join(err, deleted.Error())
 }
 
+// deleteObjects deletes the cluster's objects and incomplete uploads in the bucket.
 func (c *cluster) deleteObjects(ctx context.Context) (err error) {
 	bucket, prefix := c.cfg.S3.Bucket, c.cfg.S3.Prefix+"/"
 	for open := range c.s3.ListIncompleteUploads(ctx, bucket, prefix, true) {

@@ -217,6 +217,7 @@ func (h *harness) metric(ctx context.Context, name string) (int64, error) {
 	return 0, fmt.Errorf("the server has no metric %s", name)
 }
 
+// get returns the body of a GET request to the server.
 func (h *harness) get(ctx context.Context, path string) (string, error) {
 	_, body, err := request(ctx, http.MethodGet, h.server.url()+path, "", nil)
 	return body, err

@@ -23,6 +23,7 @@ const mib = 1 << 20
 // quota of five files.
 type shape struct{ file, part, quota int64 }
 
+// shape returns the sizes for the chosen options.
 func (h *harness) shape() shape {
 	switch {
 	case h.o.Fast && h.o.Services != nil:
@@ -539,6 +540,7 @@ type putResult struct {
 	Moved int64
 }
 
+// putFile uploads a local file with the command line client and returns its output.
 func (h *harness) putFile(ctx context.Context, api *client.Client, local, path, server string) (putResult, error) {
 	cmd := exec.CommandContext(ctx, h.o.Binary, "put", local, path, "--json", "--server", server) //nolint:gosec // this program
 	cmd.Env = append(withoutSettings(os.Environ()), "SMARTDRIVE_TOKEN="+api.Token())
