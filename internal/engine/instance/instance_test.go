@@ -346,7 +346,8 @@ func TestHoldBlocksEnd(t *testing.T) {
 	}
 }
 
-// Who was frozen, and who comes during the change, notices it by the next heartbeat.
+// TestBetweenRunsWhileNoInstanceIsAlive: a frozen instance, and one that joins during the change,
+// notice at their next heartbeat that they have ended.
 func TestBetweenRunsWhileNoInstanceIsAlive(t *testing.T) {
 	t.Parallel()
 	sqldbtest.SQLiteOnly(t, "time stands still while the network is waited for")

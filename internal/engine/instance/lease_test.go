@@ -45,8 +45,8 @@ func leads(t *testing.T, m *Member, j *job) (stop func()) {
 	}
 }
 
-// Of three instances one does the job; when it is cut off it stops by itself before another begins,
-// and whoever leaves hands over at once.
+// TestOneInstanceRunsTheJob: of three instances one runs the job. When it is cut off, it stops
+// before another starts; when it leaves, another starts at once.
 func TestOneInstanceRunsTheJob(t *testing.T) {
 	t.Parallel()
 	sqldbtest.SQLiteOnly(t, "time stands still while the network is waited for")
@@ -131,7 +131,7 @@ func TestAJobThatFailsBeginsAgain(t *testing.T) {
 	})
 }
 
-// A lease that is free is taken by one of those who see it free at once.
+// TestLeaseHasOneHolder: of several instances that see a free lease, one acquires it.
 func TestLeaseHasOneHolder(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
@@ -172,7 +172,7 @@ func TestLeaseHasOneHolder(t *testing.T) {
 	}
 }
 
-// A late release of a lease that somebody else has by now changes nothing.
+// TestALateReleaseChangesNothing: a late release does not free a lease that another instance holds.
 func TestALateReleaseChangesNothing(t *testing.T) {
 	t.Parallel()
 	sqldbtest.SQLiteOnly(t, "time stands still while the network is waited for")
@@ -199,8 +199,8 @@ func TestALateReleaseChangesNothing(t *testing.T) {
 	})
 }
 
-// The database fails over to a server whose clock is a day behind: a job whose holder is dead does
-// not rest for that day.
+// TestDeadHolderAfterClockSetBack: after a fail-over to a database server with a clock that is a
+// day behind, the job of a dead holder is taken over without waiting a day.
 func TestDeadHolderAfterClockSetBack(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)

@@ -185,8 +185,8 @@ func TestMailArrives(t *testing.T) {
 	}
 }
 
-// Who refuses a recipient is told from who is not there, and neither is waited for longer than a
-// mail may take.
+// TestWhatFails: a refused recipient differs from an unreachable server, and neither takes longer
+// than the timeout of a mail.
 func TestWhatFails(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -223,7 +223,7 @@ func TestWhatFails(t *testing.T) {
 	}
 }
 
-// Whose certificate is nobody's that is believed gets neither the login nor the mail.
+// TestAStrangerGetsNothing: a server with an untrusted certificate gets neither login nor mail.
 func TestAStrangerGetsNothing(t *testing.T) {
 	t.Parallel()
 	for name, h := range map[string]*host{"TLS": {implicit: true}, "STARTTLS": {}, "in the clear": {plain: true}} {
@@ -243,7 +243,7 @@ func TestAStrangerGetsNothing(t *testing.T) {
 	}
 }
 
-// Check says which step of a mail fails, and sends none.
+// TestCheck: Check returns the failed step and sends no mail.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -289,7 +289,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A server that hangs is waited for no longer than a mail may take, and whoever asks may give up.
+// TestCheckOfAServerThatHangs: a hanging server is given up after the timeout, or when the caller
+// cancels.
 func TestCheckOfAServerThatHangs(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -15,7 +15,7 @@ import (
 
 const day = 24 * time.Hour
 
-// world is a database with its clock, and what has really passed.
+// world is a database with its clock, and the time that has really passed.
 type world struct {
 	t      *testing.T
 	db     *sqldb.DB
@@ -77,8 +77,7 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// is fails unless the clock of m is so far behind the time that has really passed since the
-// beginning, give or take a minute.
+// is fails unless the clock of m is behind the real time by the given duration, within a minute.
 func (w *world) is(m *machine, behind time.Duration) {
 	w.t.Helper()
 	got := begun.Add(w.passed).Sub(m.Now())

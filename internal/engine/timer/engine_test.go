@@ -173,8 +173,8 @@ func TestArmWithStoredTimesWakesTheEngine(t *testing.T) {
 	})
 }
 
-// The one who arms has its row written and looks at it no more: a queue that was away for a moment
-// must not make its timer nobody's.
+// TestFailedArmIsRetried checks that the engine retries an Arm that failed in a short outage of the
+// queue: its caller does not.
 func TestFailedArmIsRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -446,7 +446,8 @@ func TestEngineSurvivesQueueFaults(t *testing.T) {
 	})
 }
 
-// A queue that does not answer for long is asked all the time, and told of once a minute.
+// TestLongOutageIsLoggedSeldom checks that an outage is logged once a minute although the queue is
+// called every second.
 func TestLongOutageIsLoggedSeldom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

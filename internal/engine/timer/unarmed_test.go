@@ -9,9 +9,8 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// A timer is armed again and again while others of its batch cannot be: part of the queue is away.
-// It fires when it is due, and once. It is due between two attempts to arm it: one that met the
-// lease would make it fire twice, as a timer may.
+// TestRetriedArmIsNotActivity arms a timer repeatedly while other entries of its batch fail. It
+// must fire once, when due.
 func TestRetriedArmIsNotActivity(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -28,7 +27,7 @@ func TestRetriedArmIsNotActivity(t *testing.T) {
 	})
 }
 
-// What is no timer is refused, and nobody tries to arm it again.
+// TestInvalidEntryIsNotRetried checks that an invalid entry fails without retries.
 func TestInvalidEntryIsNotRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

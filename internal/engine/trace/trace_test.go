@@ -42,8 +42,8 @@ func way(t *testing.T, r *Recorder, key timer.Key) (steps string) {
 	return steps
 }
 
-// Two instances write behind their work, the later one first: what is shown is in the order of what
-// happened.
+// TestFindReturnsStepsOfAllInstances: two instances write late and in the wrong order; Find returns
+// the steps in order of time.
 func TestFindReturnsStepsOfAllInstances(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
@@ -61,7 +61,7 @@ func TestFindReturnsStepsOfAllInstances(t *testing.T) {
 	}
 }
 
-// What the queue knew of a timer is told with its firing, and of no other step.
+// TestFiredStepHasPushBacks: only the fired step has the state of the queue.
 func TestFiredStepHasPushBacks(t *testing.T) {
 	t.Parallel()
 	r := New(Options{DB: sqldbtest.Open(t), Instance: "1", Log: silent})
@@ -84,7 +84,8 @@ func TestFiredStepHasPushBacks(t *testing.T) {
 	}
 }
 
-// What waits is bounded, and what cannot be written is dropped and counted; then it works again.
+// TestNothingWaitsForTheRecorder: waiting steps are bounded; steps that cannot be written are
+// dropped and counted; later ones are written.
 func TestNothingWaitsForTheRecorder(t *testing.T) {
 	t.Parallel()
 	r := New(Options{DB: sqldbtest.Open(t), Instance: "1", Log: silent})
@@ -136,7 +137,8 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// A collector that is away, or refuses, loses what it was sent and nothing else.
+// TestUnavailableCollectorDoesNotBlock: an unavailable or refusing collector loses only the spans
+// sent to it.
 func TestUnavailableCollectorDoesNotBlock(t *testing.T) {
 	t.Parallel()
 	status := http.StatusServiceUnavailable

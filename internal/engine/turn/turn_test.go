@@ -31,8 +31,7 @@ func take(t *testing.T, turns taker, account drive.AccountID) (end func(), ok bo
 	return nil, false
 }
 
-// An account has no more turns than are its own, and all have no more than there are, whoever gives
-// up waiting.
+// TestTurns checks the limits per account and in total, also when waiting requests give up.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	turns := turn.New(2, 3)
@@ -62,7 +61,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// Another account's turn comes before those that one account waits for, however many they are.
+// TestAccountsTakeTurns: the request of another account passes the waiting requests of one account.
 func TestAccountsTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -32,8 +32,8 @@ func TestWorkEndsBeforeItsLease(t *testing.T) {
 	})
 }
 
-// Who is told that another has the row stops at once, and who is asked to yield learns of it and
-// goes on.
+// TestHoldFencesAndYields: a fenced worker stops at once; a worker asked to yield is told and
+// continues to its save point.
 func TestHoldFencesAndYields(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"smartdrive/internal/engine/timer/memory"
 )
 
-// silent is a broker that does not answer until it is back: who sends waits as long as it may.
+// silent is a broker that does not answer until it is back; senders wait until their timeout.
 type silent struct {
 	back time.Time
 	sent
@@ -28,7 +28,7 @@ func (s *silent) Send(ctx context.Context, records ...stream.Record) error {
 	return s.sent.Send(ctx, records...)
 }
 
-// A broker may be away for as long as it likes: what cannot be published waits, and does not die.
+// TestALongOutageOfTheBrokerKillsNoTimer checks that unpublished timers are retried without limit.
 func TestALongOutageOfTheBrokerKillsNoTimer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

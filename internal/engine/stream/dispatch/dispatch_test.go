@@ -15,7 +15,7 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// sent keeps what was sent.
+// sent records the sent records.
 type sent struct {
 	mu      sync.Mutex
 	records []stream.Record
@@ -31,7 +31,7 @@ func (s *sent) Send(_ context.Context, records ...stream.Record) error {
 	return s.err
 }
 
-// armed keeps what was armed.
+// armed records the armed timers.
 type armed struct {
 	entries []timer.Entry
 	err     error
@@ -44,8 +44,8 @@ func (a *armed) Arm(_ context.Context, entries ...timer.Entry) error {
 
 var begin = time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 
-// fired is a timer of 30 s that is due at begin.
-func decodeFired(kind timer.Kind) timer.Fired {
+// firedTimer returns a timer of 30 s that is due at begin.
+func firedTimer(kind timer.Kind) timer.Fired {
 	return timer.Fired{
 		Key: timer.Key{Kind: kind, ID: drive.NewID[[16]byte]()}, Gen: 7, Account: drive.NewID[drive.AccountID](),
 		First: drive.TimeOf(begin.Add(-time.Minute)), Last: drive.TimeOf(begin.Add(-30 * time.Second)), Due: drive.TimeOf(begin),
@@ -66,7 +66,7 @@ func TestATimerArrivesAsItFired(t *testing.T) {
 				steps = append(steps, s.Step)
 			},
 		})
-		f := decodeFired(kind)
+		f := firedTimer(kind)
 		for range 2 {
 			if err := d.Publish(t.Context(), f); err != nil {
 				t.Fatal(err)
@@ -96,14 +96,14 @@ func TestATimerArrivesAsItFired(t *testing.T) {
 func TestUnpublishedTimerIsFiredAgain(t *testing.T) {
 	t.Parallel()
 	d := dispatch.New(dispatch.Options{Sender: &sent{err: drive.Fail(drive.Unavailable)}})
-	if err := d.Publish(t.Context(), decodeFired(timer.Park)); !drive.IsKind(err, drive.Unavailable) {
+	if err := d.Publish(t.Context(), firedTimer(timer.Park)); !drive.IsKind(err, drive.Unavailable) {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestOutcomesOfApply(t *testing.T) {
 	t.Parallel()
-	f := decodeFired(timer.Park)
+	f := firedTimer(timer.Park)
 	r, err := dispatch.Record(f)
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestOutcomesOfApply(t *testing.T) {
 
 func TestTimerWithoutHandlerIsArmedAgain(t *testing.T) {
 	t.Parallel()
-	f := decodeFired(timer.Unlink)
+	f := firedTimer(timer.Unlink)
 	r, err := dispatch.Record(f)
 	if err != nil {
 		t.Fatal(err)
@@ -164,10 +164,11 @@ func TestTimerWithoutHandlerIsArmedAgain(t *testing.T) {
 	}
 }
 
-// A handler that overruns its time reports what its context made fail, which looks like an outage.
+// TestAHandlerThatOverrunsHasFailed: the error of a cancelled handler looks like an outage, but
+// counts as a failure.
 func TestAHandlerThatOverrunsHasFailed(t *testing.T) {
 	t.Parallel()
-	r, err := dispatch.Record(decodeFired(timer.Abandon))
+	r, err := dispatch.Record(firedTimer(timer.Abandon))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,12 +191,12 @@ func TestAHandlerThatOverrunsHasFailed(t *testing.T) {
 
 func TestInvalidTimerRecordFails(t *testing.T) {
 	t.Parallel()
-	r, err := dispatch.Record(decodeFired(timer.Park))
+	r, err := dispatch.Record(firedTimer(timer.Park))
 	if err != nil {
 		t.Fatal(err)
 	}
 	other, broken := r, r
-	other.Subject = decodeFired(timer.Park).Key.String()
+	other.Subject = firedTimer(timer.Park).Key.String()
 	broken.Data = []byte(`{"Key":"park"}`)
 	for _, r := range []stream.Record{other, broken} {
 		if err := dispatch.New(dispatch.Options{}).Apply(t.Context(), r); err == nil || drive.IsKind(err, drive.Unavailable) {

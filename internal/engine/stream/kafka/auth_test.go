@@ -12,7 +12,7 @@ import (
 	"smartdrive/internal/engine/stream/kafka"
 )
 
-// Brokers that speak TLS and ask who comes let those in who can say so, and no others.
+// TestBrokerAuthentication checks that brokers with TLS and SASL accept valid credentials only.
 func TestBrokerAuthentication(t *testing.T) {
 	t.Parallel()
 	certified := httptest.NewTLSServer(nil)

@@ -12,9 +12,9 @@ import (
 
 var errNotQuiet = errors.New("not quiet")
 
-// Quiet returns an error that says what is still on its way, or nil: everything in the backlog is
-// sent, everything on the topics of open sessions is in their buffers or was polled, nothing that
-// waits on a level is due, every dead letter is taken over.
+// Quiet returns nil when no work is in flight: the backlog is sent, records of open sessions are
+// buffered or polled, no record on a level is due, and every dead letter is imported. Otherwise the
+// error names the work.
 func (s *Stream) Quiet(ctx context.Context) error {
 	if n, _, err := s.opt.Backlog.Waiting(ctx); err != nil || n > 0 {
 		return fmt.Errorf("%w: %d unsent, %w", errNotQuiet, n, errors.Join(err))
@@ -27,7 +27,7 @@ func (s *Stream) Quiet(ctx context.Context) error {
 	return nil
 }
 
-// WakeLevels lets the levels look at the clock, which was moved.
+// WakeLevels makes the levels read the clock again after it was moved.
 func (s *Stream) WakeLevels() {
 	s.levels.mu.Lock()
 	defer s.levels.mu.Unlock()
@@ -49,7 +49,7 @@ func (s *Stream) ends(ctx context.Context, topic string) (map[int32]int64, error
 	return ends, err
 }
 
-// committed returns how far a group is in a topic, 0 where it has committed nothing.
+// committed returns the committed offsets of a group in a topic, 0 where there is none.
 func (s *Stream) committed(ctx context.Context, group, topic string) (map[int32]int64, error) {
 	have, err := s.admin.FetchOffsetsForTopics(ctx, group, topic)
 	at := map[int32]int64{}
@@ -162,7 +162,7 @@ func (s *Stream) deadQuiet(ctx context.Context) error {
 	return nil
 }
 
-// DeleteTopics removes what a test has made.
+// DeleteTopics deletes the topics of the namespace.
 func (s *Stream) DeleteTopics(ctx context.Context) error {
 	s.mu.Lock()
 	var names []string

@@ -150,7 +150,8 @@ func TestFaultsOfTheBrokerLoseNothing(t *testing.T) {
 	t.Logf("%d of 1300 handled more than once", l.want(t, 1300))
 }
 
-// forgetful is a backlog whose marks are lost, as if the relay died between the ack and the mark.
+// forgetful is a backlog that loses its marks, as if the relay died between acknowledgement and
+// mark.
 type forgetful struct {
 	stream.Backlog
 	mu  sync.Mutex
@@ -242,7 +243,7 @@ func TestALevelThatDiesBeforeTheCommitForwardsAgain(t *testing.T) {
 	})
 }
 
-// raw is a client that does what it wants.
+// raw returns a client without any configuration of the stream.
 func (r *rig) raw(t *testing.T, more ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	opts := append([]kgo.Opt{kgo.SeedBrokers(r.opt.Brokers...)}, more...)
@@ -257,8 +258,8 @@ func (r *rig) raw(t *testing.T, more ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
-// The broker's clock counts: a producer whose clock is wrong can neither shorten a delay nor get
-// before others.
+// TestALevelCountsFromWhenTheBrokerHasIt: delays use the broker's clock, so a producer with a wrong
+// clock can neither shorten a delay nor overtake others.
 func TestALevelCountsFromWhenTheBrokerHasIt(t *testing.T) {
 	t.Parallel()
 	if !servicetest.RealKafka() {
@@ -416,8 +417,8 @@ func TestAStreamEndsWithoutItsBroker(t *testing.T) {
 	})
 }
 
-// A partition that takes nothing for now, as its replicas are away, holds up what is for it, and no
-// record of another one.
+// TestUnavailablePartitionDelaysNoOther: a partition without available replicas delays only its own
+// records.
 func TestUnavailablePartitionDelaysNoOther(t *testing.T) {
 	fake(t, func(t *testing.T, r *rig) {
 		var l ledger

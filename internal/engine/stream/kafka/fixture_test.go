@@ -19,7 +19,7 @@ import (
 	"smartdrive/internal/engine/stream/streamtest"
 )
 
-// passing is a clock that moves by itself, as that of a broker does.
+// passing is a clock that runs by itself, like a broker's.
 type passing struct{}
 
 func (passing) Now() time.Time          { return time.Now() }

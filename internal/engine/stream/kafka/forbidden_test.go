@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// A level that may not be read is asked for now and then, not thousands of times a second, and the
-// others go on meanwhile.
+// TestForbiddenLevelIsPolledWithBackoff: a level without read permission is polled with backoff
+// while the other levels work.
 func TestForbiddenLevelIsPolledWithBackoff(t *testing.T) {
 	t.Parallel()
 	r := hurried(t, 1, 20*time.Second)
@@ -40,8 +40,8 @@ func TestForbiddenLevelIsPolledWithBackoff(t *testing.T) {
 	}
 }
 
-// A topic that may not be read any more ends its session, also one that nobody polls, as its
-// handler takes its time.
+// TestForbiddenTopicIsPolledWithBackoff: a topic that becomes forbidden ends its session, even
+// while a slow handler runs and no one polls.
 func TestForbiddenTopicIsPolledWithBackoff(t *testing.T) {
 	t.Parallel()
 	r := hurried(t, 1, 20*time.Second)

@@ -19,9 +19,9 @@ import (
 	"smartdrive/internal/engine/stream/kafka"
 )
 
-// U16: what another producer puts on a level comes to its topic when the delay is over, and not
-// before. What is too large, malformed or for a topic that is not listed becomes a dead letter that
-// says why, and holds up nothing.
+// TestOtherProducersUseTheLevels (U16): a message of another producer reaches its topic after the
+// delay, not earlier. An oversized or malformed one, or one for an unlisted topic, becomes a dead
+// letter with the reason and delays no other.
 func TestOtherProducersUseTheLevels(t *testing.T) {
 	fake(t, func(t *testing.T, r *rig) {
 		raw := r.raw(t)
@@ -77,8 +77,8 @@ func TestOtherProducersUseTheLevels(t *testing.T) {
 	})
 }
 
-// The topic of another producer whose partition takes nothing for now, as its replicas are away,
-// holds up what is for that topic, and nobody else's retries.
+// TestUnavailableTargetDelaysNoOther: an unavailable target topic of another producer delays only
+// messages for that topic.
 func TestUnavailableTargetDelaysNoOther(t *testing.T) {
 	fake(t, func(t *testing.T, r *rig) {
 		raw := r.raw(t)
@@ -116,7 +116,7 @@ func TestUnavailableTargetDelaysNoOther(t *testing.T) {
 	})
 }
 
-// A target within the namespace would be a loop: it is refused before anything runs.
+// TestLoopsAreRefused: a target inside the namespace could loop and is refused at the start.
 func TestLoopsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{"smartdrive.delay.5s", "smartdrive.uploads", "smartdrive", "no/topic", ""} {

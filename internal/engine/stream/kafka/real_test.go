@@ -63,7 +63,7 @@ func TestConformanceOnKafka(t *testing.T) {
 // hours are levels that are not over by themselves while a test runs, however busy the machine is.
 var hours = []stream.Level{{Name: "a", Delay: time.Hour}, {Name: "b", Delay: 2 * time.Hour}}
 
-// driven is a clock that shows what the broker's does, and more by all that it was moved.
+// driven is a clock that shows the broker's time plus all movements.
 type driven struct {
 	moved func() // is called after each move
 
@@ -71,7 +71,7 @@ type driven struct {
 	moves []move
 }
 
-// move is by how much, and what the broker's clock showed then.
+// move is one movement, and the broker's time at which it was made.
 type move struct {
 	at time.Time
 	by time.Duration
@@ -79,7 +79,7 @@ type move struct {
 
 func (c *driven) Now() time.Time { return c.at(time.Now()) }
 
-// at is what the clock showed when the broker's showed stamp, which is cut to whole milliseconds.
+// at returns what the clock showed at the broker's time stamp, which is truncated to milliseconds.
 func (c *driven) at(stamp time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +104,7 @@ func (c *driven) Advance(d time.Duration) {
 	c.moved()
 }
 
-// A new installation has topics and no groups yet.
+// TestLagIsZeroBeforeTheFirstMember: a new installation has topics but no groups.
 func TestLagIsZeroBeforeTheFirstMember(t *testing.T) {
 	t.Parallel()
 	r := &rig{opt: kafka.Options{

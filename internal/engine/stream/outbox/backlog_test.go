@@ -94,8 +94,8 @@ func TestTrimDeletesOnlySentRecordsWithRelay(t *testing.T) {
 	}
 }
 
-// However many records wait at the head of the outbox, because a partition takes nothing, what was
-// sent behind them goes.
+// TestUnsentRecordsDoNotBlockTrim: sent records are trimmed although unsent ones precede them, as
+// for an unavailable partition.
 func TestUnsentRecordsDoNotBlockTrim(t *testing.T) {
 	t.Parallel()
 	db, clock := sqldbtest.Open(t), streamtest.NewClock()
@@ -152,8 +152,8 @@ func TestDeadLettersAreImportedOnce(t *testing.T) {
 	}
 }
 
-// Messages of other producers have no consumer, and two of different producers may have one id:
-// none takes the place of the other.
+// TestDeadLettersOfOtherProducersAreAllKept: messages of other producers have no consumer, and
+// their ids may collide. Each is kept.
 func TestDeadLettersOfOtherProducersAreAllKept(t *testing.T) {
 	t.Parallel()
 	_, o := open(t)

@@ -1,4 +1,4 @@
 package outbox
 
-// LookAt makes a run of Trim look at so many records of a topic that have to stay.
+// LookAt sets the number of retained records of a topic that a run of Trim examines.
 func (o *Outbox) LookAt(n int) { o.examine = n }

@@ -17,8 +17,8 @@ import (
 	"smartdrive/internal/engine/stream/streamtest"
 )
 
-// hold publishes a record in a transaction that stays open until end is called, with what its
-// function returns.
+// hold publishes a record in a transaction that stays open until end is called; end returns the
+// transaction's error.
 func hold(t *testing.T, db *sqldb.DB, o *outbox.Outbox, subject string) (end func(error)) {
 	t.Helper()
 	inserted, ended, done := make(chan struct{}), make(chan error), make(chan struct{})
@@ -55,8 +55,9 @@ func poll(t *testing.T, s stream.Session) (subjects []string, again time.Time) {
 	return subjects, again
 }
 
-// Of two transactions the one with the larger number commits first: nothing of it is handed over
-// before the other has ended, or the other's record would be passed over for ever.
+// TestASmallerNumberThatCommitsLater: of two transactions the one with the greater id commits
+// first. Its record is not delivered before the other transaction ends; otherwise the other's
+// record would be skipped.
 func TestASmallerNumberThatCommitsLater(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)
@@ -90,8 +91,8 @@ func TestASmallerNumberThatCommitsLater(t *testing.T) {
 	}
 }
 
-// However many transactions were rolled back, consumers wait no longer than for one: whoever makes
-// one in each second does not hold them up for ever.
+// TestManyNumbersThatWereRolledBack: many rolled back transactions, even one per second, delay
+// consumers no longer than one does.
 func TestManyNumbersThatWereRolledBack(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)
@@ -117,8 +118,7 @@ func TestManyNumbersThatWereRolledBack(t *testing.T) {
 	}
 }
 
-// A topic with little in it is not held up by what others publish, however much that is and
-// whatever was rolled back of it: its session does not look at each.
+// TestAQuietTopic: records of other topics, even rolled back ones, do not delay a quiet topic.
 func TestAQuietTopic(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)
@@ -149,8 +149,8 @@ func TestAQuietTopic(t *testing.T) {
 	}
 }
 
-// turning is an installation in the moment in which it moves: what it says of its engine is true
-// before a poll or after it.
+// turning is an installation during a move between engines: its dialect is correct only before or
+// after a poll.
 type turning struct {
 	*sqldb.DB // where the rows are
 	said      [2]*sqldb.DB
@@ -165,8 +165,8 @@ func (r *turning) Reader(context.Context, drive.AccountID) (from, again *sqldb.D
 
 func (r *turning) Read(context.Context, *sqldb.DB, string, []any, error) {}
 
-// A session that reads while its installation moves does not know which engine has answered: it
-// waits for gaps as MySQL's.
+// TestAGapWhileTheEngineChanges: a session that reads during a move cannot know which engine
+// answered, so it treats gaps as on MySQL.
 func TestAGapWhileTheEngineChanges(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)

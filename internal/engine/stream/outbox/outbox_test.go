@@ -200,8 +200,8 @@ func ahead(t *testing.T, f *streamtest.Fixture, young, old int) time.Time {
 	return f.Clock.Now().Add(month / 2)
 }
 
-// Records of a clock that was ahead lie at the head of the outbox and are kept; what is old behind
-// them goes in one run.
+// TestNewRecordsFirstDoNotBlockTrim: records with a future time, at the head of the outbox, are
+// kept, and the older ones behind them are trimmed in one run.
 func TestNewRecordsFirstDoNotBlockTrim(t *testing.T) {
 	t.Parallel()
 	f, o := open(t)

@@ -160,7 +160,7 @@ func TestRunBacksOffDuringAnOutageAndLosesNothing(t *testing.T) {
 	})
 }
 
-// The reply to a commit may be lost, and with it the wake-up.
+// TestRunFindsAnUnannouncedRecord: a wake-up can be lost with the reply to a commit.
 func TestRunFindsAnUnannouncedRecord(t *testing.T) {
 	bubble(t, func(t *testing.T, f *streamtest.Fixture) {
 		l := start(t, f, func(string) error { return nil })

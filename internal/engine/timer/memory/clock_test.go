@@ -9,7 +9,7 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// twoHands is a clock whose wall time can be set while its monotonic time goes on.
+// twoHands is a clock with a wall time that can be set while its monotonic time continues.
 type twoHands struct {
 	wall time.Time
 	mono time.Duration

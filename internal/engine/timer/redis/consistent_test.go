@@ -9,9 +9,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// checkConsistent reads all keys of a namespace and holds them against each other: a pending timer
-// is in the slice that its state names and in no other, a leased one is in inf and ev, dir lists
-// the slices that are there, and there is nothing else.
+// checkConsistent reads all keys of a namespace and compares them: a pending timer is only in the
+// slice named by its state, a leased one is in inf and ev, dir lists the existing slices, and there
+// are no other keys.
 func checkConsistent(t testing.TB, c goredis.UniversalClient, namespace string) {
 	t.Helper()
 	ctx := t.Context()

@@ -18,8 +18,7 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// faults is a hook of the client that breaks pipelines: the call is never sent, or it is done and
-// its reply is lost.
+// faults is a hook of the client that breaks pipelines: a call is not sent, or its reply is lost.
 type faults struct {
 	mu     sync.Mutex
 	breaks func(n int) (unsent, unheard bool)
@@ -58,7 +57,7 @@ func (f *faults) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.P
 	}
 }
 
-// stubborn repeats what failed, as the contract allows, until it succeeds.
+// stubborn repeats failed calls until they succeed, as the contract allows.
 type stubborn struct{ suite }
 
 func (s stubborn) insist(do func() error) error {
@@ -116,7 +115,7 @@ func (s stubborn) Flush() {
 	}
 }
 
-// broken opens queues whose pipelines break.
+// broken opens queues with pipelines that break.
 func broken(t *testing.T, shards int, breaks func(n int) (bool, bool)) func(*testing.T, *timertest.Clock) timer.Queue {
 	opt := at(t, servicetest.Redis)
 	return func(t *testing.T, c *timertest.Clock) timer.Queue {
@@ -128,8 +127,8 @@ func broken(t *testing.T, shards int, breaks func(n int) (bool, bool)) func(*tes
 	}
 }
 
-// Whatever call is cut off, before it arrives or after it was done, the caller repeats it and
-// nothing is lost, doubled, early or kept back.
+// TestCutAfterEveryCall cuts off each call, before or after it takes effect. After a retry no timer
+// may be lost, doubled, early or late.
 func TestCutAfterEveryCall(t *testing.T) {
 	t.Parallel()
 	for n := range 16 {
@@ -146,8 +145,8 @@ func TestCutAfterEveryCall(t *testing.T) {
 	}
 }
 
-// One shard, because the model does not know a lease that took something in one shard and got no
-// reply of another.
+// TestCutAtRandom uses one shard: the model does not cover a lease with a lost reply of one shard
+// only.
 func TestCutAtRandom(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

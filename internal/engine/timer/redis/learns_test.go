@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A reply may be overtaken by two losses. It is not taken for a third one, and what the shard is by
-// now is still believed afterwards: else the shard would be asked for nothing any more.
+// TestReplyOfAFormerEpochIsIgnored checks that a reply overtaken by two losses is not reported as a
+// third one, and that later replies are still used.
 func TestReplyOfAFormerEpochIsIgnored(t *testing.T) {
 	t.Parallel()
 	sh, now := newShard("test", 0), time.Now()

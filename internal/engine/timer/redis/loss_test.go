@@ -35,7 +35,7 @@ func lease(t testing.TB, q timer.Queue, limit int) timer.Batch {
 	return b
 }
 
-// leaseAll leases until nothing more is due.
+// leaseAll leases until no timer is due.
 func leaseAll(t testing.TB, q timer.Queue) timer.Batch {
 	t.Helper()
 	var fired []timer.Fired
@@ -55,8 +55,8 @@ func done(t testing.TB, q timer.Queue, f timer.Fired) {
 	}
 }
 
-// A master that another one has stood in for misses what that one acknowledged last, though its own
-// run has never ended.
+// TestAReturnedMasterIsALoss: a master that returns after a fail-over lacks the writes of its
+// replacement, although its run has not ended.
 func TestAReturnedMasterIsALoss(t *testing.T) {
 	t.Parallel()
 	srv, c := startServer(t), timertest.NewClock()
@@ -78,8 +78,8 @@ func TestAReturnedMasterIsALoss(t *testing.T) {
 	}
 }
 
-// A server that was killed may have lost the end of its log. Nothing fires before its owner is
-// told; what it kept is all there, leases and tokens too.
+// TestKilledServerIsALoss: a killed server may have lost the end of its log. Nothing fires before
+// the owner learns of it; the timers, leases and tokens that it kept are intact.
 func TestKilledServerIsALoss(t *testing.T) {
 	t.Parallel()
 	srv, c := startServer(t), timertest.NewClock()
@@ -121,7 +121,7 @@ func TestKilledServerIsALoss(t *testing.T) {
 	checkConsistent(t, srv.client(), opt.Namespace)
 }
 
-// A loss that was told to one instance is told to every other.
+// TestEveryInstanceDetectsALoss checks that each instance reports the same loss.
 func TestEveryInstanceDetectsALoss(t *testing.T) {
 	t.Parallel()
 	srv, c := startServer(t), timertest.NewClock()
@@ -140,8 +140,8 @@ func TestEveryInstanceDetectsALoss(t *testing.T) {
 	}
 }
 
-// A loss that was found by asking for the name of the state is told by the next lease, like any
-// other.
+// TestLossFoundOutsideLeaseIsReported checks that a loss found by State is reported by the next
+// lease.
 func TestLossFoundOutsideLeaseIsReported(t *testing.T) {
 	t.Parallel()
 	opt, c := at(t, servicetest.Redis), timertest.NewClock()
@@ -156,7 +156,8 @@ func TestLossFoundOutsideLeaseIsReported(t *testing.T) {
 	}
 }
 
-// What was armed before the first lease, and lost before it, is a loss that the engine hears of.
+// TestLossBeforeTheFirstLeaseIsReported checks a loss of timers that were armed before the first
+// lease.
 func TestLossBeforeTheFirstLeaseIsReported(t *testing.T) {
 	t.Parallel()
 	opt, c := at(t, servicetest.Redis), timertest.NewClock()
@@ -168,8 +169,8 @@ func TestLossBeforeTheFirstLeaseIsReported(t *testing.T) {
 	}
 }
 
-// A fail-over to a server whose clock is a day ahead: nothing fires early, it is told once, and
-// time goes on as it did. So it is with one that is a day behind.
+// TestWrongClockAfterFailover fails over to a server with a clock that is a day ahead or behind:
+// nothing fires early, the step is reported once, and time continues.
 func TestWrongClockAfterFailover(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{24 * time.Hour, -24 * time.Hour, 90 * time.Second} {
@@ -212,8 +213,8 @@ func TestWrongClockAfterFailover(t *testing.T) {
 	}
 }
 
-// An instance that starts after such a fail-over knows the clock by nothing but its own: it holds
-// the server's back, too.
+// TestWrongClockAfterFailoverAtStart starts an instance after such a fail-over: its own clock holds
+// the server's clock back.
 func TestWrongClockAfterFailoverAtStart(t *testing.T) {
 	t.Parallel()
 	opt, c := at(t, servicetest.Redis), timertest.NewClock()
@@ -233,7 +234,8 @@ func TestWrongClockAfterFailoverAtStart(t *testing.T) {
 	}
 }
 
-// An instance whose machine slept reckons wrong; it believes those who did not.
+// TestSleeperBelievesTheOthers: an instance on a suspended machine expects a wrong time and adopts
+// the clock of the others.
 func TestSleeperBelievesTheOthers(t *testing.T) {
 	t.Parallel()
 	opt, c := at(t, servicetest.Redis), timertest.NewClock()
@@ -261,7 +263,7 @@ func TestSleeperBelievesTheOthers(t *testing.T) {
 	}
 }
 
-// Scripts that a server has forgotten are brought again, in pipelines too.
+// TestScriptFlush checks that missing scripts are loaded again, also in pipelines.
 func TestScriptFlush(t *testing.T) {
 	t.Parallel()
 	srv, c := startServer(t), timertest.NewClock()
@@ -289,8 +291,8 @@ func TestScriptFlush(t *testing.T) {
 	}
 }
 
-// FLUSHALL in the middle: the engine is told, its owner arms again, and every timer fires, none
-// before its idle time.
+// TestFlushAllInTheMiddle checks that after FLUSHALL the engine reports the loss, its owner arms
+// again, and every timer fires, none early.
 func TestFlushAllInTheMiddle(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t)

@@ -8,7 +8,8 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// A look at a shard that asks it nothing does not count as one that has verified its server.
+// TestOutlookDoesNotVerifyTheServer checks that computing an outlook does not count as a
+// verification.
 func TestOutlookDoesNotVerifyTheServer(t *testing.T) {
 	t.Parallel()
 	sh, now := newShard("test", 0), time.Now()
@@ -19,8 +20,8 @@ func TestOutlookDoesNotVerifyTheServer(t *testing.T) {
 	}
 }
 
-// Shards of a server that is away are the most overdue. They do not keep the others from being
-// asked, and are asked one at a time meanwhile; where there are no others, all are.
+// TestFailedShardsDoNotDelayOthers: shards of an unreachable server are the most overdue. They are
+// asked one at a time while other shards have due timers; without others, all are asked.
 func TestFailedShardsDoNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	const kind, dead = timer.Park, 21

@@ -74,8 +74,8 @@ func clean(t testing.TB, q *redis.Queue, namespace string) {
 	}
 }
 
-// virtual lets a queue and its servers read a clock of a test. Set back, it is the servers' clock
-// that was set: that of the process is monotonic.
+// virtual makes a queue and its servers read a clock of the test. Setting it back affects only the
+// servers: the process's clock is monotonic.
 func virtual(opt redis.Options, c *timertest.Clock) redis.Options {
 	var mu sync.Mutex
 	var high time.Time

@@ -7,8 +7,8 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// The first sample counts everything, each later one a sixteenth; a shard that could not be counted
-// comes again.
+// TestSamplesGoOverTheShardsInTurn: the first sample counts all shards, each later one a sixteenth;
+// a failed range is counted again.
 func TestSamplesGoOverTheShardsInTurn(t *testing.T) {
 	t.Parallel()
 	const shards = 64

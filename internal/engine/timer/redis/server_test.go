@@ -104,8 +104,7 @@ func redisServer(t *testing.T) (string, []string) {
 	return path, []string{"LD_LIBRARY_PATH=" + strings.Join(libs, ":")}
 }
 
-// eventually asks until what is there agrees. It is for state of other processes, which nothing
-// announces.
+// eventually polls until agrees returns nil, for state of other processes.
 func eventually(t testing.TB, what string, agrees func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

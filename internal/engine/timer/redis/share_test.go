@@ -47,8 +47,8 @@ func startInstance(t *testing.T, opt redis.Options, handle timer.Handler) *insta
 	return i
 }
 
-// Several instances share one queue: each timer is delivered, by one of them, and those that stop
-// hand over at once.
+// TestInstancesDivideTheShards: each timer is delivered by one of several instances, and the shards
+// of a stopped one are taken over at once.
 func TestInstancesDivideTheShards(t *testing.T) {
 	t.Parallel()
 	for _, service := range []servicetest.Service{servicetest.Redis, servicetest.RedisCluster} {
@@ -134,8 +134,8 @@ func TestInstancesDivideTheShards(t *testing.T) {
 	}
 }
 
-// An instance that died without a word is missed: others look at its shards, now and then until its
-// announcement runs out.
+// TestShardsOfDeadInstancesAreReassigned: until the announcement of a dead instance expires, other
+// instances poll its shards.
 func TestShardsOfDeadInstancesAreReassigned(t *testing.T) {
 	t.Parallel()
 	opt := at(t, servicetest.Redis)
@@ -169,8 +169,8 @@ func TestShardsOfDeadInstancesAreReassigned(t *testing.T) {
 	}
 }
 
-// Processes that disagree on how many shards there are would not find each other's timers: the
-// second one refuses to work.
+// TestOtherLayoutIsRefused: processes with different numbers of shards would not find each other's
+// timers, so the second one fails.
 func TestOtherLayoutIsRefused(t *testing.T) {
 	t.Parallel()
 	opt := at(t, servicetest.Redis)
