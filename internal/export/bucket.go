@@ -210,7 +210,7 @@ func (p *publisher) job(ctx context.Context, q sqldb.Querier, id drive.ExportID,
 	return j, err == nil, err
 }
 
-// checkLimit returns Quota if an object of the given size would exceed the account's limit in the
+// checkQuota returns Quota if an object of the given size would exceed the account's limit in the
 // bucket.
 func (p *publisher) checkQuota(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, size drive.ByteSize) error {
 	balance, err := p.opt.Ledger.Get(ctx, tx, account)

@@ -61,7 +61,7 @@ func (t *table) keyOf(r row) string {
 	return keyText(parts)
 }
 
-// keyExpr returns the text form of a key with the given column values.
+// keyText returns the text form of a key with the given column values.
 func keyText(parts [][]byte) string {
 	if len(parts) == 1 {
 		return string(parts[0])

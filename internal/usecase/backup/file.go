@@ -204,7 +204,7 @@ func (m transfer) clearTarget() error {
 	return nil
 }
 
-// transferResult returns the result for a source in the given condition.
+// outcome returns the result for a source in the given condition.
 func (m transfer) outcome(source condition) transferResult {
 	if m.improves(source) {
 		return transferResult{source, source}
