@@ -28,7 +28,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// fixture is a site with batches on it.
+// fixture is a site with batches.
 type fixture struct {
 	*uploadtest.Site
 	batches *batch.Batches
@@ -51,7 +51,7 @@ func (f *fixture) compose() {
 	f.batches = batch.New(batch.Options{DB: f.DB, Tree: f.Tree, Uploads: f.Sessions, Files: f.files, Keys: f.keys})
 }
 
-// list is a batch.Source of items that are there.
+// list is a batch.Source of given items.
 type list struct {
 	items []batch.Item
 	step  func() // before each item
@@ -84,8 +84,8 @@ func (f *fixture) key(t *testing.T, text string) idem.Request {
 	return idem.Request{User: f.who.User, Method: "POST", Route: "/batch", Key: key, Fingerprint: idem.Fingerprint{1}}
 }
 
-// wish is what a step of the model asks for.
-type wish struct {
+// request is a step of the model.
+type request struct {
 	op       batch.Op
 	path, to string
 	content  string
@@ -93,11 +93,11 @@ type wish struct {
 	parents  bool
 }
 
-func (w wish) String() string {
+func (w request) String() string {
 	return fmt.Sprintf("%s %s %s %q %s %t", w.op, w.path, w.to, w.content, w.conflict, w.parents)
 }
 
-func (w wish) item(t *testing.T, n int) batch.Item {
+func (w request) item(t *testing.T, n int) batch.Item {
 	t.Helper()
 	at, err := drive.ParsePath(w.path)
 	if err != nil {
@@ -124,15 +124,15 @@ func (w wish) item(t *testing.T, n int) batch.Item {
 	return item
 }
 
-// world is the reference: what is at each path; a folder is "/".
-type world map[string]string
+// model is the reference: the content at each path; a folder is "/".
+type model map[string]string
 
 const aFolder = "\x00folder"
 
-func (w world) folder(p string) bool { return p == "/" || w[p] == aFolder }
+func (w model) folder(p string) bool { return p == "/" || w[p] == aFolder }
 
-// ensure makes the folders above a path, or says why they cannot be.
-func (w world) ensure(dir string, parents bool) drive.Kind {
+// ensure creates the folders above a path, or returns the refusal.
+func (w model) ensure(dir string, parents bool) drive.Kind {
 	if w.folder(dir) {
 		return drive.Internal
 	}
@@ -156,7 +156,7 @@ func (w world) ensure(dir string, parents bool) drive.Kind {
 	return drive.Internal
 }
 
-func (w world) free(p string) string {
+func (w model) free(p string) string {
 	for k := 2; ; k++ {
 		if q := fmt.Sprintf("%s (%d)", p, k); w[q] == "" {
 			return q
@@ -164,8 +164,8 @@ func (w world) free(p string) string {
 	}
 }
 
-// do says what a wish is answered, and does it. Internal is: done.
-func (w world) do(x wish) drive.Kind {
+// do applies a request and returns its expected result; Internal means success.
+func (w model) do(x request) drive.Kind {
 	there, taken := w[x.path]
 	switch x.op {
 	case batch.Put, batch.Folder:
@@ -203,7 +203,7 @@ func (w world) do(x wish) drive.Kind {
 	return drive.Internal
 }
 
-func (w world) move(x wish) drive.Kind {
+func (w model) move(x request) drive.Kind {
 	_, taken := w[x.path]
 	dir := path.Dir(x.to)
 	switch {
@@ -231,7 +231,7 @@ func (w world) move(x wish) drive.Kind {
 	return drive.Internal
 }
 
-func (w world) drop(at string) {
+func (w model) drop(at string) {
 	for p := range w {
 		if p == at || strings.HasPrefix(p, at+"/") {
 			delete(w, p)
@@ -239,21 +239,21 @@ func (w world) drop(at string) {
 	}
 }
 
-func (w world) clone() world {
-	c := world{}
+func (w model) clone() model {
+	c := model{}
 	maps.Copy(c, w)
 	return c
 }
 
-func (w world) become(was world) {
+func (w model) become(was model) {
 	clear(w)
 	maps.Copy(w, was)
 }
 
-// seen is the tree as it is.
-func (f *fixture) seen(t *testing.T) world {
+// tree returns the account's tree as a model.
+func (f *fixture) tree(t *testing.T) model {
 	t.Helper()
-	w := world{}
+	w := model{}
 	root, err := f.Tree.Root(t.Context(), f.DB, f.who.Account)
 	if err != nil {
 		t.Fatal(err)
@@ -282,9 +282,9 @@ func (f *fixture) seen(t *testing.T) world {
 	return w
 }
 
-func randomWish(r *rand.Rand, n int) wish {
+func randomRequest(r *rand.Rand, n int) request {
 	names := []string{"/a", "/b", "/d", "/d/a", "/d/e", "/d/e/f", "/x/y"}
-	w := wish{path: names[r.IntN(len(names))], parents: r.IntN(2) == 0}
+	w := request{path: names[r.IntN(len(names))], parents: r.IntN(2) == 0}
 	switch r.IntN(10) {
 	case 0, 1:
 		w.op, w.conflict = batch.Folder, []drive.Conflict{drive.ConflictFail, drive.ConflictRename}[r.IntN(2)]
@@ -299,9 +299,8 @@ func randomWish(r *rand.Rand, n int) wish {
 	return w
 }
 
-// Batches of random items, and single files beside them, against a reference, while calls fail,
-// replies are lost and processes die at random: whatever ends a batch, its repeat goes on, and
-// everything happens once, in order.
+// Random batches and concurrent single files match a model while calls fail, replies are lost and
+// processes crash: a repeat continues, and every item happens once, in order.
 func TestBatchesMatchModelUnderFaults(t *testing.T) {
 	t.Parallel()
 	for seed := range depth.Pick(4, 12, 400) {
@@ -310,7 +309,7 @@ func TestBatchesMatchModelUnderFaults(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(seed), 18))
 			fate := &uploadtest.Fate{}
 			f := newFixture(t, drive.GiB, uploadtest.Options{Fate: fate})
-			w := world{}
+			w := model{}
 			for round := range depth.Pick(12, 12, 40) {
 				f.round(t, r, fate, w, round)
 			}
@@ -322,20 +321,20 @@ func TestBatchesMatchModelUnderFaults(t *testing.T) {
 	}
 }
 
-// putLone stores a file by a request of its own.
-func (f *fixture) putLone(t *testing.T, x wish) error {
+// putLone stores a file in a request of its own.
+func (f *fixture) putLone(t *testing.T, x request) error {
 	item := x.item(t, 0)
 	_, _, err := f.PutFile(t.Context(), f.who, item.File, item.Body)
 	return err
 }
 
-// round does one batch to its end, beside it perhaps a file by a request of its own, and compares.
-func (f *fixture) round(t *testing.T, r *rand.Rand, fate *uploadtest.Fate, w world, round int) {
+// round runs one batch to its end, perhaps with a concurrent single file, and compares the results.
+func (f *fixture) round(t *testing.T, r *rand.Rand, fate *uploadtest.Fate, w model, round int) {
 	t.Helper()
-	wishes := make([]wish, 1+r.IntN(14))
+	wishes := make([]request, 1+r.IntN(14))
 	want := make([]drive.Kind, len(wishes))
 	for i := range wishes {
-		wishes[i] = randomWish(r, round*20+i)
+		wishes[i] = randomRequest(r, round*20+i)
 		want[i] = w.do(wishes[i])
 	}
 	if testing.Verbose() {
@@ -347,7 +346,7 @@ func (f *fixture) round(t *testing.T, r *rand.Rand, fate *uploadtest.Fate, w wor
 	points := []string{"tx", "tx.commit", "tx.exec", "store.Lay", "store.Settle", "read"}
 	got := make([]drive.Kind, len(wishes))
 	answered := make([]bool, len(wishes))
-	lone := wish{op: batch.Put, path: fmt.Sprintf("/lone-%d", r.IntN(3)), content: fmt.Sprint("lone ", round), conflict: drive.ConflictReplace}
+	lone := request{op: batch.Put, path: fmt.Sprintf("/lone-%d", r.IntN(3)), content: fmt.Sprint("lone ", round), conflict: drive.ConflictReplace}
 	stored := r.IntN(2) == 0 // half of the rounds have none
 	if !stored {
 		w.do(lone)
@@ -401,14 +400,14 @@ func (f *fixture) round(t *testing.T, r *rand.Rand, fate *uploadtest.Fate, w wor
 			t.Errorf("round %d, item %d, %s: %v, want %v", round, i, wishes[i], got[i], want[i])
 		}
 	}
-	if diff := cmp.Diff(w, f.seen(t)); diff != "" {
+	if diff := cmp.Diff(w, f.tree(t)); diff != "" {
 		t.Fatalf("round %d: the tree differs:\n%s", round, diff)
 	}
 	f.CheckLedger(t, f.who)
 }
 
-// Batches and single files at once on one account: there is an order in which one ledger would have
-// given the same answers.
+// Concurrent batches and single files of one account behave as if one ledger had answered in some
+// order.
 func TestQuotaOfBatchesIsLinearizable(t *testing.T) {
 	t.Parallel()
 	const total = 60_000
@@ -442,7 +441,7 @@ func TestQuotaOfBatchesIsLinearizable(t *testing.T) {
 			for i := range 5 {
 				size := sizeOf(client, i)
 				sizes = append(sizes, size)
-				from.items = append(from.items, wish{op: batch.Put, path: fmt.Sprintf("/%d-%d", client, i), content: strings.Repeat(fmt.Sprintf("%d%d", client, i), int(size)/2)}.item(t, i))
+				from.items = append(from.items, request{op: batch.Put, path: fmt.Sprintf("/%d-%d", client, i), content: strings.Repeat(fmt.Sprintf("%d%d", client, i), int(size)/2)}.item(t, i))
 			}
 			call := time.Since(start).Nanoseconds()
 			err := f.batches.Run(t.Context(), f.who, idem.Request{}, from, func(answers []batch.Answer) error {
@@ -485,14 +484,14 @@ func TestQuotaOfBatchesIsLinearizable(t *testing.T) {
 	f.CheckLedger(t, f.who)
 }
 
-// A store that is far is sent several files at a time, and answers come in order all the same.
+// A distant store receives several files concurrently, and the answers stay in order.
 func TestFarStoreGetsFilesConcurrently(t *testing.T) {
 	t.Parallel()
 	gate := &together{need: 8, open: make(chan struct{})}
 	f := newFixture(t, drive.GiB, uploadtest.Options{Store: func(s blob.Store) blob.Store { gate.Store = s; return gate }})
 	from := &list{}
 	for i := range 40 {
-		from.items = append(from.items, wish{op: batch.Put, path: fmt.Sprintf("/%d", i), content: fmt.Sprint("content ", i)}.item(t, i))
+		from.items = append(from.items, request{op: batch.Put, path: fmt.Sprintf("/%d", i), content: fmt.Sprint("content ", i)}.item(t, i))
 	}
 	next := 0
 	err := f.batches.Run(t.Context(), f.who, idem.Request{}, from, func(all []batch.Answer) error {
@@ -510,7 +509,7 @@ func TestFarStoreGetsFilesConcurrently(t *testing.T) {
 	f.CheckLedger(t, f.who)
 }
 
-// together lets nothing pass before so many are there at a time.
+// together blocks until the given number of writes run concurrently.
 type together struct {
 	blob.Store
 	need int
@@ -537,7 +536,7 @@ func (s *together) Lay(ctx context.Context, name string, body blob.Body, many bo
 
 var errTold = errors.New("enough")
 
-// An attempt whose answers cannot be told ends, and its repeat does nothing twice.
+// A batch whose answers cannot be sent ends, and its repeat does nothing twice.
 func TestFailedAnswerEndsBatch(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, drive.GiB, uploadtest.Options{})
@@ -545,7 +544,7 @@ func TestFailedAnswerEndsBatch(t *testing.T) {
 	items := func() *list {
 		l := &list{}
 		for i := range 3 {
-			l.items = append(l.items, wish{op: batch.Put, path: "/a", content: fmt.Sprint(i), conflict: drive.ConflictRename}.item(t, i))
+			l.items = append(l.items, request{op: batch.Put, path: "/a", content: fmt.Sprint(i), conflict: drive.ConflictRename}.item(t, i))
 		}
 		return l
 	}
@@ -557,7 +556,7 @@ func TestFailedAnswerEndsBatch(t *testing.T) {
 	if err != nil || told != 3 {
 		t.Errorf("%d answers, %v", told, err)
 	}
-	if diff := cmp.Diff(world{"/a": "0", "/a (2)": "1", "/a (3)": "2"}, f.seen(t)); diff != "" {
+	if diff := cmp.Diff(model{"/a": "0", "/a (2)": "1", "/a (3)": "2"}, f.tree(t)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -12,12 +12,12 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// A content that comes twice in a batch is shown with the digests that either brought.
+// Content stored twice in a batch is shown with the digests of both.
 func TestDigestsOfDuplicateContent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, drive.MiB, uploadtest.Options{})
-	one := wish{op: batch.Put, path: "/one", content: "same"}.item(t, 0)
-	two := wish{op: batch.Put, path: "/two", content: "same"}.item(t, 1)
+	one := request{op: batch.Put, path: "/one", content: "same"}.item(t, 0)
+	two := request{op: batch.Put, path: "/two", content: "same"}.item(t, 1)
 	sum := md5.Sum([]byte("same")) //nolint:gosec // clients still send it
 	two.File.Digests = digest.Set{digest.MD5: sum[:]}
 	err := f.batches.Run(t.Context(), f.who, idem.Request{}, &list{items: []batch.Item{one, two}}, func(all []batch.Answer) error {

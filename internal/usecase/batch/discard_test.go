@@ -14,8 +14,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// What was laid ahead when a batch ends is removed together: in a bucket it may lie together, and
-// each removal writes what is left of it.
+// Contents stored ahead of an ended batch are removed in one call, because packs are rewritten per
+// call.
 func TestEndedBatchRemovesContentsTogether(t *testing.T) {
 	t.Parallel()
 	const many = 200
@@ -23,7 +23,7 @@ func TestEndedBatchRemovesContentsTogether(t *testing.T) {
 	f := newFixture(t, drive.GiB, uploadtest.Options{Store: func(s blob.Store) blob.Store { store.Store = s; return store }})
 	from := &list{}
 	for i := range many {
-		from.items = append(from.items, wish{op: batch.Put, path: fmt.Sprintf("/%d", i), content: fmt.Sprint("content ", i)}.item(t, i))
+		from.items = append(from.items, request{op: batch.Put, path: fmt.Sprintf("/%d", i), content: fmt.Sprint("content ", i)}.item(t, i))
 	}
 	err := f.batches.Run(t.Context(), f.who, idem.Request{}, from, func([]batch.Answer) error { <-store.all; return errTold })
 	if !errors.Is(err, errTold) || store.removals > 2 {
@@ -35,7 +35,7 @@ func TestEndedBatchRemovesContentsTogether(t *testing.T) {
 	f.CheckLedger(t, f.who)
 }
 
-// counting counts removals, and tells when so many contents are laid.
+// counting counts removals and signals when the given number of contents is stored.
 type counting struct {
 	blob.Store
 	mu       sync.Mutex

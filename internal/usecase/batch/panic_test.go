@@ -18,12 +18,12 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// breaks panics at its n-th call.
-type breaks struct{ left atomic.Int64 }
+// panicker panics at its n-th call.
+type panicker struct{ left atomic.Int64 }
 
-func (b *breaks) set(n int64) { b.left.Store(n) }
+func (b *panicker) set(n int64) { b.left.Store(n) }
 
-func (b *breaks) step() {
+func (b *panicker) step() {
 	if b.left.Add(-1) == 0 {
 		panic("broken")
 	}
@@ -32,7 +32,7 @@ func (b *breaks) step() {
 type breakingStore struct {
 	blob.Store
 	far         bool
-	lay, settle *breaks
+	lay, settle *panicker
 }
 
 func (s breakingStore) Caps() blob.StoreCaps {
@@ -51,17 +51,17 @@ func (s breakingStore) Settle(ctx context.Context, names []string) error {
 	return s.Store.Settle(ctx, names)
 }
 
-// A panic anywhere in a batch ends that batch with an error. The process, and other batches, go on;
-// so does a repeat, which does nothing twice.
+// A panic anywhere in a batch ends that batch with an error. The process, other batches and a
+// repeat continue.
 func TestPanicEndsOnlyItsBatch(t *testing.T) {
 	t.Parallel()
 	for _, far := range []bool{false, true} {
 		for _, where := range []string{"next", "lay", "settle", "tell", "committed"} {
 			t.Run(fmt.Sprint(where, far), func(t *testing.T) {
 				t.Parallel()
-				at := map[string]*breaks{}
+				at := map[string]*panicker{}
 				for _, name := range []string{"next", "lay", "settle", "tell", "committed"} {
-					at[name] = &breaks{}
+					at[name] = &panicker{}
 				}
 				opt := uploadtest.Options{Store: func(s blob.Store) blob.Store { return breakingStore{s, far, at["lay"], at["settle"]} }}
 				opt.Upload = upload.Options{Hold: func(_ context.Context, tx *sqldb.Tx) error {
@@ -73,7 +73,7 @@ func TestPanicEndsOnlyItsBatch(t *testing.T) {
 				send := func(key idem.Request, prefix string) (answers []string, err error) {
 					from := &list{step: at["next"].step}
 					for i := range 12 {
-						from.items = append(from.items, wish{op: batch.Put, path: fmt.Sprintf("/%s%d", prefix, i), content: fmt.Sprint(prefix, i), conflict: drive.ConflictFail}.item(t, i))
+						from.items = append(from.items, request{op: batch.Put, path: fmt.Sprintf("/%s%d", prefix, i), content: fmt.Sprint(prefix, i), conflict: drive.ConflictFail}.item(t, i))
 					}
 					err = f.batches.Run(t.Context(), f.who, key, from, func(all []batch.Answer) error {
 						at["tell"].step()
@@ -105,7 +105,7 @@ func TestPanicEndsOnlyItsBatch(t *testing.T) {
 						t.Errorf("%s after the panic: %v\n%s", again, err, diff)
 					}
 				}
-				if n := len(f.seen(t)); n != 24 {
+				if n := len(f.tree(t)); n != 24 {
 					t.Errorf("%d files are there, want 24", n)
 				}
 				f.CheckLedger(t, f.who)
@@ -117,10 +117,10 @@ func TestPanicEndsOnlyItsBatch(t *testing.T) {
 	}
 }
 
-// A panic after COMMIT of files that came together takes nothing away from what is committed.
+// A panic after the COMMIT of a group keeps the committed files.
 func TestPanicAfterCommitKeepsFiles(t *testing.T) {
 	t.Parallel()
-	var after breaks
+	var after panicker
 	f := newFixture(t, drive.GiB, uploadtest.Options{Upload: upload.Options{Hold: func(_ context.Context, tx *sqldb.Tx) error {
 		tx.AfterCommit(after.step)
 		return nil
@@ -141,7 +141,7 @@ func TestPanicAfterCommitKeepsFiles(t *testing.T) {
 			t.Errorf("file %d: %v", i, err)
 		}
 	}
-	if n := len(f.seen(t)); n != 3 {
+	if n := len(f.tree(t)); n != 3 {
 		t.Errorf("%d files are there, want 3", n)
 	}
 	f.CheckLedger(t, f.who)

@@ -20,8 +20,8 @@ import (
 	"smartdrive/test/process"
 )
 
-// The transactions of batches wait for their turn, so that other accounts do not wait for those of
-// all batches: while the account's turn is taken, its batches commit nothing and others go on.
+// While an account's turn is taken its batches commit nothing, and batches of other accounts
+// continue.
 func TestBatchesTakeTurns(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, drive.MiB, uploadtest.Options{})
@@ -35,7 +35,7 @@ func TestBatchesTakeTurns(t *testing.T) {
 	var ended atomic.Bool
 	var all, read sync.WaitGroup
 	run := func(who drive.Who, after *atomic.Bool, n int) error {
-		from := &list{items: []batch.Item{(wish{op: batch.Folder, path: fmt.Sprintf("/%d", n)}).item(t, 0)}}
+		from := &list{items: []batch.Item{(request{op: batch.Folder, path: fmt.Sprintf("/%d", n)}).item(t, 0)}}
 		return f.batches.Run(t.Context(), who, idem.Request{}, from, func([]batch.Answer) error {
 			if after != nil && !after.Load() {
 				t.Error("a batch has committed before its turn")
@@ -64,7 +64,7 @@ func TestBatchesTakeTurns(t *testing.T) {
 	all.Wait()
 }
 
-// A batch of one account runs while batches of two other accounts wait for locks in their turns.
+// A batch runs while batches of two other accounts wait for locks during their turns.
 func TestBatchRunsBesideLockedAccounts(t *testing.T) {
 	t.Parallel()
 	if !sqldbtest.OnMySQL() {
@@ -93,7 +93,7 @@ func TestBatchRunsBesideLockedAccounts(t *testing.T) {
 	})
 	<-held
 	run := func(who drive.Who) error {
-		from := &list{items: []batch.Item{(wish{op: batch.Folder, path: "/a"}).item(t, 0)}}
+		from := &list{items: []batch.Item{(request{op: batch.Folder, path: "/a"}).item(t, 0)}}
 		return f.batches.Run(t.Context(), who, idem.Request{}, from, func([]batch.Answer) error { return nil })
 	}
 	var waiting, timeouts atomic.Int64

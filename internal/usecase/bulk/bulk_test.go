@@ -26,26 +26,26 @@ func same(t *testing.T, want, got []string) {
 
 func TestSmallOperationEndsInCreate(t *testing.T) {
 	t.Parallel()
-	d := sit(t, bulk.Options{})
-	_, all := d.plant(t, "/a", 3)
+	d := newFixture(t, bulk.Options{})
+	_, all := d.createFiles(t, "/a", 3)
 	o := d.create(t, bulk.Request{Kind: bulk.Trash, Items: append(all, all[0])}) // one twice is once
 	condition(t, o, bulk.Done, 3, 0, 3)
 	if len(d.started) != 0 || !o.Undoable {
 		t.Errorf("started %v; %+v", d.started, o)
 	}
-	same(t, []string{"/a"}, d.ls(t))
+	same(t, []string{"/a"}, d.list(t))
 	d.balance(t)
 }
 
-// What each kind does, and what its undo leaves: all as it was before.
+// Each kind has its effect, and its undo restores the previous state.
 func TestUndoRestoresEachKind(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []bulk.Kind{bulk.Trash, bulk.Move, bulk.Copy, bulk.Restore} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			d := sit(t, small)
-			_, all := d.plant(t, "/a", 10)
-			d.plant(t, "/a/deep/er", 9)
+			d := newFixture(t, small)
+			_, all := d.createFiles(t, "/a", 10)
+			d.createFiles(t, "/a/deep/er", 9)
 			all = append(all, d.at(t, "/a/deep"))
 			in := bulk.Request{Kind: kind, Items: all}
 			if kind == bulk.Move || kind == bulk.Copy {
@@ -54,13 +54,13 @@ func TestUndoRestoresEachKind(t *testing.T) {
 			if kind == bulk.Restore {
 				d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: all}).ID)
 			}
-			before := d.ls(t)
+			before := d.list(t)
 			o := d.create(t, in)
 			if kind == bulk.Copy && len(d.started) != 1 {
 				t.Errorf("started %v", d.started)
 			}
 			condition(t, d.finish(t, o.ID), bulk.Done, 11, 0, 11)
-			after := d.ls(t)
+			after := d.list(t)
 			if slices.Equal(before, after) {
 				t.Fatal("nothing happened")
 			}
@@ -69,30 +69,30 @@ func TestUndoRestoresEachKind(t *testing.T) {
 				again := d.finish(t, d.create(t, in).ID)
 				condition(t, again, bulk.Done, 11, 0, 11)
 				condition(t, d.undo(t, again.ID), bulk.Done, 0, 0, 0)
-				same(t, after, d.ls(t))
+				same(t, after, d.list(t))
 			}
 			undone := d.undo(t, o.ID)
 			condition(t, undone, bulk.Done, 11, 0, 11)
-			same(t, before, d.ls(t))
+			same(t, before, d.list(t))
 			twice, err := d.Undo(t.Context(), d.who, o.ID, nil)
 			if err != nil || twice.ID != undone.ID {
 				t.Errorf("undone twice: %+v, %v", twice, err)
 			}
 			d.undo(t, undone.ID) // redo
-			same(t, after, d.ls(t))
+			same(t, after, d.list(t))
 		})
 	}
 }
 
 func TestDeleteForGood(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	_, all := d.plant(t, "/a", 7)
-	d.plant(t, "/a/big", 30)
+	d := newFixture(t, small)
+	_, all := d.createFiles(t, "/a", 7)
+	d.createFiles(t, "/a/big", 30)
 	all = append(all, d.at(t, "/a/big"), drive.NewID[drive.NodeID]())
 	o := d.finish(t, d.create(t, bulk.Request{Kind: bulk.Delete, Items: all}).ID)
 	condition(t, o, bulk.Done, 9, 1, 9)
-	same(t, []string{"/a"}, d.ls(t))
+	same(t, []string{"/a"}, d.list(t))
 	same(t, []string{" not-found"}, d.codes(t, o.ID))
 	_, err := d.Undo(t.Context(), d.who, o.ID, nil)
 	wantKind(t, err, drive.WrongState)
@@ -104,8 +104,8 @@ func TestDeleteForGood(t *testing.T) {
 // before its turn, stays, also when it was put into the trash again. A live item has no such limit.
 func TestDeleteKeepsItemsRestoredConcurrently(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	_, all := d.plant(t, "/a", 5)
+	d := newFixture(t, small)
+	_, all := d.createFiles(t, "/a", 5)
 	restore := func(id drive.NodeID) {
 		t.Helper()
 		if _, err := d.files.Restore(t.Context(), d.who, id, drive.NodeID{}, drive.ConflictRename); err != nil {
@@ -121,22 +121,22 @@ func TestDeleteKeepsItemsRestoredConcurrently(t *testing.T) {
 		t.Fatal(err)
 	}
 	condition(t, d.finish(t, o.ID), bulk.Done, 5, 2, 5)
-	same(t, []string{"/a", "/a/f0"}, d.ls(t))
+	same(t, []string{"/a", "/a/f0"}, d.list(t))
 	same(t, []string{"/a/f0 version-changed", "/a/f1 version-changed"}, d.codes(t, o.ID))
 	restore(all[1])
-	same(t, []string{"/a", "/a/f0", "/a/f1"}, d.ls(t))
+	same(t, []string{"/a", "/a/f0", "/a/f1"}, d.list(t))
 
 	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: all[:2]}).ID)
 	o = d.create(t, bulk.Request{Kind: bulk.Delete, All: bulk.All{Trash: true}})
 	restore(all[0])
 	condition(t, d.finish(t, o.ID), bulk.Done, 2, 1, 2)
-	same(t, []string{"/a", "/a/f0"}, d.ls(t))
+	same(t, []string{"/a", "/a/f0"}, d.list(t))
 }
 
 func TestSharesAreEnded(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	_, all := d.plant(t, "/a", 8)
+	d := newFixture(t, small)
+	_, all := d.createFiles(t, "/a", 8)
 	ids := []drive.NodeID{}
 	for _, n := range all {
 		v, err := d.shares.Create(t.Context(), d.who, share.Request{Node: n}, nil)
@@ -155,29 +155,29 @@ func TestSharesAreEnded(t *testing.T) {
 
 func TestAllSelectsChildrenOfFolder(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	folder, all := d.plant(t, "/a", 8)
+	d := newFixture(t, small)
+	folder, all := d.createFiles(t, "/a", 8)
 	to := d.mkdir(t, "/a/to")
 	o := d.create(t, bulk.Request{Kind: bulk.Move, All: bulk.All{Folder: folder}, Except: all[:2], Parent: to})
 	condition(t, d.finish(t, o.ID), bulk.Done, 6, 0, 6) // without the folder itself that they go to
-	same(t, []string{"/a", "/a/f0", "/a/f1", "/a/to", "/a/to/f2", "/a/to/f3", "/a/to/f4", "/a/to/f5", "/a/to/f6", "/a/to/f7"}, d.ls(t))
+	same(t, []string{"/a", "/a/f0", "/a/f1", "/a/to", "/a/to/f2", "/a/to/f3", "/a/to/f4", "/a/to/f5", "/a/to/f6", "/a/to/f7"}, d.list(t))
 	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, All: bulk.All{Folder: to}}).ID)
 	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Restore, All: bulk.All{Trash: true}, Parent: d.root}).ID)
-	same(t, []string{"/a", "/a/f0", "/a/f1", "/a/to", "/f2", "/f3", "/f4", "/f5", "/f6", "/f7"}, d.ls(t))
+	same(t, []string{"/a", "/a/f0", "/a/f1", "/a/to", "/f2", "/f3", "/f4", "/f5", "/f6", "/f7"}, d.list(t))
 	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, All: bulk.All{Folder: d.root}}).ID)
 	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Delete, All: bulk.All{Trash: true}}).ID)
-	same(t, nil, d.ls(t))
+	same(t, nil, d.list(t))
 	condition(t, d.create(t, bulk.Request{Kind: bulk.Delete, All: bulk.All{Trash: true}}), bulk.Done, 0, 0, 0)
 }
 
-// What is refused is a failure of its own, is listed, and is tried again once it can be done.
+// A refused item fails alone, is listed, and can be retried.
 func TestFailuresAreListedAndRetried(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []bulk.Kind{bulk.Move, bulk.Copy} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			d := sit(t, small)
-			_, all := d.plant(t, "/a", 8)
+			d := newFixture(t, small)
+			_, all := d.createFiles(t, "/a", 8)
 			d.put(t, "/to/f1", "in the way")
 			d.put(t, "/to/f5", "in the way")
 			all = append(all, drive.NewID[drive.NodeID](), d.root)
@@ -198,7 +198,7 @@ func TestFailuresAreListedAndRetried(t *testing.T) {
 	}
 }
 
-// trimRoot takes the path of the root off, which is in no list of failures by name.
+// trimRoot removes the root's path, which failures do not show.
 func trimRoot(codes []string) []string {
 	for i, c := range codes {
 		if c == "/ bad-request" {
@@ -210,8 +210,8 @@ func trimRoot(codes []string) []string {
 
 func TestUndoKeepsLaterChanges(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	_, all := d.plant(t, "/a", 6)
+	d := newFixture(t, small)
+	_, all := d.createFiles(t, "/a", 6)
 	to := d.mkdir(t, "/to")
 	o := d.finish(t, d.create(t, bulk.Request{Kind: bulk.Move, Items: all, Parent: to}).ID)
 	rename := func(id drive.NodeID, p files.Patch) {
@@ -227,7 +227,7 @@ func TestUndoKeepsLaterChanges(t *testing.T) {
 	d.put(t, "/a/f4", "somebody has taken the name")
 	u := d.undo(t, o.ID)
 	condition(t, u, bulk.Done, 6, 3, 6)
-	same(t, []string{"/a", "/a/f1", "/a/f4", "/a/f4 (2)", "/a/f5", "/to", "/to/mine"}, d.ls(t))
+	same(t, []string{"/a", "/a/f1", "/a/f4", "/a/f4 (2)", "/a/f5", "/to", "/to/mine"}, d.list(t))
 	same(t, []string{"/to/f3 version-changed", " not-found", "/to/mine version-changed"}, d.codes(t, u.ID))
 
 	o = d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: all[4:]}).ID)
@@ -237,41 +237,41 @@ func TestUndoKeepsLaterChanges(t *testing.T) {
 	condition(t, d.undo(t, o.ID), bulk.Done, 2, 1, 2) // one was trashed again since
 }
 
-// What a move has replaced comes back with its undo.
+// Undoing a move restores the node that it replaced.
 func TestUndoRestoresReplacedNode(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	_, all := d.plant(t, "/a", 5)
+	d := newFixture(t, small)
+	_, all := d.createFiles(t, "/a", 5)
 	d.put(t, "/to/f1", "older")
 	old := d.at(t, "/to/f1")
-	before := d.ls(t)
+	before := d.list(t)
 	o := d.finish(t, d.create(t, bulk.Request{Kind: bulk.Move, Items: all, Parent: d.at(t, "/to"), Conflict: drive.ConflictReplace}).ID)
 	condition(t, o, bulk.Done, 5, 0, 5)
 	if d.at(t, "/to/f1") != all[1] {
 		t.Error("nothing was replaced")
 	}
 	d.undo(t, o.ID)
-	same(t, before, d.ls(t))
+	same(t, before, d.list(t))
 	if d.at(t, "/to/f1") != old {
 		t.Error("what was replaced is not back")
 	}
 }
 
-// Items of one name that make room for each other go back one after the other, each to its place.
+// Items of one name that replaced each other return to their places one after the other.
 func TestUndoOfItemsThatReplacedEachOther(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
+	d := newFixture(t, small)
 	var items []drive.NodeID
 	for _, folder := range []string{"/a", "/b", "/c"} {
 		d.put(t, folder+"/f", folder)
 		items = append(items, d.at(t, folder+"/f"))
 	}
 	d.put(t, "/to/f", "older")
-	before := d.ls(t)
+	before := d.list(t)
 	o := d.finish(t, d.create(t, bulk.Request{Kind: bulk.Move, Items: items, Parent: d.at(t, "/to"), Conflict: drive.ConflictReplace}).ID)
 	condition(t, o, bulk.Done, 3, 0, 3)
 	condition(t, d.undo(t, o.ID), bulk.Done, 3, 0, 3)
-	same(t, before, d.ls(t))
+	same(t, before, d.list(t))
 	for i, folder := range []string{"/a", "/b", "/c"} {
 		if d.at(t, folder+"/f") != items[i] {
 			t.Errorf("in %s lies another one", folder)
@@ -279,27 +279,27 @@ func TestUndoOfItemsThatReplacedEachOther(t *testing.T) {
 	}
 }
 
-// A folder and what is in it, chosen together from what a search found, come back as they were.
+// A folder and its contents, trashed together, are restored together.
 func TestUndoRestoresFoldersBeforeContents(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	_, all := d.plant(t, "/a/b", 4)
-	before := d.ls(t)
+	d := newFixture(t, small)
+	_, all := d.createFiles(t, "/a/b", 4)
+	before := d.list(t)
 	items := append(all[:2:2], d.at(t, "/a/b"), d.at(t, "/a"), all[3])
 	o := d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: items}).ID)
 	condition(t, o, bulk.Done, 5, 0, 5)
-	same(t, nil, d.ls(t))
+	same(t, nil, d.list(t))
 	condition(t, d.undo(t, o.ID), bulk.Done, 4, 0, 4) // the last one lay in the trash with its folder
-	same(t, before, d.ls(t))
+	same(t, before, d.list(t))
 }
 
 func TestRetryContinuesCancelledOperation(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	_, all := d.plant(t, "/a", 9)
-	d.plant(t, "/a/big", 20)
+	d := newFixture(t, small)
+	_, all := d.createFiles(t, "/a", 9)
+	d.createFiles(t, "/a/big", 20)
 	all = slices.Insert(all, 4, d.at(t, "/a/big"))
-	before := d.ls(t)
+	before := d.list(t)
 	for _, kind := range []bulk.Kind{bulk.Copy, bulk.Delete} {
 		in := bulk.Request{Kind: kind, Items: all}
 		if kind == bulk.Copy {
@@ -322,7 +322,7 @@ func TestRetryContinuesCancelledOperation(t *testing.T) {
 		o = d.finish(t, o.ID)
 		condition(t, o, bulk.Cancelled, done, 0, 10)
 		if kind == bulk.Copy {
-			same(t, append(slices.Clone(before), "/to", "/to/f0", "/to/f1", "/to/f2", "/to/f3"), d.ls(t))
+			same(t, append(slices.Clone(before), "/to", "/to/f0", "/to/f1", "/to/f2", "/to/f3"), d.list(t))
 		}
 		if again, err := d.Cancel(t.Context(), d.who, o.ID); err != nil || again.State != bulk.Cancelled {
 			t.Errorf("cancelled again: %+v, %v", again, err)
@@ -336,10 +336,10 @@ func TestRetryContinuesCancelledOperation(t *testing.T) {
 
 func TestUndoStopsRunningOperation(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	_, all := d.plant(t, "/a", 20)
-	d.plant(t, "/a/big", 20)
-	before := d.ls(t)
+	d := newFixture(t, small)
+	_, all := d.createFiles(t, "/a", 20)
+	d.createFiles(t, "/a/big", 20)
+	before := d.list(t)
 	all = slices.Insert(all, 4, d.at(t, "/a/big"))
 	to := d.mkdir(t, "/to")
 	for _, in := range []bulk.Request{{Kind: bulk.Trash, Items: all}, {Kind: bulk.Copy, Items: all, Parent: to}} {
@@ -352,17 +352,17 @@ func TestUndoStopsRunningOperation(t *testing.T) {
 		if err != nil || got.State != bulk.Cancelled || got.Done == 0 || got.Done == got.Total {
 			t.Errorf("what was undone is %+v, %v", got, err)
 		}
-		same(t, append(slices.Clone(before), "/to"), d.ls(t))
+		same(t, append(slices.Clone(before), "/to"), d.list(t))
 	}
 }
 
-// Two operations of one account go one after the other; those of another account do not wait.
+// Operations of one account run one after the other; those of another account do not wait.
 func TestOperationsOfAccountRunInOrder(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	other := sitAt(t, d.db, d.store, small)
-	_, all := d.plant(t, "/a", 20)
-	_, theirs := other.plant(t, "/a", 2)
+	d := newFixture(t, small)
+	other := newFixtureAt(t, d.db, d.store, small)
+	_, all := d.createFiles(t, "/a", 20)
+	_, theirs := other.createFiles(t, "/a", 2)
 	first := d.create(t, bulk.Request{Kind: bulk.Trash, Items: all})
 	second := d.create(t, bulk.Request{Kind: bulk.Restore, Items: all})
 	if p, err := d.Run(t.Context(), second.ID); err != nil || p != bulk.Waits {
@@ -379,16 +379,16 @@ func TestOperationsOfAccountRunInOrder(t *testing.T) {
 		t.Errorf("the end of the first one started %v", d.started)
 	}
 	condition(t, d.finish(t, second.ID), bulk.Done, 20, 0, 20)
-	if len(d.ls(t)) != 21 {
-		t.Errorf("the drive has %v", d.ls(t))
+	if len(d.list(t)) != 21 {
+		t.Errorf("the drive has %v", d.list(t))
 	}
 }
 
 func TestConcurrentRunsDoEachItemOnce(t *testing.T) {
 	t.Parallel()
-	d := sit(t, bulk.Options{Piece: 3, Slice: 100, Direct: -1})
-	_, all := d.plant(t, "/a", 30)
-	d.plant(t, "/a/big", 20)
+	d := newFixture(t, bulk.Options{Piece: 3, Slice: 100, Direct: -1})
+	_, all := d.createFiles(t, "/a", 30)
+	d.createFiles(t, "/a/big", 20)
 	all = append(all, d.at(t, "/a/big"))
 	o := d.create(t, bulk.Request{Kind: bulk.Copy, Items: all, Parent: d.mkdir(t, "/to")})
 	var callers sync.WaitGroup
@@ -401,15 +401,15 @@ func TestConcurrentRunsDoEachItemOnce(t *testing.T) {
 	}
 	callers.Wait()
 	condition(t, d.finish(t, o.ID), bulk.Done, 31, 0, 31)
-	if got := d.lsBelow(t, d.at(t, "/to")); len(got) != 51 {
+	if got := d.listBelow(t, d.at(t, "/to")); len(got) != 51 {
 		t.Errorf("%d copies: %v", len(got), got)
 	}
 }
 
 func TestInvalidRequestsAreRefused(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	folder, all := d.plant(t, "/a", 3)
+	d := newFixture(t, small)
+	folder, all := d.createFiles(t, "/a", 3)
 	gone := d.mkdir(t, "/gone")
 	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: []drive.NodeID{gone}}).ID)
 	in := bulk.All{Folder: folder}
@@ -435,7 +435,7 @@ func TestInvalidRequestsAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	theirs := sitAt(t, d.db, d.store, small)
+	theirs := newFixtureAt(t, d.db, d.store, small)
 	o := theirs.finish(t, theirs.create(t, bulk.Request{Kind: bulk.Trash, Items: all}).ID)
 	condition(t, o, bulk.Done, 3, 3, 3) // somebody else's are not there
 	for _, f := range theirs.codes(t, o.ID) {
@@ -457,12 +457,12 @@ func TestInvalidRequestsAreRefused(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// An account has so many that run, and so many items; the oldest make room, but for what an undo
-// reads.
+// Running operations and stored items per account are limited; the oldest are deleted, except those
+// that an undo reads.
 func TestOldOperationsAreEvicted(t *testing.T) {
 	t.Parallel()
-	d := sit(t, bulk.Options{Piece: 3, Slice: 2, Direct: -1, MaxRunning: 2, MaxKept: 20})
-	_, all := d.plant(t, "/a", 8)
+	d := newFixture(t, bulk.Options{Piece: 3, Slice: 2, Direct: -1, MaxRunning: 2, MaxKept: 20})
+	_, all := d.createFiles(t, "/a", 8)
 	first := d.create(t, bulk.Request{Kind: bulk.Trash, Items: all})
 	d.create(t, bulk.Request{Kind: bulk.Restore, Items: all})
 	_, err := d.Create(t.Context(), d.who, bulk.Request{Kind: bulk.Trash, Items: all}, nil)
@@ -501,8 +501,8 @@ func TestOldOperationsAreEvicted(t *testing.T) {
 
 func TestForgetDeletesAllRows(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	_, all := d.plant(t, "/a", 8)
+	d := newFixture(t, small)
+	_, all := d.createFiles(t, "/a", 8)
 	o := d.create(t, bulk.Request{Kind: bulk.Trash, Items: all})
 	if err := d.Forget(t.Context(), d.who.Account); err != nil {
 		t.Fatal(err)
@@ -515,11 +515,11 @@ func TestForgetDeletesAllRows(t *testing.T) {
 	}
 }
 
-// Who looks at an operation that has said nothing for a while begins it again.
+// Get restarts an operation that has not been updated for a while.
 func TestGetRestartsSilentOperation(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	_, all := d.plant(t, "/a", 8)
+	d := newFixture(t, small)
+	_, all := d.createFiles(t, "/a", 8)
 	o := d.create(t, bulk.Request{Kind: bulk.Trash, Items: all})
 	d.started = nil
 	for _, wait := range []time.Duration{time.Second, time.Minute} {
@@ -533,11 +533,11 @@ func TestGetRestartsSilentOperation(t *testing.T) {
 	}
 }
 
-// What package files works on by itself is shown as an operation, too.
+// An operation of package files is shown as an operation too.
 func TestSubtreeOperationIsShown(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	folder, _ := d.plant(t, "/a", 30)
+	d := newFixture(t, small)
+	folder, _ := d.createFiles(t, "/a", 30)
 	op, err := d.files.DeletePermanently(t.Context(), d.who, folder, 0)
 	if err != nil || op == nil {
 		t.Fatal(op, err)
@@ -548,27 +548,27 @@ func TestSubtreeOperationIsShown(t *testing.T) {
 	}
 }
 
-// Quota is looked at item by item: what fits is copied.
+// The quota is checked per item: copies that fit are made.
 func TestCopiesBeyondQuotaFailAlone(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	_, all := d.plant(t, "/a", 6) // 36 bytes
-	d.plant(t, "/a/big", 8)       // 48
+	d := newFixture(t, small)
+	_, all := d.createFiles(t, "/a", 6) // 36 bytes
+	d.createFiles(t, "/a/big", 8)       // 48
 	d.put(t, "/a/0", "x")
 	all = slices.Insert(all, 2, d.at(t, "/a/big"))
 	all = append(all, d.at(t, "/a/0"))
 	d.limit(t, 36+48+1+30+1)
 	o := d.finish(t, d.create(t, bulk.Request{Kind: bulk.Copy, Items: all, Parent: d.mkdir(t, "/to")}).ID)
 	condition(t, o, bulk.Done, 8, 2, 8)
-	same(t, []string{"/to/0", "/to/f0", "/to/f1", "/to/f2", "/to/f3", "/to/f4"}, d.lsBelow(t, d.at(t, "/to")))
+	same(t, []string{"/to/0", "/to/f0", "/to/f1", "/to/f2", "/to/f3", "/to/f4"}, d.listBelow(t, d.at(t, "/to")))
 	same(t, []string{"/a/big quota", "/a/f5 quota"}, d.codes(t, o.ID))
 }
 
-// An item that breaks the program is a failure and does not keep the others from their turn.
+// An item that fails unexpectedly is recorded as a failure and does not block the others.
 func TestUnexpectedItemErrorIsFailure(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	_, all := d.plant(t, "/a", 8)
+	d := newFixture(t, small)
+	_, all := d.createFiles(t, "/a", 8)
 	broken := tree.New(tree.Options{Now: d.clock, Happened: d.told, Arrived: func(_ context.Context, _ *sqldb.Tx, n tree.Node) error {
 		if n.ID == all[4] {
 			return errDied
@@ -592,8 +592,8 @@ func TestUnexpectedItemErrorIsFailure(t *testing.T) {
 
 func TestFailingHookRollsBackCreate(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	_, all := d.plant(t, "/a", 4)
+	d := newFixture(t, small)
+	_, all := d.createFiles(t, "/a", 4)
 	hook := func(context.Context, *sqldb.Tx, bulk.Operation) error { return errDied }
 	if _, err := d.Create(t.Context(), d.who, bulk.Request{Kind: bulk.Trash, Items: all}, hook); err == nil {
 		t.Error("it was made")

@@ -13,24 +13,23 @@ import (
 	"smartdrive/internal/usecase/bulk"
 )
 
-// Each call to the database fails once, or succeeds and loses its reply, in the middle of work of
-// every kind. When the fault is gone the work comes to the same end as without it, and so does its
-// undo: no item is left out, and none is done twice.
+// Each database call fails once or loses its reply, during every kind of operation. Afterwards the
+// operation and its undo end as without the fault, each item done once.
 func TestFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []bulk.Kind{bulk.Trash, bulk.Move, bulk.Copy, bulk.Delete} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			faults := &sqldbtest.Faults{}
-			d := sitAt(t, sqldbtest.OpenWith(t, sqldb.Options{Connector: faults.Connector}), treetest.Store(t), small)
+			d := newFixtureAt(t, sqldbtest.OpenWith(t, sqldb.Options{Connector: faults.Connector}), treetest.Store(t), small)
 			step := depth.Pick(23, 7, 1)
 			for n, lost := 1, false; ; n, lost = n+step, !lost {
-				before := d.ls(t)
-				_, all := d.plant(t, "/a", 4)
-				d.plant(t, "/a/big", 6)
+				before := d.list(t)
+				_, all := d.createFiles(t, "/a", 4)
+				d.createFiles(t, "/a/big", 6)
 				all = slices.Insert(all, 2, d.at(t, "/a/big"))
 				d.mkdir(t, "/to")
-				was := d.ls(t)
+				was := d.list(t)
 				in := bulk.Request{Kind: kind, Items: all}
 				if kind == bulk.Move || kind == bulk.Copy {
 					in.Parent = d.at(t, "/to")
@@ -49,7 +48,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 				unused := faults.Clear()
 				condition(t, d.finish(t, o.ID), bulk.Done, 5, 0, 5)
 				below := map[bulk.Kind]int{bulk.Trash: 0, bulk.Move: 11, bulk.Copy: 11, bulk.Delete: 0}[kind]
-				if got := d.lsBelow(t, d.at(t, "/to")); len(got) != below {
+				if got := d.listBelow(t, d.at(t, "/to")); len(got) != below {
 					t.Fatalf("a fault at call %d (lost %v): there are %v", n, lost, got)
 				}
 				if kind != bulk.Delete {
@@ -65,10 +64,10 @@ func TestFaultAtEveryCall(t *testing.T) {
 					}
 					faults.Clear()
 					condition(t, d.finish(t, u.ID), bulk.Done, 5, 0, 5)
-					same(t, was, d.ls(t))
+					same(t, was, d.list(t))
 				}
 				d.finish(t, d.create(t, bulk.Request{Kind: bulk.Delete, Items: []drive.NodeID{d.at(t, "/a"), d.at(t, "/to")}}).ID)
-				same(t, before, d.ls(t))
+				same(t, before, d.list(t))
 				if unused > 0 || t.Failed() {
 					return
 				}

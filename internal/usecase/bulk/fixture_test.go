@@ -24,8 +24,8 @@ import (
 	"smartdrive/internal/usecase/share"
 )
 
-// desk is somebody's drive.
-type desk struct {
+// fixture is a drive with bulk operations.
+type fixture struct {
 	*bulk.Bulk
 	files  *files.Files
 	shares *share.Shares
@@ -49,13 +49,13 @@ type tb interface {
 	Errorf(string, ...any)
 }
 
-func (d *desk) clock() time.Time {
+func (d *fixture) clock() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.now
 }
 
-func (d *desk) advance(by time.Duration) {
+func (d *fixture) advance(by time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.now = d.now.Add(by)
@@ -64,16 +64,16 @@ func (d *desk) advance(by time.Duration) {
 // small is an operation of which little is done at a time, and nothing by the call that asks.
 var small = bulk.Options{Piece: 3, Slice: 2, Direct: -1}
 
-func sit(t testing.TB, opt bulk.Options) *desk {
+func newFixture(t testing.TB, opt bulk.Options) *fixture {
 	t.Helper()
-	d := sitAt(t, sqldbtest.Open(t), treetest.Store(t), opt)
+	d := newFixtureAt(t, sqldbtest.Open(t), treetest.Store(t), opt)
 	t.Cleanup(func() { activitytest.Check(t, d.db, d.who.Account) })
 	return d
 }
 
-func sitAt(t tb, db *sqldb.DB, store blob.Store, opt bulk.Options) *desk {
+func newFixtureAt(t tb, db *sqldb.DB, store blob.Store, opt bulk.Options) *fixture {
 	t.Helper()
-	d := &desk{db: db, store: store, now: time.UnixMilli(1_800_000_000_000)}
+	d := &fixture{db: db, store: store, now: time.UnixMilli(1_800_000_000_000)}
 	cheap := account.Options{Cost: treetest.Cheap, Now: d.clock}
 	users := account.NewUsers(db, account.NewAuth(db, cheap), cheap)
 	d.told = activity.New(activity.Options{DB: db, Now: d.clock}).Node
@@ -96,18 +96,18 @@ func sitAt(t tb, db *sqldb.DB, store blob.Store, opt bulk.Options) *desk {
 	return d
 }
 
-// drive is what the desk is about.
-func (d *desk) drive() treetest.Drive {
+// drive returns the drive under test.
+func (d *fixture) drive() treetest.Drive {
 	return treetest.Drive{DB: d.db, Tree: d.tree, Store: d.store, Who: d.who, Root: d.root}
 }
 
-func (d *desk) limit(t tb, total drive.ByteSize) {
+func (d *fixture) limit(t tb, total drive.ByteSize) {
 	t.Helper()
 	d.drive().Limit(t, total)
 }
 
 // put stores a file as an upload would, folders included.
-func (d *desk) put(t tb, at, text string) drive.NodeID {
+func (d *fixture) put(t tb, at, text string) drive.NodeID {
 	t.Helper()
 	n, err := d.drive().Put(t, at, text, tree.File{Mime: "text/plain"})
 	if err != nil {
@@ -116,8 +116,8 @@ func (d *desk) put(t tb, at, text string) drive.NodeID {
 	return n.ID
 }
 
-// plant makes files f0 to f(n-1) in a folder, and returns the folder and the files.
-func (d *desk) plant(t tb, folder string, n int) (drive.NodeID, []drive.NodeID) {
+// createFiles creates files f0 to f(n-1) in a folder, and returns the folder and the files.
+func (d *fixture) createFiles(t tb, folder string, n int) (drive.NodeID, []drive.NodeID) {
 	t.Helper()
 	all := make([]drive.NodeID, n)
 	for i := range all {
@@ -126,7 +126,7 @@ func (d *desk) plant(t tb, folder string, n int) (drive.NodeID, []drive.NodeID) 
 	return d.at(t, folder), all
 }
 
-func (d *desk) mkdir(t tb, at string) drive.NodeID {
+func (d *fixture) mkdir(t tb, at string) drive.NodeID {
 	t.Helper()
 	parent, base, _ := treetest.Path(t, at).Split()
 	if _, err := d.files.Mkdir(t.Context(), d.who, files.Mkdir{Path: parent, Parents: true, Name: base}); err != nil {
@@ -135,7 +135,7 @@ func (d *desk) mkdir(t tb, at string) drive.NodeID {
 	return d.at(t, at)
 }
 
-func (d *desk) at(t tb, at string) drive.NodeID {
+func (d *fixture) at(t tb, at string) drive.NodeID {
 	t.Helper()
 	n, err := d.files.GetByPath(t.Context(), d.who, drive.Address{Path: treetest.Path(t, at)})
 	if err != nil {
@@ -144,15 +144,15 @@ func (d *desk) at(t tb, at string) drive.NodeID {
 	return n.ID
 }
 
-// ls lists the paths of all live nodes.
-func (d *desk) ls(t tb) []string {
+// list returns the paths of all live nodes.
+func (d *fixture) list(t tb) []string {
 	t.Helper()
-	all := d.lsBelow(t, d.root)
+	all := d.listBelow(t, d.root)
 	slices.Sort(all)
 	return all
 }
 
-func (d *desk) lsBelow(t tb, id drive.NodeID) (all []string) {
+func (d *fixture) listBelow(t tb, id drive.NodeID) (all []string) {
 	t.Helper()
 	page, err := d.files.Children(t.Context(), d.who, id, tree.List{Limit: 1000})
 	if err != nil {
@@ -161,13 +161,13 @@ func (d *desk) lsBelow(t tb, id drive.NodeID) (all []string) {
 	for _, n := range page.Items {
 		all = append(all, n.Path)
 		if n.Type == tree.TypeFolder {
-			all = append(all, d.lsBelow(t, n.ID)...)
+			all = append(all, d.listBelow(t, n.ID)...)
 		}
 	}
 	return all
 }
 
-func (d *desk) create(t tb, in bulk.Request) bulk.Operation {
+func (d *fixture) create(t tb, in bulk.Request) bulk.Operation {
 	t.Helper()
 	o, err := d.Create(t.Context(), d.who, in, nil)
 	if err != nil {
@@ -176,14 +176,15 @@ func (d *desk) create(t tb, in bulk.Request) bulk.Operation {
 	return o
 }
 
-// dying is a context that ends after a number of looks at it: the process dies between two batches.
-type dying struct {
+// dyingContext is a context that ends after a number of checks, like a process that dies between
+// two transactions.
+type dyingContext struct {
 	context.Context
 	mu   sync.Mutex
 	left int
 }
 
-func (d *dying) Err() error {
+func (d *dyingContext) Err() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.left--; d.left < 0 {
@@ -192,8 +193,8 @@ func (d *dying) Err() error {
 	return nil
 }
 
-// finish runs an operation to its end, dying again and again on the way.
-func (d *desk) finish(t tb, id drive.OperationID) bulk.Operation {
+// finish runs an operation to its end with repeated simulated crashes.
+func (d *fixture) finish(t tb, id drive.OperationID) bulk.Operation {
 	t.Helper()
 	for lives := 2; lives < 10_000; lives++ {
 		d.balance(t)
@@ -207,7 +208,7 @@ func (d *desk) finish(t tb, id drive.OperationID) bulk.Operation {
 		if o.State != bulk.Running {
 			return o
 		}
-		progress, err := d.Run(&dying{Context: t.Context(), left: lives % 60}, id)
+		progress, err := d.Run(&dyingContext{Context: t.Context(), left: lives % 60}, id)
 		if err != nil && !drive.IsKind(err, drive.Unavailable) {
 			t.Fatal(err)
 		}
@@ -220,7 +221,7 @@ func (d *desk) finish(t tb, id drive.OperationID) bulk.Operation {
 }
 
 // finishAll runs all other operations to their ends.
-func (d *desk) finishAll(t tb, but drive.OperationID) {
+func (d *fixture) finishAll(t tb, but drive.OperationID) {
 	t.Helper()
 	running, err := d.ListRunning(t.Context(), drive.OperationID{}, 100)
 	if err != nil {
@@ -236,7 +237,7 @@ func (d *desk) finishAll(t tb, but drive.OperationID) {
 	}
 }
 
-func (d *desk) undo(t tb, id drive.OperationID) bulk.Operation {
+func (d *fixture) undo(t tb, id drive.OperationID) bulk.Operation {
 	t.Helper()
 	o, err := d.Undo(t.Context(), d.who, id, nil)
 	if err != nil {
@@ -252,7 +253,7 @@ func condition(t tb, o bulk.Operation, state bulk.State, done, failed, total int
 	}
 }
 
-func (d *desk) codes(t tb, id drive.OperationID) (codes []string) {
+func (d *fixture) codes(t tb, id drive.OperationID) (codes []string) {
 	t.Helper()
 	for at, more := "", true; more; more = at != "" {
 		some, next, err := d.Failures(t.Context(), d.who, id, at, 2)
@@ -267,9 +268,9 @@ func (d *desk) codes(t tb, id drive.OperationID) (codes []string) {
 	return codes
 }
 
-// balance checks what must be true after every step: Q1, B2, that each node is counted, that what
-// is hidden belongs to work that runs, and that the rows of operations add up.
-func (d *desk) balance(t tb) {
+// balance checks the invariants: Q1, B2, node counts, hidden nodes belong to running operations,
+// and the operations' counters add up.
+func (d *fixture) balance(t tb) {
 	t.Helper()
 	activitytest.Check(t, d.db, d.who.Account)
 	var finished, other, sum, count, nodes, wrongRefs, orphans, wrong, lost int64

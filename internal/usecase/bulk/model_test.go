@@ -25,9 +25,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Anything at all is asked for, in any order, while operations run a slice at a time and stop
-// anywhere. After each step the sums are right. An operation whose undo follows at once leaves the
-// drive as it was.
+// Random requests while operations run in slices and stop anywhere keep the invariants. An
+// operation that is undone at once leaves the drive unchanged.
 func TestRandomOperationsKeepInvariants(t *testing.T) {
 	t.Parallel()
 	dbs, store := t.TempDir(), treetest.Store(t)
@@ -43,10 +42,10 @@ func TestRandomOperationsKeepInvariants(t *testing.T) {
 				rt.Error(err)
 			}
 		}()
-		h := &hand{desk: sitAt(rt, db, store, small)}
+		h := &modelRun{fixture: newFixtureAt(rt, db, store, small)}
 		h.limit(rt, 200)
 		for _, folder := range []string{"/a", "/a/b", "/c"} {
-			h.plant(rt, folder, 3)
+			h.createFiles(rt, folder, 3)
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"create": h.make, "run": h.run, "cancel": h.cancel, "retry": h.retry, "undo": h.undoAny, "there and back": h.thereAndBack,
@@ -55,20 +54,20 @@ func TestRandomOperationsKeepInvariants(t *testing.T) {
 	})
 }
 
-type hand struct {
-	*desk
+type modelRun struct {
+	*fixture
 	made []drive.OperationID
 }
 
-func (h *hand) ok(t *rapid.T, err error) {
+func (h *modelRun) ok(t *rapid.T, err error) {
 	t.Helper()
 	if drive.IsKind(err, drive.Internal, drive.Unavailable) {
 		t.Fatal(err)
 	}
 }
 
-// some picks nodes: live, trashed or hidden.
-func (h *hand) some(t *rapid.T) []drive.NodeID {
+// some draws nodes: live, trashed or hidden.
+func (h *modelRun) some(t *rapid.T) []drive.NodeID {
 	all, err := h.tree.Changes(t.Context(), h.db, h.who.Account, tree.Position{}, 1000)
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +81,7 @@ func (h *hand) some(t *rapid.T) []drive.NodeID {
 	return rapid.SliceOfN(rapid.SampledFrom(ids), 1, 8).Draw(t, "items")
 }
 
-func (h *hand) wish(t *rapid.T, kinds ...bulk.Kind) bulk.Request {
+func (h *modelRun) wish(t *rapid.T, kinds ...bulk.Kind) bulk.Request {
 	in := bulk.Request{Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Items: h.some(t)}
 	if in.Kind == bulk.Move || in.Kind == bulk.Copy {
 		in.Parent = h.some(t)[0]
@@ -93,7 +92,7 @@ func (h *hand) wish(t *rapid.T, kinds ...bulk.Kind) bulk.Request {
 	return in
 }
 
-func (h *hand) make(t *rapid.T) {
+func (h *modelRun) make(t *rapid.T) {
 	h.advance(time.Second)
 	o, err := h.Create(t.Context(), h.who, h.wish(t, bulk.Trash, bulk.Restore, bulk.Move, bulk.Copy, bulk.Delete), nil)
 	if h.ok(t, err); err == nil {
@@ -101,36 +100,36 @@ func (h *hand) make(t *rapid.T) {
 	}
 }
 
-func (h *hand) any(t *rapid.T) drive.OperationID {
+func (h *modelRun) any(t *rapid.T) drive.OperationID {
 	if len(h.made) == 0 {
 		t.Skip("there is none")
 	}
 	return rapid.SampledFrom(h.made).Draw(t, "operation")
 }
 
-func (h *hand) run(t *rapid.T) {
+func (h *modelRun) run(t *rapid.T) {
 	running, err := h.ListRunning(t.Context(), drive.OperationID{}, 100)
 	if err != nil || len(running) == 0 {
 		t.Skip("nothing runs", err)
 	}
 	id := rapid.SampledFrom(running).Draw(t, "operation")
-	_, err = h.Run(&dying{Context: t.Context(), left: rapid.IntRange(0, 20).Draw(t, "lives")}, id)
+	_, err = h.Run(&dyingContext{Context: t.Context(), left: rapid.IntRange(0, 20).Draw(t, "lives")}, id)
 	if err != nil && !drive.IsKind(err, drive.Unavailable) {
 		t.Fatal(err)
 	}
 }
 
-func (h *hand) cancel(t *rapid.T) { h.ok(t, second(h.Cancel(t.Context(), h.who, h.any(t)))) }
-func (h *hand) retry(t *rapid.T)  { h.ok(t, second(h.Retry(t.Context(), h.who, h.any(t)))) }
+func (h *modelRun) cancel(t *rapid.T) { h.ok(t, second(h.Cancel(t.Context(), h.who, h.any(t)))) }
+func (h *modelRun) retry(t *rapid.T)  { h.ok(t, second(h.Retry(t.Context(), h.who, h.any(t)))) }
 
-func (h *hand) undoAny(t *rapid.T) {
+func (h *modelRun) undoAny(t *rapid.T) {
 	o, err := h.Undo(t.Context(), h.who, h.any(t), nil)
 	if h.ok(t, err); err == nil && !slices.Contains(h.made, o.ID) {
 		h.made = append(h.made, o.ID)
 	}
 }
 
-func (h *hand) thereAndBack(t *rapid.T) {
+func (h *modelRun) thereAndBack(t *rapid.T) {
 	for {
 		running, err := h.ListRunning(t.Context(), drive.OperationID{}, 100)
 		if err != nil {
@@ -146,7 +145,7 @@ func (h *hand) thereAndBack(t *rapid.T) {
 		}
 	}
 	h.advance(time.Second)
-	before := h.ls(t)
+	before := h.list(t)
 	in := h.wish(t, bulk.Trash, bulk.Move, bulk.Copy)
 	if in.Conflict == drive.ConflictReplace && in.Kind == bulk.Copy {
 		in.Conflict = "" // a version that was replaced stays so
@@ -158,13 +157,13 @@ func (h *hand) thereAndBack(t *rapid.T) {
 	h.finish(t, o.ID)
 	u, err := h.Undo(t.Context(), h.who, o.ID, nil)
 	if h.ok(t, err); err != nil {
-		if !slices.Equal(before, h.ls(t)) {
-			t.Fatalf("it cannot be undone (%v), and has changed the drive:\n%v\n%v", err, before, h.ls(t))
+		if !slices.Equal(before, h.list(t)) {
+			t.Fatalf("it cannot be undone (%v), and has changed the drive:\n%v\n%v", err, before, h.list(t))
 		}
 		return
 	}
 	h.finish(t, u.ID)
-	if after := h.ls(t); !slices.Equal(before, after) {
+	if after := h.list(t); !slices.Equal(before, after) {
 		t.Fatalf("%+v and back made\n%v\nof\n%v", in, after, before)
 	}
 }

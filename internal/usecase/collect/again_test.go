@@ -8,11 +8,10 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// A sender goes on with a file that takes up more than half of what the link has left: it counts
-// once.
+// A sender continues an upload larger than half of the link's remaining bytes: it counts once.
 func TestSenderContinuesNearLimit(t *testing.T) {
 	t.Parallel()
-	d := sit(t, uploadtest.Options{})
+	d := newFixture(t, uploadtest.Options{})
 	l := d.link(t, 1000)
 	by := d.sender(t, l)
 	large := upload.Begin{Name: "a", Size: 600, Fingerprint: "mark"}

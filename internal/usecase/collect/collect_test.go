@@ -19,8 +19,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// desk is somebody's drive with a folder that others send into.
-type desk struct {
+// fixture is a drive with a folder for collect links.
+type fixture struct {
 	*uploadtest.Site
 	*collect.Links
 	who    drive.Who
@@ -28,9 +28,9 @@ type desk struct {
 	key    vault.Key
 }
 
-func sit(t testing.TB, opt uploadtest.Options) *desk {
+func newFixture(t testing.TB, opt uploadtest.Options) *fixture {
 	t.Helper()
-	d := &desk{Site: uploadtest.New(t, opt), key: vault.NewKey()}
+	d := &fixture{Site: uploadtest.New(t, opt), key: vault.NewKey()}
 	if err := vault.New(vault.Options{DB: d.DB, Keys: []vault.Key{d.key}}).Prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -48,8 +48,8 @@ func sit(t testing.TB, opt uploadtest.Options) *desk {
 	return d
 }
 
-// links are the links as a process has them that has just begun.
-func (d *desk) links() *collect.Links {
+// links returns the links as a new process has them, with an empty cache.
+func (d *fixture) links() *collect.Links {
 	accounts := account.Options{Now: d.Clock.Now}
 	return collect.New(collect.Options{
 		DB: d.DB, Tree: d.Tree, Users: account.NewUsers(d.DB, account.NewAuth(d.DB, accounts), accounts), Now: d.Clock.Now,
@@ -57,7 +57,7 @@ func (d *desk) links() *collect.Links {
 	})
 }
 
-func (d *desk) link(t testing.TB, limit drive.ByteSize) collect.View {
+func (d *fixture) link(t testing.TB, limit drive.ByteSize) collect.View {
 	t.Helper()
 	v, err := d.Create(t.Context(), d.who, collect.Request{Folder: d.folder, Title: "in", MaxBytes: &limit}, nil)
 	if err != nil {
@@ -66,7 +66,7 @@ func (d *desk) link(t testing.TB, limit drive.ByteSize) collect.View {
 	return v
 }
 
-func (d *desk) sender(t testing.TB, l collect.View) collect.Sender {
+func (d *fixture) sender(t testing.TB, l collect.View) collect.Sender {
 	t.Helper()
 	g, err := d.Open(t.Context(), l.Token, "bob")
 	if err != nil {
@@ -79,12 +79,12 @@ func (d *desk) sender(t testing.TB, l collect.View) collect.Sender {
 	return by
 }
 
-// begin begins an upload by a sender, as a head does, on one of several instances.
+// begin begins an upload by a sender on a given instance.
 func begin(ctx context.Context, s *upload.Sessions, links *collect.Links, by collect.Sender, name string, size drive.ByteSize) (upload.View, error) {
 	return beginMarked(ctx, s, links, by, upload.Begin{Name: drive.Name(name), Size: size})
 }
 
-// beginMarked is begin of a file that the sender may have given a mark.
+// beginMarked begins an upload by a sender, which may carry a fingerprint.
 func beginMarked(ctx context.Context, s *upload.Sessions, links *collect.Links, by collect.Sender, b upload.Begin) (upload.View, error) {
 	b.Parent, b.Conflict, b.Fingerprint = by.Folder(), drive.ConflictRename, by.Fingerprint(b.Fingerprint)
 	return s.Begin(ctx, by.Who(), b, func(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (upload.View, error)) (upload.View, error) {
@@ -104,9 +104,9 @@ func wantKind(t testing.TB, err error, kind drive.Kind) {
 	}
 }
 
-// held sums, by itself, what counts of all links: the declared sizes of senders' uploads that are
-// not gone.
-func (d *desk) held(t testing.TB) (sum drive.ByteSize, open, without int) {
+// held independently sums the bytes that count against all links: declared sizes of uploads that
+// are not gone.
+func (d *fixture) held(t testing.TB) (sum drive.ByteSize, open, without int) {
 	t.Helper()
 	err := d.DB.QueryRow(context.Background(), `SELECT COALESCE(SUM(CASE WHEN u.state <> 'gone' THEN u.size ELSE 0 END), 0),
 		COALESCE(SUM(CASE WHEN u.state IN ('active', 'parked', 'sealing', 'reclaiming') THEN 1 ELSE 0 END), 0),
@@ -118,12 +118,11 @@ func (d *desk) held(t testing.TB) (sum drive.ByteSize, open, without int) {
 	return sum, open, without
 }
 
-// TestBudgetHoldsUnderConcurrency begins, cancels and completes on two instances at a time, while
-// somebody looks whether the limit holds (C1).
+// The limit (C1) holds while two instances begin, cancel and complete uploads.
 func TestBudgetHoldsUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	const limit, size = 1000, 100
-	d := sit(t, uploadtest.Options{})
+	d := newFixture(t, uploadtest.Options{})
 	l := d.link(t, limit)
 	twin, twinLinks := d.Twin(), d.links()
 	defer func() {
@@ -199,14 +198,13 @@ func TestBudgetHoldsUnderConcurrency(t *testing.T) {
 	d.CheckLedger(t, d.who)
 }
 
-// TestCrashedBeginChargesExistingUploads kills the process at each call of a begin: what the link
-// counts is what there is.
+// After a crash at any call of a begin, a link counts exactly the existing uploads.
 func TestCrashedBeginChargesExistingUploads(t *testing.T) {
 	t.Parallel()
 	for _, how := range []uploadtest.How{uploadtest.Die, uploadtest.DieAfter} {
 		begun := 0
 		fate := &uploadtest.Fate{}
-		d := sit(t, uploadtest.Options{Fate: fate})
+		d := newFixture(t, uploadtest.Options{Fate: fate})
 		const limit = 100_000
 		l := d.link(t, limit)
 		by := d.sender(t, l)
@@ -235,10 +233,10 @@ func TestCrashedBeginChargesExistingUploads(t *testing.T) {
 	}
 }
 
-// What nobody goes on with stops counting when it is reclaimed; what has come counts for ever.
+// An abandoned upload stops counting when reclaimed; received files count forever.
 func TestReclaimedUploadStopsCounting(t *testing.T) {
 	t.Parallel()
-	d := sit(t, uploadtest.Options{})
+	d := newFixture(t, uploadtest.Options{})
 	l := d.link(t, 1000)
 	by := d.sender(t, l)
 	if _, err := begin(t.Context(), d.Sessions, d.Links, by, "idle", 1000); err != nil {
@@ -282,7 +280,7 @@ func TestReclaimedUploadStopsCounting(t *testing.T) {
 
 func TestLinkLimitsOpenUploads(t *testing.T) {
 	t.Parallel()
-	d := sit(t, uploadtest.Options{})
+	d := newFixture(t, uploadtest.Options{})
 	l := d.link(t, 1<<40)
 	by := d.sender(t, l)
 	for n := range 50 {
@@ -297,10 +295,10 @@ func TestLinkLimitsOpenUploads(t *testing.T) {
 	}
 }
 
-// A link takes so many files, or whoever has it fills up what its owner may have.
+// A link limits the number of files, so that it cannot use up its owner's node limit.
 func TestLinkLimitsFiles(t *testing.T) {
 	t.Parallel()
-	d := sit(t, uploadtest.Options{})
+	d := newFixture(t, uploadtest.Options{})
 	l := d.link(t, 1<<40)
 	by := d.sender(t, l)
 	err := d.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
@@ -322,7 +320,7 @@ func TestLinkLimitsFiles(t *testing.T) {
 
 func TestPurgeDeletesOrphans(t *testing.T) {
 	t.Parallel()
-	d := sit(t, uploadtest.Options{})
+	d := newFixture(t, uploadtest.Options{})
 	l, other := d.link(t, 1000), d.link(t, 1000)
 	for _, l := range []collect.View{l, other} {
 		if _, err := begin(t.Context(), d.Sessions, d.Links, d.sender(t, l), "f", 10); err != nil {

@@ -15,12 +15,11 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// A page of collect links costs the same number of statements, however many are on it, and says of
-// each what has come by it and what comes.
+// A page of links takes a constant number of statements and shows received and arriving bytes.
 func TestListTakesConstantStatements(t *testing.T) {
 	t.Parallel()
 	var count sqldbtest.Counter
-	d := sit(t, uploadtest.Options{DB: sqldb.Options{Connector: count.Connector}})
+	d := newFixture(t, uploadtest.Options{DB: sqldb.Options{Connector: count.Connector}})
 	made := map[drive.CollectID]drive.ByteSize{} // what comes by each
 	add := func(n int) {
 		t.Helper()
@@ -56,7 +55,7 @@ func TestListTakesConstantStatements(t *testing.T) {
 	}
 }
 
-func (d *desk) folderAt(t testing.TB, path string) (id drive.NodeID) {
+func (d *fixture) folderAt(t testing.TB, path string) (id drive.NodeID) {
 	t.Helper()
 	treetest.Write(t, d.DB, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := d.Tree.EnsureFolders(ctx, tx, d.who.Account, treetest.Path(t, path))
@@ -66,10 +65,10 @@ func (d *desk) folderAt(t testing.TB, path string) (id drive.NodeID) {
 	return id
 }
 
-// In a list each link stands as it does by itself.
+// A list shows each link in the same state as Find does.
 func TestListShowsStateOfEachLink(t *testing.T) {
 	t.Parallel()
-	d := sit(t, uploadtest.Options{})
+	d := newFixture(t, uploadtest.Options{})
 	want := map[drive.CollectID]collect.State{}
 	give := func(state collect.State, in collect.Request) collect.View {
 		t.Helper()

@@ -13,8 +13,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// seen fails unless the owner sees a link as it was, and somebody can send by it.
-func (d *desk) seen(t testing.TB, l collect.View, inDump bool) {
+// seen fails unless the owner sees the link unchanged and a sender can use it.
+func (d *fixture) seen(t testing.TB, l collect.View, inDump bool) {
 	t.Helper()
 	got, err := d.Find(t.Context(), d.who, l.ID)
 	if err != nil || got.Token != l.Token {
@@ -30,11 +30,11 @@ func (d *desk) seen(t testing.TB, l collect.View, inDump bool) {
 	}
 }
 
-// A link of a version before opens at once, is sealed while it is in use, and a rotation leaves it
-// as it is.
+// A link of an older version works at once and is sealed while in use; a key rotation does not
+// change it.
 func TestDatabaseCopyOpensNoCollectLink(t *testing.T) {
 	t.Parallel()
-	d := sit(t, uploadtest.Options{})
+	d := newFixture(t, uploadtest.Options{})
 	l := d.link(t, 100)
 	d.seen(t, l, false)
 	var hash string

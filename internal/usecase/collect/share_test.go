@@ -10,7 +10,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-func (d *desk) unlimited(t testing.TB) collect.Sender {
+func (d *fixture) unlimited(t testing.TB) collect.Sender {
 	t.Helper()
 	l, err := d.Create(t.Context(), d.who, collect.Request{Folder: d.folder, Title: "in"}, nil)
 	if err != nil {
@@ -19,11 +19,11 @@ func (d *desk) unlimited(t testing.TB) collect.Sender {
 	return d.sender(t, l)
 }
 
-// Senders by links without a limit declare no more than half of what the owner has left, by however
-// many links and pauses.
+// Senders by links without a limit can declare at most half of the owner's free quota, over any
+// number of links and pauses.
 func TestSendersLeaveOwnerHalfTheQuota(t *testing.T) {
 	t.Parallel()
-	d := sit(t, uploadtest.Options{})
+	d := newFixture(t, uploadtest.Options{})
 	d.SetTotal(t, d.who, 1000)
 	send := func(by collect.Sender, name string, size drive.ByteSize) error {
 		_, err := begin(t.Context(), d.Sessions, d.Links, by, name, size)

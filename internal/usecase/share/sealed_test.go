@@ -13,8 +13,8 @@ import (
 	"smartdrive/internal/usecase/share"
 )
 
-// inPlain puts the row of a share into the form of versions before.
-func (d *desk) inPlain(t testing.TB, v share.View) {
+// inPlain converts the row of a share to the form of older versions.
+func (d *fixture) inPlain(t testing.TB, v share.View) {
 	t.Helper()
 	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		if _, err := tx.Exec(ctx, "UPDATE shares SET token = ?, code = ? WHERE id = ?", v.Token, v.Code, v.ID); err != nil {
@@ -25,9 +25,9 @@ func (d *desk) inPlain(t testing.TB, v share.View) {
 	})
 }
 
-// seen fails unless the owner sees a share as it was, its visitor comes in, and a copy of the
-// database tells neither token nor code.
-func (d *desk) seen(t testing.TB, v share.View, inDump bool) {
+// seen fails unless the owner sees the share unchanged, a visitor can open it, and a database copy
+// reveals neither token nor code.
+func (d *fixture) seen(t testing.TB, v share.View, inDump bool) {
 	t.Helper()
 	got, err := d.Find(t.Context(), d.who, v.ID)
 	if err != nil || got.Token != v.Token || got.Code != v.Code || got.AsksCode() != (v.Code != "") {
@@ -44,7 +44,7 @@ func (d *desk) seen(t testing.TB, v share.View, inDump bool) {
 	}
 }
 
-func (d *desk) rotate(t testing.TB) {
+func (d *fixture) rotate(t testing.TB) {
 	t.Helper()
 	v := vault.New(vault.Options{DB: d.db, Keys: []vault.Key{d.key}, Now: d.clock})
 	if err := v.Rotate(t.Context()); err != nil {
@@ -54,7 +54,7 @@ func (d *desk) rotate(t testing.TB) {
 
 func TestDatabaseCopyOpensNoShare(t *testing.T) {
 	t.Parallel()
-	d := sit(t, sqldb.Options{})
+	d := newFixture(t, sqldb.Options{})
 	v := d.share(t, share.Request{Node: d.folder(t, "a"), Code: "Kq7Zw9xT"})
 	d.seen(t, v, false)
 	code := "Vb3Nm5Lp"
@@ -79,11 +79,10 @@ func TestDatabaseCopyOpensNoShare(t *testing.T) {
 	}
 }
 
-// An installation of a version before: its links open at once, and are sealed while they are in
-// use, by several instances at a time.
+// Shares of an older version work at once and are sealed while in use by several instances.
 func TestOldVersionSharesAreSealed(t *testing.T) {
 	t.Parallel()
-	d := sit(t, sqldb.Options{})
+	d := newFixture(t, sqldb.Options{})
 	node := d.folder(t, "a")
 	all := []share.View{
 		d.share(t, share.Request{Node: node}), d.share(t, share.Request{Node: node, Code: "Kq7Zw9xT"}),
@@ -119,7 +118,7 @@ func TestOldVersionSharesAreSealed(t *testing.T) {
 	d.seen(t, all[0], true)
 }
 
-func (d *desk) texts(t testing.TB) (all []string) {
+func (d *fixture) texts(t testing.TB) (all []string) {
 	t.Helper()
 	rows, err := d.db.Query(t.Context(), "SELECT sealed FROM share_texts ORDER BY share_id")
 	all, err = sqldb.Scan(rows, err, func(s *string, scan func(...any) error) error { return scan(s) })
@@ -131,7 +130,7 @@ func (d *desk) texts(t testing.TB) (all []string) {
 
 func TestKeyRotationKeepsShares(t *testing.T) {
 	t.Parallel()
-	d := sit(t, sqldb.Options{})
+	d := newFixture(t, sqldb.Options{})
 	v := d.share(t, share.Request{Node: d.folder(t, "a"), Code: "Kq7Zw9xT"})
 	plain := d.share(t, share.Request{Node: d.folder(t, "b"), Code: "Hd4Rj8Sc"})
 	d.inPlain(t, plain)
@@ -153,10 +152,10 @@ func TestKeyRotationKeepsShares(t *testing.T) {
 
 const vaultTrust = 5e9 // ns, as long as the vault believes what it has read
 
-// A database that was put back without its key: links go on, their owners give codes again.
+// After a restore without the key, shares continue to work; owners must set new codes.
 func TestSharesSurviveLostKey(t *testing.T) {
 	t.Parallel()
-	d := sit(t, sqldb.Options{})
+	d := newFixture(t, sqldb.Options{})
 	open, coded := d.share(t, share.Request{Node: d.folder(t, "a")}), d.share(t, share.Request{Node: d.folder(t, "b"), Code: "Kq7Zw9xT"})
 	d.key = vault.NewKey()
 	d.rotate(t)

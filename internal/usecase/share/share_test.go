@@ -20,8 +20,8 @@ import (
 	"smartdrive/internal/usecase/share"
 )
 
-// desk is somebody's drive with the shares of two instances.
-type desk struct {
+// fixture is a drive whose shares two instances serve.
+type fixture struct {
 	*share.Shares
 	twin  *share.Shares
 	db    *sqldb.DB
@@ -34,21 +34,21 @@ type desk struct {
 	key   vault.Key
 }
 
-func (d *desk) clock() time.Time {
+func (d *fixture) clock() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.now
 }
 
-func (d *desk) advance(by time.Duration) {
+func (d *fixture) advance(by time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.now = d.now.Add(by)
 }
 
-func sit(t testing.TB, opt sqldb.Options) *desk {
+func newFixture(t testing.TB, opt sqldb.Options) *fixture {
 	t.Helper()
-	d := &desk{db: sqldbtest.OpenWith(t, opt), now: time.UnixMilli(1_800_000_000_000), key: vault.NewKey()}
+	d := &fixture{db: sqldbtest.OpenWith(t, opt), now: time.UnixMilli(1_800_000_000_000), key: vault.NewKey()}
 	accounts := account.Options{Cost: treetest.Cheap, Now: d.clock}
 	users := account.NewUsers(d.db, account.NewAuth(d.db, accounts), accounts)
 	d.tree = tree.New(tree.Options{Now: d.clock})
@@ -59,8 +59,8 @@ func sit(t testing.TB, opt sqldb.Options) *desk {
 	return d
 }
 
-// shares are the shares as a process has them that has just begun.
-func (d *desk) shares(t testing.TB) *share.Shares {
+// shares returns the shares as a new process has them.
+func (d *fixture) shares(t testing.TB) *share.Shares {
 	t.Helper()
 	v := vault.New(vault.Options{DB: d.db, Keys: []vault.Key{d.key}, Now: d.clock})
 	if err := v.Prepare(t.Context()); err != nil {
@@ -69,12 +69,12 @@ func (d *desk) shares(t testing.TB) *share.Shares {
 	return share.New(share.Options{DB: d.db, Tree: d.tree, Users: d.users, Now: d.clock, Vault: v})
 }
 
-func (d *desk) write(t testing.TB, fn func(context.Context, *sqldb.Tx) error) {
+func (d *fixture) write(t testing.TB, fn func(context.Context, *sqldb.Tx) error) {
 	t.Helper()
 	treetest.Write(t, d.db, fn)
 }
 
-func (d *desk) folder(t testing.TB, path ...drive.Name) drive.NodeID {
+func (d *fixture) folder(t testing.TB, path ...drive.Name) drive.NodeID {
 	t.Helper()
 	var n tree.Node
 	d.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -84,7 +84,7 @@ func (d *desk) folder(t testing.TB, path ...drive.Name) drive.NodeID {
 	return n.ID
 }
 
-func (d *desk) share(t testing.TB, in share.Request) share.View {
+func (d *fixture) share(t testing.TB, in share.Request) share.View {
 	t.Helper()
 	v, err := d.Create(t.Context(), d.who, in, nil)
 	if err != nil {
@@ -93,8 +93,8 @@ func (d *desk) share(t testing.TB, in share.Request) share.View {
 	return v
 }
 
-// enter opens a share and shows the access at once.
-func (d *desk) enter(t testing.TB, v share.View) share.Visit {
+// enter opens a share and uses the access at once.
+func (d *fixture) enter(t testing.TB, v share.View) share.Visit {
 	t.Helper()
 	a, err := d.Open(t.Context(), v.Token, v.Code, home)
 	if err != nil {
@@ -120,10 +120,10 @@ var home = netip.MustParseAddr("192.0.2.1")
 // longer for one than a transaction does.
 const callers = 16
 
-// Two instances count attempts together, made at the same time or one after the other.
+// Attempts at two instances count together, concurrent or not.
 func TestAttemptsCountAcrossInstances(t *testing.T) {
 	t.Parallel()
-	d := sit(t, sqldb.Options{})
+	d := newFixture(t, sqldb.Options{})
 	v := d.share(t, share.Request{Node: d.folder(t, "a"), Code: share.AutoCode})
 	var wrong, refused atomic.Int32
 	var all sync.WaitGroup
@@ -174,11 +174,11 @@ func TestAttemptsCountAcrossInstances(t *testing.T) {
 	wantKind(t, err, drive.Rate)
 }
 
-// Programs that try codes from many addresses keep nobody out who has the right one, and gain
-// little: an address waits longer and longer then, and a network has an end.
+// Programs that guess codes from many addresses lock out nobody and gain little: addresses wait
+// ever longer, and networks are limited.
 func TestManyAddressesCannotLockOutOthers(t *testing.T) {
 	t.Parallel()
-	d := sit(t, sqldb.Options{})
+	d := newFixture(t, sqldb.Options{})
 	v := d.share(t, share.Request{Node: d.folder(t, "a"), Code: "abcd"})
 	try := func(from netip.Addr, code string) error {
 		_, err := d.Open(t.Context(), v.Token, code, from)
@@ -227,10 +227,10 @@ func TestManyAddressesCannotLockOutOthers(t *testing.T) {
 	wantKind(t, try(visitor, v.Code), drive.Rate)
 }
 
-// The limit of downloads holds when two instances race, and each visit's later ranges are free.
+// The download limit holds when two instances race; later ranges of a visit are free.
 func TestDownloadLimitHoldsInRace(t *testing.T) {
 	t.Parallel()
-	d := sit(t, sqldb.Options{})
+	d := newFixture(t, sqldb.Options{})
 	limit := int64(7)
 	v := d.share(t, share.Request{Node: d.folder(t, "a"), MaxDownloads: &limit})
 	visit := d.enter(t, v)
@@ -266,11 +266,11 @@ func TestDownloadLimitHoldsInRace(t *testing.T) {
 	}
 }
 
-// Pieces of one download may come in any order, from two instances: it is one, whose first byte is
-// free once. A second time it is another one.
+// Ranges of a download may arrive in any order at two instances and count once; a second read from
+// the first byte counts again.
 func TestRangesBeforeFirstByteCountOnce(t *testing.T) {
 	t.Parallel()
-	d := sit(t, sqldb.Options{})
+	d := newFixture(t, sqldb.Options{})
 	limit := int64(2)
 	v := d.share(t, share.Request{Node: d.folder(t, "a"), MaxDownloads: &limit})
 	visit := d.enter(t, v)
@@ -309,13 +309,13 @@ func TestRangesBeforeFirstByteCountOnce(t *testing.T) {
 	}
 }
 
-// A count whose outcome is not known has given nothing: a limit is not passed, whatever breaks off.
+// If the outcome of a count is unknown nothing is sent, so the limit is never exceeded.
 func TestCountOfUnknownOutcomeSendsNothing(t *testing.T) {
 	t.Parallel()
 	sqldbtest.SQLiteOnly(t, "it counts the calls of one transaction")
 	for _, lost := range []bool{false, true} {
 		faults := &sqldbtest.Faults{}
-		d := sit(t, sqldb.Options{Connector: faults.Connector})
+		d := newFixture(t, sqldb.Options{Connector: faults.Connector})
 		limit := int64(2)
 		v := d.share(t, share.Request{Node: d.folder(t, "a"), MaxDownloads: &limit})
 		visit := d.enter(t, v)
@@ -345,7 +345,7 @@ func TestCountOfUnknownOutcomeSendsNothing(t *testing.T) {
 
 func TestReachOnlyWithinSubtree(t *testing.T) {
 	t.Parallel()
-	d := sit(t, sqldb.Options{})
+	d := newFixture(t, sqldb.Options{})
 	top, below, beside := d.folder(t, "a", "b"), d.folder(t, "a", "b", "c"), d.folder(t, "a", "d")
 	visit := d.enter(t, d.share(t, share.Request{Node: top}))
 	if n, path, err := d.Reach(t.Context(), visit, below); err != nil || n.ID != below || path.String() != "/c" {
@@ -363,7 +363,7 @@ func TestReachOnlyWithinSubtree(t *testing.T) {
 
 func TestPurgeDeletesOrphans(t *testing.T) {
 	t.Parallel()
-	d := sit(t, sqldb.Options{})
+	d := newFixture(t, sqldb.Options{})
 	limit := int64(2)
 	gone, kept := d.folder(t, "gone"), d.folder(t, "kept")
 	dead := d.share(t, share.Request{Node: gone})
@@ -409,11 +409,11 @@ func TestPurgeDeletesOrphans(t *testing.T) {
 	}
 }
 
-// A page of shares costs the same number of statements, however many are on it.
+// A page of shares takes a constant number of statements.
 func TestListTakesConstantStatements(t *testing.T) {
 	t.Parallel()
 	var count sqldbtest.Counter
-	d := sit(t, sqldb.Options{Connector: count.Connector})
+	d := newFixture(t, sqldb.Options{Connector: count.Connector})
 	made := 0
 	add := func(n int) {
 		t.Helper()
@@ -448,12 +448,11 @@ func TestListTakesConstantStatements(t *testing.T) {
 	}
 }
 
-// A clock that was a year ahead is set right: attempts that were counted meanwhile keep nobody out
-// until that year has passed.
+// Attempts counted by a clock a year ahead lock nobody out after it is corrected.
 func TestAttemptsOfFastClockExpire(t *testing.T) {
 	t.Parallel()
 	const year = 365 * 24 * time.Hour
-	d := sit(t, sqldb.Options{})
+	d := newFixture(t, sqldb.Options{})
 	v := d.share(t, share.Request{Node: d.folder(t, "a"), Code: "abcd"})
 	d.advance(year)
 	for range 10 {

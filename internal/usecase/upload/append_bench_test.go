@@ -29,7 +29,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 	for name, way := range ways {
 		b.Run(name, func(b *testing.B) {
-			s := uploadtest.New(b, uploadtest.Options{Dir: quickDir(b), Upload: upload.Options{PartSize: part}})
+			s := uploadtest.New(b, uploadtest.Options{Dir: memoryDir(b), Upload: upload.Options{PartSize: part}})
 			who := s.Account(b, 0)
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
@@ -45,7 +45,7 @@ func BenchmarkAppend(b *testing.B) {
 		})
 	}
 	b.Run("1 KiB each", func(b *testing.B) {
-		s := uploadtest.New(b, uploadtest.Options{Dir: quickDir(b), Upload: upload.Options{PartSize: part}})
+		s := uploadtest.New(b, uploadtest.Options{Dir: memoryDir(b), Upload: upload.Options{PartSize: part}})
 		who := s.Account(b, 0)
 		v := s.Start(b, who, "/f", drive.GiB)
 		at := drive.ByteSize(0)

@@ -19,7 +19,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// add appends b at offset and fails the test unless all of it is kept.
+// add appends b at offset; the test fails unless all of it is kept.
 func add(t *testing.T, s *upload.Sessions, who drive.Who, id drive.UploadID, offset int, b []byte) {
 	t.Helper()
 	end, err := s.Append(t.Context(), who, id, upload.Append{Offset: drive.ByteSize(offset), Size: drive.ByteSize(len(b))}, bytes.NewReader(b))
@@ -39,14 +39,14 @@ func wantOffset(t *testing.T, s *upload.Sessions, who drive.Who, id drive.Upload
 
 var errCut = errors.New("connection reset")
 
-// cutAfter yields b and then breaks off.
+// cutAfter returns a reader that yields b and then fails.
 func cutAfter(b []byte) io.Reader { return io.MultiReader(bytes.NewReader(b), errReader{}) }
 
 type errReader struct{}
 
 func (errReader) Read([]byte) (int, error) { return 0, errCut }
 
-// Requests of any size over fixed parts, with restarts between them, become the file that was sent.
+// Appends of any size across fixed parts, with restarts between them, yield the file that was sent.
 func TestAppendOfAnySize(t *testing.T) {
 	t.Parallel()
 	data := random(5*mib + 17)
@@ -54,7 +54,7 @@ func TestAppendOfAnySize(t *testing.T) {
 		for _, size := range []drive.ByteSize{drive.ByteSize(len(data)), blob.UnknownSize} {
 			t.Run(fmt.Sprint(step, size), func(t *testing.T) {
 				t.Parallel()
-				s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+				s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t)})
 				who := s.Account(t, 0)
 				v := s.Start(t, who, "/f", size)
 				for n, at := 0, 0; at < len(data); n, at = n+1, at+step {
@@ -81,19 +81,19 @@ func TestAppendOfAnySize(t *testing.T) {
 				if p := wantOffset(t, s.Sessions, who, v.ID, len(data)); p.State != upload.Done || p.Node.IsZero() {
 					t.Errorf("of a done upload: %+v", p)
 				}
-				clean(t, s, who)
+				checkClean(t, s, who)
 			})
 		}
 	}
 }
 
-// A body that breaks off is kept as far as it came, also across parts and after kill -9.
+// The received bytes of a broken body are kept, also across parts and after kill -9.
 func TestCutAppendKeepsReceivedBytes(t *testing.T) {
 	t.Parallel()
 	for _, came := range []int{0, 1, 4096, 2 * mib, 2*mib + 1, 5 * mib} {
 		t.Run(fmt.Sprint(came), func(t *testing.T) {
 			t.Parallel()
-			s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+			s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t)})
 			who, data := s.Account(t, 0), random(6*mib)
 			v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 			for at, size := range []drive.ByteSize{drive.ByteSize(len(data)), blob.UnknownSize, drive.ByteSize(len(data))} {
@@ -118,7 +118,7 @@ func TestCutAppendKeepsReceivedBytes(t *testing.T) {
 			if !bytes.Equal(s.Read(t, who, "/f"), data) {
 				t.Error("the file has other bytes")
 			}
-			clean(t, s, who)
+			checkClean(t, s, who)
 		})
 	}
 }
@@ -132,7 +132,7 @@ func wantAny(t *testing.T, s *uploadtest.Site, who drive.Who, v upload.View) upl
 	return p
 }
 
-// An upload that has parts behind a gap is filled up to them; the client goes on behind them.
+// An append stops at a part that was received before; the client continues after it.
 func TestAppendStopsAtReceivedPart(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -150,7 +150,7 @@ func TestAppendStopsAtReceivedPart(t *testing.T) {
 	wantOffset(t, s.Sessions, who, v.ID, 4*mib)
 	add(t, s.Sessions, who, v.ID, 4*mib, data[4*mib:])
 	complete(t, s, who, v)
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
 func TestRefusedAppendChangesNothing(t *testing.T) {
@@ -183,7 +183,7 @@ func TestRefusedAppendChangesNothing(t *testing.T) {
 	wantKind(t, err, drive.WrongState)
 	_, err = s.Append(t.Context(), who, drive.NewID[drive.UploadID](), upload.Append{}, unread{t})
 	wantKind(t, err, drive.NotFound)
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
 type unread struct{ t *testing.T }
@@ -193,12 +193,12 @@ func (u unread) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// A verified body of any length waits for its end on the disk: while it comes nothing of it counts,
-// a crash leaves nothing of it, and another request ends it.
+// A body with a digest counts only once it is complete: before that, a crash or another request
+// drops it.
 func TestVerifiedAppendOfAnyLength(t *testing.T) {
 	t.Parallel()
 	const size = 40 * mib
-	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+	s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t)})
 	who, data := s.Account(t, 0), random(size)
 	v := s.Start(t, who, "/f", drive.ByteSize(size))
 	add(t, s.Sessions, who, v.ID, 0, data[:1000])
@@ -239,8 +239,8 @@ func TestVerifiedAppendOfAnyLength(t *testing.T) {
 	}
 }
 
-// The process dies at each call of a verified append of several parts: it has come as a whole, or
-// as far as what was entered, which was verified with the rest.
+// After a crash at any call of a verified append, either the whole body or a verified prefix
+// counts.
 func TestVerifiedAppendCrashAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for name, open := range underFate {
@@ -279,7 +279,7 @@ func TestVerifiedAppendCrashAtEveryCall(t *testing.T) {
 	}
 }
 
-// hangingBody says when all of it was read, and waits then.
+// hangingBody signals when all of it was read, and then blocks.
 type hangingBody struct {
 	io.Reader
 	reached, leave chan struct{}
@@ -311,7 +311,7 @@ func verifierOf(t *testing.T, b []byte) *digest.Verifier {
 	return digest.NewVerifier(declared)
 }
 
-// With a digest a body counts as a whole or not at all, however many parts it touches.
+// A body with a digest counts as a whole or not at all, however many parts it spans.
 func TestVerifiedAppendIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -350,10 +350,10 @@ func TestVerifiedAppendIsAllOrNothing(t *testing.T) {
 	if !bytes.Equal(s.Read(t, who, "/f"), data) {
 		t.Error("the file has other bytes")
 	}
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
-// hanging yields b and then nothing, until it is closed.
+// hanging yields b and then blocks until it is closed.
 type hanging struct {
 	b       *bytes.Reader
 	reached chan struct{}
@@ -382,8 +382,8 @@ func (h *hanging) Close() error {
 	return nil
 }
 
-// A request whose client is gone without a word is ended by the next one at once, and what it
-// brought is kept.
+// A new request at once interrupts an append whose client has vanished; the received bytes are
+// kept.
 func TestNextRequestInterruptsAppend(t *testing.T) {
 	t.Parallel()
 	data := random(3 * mib)
@@ -429,17 +429,17 @@ func TestNextRequestInterruptsAppend(t *testing.T) {
 				}
 			}
 			if name != "complete" {
-				clean(t, s, who)
+				checkClean(t, s, who)
 			}
 		})
 	}
 }
 
-// What is appended to an upload of unknown length is charged as it comes, and stops where the quota
-// does; what fits is kept.
+// Appends to an upload of unknown length are charged as bytes arrive and stop at the quota; bytes
+// that fit are kept.
 func TestAppendOfUnknownLengthStopsAtTheQuota(t *testing.T) {
 	t.Parallel()
-	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+	s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t)})
 	who := s.Account(t, 70*drive.MiB)
 	v := s.Start(t, who, "/f", blob.UnknownSize)
 	end, err := s.Append(t.Context(), who, v.ID, upload.Append{Size: blob.UnknownSize}, io.LimitReader(zeros{}, 80<<20))
@@ -467,10 +467,10 @@ func TestAppendOfUnknownLengthStopsAtTheQuota(t *testing.T) {
 		t.Errorf("the ledger is %s", got)
 	}
 	complete(t, s, who, v)
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
-// A partial upload is charged and reclaimed like any, and has no place in the tree.
+// A partial upload is charged and reclaimed like any other, and has no place in the tree.
 func TestPartialUpload(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -499,5 +499,5 @@ func TestPartialUpload(t *testing.T) {
 	}
 	s.Pass(t, 8*24*time.Hour)
 	wantState(t, s, v, "gone")
-	clean(t, s, who)
+	checkClean(t, s, who)
 }

@@ -10,8 +10,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// A client that goes away between the commit and the timer leaves an upload that is parked like any
-// other.
+// If the client disconnects between commit and timer, the upload is still parked.
 func TestDisconnectedClientLeavesTimer(t *testing.T) {
 	t.Parallel()
 	s, fate := siteUnderFate(t)

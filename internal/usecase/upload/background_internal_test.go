@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Closing ends what runs and what begins later, and waits for both.
+// close cancels running and later work, and waits for both.
 func TestBackgroundEnds(t *testing.T) {
 	t.Parallel()
 	var b background

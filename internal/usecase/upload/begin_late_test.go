@@ -13,8 +13,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// onceCommitted runs then after the commit of a begin and before Begin goes on: a process may stand
-// still there for seconds.
+// onceCommitted runs then after the commit of a begin and before Begin returns; a process may stall
+// there.
 func onceCommitted(then func()) upload.Once[upload.View] {
 	return func(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (upload.View, error)) (upload.View, error) {
 		v, err := effect(ctx, tx)
@@ -23,8 +23,8 @@ func onceCommitted(then func()) upload.Once[upload.View] {
 	}
 }
 
-// From its commit on an upload is found by others. Whatever one of them does with it before Begin
-// goes on is not undone by that.
+// Other requests find an upload from its commit on. Begin must not undo what they do before it
+// returns.
 func TestStalledBeginKeepsReceivedParts(t *testing.T) {
 	t.Parallel()
 	data := random(2*mib + 1000)
@@ -89,7 +89,7 @@ func TestStalledBeginKeepsReceivedParts(t *testing.T) {
 	}
 }
 
-// What a twin has ended stays ended.
+// An upload ended by another instance stays ended.
 func TestStalledBeginRevivesNoEndedUpload(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -115,7 +115,7 @@ func TestStalledBeginRevivesNoEndedUpload(t *testing.T) {
 	}
 }
 
-// A file of partial uploads that was found and sealed before Concat goes on is sealed once.
+// A final upload that was found and sealed before Concat returns is sealed only once.
 func TestStalledConcatSealsOnlyOnce(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -151,12 +151,12 @@ func TestStalledConcatSealsOnlyOnce(t *testing.T) {
 }
 
 // leaving is a client that is gone when the staging of its upload has been made.
-type leaving struct {
+type disconnectingClient struct {
 	blob.Staging
 	cancel context.CancelFunc
 }
 
-func (h *leaving) Create(ctx context.Context, ref blob.Ref) error {
+func (h *disconnectingClient) Create(ctx context.Context, ref blob.Ref) error {
 	err := h.Staging.Create(ctx, ref)
 	if h.cancel != nil {
 		h.cancel()
@@ -164,11 +164,11 @@ func (h *leaving) Create(ctx context.Context, ref blob.Ref) error {
 	return err
 }
 
-// Whoever hangs up before the transaction of a begin has begun leaves nothing: nobody is charged
-// for it.
+// A client that disconnects before the transaction of a begin leaves no staging, because nobody is
+// charged for it.
 func TestDisconnectedBeginLeavesNothing(t *testing.T) {
 	t.Parallel()
-	h := &leaving{}
+	h := &disconnectingClient{}
 	s := uploadtest.New(t, uploadtest.Options{Staging: func(in blob.Staging) blob.Staging { h.Staging = in; return h }})
 	who := s.Account(t, 0)
 	var partials []drive.UploadID

@@ -19,7 +19,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// A cancel does not wait for a client that has stalled.
+// Cancel does not wait for a stalled client.
 func TestCancelEndsAStalledPart(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -37,14 +37,13 @@ func TestCancelEndsAStalledPart(t *testing.T) {
 	if err := <-result; err == nil {
 		t.Error("the part was accepted")
 	}
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
-// Parts beside the one that wakes a parked upload see what is there already: other bytes are
-// refused, never written over it.
+// Parts sent while a parked upload resumes see the received parts: other bytes are refused.
 func TestPartsDuringResume(t *testing.T) {
 	t.Parallel()
-	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+	s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t)})
 	who, data := s.Account(t, 0), random(5*mib)
 	other := bytes.Clone(data)
 	other[5] ^= 1
@@ -67,10 +66,10 @@ func TestPartsDuringResume(t *testing.T) {
 	}
 	s.SendAll(t, who, v, data)
 	complete(t, s, who, v)
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
-// A part that arrives between the look at the journal and its adoption is not taken for missing.
+// A part accepted while the journal is read again is not taken for missing.
 func TestPartAcceptedDuringReload(t *testing.T) {
 	t.Parallel()
 	s, fate := siteUnderFate(t)
@@ -101,11 +100,10 @@ func TestPartAcceptedDuringReload(t *testing.T) {
 		t.Errorf("received %v, %v", got.Received, err)
 	}
 	complete(t, s, who, v)
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
-// A whole file whose transaction has no known outcome: it is there or it is not, and its bytes are
-// never taken from under a row.
+// After a transaction of unknown outcome a whole file exists or not, and no row loses its bytes.
 func TestWholeFileOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	for _, how := range []uploadtest.How{uploadtest.Fail, uploadtest.Lose, uploadtest.Die, uploadtest.DieAfter} {
@@ -135,7 +133,7 @@ func TestWholeFileOfUnknownOutcome(t *testing.T) {
 	}
 }
 
-// The place is gone when the upload is complete: its parts stay, and it goes elsewhere.
+// If the folder is gone at completion the parts stay, and the upload can get another folder.
 func TestParentGoneAtTheEnd(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -168,7 +166,7 @@ func TestParentGoneAtTheEnd(t *testing.T) {
 	if !bytes.Equal(s.Read(t, who, "/f"), data) {
 		t.Error("the file has other bytes")
 	}
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
 // Uploads of others do not exist.
@@ -196,8 +194,8 @@ func TestUploadsOfOthersAreNotFound(t *testing.T) {
 	wantState(t, s, v, "parked")
 }
 
-// A change is committed while a part beside it finds that nothing in memory can be relied on:
-// afterwards the parts are read again.
+// A state change commits while a concurrent part invalidates the cache; the parts are then read
+// again.
 func TestStateChangeAfterInvalidation(t *testing.T) {
 	t.Parallel()
 	s, fate := siteUnderFate(t)
@@ -225,11 +223,11 @@ func TestStateChangeAfterInvalidation(t *testing.T) {
 	wantKind(t, s.Send(t, who, v, 0, other), drive.PartDiffers)
 	send(t, s, who, v, 2, data)
 	complete(t, s, who, v)
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
-// The maintenance reset takes what is open, of one account or of all, and says how many there were;
-// what is sealing or done stays.
+// Reset reclaims open uploads of one account or all and returns their number; sealing and done ones
+// stay.
 func TestResetReclaimsOpenUploads(t *testing.T) {
 	t.Parallel()
 	s, fate := siteUnderFate(t)
@@ -262,5 +260,5 @@ func TestResetReclaimsOpenUploads(t *testing.T) {
 	}
 	wantState(t, s, others, "gone")
 	complete(t, s, ann, sealing)
-	clean(t, s, ann, bob)
+	checkClean(t, s, ann, bob)
 }

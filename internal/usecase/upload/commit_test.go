@@ -40,7 +40,8 @@ func newPut(t uploadtest.T, path string, data []byte) put {
 	return put{upload.PutFile{Path: p, Size: drive.ByteSize(len(data)), Conflict: drive.ConflictReplace}, data}
 }
 
-// publish stores all and makes them visible at once. An error of storing is an outcome, too.
+// publish stores all files and publishes them together. It returns one result per file; a storing
+// error is a result too.
 func publish(s *upload.Sessions, who drive.Who, puts []put) []string {
 	var files []*upload.Incoming
 	said := make([]string, len(puts))
@@ -69,7 +70,7 @@ func outcomeOf(name string, created bool, err error) string {
 	return fmt.Sprintf("%s %v", name, created)
 }
 
-// aPut draws a small file; the names are few, so that files meet.
+// aPut draws a small file. There are few names, so that files conflict.
 func aPut(rt *rapid.T, contents [][]byte) put {
 	p := newPut(rt, rapid.SampledFrom([]string{"/a", "/b", "/c.txt", "/d/a", "/d/b", "/d/e/a", "/f/g", "/a/b", "/a (2)"}).Draw(rt, "path"),
 		rapid.SampledFrom(contents).Draw(rt, "content"))
@@ -120,17 +121,17 @@ func TestGroupFoldersBelongToTheirUsers(t *testing.T) {
 	s.CheckLedger(t, ann)
 }
 
-// Files that are published together come to what they would have come to one after the other:
-// names, conflicts, folders, the quota, what is there in the end.
+// Files published together get the results that they would get one by one: names, conflicts,
+// folders, quota and final tree.
 func TestGroupedFilesMatchSingleFiles(t *testing.T) {
 	t.Parallel()
-	togetherIsAsAlone(t, uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)}))
+	togetherIsAsAlone(t, uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t)}))
 }
 
-// The same when nearly every transaction is repeated, since its contents were not durable in time.
+// The same holds when late contents make nearly every transaction run twice.
 func TestGroupedFilesMatchSingleFilesWithLateSync(t *testing.T) {
 	t.Parallel()
-	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t), Store: func(b blob.Store) blob.Store {
+	s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t), Store: func(b blob.Store) blob.Store {
 		return settles{b, func(names []string) error {
 			for range 1000 {
 				runtime.Gosched()
@@ -171,10 +172,10 @@ func togetherIsAsAlone(t *testing.T, s *uploadtest.Site) {
 	}
 }
 
-// A large file that does not fit takes none of its small neighbours with it, whatever the order.
+// A large file beyond the quota does not cause small ones in its group to be refused, in any order.
 func TestLargeFileDoesNotRefuseSmallOne(t *testing.T) {
 	t.Parallel()
-	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+	s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t)})
 	for at := range 5 {
 		who := s.Account(t, 1000)
 		var puts []put
@@ -193,12 +194,12 @@ func TestLargeFileDoesNotRefuseSmallOne(t *testing.T) {
 		if got := publish(s.Sessions, who, puts); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("large at %d: %q, want %q", at, got, want)
 		}
-		clean(t, s, who)
+		checkClean(t, s, who)
 	}
 }
 
-// Whatever call of a group fails, or is not answered, or is the last one of the process: what was
-// acknowledged is there, nothing is there half, and what was refused has left nothing.
+// Whatever call of a group fails or loses its reply: acknowledged files exist, no file is partial,
+// refused files leave nothing.
 func TestGroupOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	calls := depth.Pick(24, 40, 60)
@@ -240,8 +241,8 @@ func TestGroupOfUnknownOutcome(t *testing.T) {
 	}
 }
 
-// A COMMIT whose answer is lost has happened: a look-up by the version shows it. One that has
-// failed fails all, also those that were refused because of a row that is gone with it.
+// If the reply of a COMMIT is lost, a look-up of the version shows it. If the COMMIT failed, all
+// files of the group fail.
 func TestCommitOfAGroup(t *testing.T) {
 	t.Parallel()
 	for how, want := range map[uploadtest.How]string{
@@ -268,10 +269,10 @@ func TestCommitOfAGroup(t *testing.T) {
 	}
 }
 
-// The quota is that of one ledger that answers one file after the other, whoever commits for whom.
+// The quota behaves like one ledger that answers one file after the other.
 func TestQuotaOfSmallFilesIsLinearizable(t *testing.T) {
 	t.Parallel()
-	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+	s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t)})
 	const total, clients, each = 20_000, 8, 6
 	who := s.Account(t, total)
 	start := time.Now()
@@ -306,14 +307,13 @@ func TestQuotaOfSmallFilesIsLinearizable(t *testing.T) {
 	if got := porcupine.CheckOperationsTimeout(ledger, history, time.Minute); got != porcupine.Ok {
 		t.Errorf("no ledger would have answered so: %s", got)
 	}
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
-// Two accounts that store the same contents in different orders, at once: each takes its references
-// and nobody is refused because of the other.
+// Two accounts store the same contents concurrently in different orders; both succeed.
 func TestSameContentTwiceInGroup(t *testing.T) {
 	t.Parallel()
-	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+	s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t)})
 	who := []drive.Who{s.Account(t, 0), s.Account(t, 0)}
 	for round := range depth.Pick(2, 5, 30) {
 		var contents [][]byte
@@ -340,10 +340,10 @@ func TestSameContentTwiceInGroup(t *testing.T) {
 		}
 		all.Wait()
 	}
-	clean(t, s, who...)
+	checkClean(t, s, who...)
 }
 
-// A lone file costs what it did, and those who come together share their statements.
+// A single file takes as many statements as before; a group shares its statements.
 func TestGroupTakesConstantStatements(t *testing.T) {
 	t.Parallel()
 	var count sqldbtest.Counter
@@ -381,7 +381,7 @@ func (s settles) Caps() blob.StoreCaps { return blob.StoreCaps{Little: 1000} }
 
 func (s settles) Settle(_ context.Context, names []string) error { return s.settle(names) }
 
-// Files whose contents cannot be made durable are not there, and leave nothing.
+// Files whose contents cannot be made durable are not published and leave nothing.
 func TestFailedSyncFailsGroup(t *testing.T) {
 	t.Parallel()
 	full := drive.Wrap(errors.New("no room"), drive.DiskFull)
@@ -413,8 +413,8 @@ func TestFailedSyncFailsGroup(t *testing.T) {
 	}
 }
 
-// Contents that take long to become durable keep nobody else from writing, and their file is not
-// there before.
+// Contents that become durable late block no other writer, and their file is visible only
+// afterwards.
 func TestLateSyncRepeatsTransaction(t *testing.T) {
 	t.Parallel()
 	began, release := make(chan struct{}), make(chan struct{})
@@ -457,7 +457,7 @@ func TestLateSyncRepeatsTransaction(t *testing.T) {
 	}
 }
 
-// An instance that has been declared ended publishes nothing, and leaves no file.
+// An instance declared ended publishes nothing and leaves no file.
 func TestGroupOfAnEndedInstance(t *testing.T) {
 	t.Parallel()
 	ended := drive.Wrap(errHeld, drive.Stopping)
@@ -468,5 +468,5 @@ func TestGroupOfAnEndedInstance(t *testing.T) {
 			t.Errorf("file %d: %s", i, said)
 		}
 	}
-	clean(t, s, who)
+	checkClean(t, s, who)
 }

@@ -18,17 +18,17 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// pieces are partial uploads of one account and the bytes of the file that they make.
-type pieces struct {
+// partialUploads are partial uploads of one account and the content of the file that they form.
+type partialUploads struct {
 	who  drive.Who
 	ids  []drive.UploadID
 	data []byte
 }
 
-// cut makes complete partial uploads of these sizes.
-func cutError(t *testing.T, s *uploadtest.Site, sizes ...int) pieces {
+// cutPartials creates complete partial uploads of the given sizes.
+func cutPartials(t *testing.T, s *uploadtest.Site, sizes ...int) partialUploads {
 	t.Helper()
-	p := pieces{who: s.Account(t, 0)}
+	p := partialUploads{who: s.Account(t, 0)}
 	for _, n := range sizes {
 		data := random(n)
 		v, err := s.Begin(t.Context(), p.who, upload.Begin{Size: drive.ByteSize(n), Kind: upload.Partial, Protocol: upload.Tus}, nil)
@@ -41,7 +41,7 @@ func cutError(t *testing.T, s *uploadtest.Site, sizes ...int) pieces {
 	return p
 }
 
-func join(t *testing.T, on *upload.Sessions, p pieces, ids ...drive.UploadID) (upload.View, error) {
+func join(t *testing.T, on *upload.Sessions, p partialUploads, ids ...drive.UploadID) (upload.View, error) {
 	t.Helper()
 	if ids == nil {
 		ids = p.ids
@@ -49,9 +49,9 @@ func join(t *testing.T, on *upload.Sessions, p pieces, ids ...drive.UploadID) (u
 	return on.Concat(t.Context(), p.who, upload.Begin{Path: uploadtest.Path(t, "/f"), Protocol: upload.Tus, Metadata: "m"}, ids, nil)
 }
 
-// wantJoined waits for the final and checks it, what is charged, and that nothing of the partial
-// ones is left.
-func wantJoined(t *testing.T, s *uploadtest.Site, p pieces, id drive.UploadID) {
+// checkJoined waits for the final upload and checks the file, the charges, and that the partial
+// uploads are removed.
+func checkJoined(t *testing.T, s *uploadtest.Site, p partialUploads, id drive.UploadID) {
 	t.Helper()
 	done, _, err := s.Complete(t.Context(), p.who, id, upload.Complete{})
 	if err != nil || done.State != "done" {
@@ -76,8 +76,8 @@ func TestConcat(t *testing.T) {
 		for _, parked := range []bool{false, true} {
 			t.Run(fmt.Sprint(sizes, parked), func(t *testing.T) {
 				t.Parallel()
-				s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
-				p := cutError(t, s, sizes...)
+				s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t)})
+				p := cutPartials(t, s, sizes...)
 				if parked {
 					s.Pass(t, time.Minute)
 				}
@@ -90,12 +90,12 @@ func TestConcat(t *testing.T) {
 				if err != nil || !again.Found || again.ID != v.ID {
 					t.Errorf("the same again: %+v, %v", again, err)
 				}
-				wantJoined(t, s, p, v.ID)
+				checkJoined(t, s, p, v.ID)
 				if pos, err := s.Offset(t.Context(), p.who, p.ids[0]); err != nil || pos.State != upload.Gone {
 					t.Errorf("a joined partial upload is %+v, %v", pos, err)
 				}
 				s.Pass(t, time.Minute) // old timers change nothing
-				clean(t, s, p.who)
+				checkClean(t, s, p.who)
 			})
 		}
 	}
@@ -103,9 +103,9 @@ func TestConcat(t *testing.T) {
 
 func TestConcatIsRefused(t *testing.T) {
 	t.Parallel()
-	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
-	p := cutError(t, s, mib, mib)
-	stranger := cutError(t, s, mib)
+	s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t)})
+	p := cutPartials(t, s, mib, mib)
+	stranger := cutPartials(t, s, mib)
 	file := s.Start(t, p.who, "/g", 10)
 	half, err := s.Begin(t.Context(), p.who, upload.Begin{Size: 10, Kind: upload.Partial}, nil)
 	if err != nil {
@@ -141,16 +141,16 @@ func TestConcatIsRefused(t *testing.T) {
 	if _, err := join(t, s.Sessions, p, p.ids[0]); err == nil {
 		t.Error("joined once more, alone")
 	}
-	wantJoined(t, s, p, v.ID)
+	checkJoined(t, s, p, v.ID)
 	s.CheckLedger(t, stranger.who)
 }
 
-// A partial upload that lacks bytes, or has no length yet, keeps all of them from being joined, and
-// disturbs nobody who fills one.
+// Concat fails if a partial upload is incomplete or has no length, and does not interrupt its
+// appends.
 func TestConcatOfIncompleteUploads(t *testing.T) {
 	t.Parallel()
-	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
-	p, last := cutError(t, s, 1000), random(2*mib+5)
+	s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t)})
+	p, last := cutPartials(t, s, 1000), random(2*mib+5)
 	v, err := s.Begin(t.Context(), p.who, upload.Begin{Size: blob.UnknownSize, Kind: upload.Partial, Protocol: upload.Tus}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestConcatOfIncompleteUploads(t *testing.T) {
 		s.CheckLedger(t, p.who)
 	}
 	refused("empty")
-	coming := &beside{Reader: bytes.NewReader(last), at: mib, do: func() { refused("while its bytes come") }}
+	coming := &hookReader{Reader: bytes.NewReader(last), at: mib, do: func() { refused("while its bytes come") }}
 	if n, err := s.Append(t.Context(), p.who, v.ID, upload.Append{Size: drive.ByteSize(len(last))}, coming); err != nil || int(n) != len(last) {
 		t.Fatalf("%d bytes, %v", n, err)
 	}
@@ -177,18 +177,18 @@ func TestConcatOfIncompleteUploads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantJoined(t, s, p, final.ID)
-	clean(t, s, p.who)
+	checkJoined(t, s, p, final.ID)
+	checkClean(t, s, p.who)
 }
 
-// beside does something once that many bytes were read.
-type beside struct {
+// hookReader calls a function once the given number of bytes was read.
+type hookReader struct {
 	io.Reader
 	at int
 	do func()
 }
 
-func (b *beside) Read(p []byte) (int, error) {
+func (b *hookReader) Read(p []byte) (int, error) {
 	if b.do != nil && b.at <= 0 {
 		b.do()
 		b.do = nil
@@ -198,11 +198,11 @@ func (b *beside) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// olderFinal makes what versions before left behind where a final upload waited for its partial
-// ones: a parked row that holds nothing and has a reason, named by them.
-func olderFinal(t *testing.T, s *uploadtest.Site, size drive.ByteSize) (pieces, upload.View) {
+// olderFinal creates the row that older versions wrote for a final upload waiting for its partial
+// ones.
+func olderFinal(t *testing.T, s *uploadtest.Site, size drive.ByteSize) (partialUploads, upload.View) {
 	t.Helper()
-	p := cutError(t, s, 1000, mib)
+	p := cutPartials(t, s, 1000, mib)
 	v, err := s.Begin(t.Context(), p.who, upload.Begin{Path: uploadtest.Path(t, "/f"), Size: size, Protocol: upload.Tus, Metadata: "m"}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -231,12 +231,12 @@ func olderFinal(t *testing.T, s *uploadtest.Site, size drive.ByteSize) (pieces, 
 	return p, v
 }
 
-// A final upload that waited for its partial ones, which versions before did, is given up like any
-// upload that nothing was sent to. Its partial ones are there for another.
+// A final upload left waiting by an older version is reclaimed when abandoned; its partial uploads
+// stay usable.
 func TestFinalUploadParkedByOldVersion(t *testing.T) {
 	t.Parallel()
 	for _, size := range []drive.ByteSize{blob.UnknownSize, drive.MiB + 1000} {
-		s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+		s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t)})
 		p, v := olderFinal(t, s, size)
 		if _, _, err := s.Complete(t.Context(), p.who, v.ID, upload.Complete{}); err == nil {
 			t.Error("it is complete")
@@ -248,13 +248,13 @@ func TestFinalUploadParkedByOldVersion(t *testing.T) {
 		if err != nil || final.ID == v.ID {
 			t.Fatalf("another: %+v, %v", final, err)
 		}
-		wantJoined(t, s, p, final.ID)
+		checkJoined(t, s, p, final.ID)
 		s.Pass(t, 90*time.Minute) // after a start none is given up for an hour
 		_, err = s.Get(t.Context(), p.who, v.ID)
 		if e := wantKind(t, err, drive.Gone); e.Args["reason"] != upload.ReasonAbandoned {
 			t.Errorf("it is gone because of %v", e.Args["reason"])
 		}
-		clean(t, s, p.who)
+		checkClean(t, s, p.who)
 
 		p, v = olderFinal(t, s, size)
 		if err := s.Send(t, p.who, v, 0, random(mib+1000)); err != nil {
@@ -273,14 +273,14 @@ var underFate = map[string]func(t *testing.T) (*uploadtest.Site, *uploadtest.Fat
 		return s, fate, s
 	},
 	"one of two": func(t *testing.T) (*uploadtest.Site, *uploadtest.Fate, *uploadtest.Site) {
-		sh, dir, fate := uploadtest.NewShared(), quickDir(t), &uploadtest.Fate{}
+		sh, dir, fate := uploadtest.NewShared(), memoryDir(t), &uploadtest.Fate{}
 		s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: fate, Upload: impatient})
 		return s, fate, uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: &uploadtest.Fate{}, Upload: impatient})
 	},
 }
 
-// The process dies at each call of a concatenation: either nothing has happened, or it is finished
-// by its timers alone. The bytes are charged once at every moment.
+// After a crash at any call of Concat, nothing has happened or the timers finish it. Bytes are
+// charged exactly once.
 func TestConcatCrashAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for name, open := range underFate {
@@ -289,7 +289,7 @@ func TestConcatCrashAtEveryCall(t *testing.T) {
 				t.Parallel()
 				s, fate, left := open(t)
 				for n, came := 1, true; came && !t.Failed(); n += depth.Pick(9, 3, 1) {
-					p := cutError(t, s, [][]int{{1000, 2*mib + 5}, {2*mib + 5, mib}}[(n+i)%2]...)
+					p := cutPartials(t, s, [][]int{{1000, 2*mib + 5}, {2*mib + 5, mib}}[(n+i)%2]...)
 					fate.Set(uploadtest.Rule{N: n, How: how})
 					_, _ = join(t, s.Sessions, p)
 					s.Settle()
@@ -307,12 +307,11 @@ func TestConcatCrashAtEveryCall(t *testing.T) {
 	}
 }
 
-// A concatenation keeps room on the disk for what it copies until that is written, and nothing
-// after it.
+// Concat holds disk space for its copies until they are written, and none afterwards.
 func TestConcatReservesItsCopies(t *testing.T) {
 	t.Parallel()
 	s, fate := siteUnderFate(t)
-	p := cutError(t, s, 3*mib+5, 2*mib)
+	p := cutPartials(t, s, 3*mib+5, 2*mib)
 	fate.Set(uploadtest.Rule{N: 1, Point: "staging.Write", How: uploadtest.Meanwhile, Do: func() {
 		// Parts 0 to 2 and the beginning of 3 were taken over, the rest of 3 is copied: 4 and 5 are
 		// left.
@@ -328,11 +327,11 @@ func TestConcatReservesItsCopies(t *testing.T) {
 	if got := s.Promised(); got != 0 {
 		t.Errorf("%d bytes are promised after the seal", got)
 	}
-	wantJoined(t, s, p, v.ID)
+	checkJoined(t, s, p, v.ID)
 }
 
-// soon lets a minute pass, in which what was cut off is redone.
-func soon(t *testing.T, s *uploadtest.Site) {
+// passMinute lets a minute pass, in which interrupted work is redone.
+func passMinute(t *testing.T, s *uploadtest.Site) {
 	t.Helper()
 	s.Settle()
 	for range 3 {
@@ -342,21 +341,21 @@ func soon(t *testing.T, s *uploadtest.Site) {
 	}
 }
 
-func finishJoin(t *testing.T, s *uploadtest.Site, p pieces) {
+func finishJoin(t *testing.T, s *uploadtest.Site, p partialUploads) {
 	t.Helper()
 	s.CheckLedger(t, p.who)
 	used, _ := s.Used(t, p.who)
 	if used != int64(len(p.data)) {
 		t.Errorf("charged %d bytes for %d", used, len(p.data))
 	}
-	soon(t, s)
+	passMinute(t, s)
 	v, err := join(t, s.Sessions, p)
 	if err != nil {
 		t.Errorf("once more: %v", err)
 		return
 	}
 	s.Settle()
-	wantJoined(t, s, p, v.ID)
+	checkJoined(t, s, p, v.ID)
 	s.CheckLedger(t, p.who)
 	if err := s.Recover(t.Context()); err != nil {
 		t.Fatal(err)

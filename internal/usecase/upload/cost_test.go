@@ -16,15 +16,14 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// weightless is a staging that keeps the list of parts and no bytes, so that ten thousand of them
-// cost nothing.
-type weightless struct {
+// countingStaging is a staging that keeps the list of parts but no bytes.
+type countingStaging struct {
 	blob.Staging
 	mu    sync.Mutex
 	parts map[drive.UploadID]map[int]blob.Part
 }
 
-func (w *weightless) Write(_ context.Context, ref blob.Ref, p blob.Write, _ blob.Body) (blob.Part, error) {
+func (w *countingStaging) Write(_ context.Context, ref blob.Ref, p blob.Write, _ blob.Body) (blob.Part, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.parts == nil {
@@ -38,7 +37,7 @@ func (w *weightless) Write(_ context.Context, ref blob.Ref, p blob.Write, _ blob
 	return part, nil
 }
 
-func (w *weightless) Load(_ context.Context, ref blob.Ref) (s blob.Staged, err error) {
+func (w *countingStaging) Load(_ context.Context, ref blob.Ref) (s blob.Staged, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.parts[ref.ID] {
@@ -49,11 +48,11 @@ func (w *weightless) Load(_ context.Context, ref blob.Ref) (s blob.Staged, err e
 	return s, nil
 }
 
-func (w *weightless) Fence(ctx context.Context, ref blob.Ref, _ int64) (blob.Staged, error) {
+func (w *countingStaging) Fence(ctx context.Context, ref blob.Ref, _ int64) (blob.Staged, error) {
 	return w.Load(ctx, ref)
 }
 
-func (w *weightless) Seal(context.Context, blob.Ref, drive.ByteSize) error { return nil }
+func (w *countingStaging) Seal(context.Context, blob.Ref, drive.ByteSize) error { return nil }
 
 // P5: three transactions an upload, and two for each pause, whatever the number of parts; and a part asks the database nothing.
 func TestTransactionsAreIndependentOfPartCount(t *testing.T) {
@@ -65,7 +64,7 @@ func TestTransactionsAreIndependentOfPartCount(t *testing.T) {
 				var count sqldbtest.Counter
 				s := uploadtest.New(t, uploadtest.Options{
 					DB:      sqldb.Options{Connector: count.Connector},
-					Staging: func(u blob.Staging) blob.Staging { return &weightless{Staging: u} },
+					Staging: func(u blob.Staging) blob.Staging { return &countingStaging{Staging: u} },
 					Store:   func(b blob.Store) blob.Store { return roomy{b, drive.MaxFileSize} }, // this disk may have no 10 GiB left
 					Upload:  upload.Options{PartSize: drive.MiB},
 				})
@@ -88,7 +87,7 @@ func TestTransactionsAreIndependentOfPartCount(t *testing.T) {
 	}
 }
 
-// sendWeightless sends the parts of one stretch. Only the first of a stretch may wake the database.
+// sendWeightless sends the parts of one stretch. Only its first part may access the database.
 func sendWeightless(t *testing.T, s *uploadtest.Site, who drive.Who, v upload.View, stretch, of int, count *sqldbtest.Counter) {
 	t.Helper()
 	calls := count.Total()

@@ -58,7 +58,7 @@ func TestNoReclaimSoonAfterStartOrLoss(t *testing.T) {
 			}
 			s.Pass(t, 2*time.Minute)
 			wantState(t, s, v, "gone")
-			clean(t, s, who)
+			checkClean(t, s, who)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func TestDeclaredDigests(t *testing.T) {
 			for _, order := range []string{"forwards", "backwards"} {
 				t.Run(fmt.Sprint(algo, " ", when, " ", order), func(t *testing.T) {
 					t.Parallel()
-					s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+					s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t)})
 					who := s.Account(t, 0)
 					wrong := digest.Set{algo: bytes.Repeat([]byte{1}, algo.Size())}
 					b := upload.Begin{Path: uploadtest.Path(t, "/f"), Size: drive.ByteSize(len(data))}
@@ -114,18 +114,17 @@ func TestDeclaredDigests(t *testing.T) {
 					if err != nil || !kept.Equal(all) {
 						t.Errorf("kept %v, %v", kept.Hex(), err)
 					}
-					clean(t, s, who)
+					checkClean(t, s, who)
 				})
 			}
 		}
 	}
 }
 
-// A part that is taken back and sent again is hashed again, though a reader has followed the file
-// past it.
+// A part that is deleted and sent again is hashed again, even if it was already hashed.
 func TestDigestOfAPartSentAgain(t *testing.T) {
 	t.Parallel()
-	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+	s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t)})
 	who, first, data := s.Account(t, 0), random(5*mib), random(5*mib)
 	sum := sha256.Sum256(data)
 	v, err := s.Begin(t.Context(), who, upload.Begin{
@@ -148,7 +147,7 @@ func TestDigestOfAPartSentAgain(t *testing.T) {
 	if !bytes.Equal(s.Read(t, who, "/f"), data) {
 		t.Error("the file has other bytes")
 	}
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
 // "MD5 alone never links content: a file whose MD5 equals another blob's but whose BLAKE3 differs
@@ -185,7 +184,7 @@ func TestMD5CollisionIsASecondBlob(t *testing.T) {
 			t.Error("the file has other bytes")
 		}
 	}
-	clean(t, s, ann, bob)
+	checkClean(t, s, ann, bob)
 }
 
 // "Replace acts only on the version that begin saw, else 409", and complete may choose again.
@@ -218,7 +217,7 @@ func TestReplaceOfAChangedVersion(t *testing.T) {
 	if !bytes.Equal(s.Read(t, who, "/f"), data) {
 		t.Error("the file has other bytes")
 	}
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
 // "Where more than one session sent parts, complete must carry a strong digest (428)."
@@ -239,11 +238,11 @@ func TestPartsOfTwoSessionsNeedADigest(t *testing.T) {
 	if _, _, err := s.Complete(t.Context(), who, v.ID, upload.Complete{Digests: blake(data)}); err != nil {
 		t.Fatal(err)
 	}
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
-// An administrator may set the total below what is there: "reads, deletes, park and the seal of
-// what is charged go on, every growth gets 507".
+// With a total below the usage, reads, deletes, parks and seals of charged uploads continue, and
+// growth is refused.
 func TestTotalBelowUsageRefusesGrowth(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -263,11 +262,11 @@ func TestTotalBelowUsageRefusesGrowth(t *testing.T) {
 	if err := s.Cancel(t.Context(), who, half.ID); err != nil {
 		t.Fatal(err)
 	}
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
-// A begin that means an upload that is open gets it, with what has arrived; one that only looks
-// like it gets its own.
+// A begin for an open upload returns it with its received parts; a merely similar begin gets a new
+// upload.
 func TestBeginFindsOpenUpload(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -296,5 +295,5 @@ func TestBeginFindsOpenUpload(t *testing.T) {
 			t.Errorf("%+v: %v, %v", other, w.ID, err)
 		}
 	}
-	clean(t, s, who)
+	checkClean(t, s, who)
 }

@@ -13,23 +13,23 @@ import (
 )
 
 // shrinking is a disk whose free bytes the test sets.
-type shrinking struct {
+type boundedStore struct {
 	blob.Store
 	free *atomic.Int64
 }
 
-func (s shrinking) Free(context.Context) (drive.ByteSize, error) {
+func (s boundedStore) Free(context.Context) (drive.ByteSize, error) {
 	return drive.ByteSize(s.free.Load()), nil
 }
 
-// J: an account that declares the whole disk and sends nothing leaves the others half of it, and
-// what they were promised is theirs.
+// J: an account that declares the whole disk and sends nothing leaves half of it, and the promises
+// to others are kept.
 func TestAccountCannotHoldWholeDisk(t *testing.T) {
 	t.Parallel()
 	var free atomic.Int64
 	free.Store(int64(10*drive.MiB) + 1)
 	s := uploadtest.New(t, uploadtest.Options{
-		Upload: upload.Options{MinFree: 1}, Store: func(b blob.Store) blob.Store { return shrinking{b, &free} },
+		Upload: upload.Options{MinFree: 1}, Store: func(b blob.Store) blob.Store { return boundedStore{b, &free} },
 	})
 	greedy, other := s.Account(t, 0), s.Account(t, 0)
 	begin := func(who drive.Who, path string, size drive.ByteSize) error {

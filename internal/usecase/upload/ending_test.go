@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// silent is the body of a client that sends some bytes and then nothing, until it is closed.
+// silent is a body that yields some bytes and then blocks until it is closed.
 type silent struct {
 	left    int
 	waits   chan struct{}
@@ -36,7 +36,7 @@ func (b *silent) Close() error {
 	return nil
 }
 
-// Cancel of what a PUT of a large file began does not wait for the client that sends it.
+// Cancel of a large PUT does not wait for its client.
 func TestCancelEndsHangingFile(t *testing.T) {
 	t.Parallel()
 	for _, size := range []drive.ByteSize{10 * drive.MiB, blob.UnknownSize} {

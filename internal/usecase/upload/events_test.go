@@ -15,9 +15,9 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// told returns the types of the records about an upload, in their order, and the data of the last
-// one.
-func told(t *testing.T, s *uploadtest.Site, id drive.UploadID) (types []string, last map[string]any) {
+// publishedRecords returns the types of the records about an upload, in order, and the data of the
+// last one.
+func publishedRecords(t *testing.T, s *uploadtest.Site, id drive.UploadID) (types []string, last map[string]any) {
 	t.Helper()
 	rows, err := s.DB.Query(t.Context(), "SELECT event FROM outbox ORDER BY id")
 	events, err := sqldb.Scan(rows, err, func(text *string, scan func(...any) error) error { return scan(text) })
@@ -40,7 +40,7 @@ func told(t *testing.T, s *uploadtest.Site, id drive.UploadID) (types []string, 
 	return types, last
 }
 
-// Every arrow of an upload's life is told of, in the transaction that makes it so.
+// Each transition is published in its own transaction.
 func TestEveryTransitionIsPublished(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{PartSize: drive.MiB}})
@@ -54,7 +54,7 @@ func TestEveryTransitionIsPublished(t *testing.T) {
 		}
 	}
 	complete(t, s, who, v)
-	types, last := told(t, s, v.ID)
+	types, last := publishedRecords(t, s, v.ID)
 	want := []string{"upload.begun", "upload.parked", "upload.resumed", "upload.parked", "upload.resumed", "upload.done"}
 	if diff := cmp.Diff(want, types); diff != "" {
 		t.Error(diff)
@@ -68,19 +68,19 @@ func TestEveryTransitionIsPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Pass(t, time.Minute)
-	types, last = told(t, s, lost.ID)
+	types, last = publishedRecords(t, s, lost.ID)
 	if !slices.Equal(types, want[:2]) || last["size"] != nil || last["held"] == nil || last["node"] != nil {
 		t.Errorf("of one whose size is not known: %v, %v", types, last)
 	}
 	if err := s.Cancel(t.Context(), who, lost.ID); err != nil {
 		t.Fatal(err)
 	}
-	if types, last = told(t, s, lost.ID); !slices.Equal(types, []string{"upload.begun", "upload.parked", "upload.gone"}) || last["reason"] != "cancelled" {
+	if types, last = publishedRecords(t, s, lost.ID); !slices.Equal(types, []string{"upload.begun", "upload.parked", "upload.gone"}) || last["reason"] != "cancelled" {
 		t.Errorf("of one that was cancelled: %v, %v", types, last)
 	}
 }
 
-// A change that does not come about is not told of: a resume for which there is no room.
+// A failed transition is not published: here a resume beyond the quota.
 func TestFailedTransitionIsNotPublished(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{PartSize: drive.MiB}})
@@ -89,7 +89,7 @@ func TestFailedTransitionIsNotPublished(t *testing.T) {
 	s.Pass(t, time.Minute)
 	s.Start(t, who, "/g", 2*drive.MiB)
 	wantKind(t, s.Send(t, who, v, 0, data), drive.Quota)
-	if types, _ := told(t, s, v.ID); !slices.Equal(types, []string{"upload.begun", "upload.parked"}) {
+	if types, _ := publishedRecords(t, s, v.ID); !slices.Equal(types, []string{"upload.begun", "upload.parked"}) {
 		t.Errorf("%v", types)
 	}
 }

@@ -18,13 +18,13 @@ func (s *Sessions) Promised() int64 {
 	return int64(total)
 }
 
-// Settle waits until nothing runs in the background.
+// Settle waits until no background work runs.
 func (s *Sessions) Settle() { s.work.all.Wait() }
 
-// WaitForNoContents makes transactions late that find their contents not durable yet.
+// WaitForNoContents makes every transaction with contents that are not durable yet run twice.
 func (s *Sessions) WaitForNoContents() { s.smallFiles.committer.syncWait = 0 }
 
-// Forgotten reports whether nothing is known of an upload, though somebody holds it.
+// Forgotten reports whether the cached state of an upload is invalidated.
 func (s *Sessions) Forgotten(id drive.UploadID) bool {
 	l := s.table.acquire(id)
 	defer s.table.release(l)

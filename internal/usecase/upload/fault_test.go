@@ -16,15 +16,15 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// siteUnderFate returns a site whose calls can be made to fail.
+// siteUnderFate returns a site and the Fate that can make its calls fail.
 func siteUnderFate(t *testing.T) (*uploadtest.Site, *uploadtest.Fate) {
 	t.Helper()
 	f := &uploadtest.Fate{}
-	return uploadtest.New(t, uploadtest.Options{Dir: quickDir(t), Fate: f}), f
+	return uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t), Fate: f}), f
 }
 
-// clean fails the test unless everything adds up and nothing is left behind.
-func clean(t *testing.T, s *uploadtest.Site, who ...drive.Who) {
+// checkClean fails the test unless the ledgers add up and no files are left behind.
+func checkClean(t *testing.T, s *uploadtest.Site, who ...drive.Who) {
 	t.Helper()
 	s.Settle()
 	for _, w := range who {
@@ -84,12 +84,12 @@ func TestPartAfterFailedPark(t *testing.T) {
 			send(t, s, who, v, 0, data)
 			send(t, s, who, v, 2, data)
 			complete(t, s, who, v)
-			clean(t, s, who)
+			checkClean(t, s, who)
 		})
 	}
 }
 
-// The other way on: nothing comes, and the park is done when its timer is delivered again.
+// If no part arrives, an interrupted park is completed when its timer is redelivered.
 func TestParkIsFinishedByRedelivery(t *testing.T) {
 	t.Parallel()
 	for _, how := range []uploadtest.How{uploadtest.Fail, uploadtest.Lose} {
@@ -110,13 +110,12 @@ func TestParkIsFinishedByRedelivery(t *testing.T) {
 			}
 			s.Pass(t, 8*24*time.Hour) // and it still has a timer that ends it
 			wantState(t, s, v, "gone")
-			clean(t, s, who)
+			checkClean(t, s, who)
 		}
 	}
 }
 
-// A deletion that failed may have happened: the same bytes sent again must not be acknowledged from
-// memory.
+// A failed deletion may have happened, so the same bytes must not be acknowledged from the cache.
 func TestPartOfUnknownDeletionIsNotConfirmed(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{errors.New("I/O error"), drive.Fail(drive.Unavailable), drive.Fail(drive.DiskFull)} {
@@ -135,12 +134,11 @@ func TestPartOfUnknownDeletionIsNotConfirmed(t *testing.T) {
 		if !bytes.Equal(s.Read(t, who, "/f"), data) {
 			t.Error("the file has other bytes")
 		}
-		clean(t, s, who)
+		checkClean(t, s, who)
 	}
 }
 
-// Only the staging may say that bytes are lost: a row that is missing elsewhere must not end the
-// upload.
+// Only the staging may report lost bytes; a missing row elsewhere must not end the upload.
 func TestMissingRowDeletesNothing(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 6; n++ {
@@ -155,15 +153,14 @@ func TestMissingRowDeletesNothing(t *testing.T) {
 			t.Fatalf("query %d: the upload is %s after %v", n, state, err)
 		}
 		complete(t, s, who, v)
-		clean(t, s, who)
+		checkClean(t, s, who)
 		if !came && n == 1 {
 			t.Error("nothing failed")
 		}
 	}
 }
 
-// A seal that stops without an outcome is redone by its timer as often as it takes, with nobody
-// asking.
+// A seal that stops undecided is redone by its timer until it succeeds, without any request.
 func TestSealIsRedoneUntilItSucceeds(t *testing.T) {
 	t.Parallel()
 	s, fate := siteUnderFate(t)
@@ -190,11 +187,11 @@ func TestSealIsRedoneUntilItSucceeds(t *testing.T) {
 	s.Pass(t, 20*time.Second)
 	s.Settle()
 	wantState(t, s, v, "done")
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
-// Whatever change loses its reply, and whether it happened or not: the upload goes on by its timers
-// alone until it has ended.
+// Whatever transition loses its reply, and whether it was committed or not, timers bring the upload
+// to its end.
 func TestLostReplyLeavesATimer(t *testing.T) {
 	t.Parallel()
 	ops := map[string]func(t *testing.T, s *uploadtest.Site, who drive.Who, v upload.View, data []byte){
@@ -256,7 +253,7 @@ func TestLostReplyLeavesATimer(t *testing.T) {
 	}
 }
 
-// The directory of an upload is gone: it cannot be continued, says so, and still ends.
+// An upload whose directory is gone reports that and still ends.
 func TestLostDirectory(t *testing.T) {
 	t.Parallel()
 	for _, state := range []string{"active", "restarted", "parked"} {
@@ -292,7 +289,7 @@ func TestLostDirectory(t *testing.T) {
 				if got := s.Balance(t, who); got != "0/0/0" {
 					t.Errorf("the ledger is %s", got)
 				}
-				clean(t, s, who)
+				checkClean(t, s, who)
 			})
 		}
 	}
@@ -307,7 +304,7 @@ func TestSuspectPartsAfterPowerLoss(t *testing.T) {
 			t.Run(fmt.Sprintf("%s damaged=%v", at, damaged), func(t *testing.T) {
 				t.Parallel()
 				fate := &uploadtest.Fate{}
-				s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t), Fate: fate})
+				s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t), Fate: fate})
 				who, data := s.Account(t, 0), random(5*mib)
 				v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 				last := v.Parts
@@ -339,14 +336,13 @@ func TestSuspectPartsAfterPowerLoss(t *testing.T) {
 				if !bytes.Equal(s.Read(t, who, "/f"), data) {
 					t.Error("the file has other bytes")
 				}
-				clean(t, s, who)
+				checkClean(t, s, who)
 			})
 		}
 	}
 }
 
-// A reservation whose growth has no known outcome is read again: the upload goes on, and what it
-// holds is what is charged.
+// After a growth of unknown outcome the reservation is read again, and the charges match.
 func TestGrowthOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	for _, how := range []uploadtest.How{uploadtest.Fail, uploadtest.Lose} {
@@ -373,7 +369,7 @@ func TestGrowthOfUnknownOutcome(t *testing.T) {
 		if _, _, err := s.Complete(t.Context(), who, v.ID, upload.Complete{Size: &size}); err != nil {
 			t.Fatal(err)
 		}
-		clean(t, s, who)
+		checkClean(t, s, who)
 	}
 }
 
@@ -381,7 +377,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// A duplicate delivery, an old gen, a timer of an upload that has ended: none changes anything.
+// A duplicate delivery, an old gen, and a timer of an ended upload change nothing.
 func TestOldTimersChangeNothing(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -406,7 +402,7 @@ func TestOldTimersChangeNothing(t *testing.T) {
 	}
 }
 
-// overwrite changes bytes of a file behind everybody's back.
+// overwrite changes bytes of a file outside the program.
 func overwrite(t *testing.T, file string, off int, b []byte) {
 	t.Helper()
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)

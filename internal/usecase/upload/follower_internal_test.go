@@ -2,8 +2,7 @@ package upload
 
 import "testing"
 
-// What is known of an upload may be forgotten while its bytes are hashed, after an outcome that is
-// not known. The reader ends then; there is no size of a part to reckon with any more.
+// A hasher ends if its upload is invalidated while it runs.
 func TestHasherEndsWhenUploadIsInvalidated(t *testing.T) {
 	t.Parallel()
 	for name, l := range map[string]*liveUpload{

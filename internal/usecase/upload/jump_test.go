@@ -10,9 +10,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// The clock jumps a month ahead, and the clock of retention does not believe it: no upload with
-// bytes ends, however long that lasts. One that never had a byte goes, and when the time has really
-// passed the others go, too.
+// The clock jumps a month ahead: no upload with bytes ends until the time has really passed; an
+// empty one does.
 func TestClockJumpEndsNoUpload(t *testing.T) {
 	t.Parallel()
 	behind := time.Duration(0)
@@ -41,11 +40,11 @@ func TestClockJumpEndsNoUpload(t *testing.T) {
 	if err := s.PurgeEnded(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
-// Bytes come while the clock is a month ahead, and the clock is set right: the upload that has gone
-// quiet is parked after the quiet time, not in a month.
+// Bytes arrive while the clock is a month ahead. After the clock is corrected the upload is parked
+// after the idle time, not a month later.
 func TestParkAfterClockSetBack(t *testing.T) {
 	t.Parallel()
 	const month = 30 * 24 * time.Hour
@@ -62,8 +61,8 @@ func TestParkAfterClockSetBack(t *testing.T) {
 	wantState(t, s, v, "parked")
 }
 
-// The clock is ten years behind when a parked upload is looked at: the timer asks again within a
-// day, when somebody may have set the clock right.
+// If the clock is ten years behind when a parked upload is checked, the timer fires again within a
+// day.
 func TestWrongClockDoesNotDelayForYears(t *testing.T) {
 	t.Parallel()
 	const years = 10 * 365 * 24 * time.Hour
@@ -81,8 +80,7 @@ func TestWrongClockDoesNotDelayForYears(t *testing.T) {
 	}
 }
 
-// Timers were lost while the clock was a year ahead, and the clock is set right: reclaims wait for
-// an hour, not for a year.
+// A loss of timers recorded by a clock a year ahead suspends reclaims for an hour, not for a year.
 func TestLossByFastClockSuspendsReclaimsOneHour(t *testing.T) {
 	t.Parallel()
 	const year = 365 * 24 * time.Hour

@@ -9,7 +9,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// What begin has linked is an upload like any other one that is done: its id leads somewhere.
+// An upload linked by begin can be queried like any done upload.
 func TestLinkedUploadCanBeQueried(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})

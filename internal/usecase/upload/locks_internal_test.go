@@ -6,7 +6,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// The check of the order says what is wrong: a check that cannot fail is none.
+// The order check reports violations.
 func TestLockOrderViolationIsReported(t *testing.T) {
 	t.Parallel()
 	a, b := drive.NewID[drive.UploadID](), drive.NewID[drive.UploadID]()
@@ -44,7 +44,7 @@ func TestLockOrderViolationIsReported(t *testing.T) {
 	}
 }
 
-// The methods of a live tell the check.
+// The methods of a liveUpload record their locks with the check.
 func TestLiveUploadRecordsLocks(t *testing.T) {
 	t.Parallel()
 	reports := 0

@@ -14,7 +14,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// heldFence is a disk that takes its time for the next Fence: until gate is closed.
+// heldFence is a staging whose next Fence blocks until gate is closed.
 type heldFence struct {
 	blob.Staging
 	gate atomic.Pointer[chan struct{}]
@@ -29,9 +29,8 @@ func (s *heldFence) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.St
 	return s.Staging.Fence(ctx, ref, gen)
 }
 
-// While an upload is parked, which holds its turn, somebody asks how far it has come and somebody
-// else says how long it is, or makes a file of it. Nobody waits for the other for ever, and the
-// upload goes on.
+// While a park holds the state lock, concurrent Offset, DeclareSize and Complete requests do not
+// deadlock, and the upload continues.
 func TestRequestsDuringParkEnd(t *testing.T) {
 	t.Parallel()
 	for name, act := range map[string]func(s *uploadtest.Site, ctx context.Context, who drive.Who, id drive.UploadID) error{
@@ -39,7 +38,7 @@ func TestRequestsDuringParkEnd(t *testing.T) {
 			return s.DeclareSize(ctx, who, id, 1000)
 		},
 		"append": func(s *uploadtest.Site, ctx context.Context, who drive.Who, id drive.UploadID) error {
-			_, err := s.Append(ctx, who, id, upload.Append{Offset: 1000, Size: 0, Last: true}, nobody{})
+			_, err := s.Append(ctx, who, id, upload.Append{Offset: 1000, Size: 0, Last: true}, emptyBody{})
 			return err
 		},
 		"concat": func(s *uploadtest.Site, ctx context.Context, who drive.Who, id drive.UploadID) error {
@@ -89,7 +88,7 @@ func TestRequestsDuringParkEnd(t *testing.T) {
 	}
 }
 
-// nobody is a body without bytes.
-type nobody struct{}
+// emptyBody is a body without bytes.
+type emptyBody struct{}
 
-func (nobody) Read([]byte) (int, error) { return 0, io.EOF }
+func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }

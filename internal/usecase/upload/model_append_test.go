@@ -11,8 +11,8 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// append asks how far an upload has come and goes on from there, as clients do. No promised offset
-// is ever taken back.
+// append queries the offset and continues from there, as clients do. A promised offset must never
+// shrink.
 func (h *history) append(rt *rapid.T, it *item) {
 	file, who := it.file(original), h.who[it.who]
 	n := rapid.SampledFrom([]int{0, 1, 1000, mib / 2, mib, 2 * mib}).Draw(rt, "bytes")
@@ -67,15 +67,14 @@ func (h *history) append(rt *rapid.T, it *item) {
 	it.keep(end)
 }
 
-// mayFill notes that parts of these bytes may be there, whatever the reply says.
+// mayFill records that parts of these bytes may exist, whatever the reply says.
 func (it *item) mayFill(from, to int) {
 	for n := from / it.partSize(); n*it.partSize() < to; n++ {
 		it.mayHave(n, 0)
 	}
 }
 
-// keep notes a promised offset. A part of known length that lies before it is there; what is behind
-// the last one is a tail.
+// keep records a promised offset. Parts of known length before it are complete; the rest is a tail.
 func (it *item) keep(offset int) {
 	it.kept = max(it.kept, offset)
 	for n := range it.parts() {

@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// check is what holds after every step.
+// check verifies the invariants after every step.
 func (h *history) check(rt *rapid.T) {
 	for i, who := range h.who {
 		h.CheckLedger(rt, who)
@@ -49,7 +49,7 @@ func (h *history) checkItem(rt *rapid.T, it *item) {
 	}
 }
 
-// checkParts is P1 and P2: what was acknowledged is there, and nothing is there that was not sent.
+// checkParts verifies P1 and P2: acknowledged parts exist, and nothing exists that was not sent.
 func (h *history) checkParts(rt *rapid.T, it *item) {
 	parts, err := h.ListParts(rt.Context(), h.who[it.who], it.id)
 	if err != nil {
@@ -75,7 +75,7 @@ func (h *history) checkParts(rt *rapid.T, it *item) {
 	}
 }
 
-// checkDone is P3. A linked file has the original bytes, whatever was sent.
+// checkDone verifies P3. A linked file has the original bytes, whatever was sent.
 func (h *history) checkDone(rt *rapid.T, it *item) {
 	got := h.Read(rt, h.who[it.who], it.path)
 	sent := func(n int) int {
@@ -109,7 +109,7 @@ func (h *history) cancelAll(rt *rapid.T) {
 	}
 }
 
-// drain ends everything, and looks at what is left then.
+// drain ends all uploads and checks what is left.
 func (h *history) drain() {
 	rt := h.rt
 	for range 4 { // seals that a fault has stopped are redone

@@ -28,7 +28,7 @@ func TestRandomHistoriesOfTwoInstances(t *testing.T) {
 // says otherwise.
 const severalWorkers = modelWorkers / 4
 
-// turn draws the instance that acts.
+// turn draws the instance that acts next.
 func (h *history) turn(rt *rapid.T) {
 	if h.several {
 		h.act(rapid.IntRange(0, len(h.sites)-1).Draw(rt, "instance"))
@@ -37,7 +37,7 @@ func (h *history) turn(rt *rapid.T) {
 
 func (h *history) act(i int) { h.Site, h.fate = h.sites[i], h.fates[i] }
 
-// flush empties the journals, the timers, or both.
+// flush loses the journals, the timers, or both.
 func (h *history) flush(rt *rapid.T) {
 	what := rapid.IntRange(1, 3).Draw(rt, "what")
 	if what&1 != 0 {
@@ -55,8 +55,8 @@ func (h *history) flush(rt *rapid.T) {
 	}
 }
 
-// checkMemory is what holds when all uploads have ended: nothing of them is remembered. An instance
-// that has not seen the end of one drops it when nobody has asked for a while.
+// checkMemory checks that ended uploads are evicted, at instances that have not seen the end after
+// some idle time.
 func (h *history) checkMemory(rt *rapid.T) {
 	if h.several {
 		h.Clock.Advance(5 * time.Minute)

@@ -49,8 +49,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// leaked waits until all goroutines have ended, for half a second at a time: goroutines of
-// connections end some time after their Close.
+// leaked waits until all goroutines have ended. Goroutines of connections end some time after
+// Close, so it polls.
 func leaked() (err error) {
 	for range 120 {
 		if err = goleak.Find(); err == nil {
@@ -78,8 +78,7 @@ func TestRandomHistories(t *testing.T) {
 	}
 }
 
-// world is what histories share: a site is expensive, so the next history goes on with it unless
-// one has failed on it.
+// world is shared by histories, because a site is expensive. A history that fails discards it.
 type world struct {
 	t       testing.TB
 	sites   []*uploadtest.Site
@@ -96,7 +95,7 @@ type world struct {
 const maxTold = 2000
 
 func (w *world) open() {
-	opt := uploadtest.Options{Dir: quickDir(w.t), Upload: upload.Options{PartSize: drive.MiB, Abandon: 24 * time.Hour}}
+	opt := uploadtest.Options{Dir: memoryDir(w.t), Upload: upload.Options{PartSize: drive.MiB, Abandon: 24 * time.Hour}}
 	instances := 1
 	if w.several {
 		instances, w.shared = 2, uploadtest.NewShared()
@@ -136,8 +135,9 @@ func (w *world) history(rt *rapid.T) {
 	w.bad = false
 }
 
-// quickDir is a directory in memory where there is one: histories end in thousands of syncs.
-func quickDir(t testing.TB) string {
+// memoryDir returns a directory in memory if there is one, because histories make thousands of
+// syncs.
+func memoryDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "smartdrive-test-")
 	if err != nil {
@@ -147,7 +147,7 @@ func quickDir(t testing.TB) string {
 	return dir
 }
 
-// item is what the model knows of an upload. Bytes of a part are one of two variants.
+// item is the model of an upload. The bytes of a part are one of two variants.
 type item struct {
 	id    drive.UploadID
 	who   int
@@ -183,7 +183,7 @@ type history struct {
 
 var modelSizes = []int{0, 1, 17, 3000, 3000, mib - 1, mib, mib + 5, 2*mib + 17}
 
-// partSize is that of the contract: where the size is not declared parts are large.
+// partSize returns the upload's part size, which is large if the file size is not declared.
 func (it *item) partSize() int {
 	if it.open {
 		return 64 * mib
@@ -193,7 +193,7 @@ func (it *item) partSize() int {
 
 func (it *item) parts() int { return (it.size + it.partSize() - 1) / it.partSize() }
 
-// part is content that costs nothing to make, different for each seed and variant.
+// part returns cheap content, different for each seed and variant.
 func (it *item) part(n, variant int) []byte {
 	data := bytes.Repeat([]byte{it.seed}, min(it.partSize(), it.size-n*it.partSize()))
 	if variant == 1 && len(data) > 0 {
@@ -225,8 +225,8 @@ func (it *item) right() bool {
 	return true
 }
 
-// under runs do under a drawn fate. faulty says that its outcome need not be what it would be on a
-// good day.
+// under runs do under a randomly drawn fault. faulty reports that the result may differ from a run
+// without faults.
 func (h *history) under(rt *rapid.T, what string, do func() error) (faulty bool, err error) {
 	h.turn(rt)
 	rule := uploadtest.Rule{How: uploadtest.Pass}
@@ -321,7 +321,7 @@ func (h *history) find(rt *rapid.T, it *item) drive.UploadID {
 	return drive.UploadID{}
 }
 
-// pick draws an upload, mostly one that has not ended.
+// pick draws an upload, preferring ones that have not ended.
 func (h *history) pick(rt *rapid.T) *item {
 	var open []drive.UploadID
 	for _, id := range h.order {
@@ -397,7 +397,7 @@ func (it *item) mayHave(n, variant int) {
 	it.maybe[n][variant] = true
 }
 
-// fits says whether a parked upload's bytes have room when it resumes, and an active one's.
+// fits reports whether the upload's bytes fit into the quota when it resumes.
 func (h *history) fits(rt *rapid.T, it *item) bool {
 	used, total := h.Used(rt, h.who[it.who])
 	if total < 0 {

@@ -12,15 +12,15 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// deleteForGood is what a purge does: with the rows, the ledger and the content.
+// deleteForGood deletes a file as a purge does: rows, ledger and content.
 func deleteForGood(t *testing.T, s *uploadtest.Site, who drive.Who, path string) {
 	t.Helper()
-	erase(t, s, who, path)
+	deleteVersions(t, s, who, path)
 	s.CheckLedger(t, who)
 }
 
-// Q6: whoever puts and deletes for good, again and again, has at most twice their total on the
-// disk. Once it is off the disk there is room again.
+// Q6: an account that stores and deletes repeatedly has at most twice its total on disk. Unlinking
+// frees the space.
 func TestDeletedFilesAreOwedUntilUnlinked(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -62,8 +62,8 @@ func TestDeletedFilesAreOwedUntilUnlinked(t *testing.T) {
 	}
 }
 
-// Q6: a file whose content turns out to be there is owed, too: it came, and it is on the disk until
-// it is deleted.
+// Q6: a sent file whose content already exists is owed too, because its bytes stay on disk until
+// deleted.
 func TestDuplicateContentIsOwed(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -89,8 +89,7 @@ func TestDuplicateContentIsOwed(t *testing.T) {
 	s.CheckLedger(t, who)
 }
 
-// What one account owes is nothing to another one, also where one statement settles the files of
-// both.
+// Owed bytes count per account, even if one statement settles files of several accounts.
 func TestOwedBytesAreCountedPerAccount(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})

@@ -14,7 +14,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// claimAt begins an upload of the whole content by its digest alone.
+// claimAt begins an upload of data by its digest alone.
 func claimAt(t *testing.T, s *uploadtest.Site, who drive.Who, path string, data []byte) upload.View {
 	t.Helper()
 	v, err := s.Begin(t.Context(), who, upload.Begin{Path: uploadtest.Path(t, path), Size: drive.ByteSize(len(data)), Digests: blake(data)}, nil)
@@ -33,7 +33,7 @@ func claimAgain(t *testing.T, s *uploadtest.Site, who drive.Who, v upload.View, 
 	return v
 }
 
-// Whoever lacks one byte has no answer, at any size that is asked for.
+// A client that lacks one byte has no right answer, at any size.
 func TestProofNeedsEveryByte(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -49,7 +49,7 @@ func TestProofNeedsEveryByte(t *testing.T) {
 	}
 }
 
-// What is larger than the server is told to read for an answer is linked to its owner alone.
+// Content larger than InstantMax is linked only to its owner.
 func TestLargeContentOfOthersIsNotLinked(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{PartSize: 16 * drive.MiB, InstantMax: 64 * drive.MiB}})
@@ -87,8 +87,8 @@ func TestLargeContentOfOthersIsNotLinked(t *testing.T) {
 	}
 }
 
-// A question counts when it is asked: neither another claim nor another upload nor another digest
-// of the content brings a second one that day. A right answer gives it back.
+// A challenge counts when issued: no other claim, upload or digest of the content gets a second one
+// that day. A right answer uncounts it.
 func TestChallengeIsIssuedOnceADay(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{PartSize: drive.MiB}})
@@ -132,7 +132,7 @@ func TestChallengeIsIssuedOnceADay(t *testing.T) {
 	if err != nil || done.State != "done" {
 		t.Fatalf("%s, %v", done.State, err)
 	}
-	erase(t, s, eve, "/a")
+	deleteVersions(t, s, eve, "/a")
 	if v := claimAt(t, s, eve, "/c", data); v.Challenge == nil {
 		t.Error("a right answer did not give the question back")
 	}

@@ -9,8 +9,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// A process that dies takes with it when the last part came. The journal knows, and an upload that
-// was alive until then must not be reclaimed as if nothing had come since it was begun.
+// A crash loses the cached time of the last part. The journal has it, so the upload is not
+// reclaimed early.
 func TestIdleTimeAfterRestartCountsFromLastPart(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour

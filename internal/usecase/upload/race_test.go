@@ -14,15 +14,15 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// act is one thing that may happen to an upload.
-type act struct {
+// raceAction is an action in a race.
+type raceAction struct {
 	name string
 	in   string // the state it finds
-	do   func(t *testing.T, on *upload.Sessions, c *course) error
+	do   func(t *testing.T, on *upload.Sessions, c *raceUpload) error
 }
 
-// course is an upload on its way through a race.
-type course struct {
+// raceUpload is the state of an upload during a race.
+type raceUpload struct {
 	s    *uploadtest.Site
 	who  drive.Who
 	v    upload.View
@@ -33,48 +33,48 @@ type course struct {
 
 const hours = 24 * 8 * time.Hour
 
-var acts = []act{
-	{"park", "active", func(t *testing.T, on *upload.Sessions, c *course) error {
+var acts = []raceAction{
+	{"park", "active", func(t *testing.T, on *upload.Sessions, c *raceUpload) error {
 		return on.OnPark(t.Context(), timer.Fired{Key: timer.Key{Kind: timer.Park, ID: c.v.ID}, Gen: c.gen})
 	}},
-	{"resume", "parked", func(t *testing.T, on *upload.Sessions, c *course) error { return putOn(t, on, c, 0) }},
-	{"late part", "active", func(t *testing.T, on *upload.Sessions, c *course) error { return putOn(t, on, c, 0) }},
-	{"complete", "active", func(t *testing.T, on *upload.Sessions, c *course) error {
+	{"resume", "parked", func(t *testing.T, on *upload.Sessions, c *raceUpload) error { return putOn(t, on, c, 0) }},
+	{"late part", "active", func(t *testing.T, on *upload.Sessions, c *raceUpload) error { return putOn(t, on, c, 0) }},
+	{"complete", "active", func(t *testing.T, on *upload.Sessions, c *raceUpload) error {
 		_, _, err := on.Complete(t.Context(), c.who, c.v.ID, upload.Complete{})
 		return err
 	}},
-	{"complete parked", "parked", func(t *testing.T, on *upload.Sessions, c *course) error {
+	{"complete parked", "parked", func(t *testing.T, on *upload.Sessions, c *raceUpload) error {
 		_, _, err := on.Complete(t.Context(), c.who, c.v.ID, upload.Complete{})
 		return err
 	}},
-	{"complete wrong", "active", func(t *testing.T, on *upload.Sessions, c *course) error {
+	{"complete wrong", "active", func(t *testing.T, on *upload.Sessions, c *raceUpload) error {
 		_, _, err := on.Complete(t.Context(), c.who, c.v.ID, upload.Complete{Digests: blake([]byte("else"))})
 		return err
 	}},
-	{"cancel", "active", func(t *testing.T, on *upload.Sessions, c *course) error {
+	{"cancel", "active", func(t *testing.T, on *upload.Sessions, c *raceUpload) error {
 		return on.Cancel(t.Context(), c.who, c.v.ID)
 	}},
-	{"cancel parked", "parked", func(t *testing.T, on *upload.Sessions, c *course) error {
+	{"cancel parked", "parked", func(t *testing.T, on *upload.Sessions, c *raceUpload) error {
 		return on.Cancel(t.Context(), c.who, c.v.ID)
 	}},
-	{"abandon", "parked", func(t *testing.T, on *upload.Sessions, c *course) error {
+	{"abandon", "parked", func(t *testing.T, on *upload.Sessions, c *raceUpload) error {
 		return on.OnAbandon(t.Context(), timer.Fired{Key: timer.Key{Kind: timer.Abandon, ID: c.v.ID}, Gen: c.gen})
 	}},
-	{"patch", "active", func(t *testing.T, on *upload.Sessions, c *course) error {
+	{"patch", "active", func(t *testing.T, on *upload.Sessions, c *raceUpload) error {
 		_, err := on.Patch(t.Context(), c.who, c.v.ID, upload.Patch{Digests: blake(c.data)})
 		return err
 	}},
 	{"append", "active", appendOn},
 	{"append parked", "parked", appendOn},
-	{"offset", "active", func(t *testing.T, on *upload.Sessions, c *course) error {
+	{"offset", "active", func(t *testing.T, on *upload.Sessions, c *raceUpload) error {
 		p, err := on.Offset(t.Context(), c.who, c.v.ID)
 		c.kept = p.Offset
 		return err
 	}},
-	{"declare", "active", func(t *testing.T, on *upload.Sessions, c *course) error {
+	{"declare", "active", func(t *testing.T, on *upload.Sessions, c *raceUpload) error {
 		return on.DeclareSize(t.Context(), c.who, c.v.ID, drive.ByteSize(len(c.data)))
 	}},
-	{"delete part", "active", func(t *testing.T, on *upload.Sessions, c *course) error {
+	{"delete part", "active", func(t *testing.T, on *upload.Sessions, c *raceUpload) error {
 		return on.DeletePart(t.Context(), c.who, c.v.ID, 0)
 	}},
 }
@@ -83,12 +83,12 @@ var acts = []act{
 const begunBytes = 5000
 
 // byOffset are the acts on such uploads.
-func (a act) byOffset() bool {
+func (a raceAction) byOffset() bool {
 	return a.name == "append" || a.name == "append parked" || a.name == "offset" || a.name == "declare"
 }
 
-// appendOn brings what has not come yet, in two requests.
-func appendOn(t *testing.T, on *upload.Sessions, c *course) error {
+// appendOn sends the missing bytes in two requests.
+func appendOn(t *testing.T, on *upload.Sessions, c *raceUpload) error {
 	t.Helper()
 	c.kept = begunBytes
 	for c.kept < drive.ByteSize(len(c.data)) {
@@ -105,23 +105,23 @@ func appendOn(t *testing.T, on *upload.Sessions, c *course) error {
 	return nil
 }
 
-func putOn(t *testing.T, on *upload.Sessions, c *course, n int) error {
+func putOn(t *testing.T, on *upload.Sessions, c *raceUpload, n int) error {
 	t.Helper()
 	part := uploadtest.Part(c.v, n, c.data)
 	return on.Put(t.Context(), c.who, c.v.ID, upload.PutPart{N: n, Size: drive.ByteSize(len(part))}, bytes.NewReader(part))
 }
 
-// stage makes an upload in the state that a finds: all parts there (but for "late part"), and quiet
-// long enough for its timers.
-func stage(t *testing.T, s *uploadtest.Site, a act) *course {
+// stage creates an upload in the state that action a needs: all parts received (except for "late
+// part"), and its timers due.
+func stage(t *testing.T, s *uploadtest.Site, a raceAction) *raceUpload {
 	t.Helper()
 	return stageBeside(t, s, a, nil)
 }
 
-// stageBeside lets another instance know the upload as it is before it goes quiet.
-func stageBeside(t *testing.T, s *uploadtest.Site, a act, other *upload.Sessions) *course {
+// stageBeside is stage that also makes other cache the upload before its idle time passes.
+func stageBeside(t *testing.T, s *uploadtest.Site, a raceAction, other *upload.Sessions) *raceUpload {
 	t.Helper()
-	c := &course{s: s, who: s.Account(t, 0), data: bytes.Repeat([]byte{7}, mib+17)}
+	c := &raceUpload{s: s, who: s.Account(t, 0), data: bytes.Repeat([]byte{7}, mib+17)}
 	b := upload.Begin{Path: uploadtest.Path(t, "/f"), Size: drive.ByteSize(len(c.data)), PartSize: drive.MiB}
 	if a.name == "declare" {
 		b.Size, b.PartSize = blob.UnknownSize, 0
@@ -167,9 +167,8 @@ func stageBeside(t *testing.T, s *uploadtest.Site, a act, other *upload.Sessions
 	return c
 }
 
-// finish brings the upload to an end from wherever it is, and checks that there was one outcome and
-// all of it.
-func finish(t *testing.T, c *course) {
+// finish brings the upload to its end and checks that it has exactly one complete outcome.
+func finish(t *testing.T, c *raceUpload) {
 	t.Helper()
 	c.s.CheckLedger(t, c.who)
 	c.s.Settle()
@@ -226,9 +225,9 @@ func TestScenarioGCrashAtEveryCall(t *testing.T) {
 	}
 }
 
-// crashAtEveryCall lets s die, and then finishes the upload at left: the same, started again, or
-// another instance.
-func crashAtEveryCall(t *testing.T, a act, s *uploadtest.Site, fate *uploadtest.Fate, left *uploadtest.Site) {
+// crashAtEveryCall crashes s at each call, then finishes the upload at left, which is s restarted
+// or another instance.
+func crashAtEveryCall(t *testing.T, a raceAction, s *uploadtest.Site, fate *uploadtest.Fate, left *uploadtest.Site) {
 	t.Helper()
 	s.Clock.Advance(2 * time.Hour)
 	for _, how := range []uploadtest.How{uploadtest.Die, uploadtest.DieAfter} {
@@ -259,9 +258,8 @@ func crashAtEveryCall(t *testing.T, a act, s *uploadtest.Site, fate *uploadtest.
 	}
 }
 
-// wantKept checks that what an Append or Offset has promised is there, and what it leads to is goes
-// on from there.
-func wantKept(t *testing.T, c *course) {
+// wantKept checks that promised offsets are kept, and that the upload continues from there.
+func wantKept(t *testing.T, c *raceUpload) {
 	t.Helper()
 	p, err := c.s.Offset(t.Context(), c.who, c.v.ID)
 	if err != nil || p.Offset < c.kept {
@@ -280,7 +278,7 @@ func wantKept(t *testing.T, c *course) {
 	}
 }
 
-func wantPart(t *testing.T, c *course, n int) {
+func wantPart(t *testing.T, c *raceUpload, n int) {
 	t.Helper()
 	parts, err := c.s.ListParts(t.Context(), c.who, c.v.ID)
 	if err != nil {

@@ -26,7 +26,7 @@ func TestScenarioJDiskFull(t *testing.T) {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			fate := &uploadtest.Fate{}
-			s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t), Fate: fate})
+			s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t), Fate: fate})
 			who, data := s.Account(t, 0), random(5*mib)
 			if _, _, err := s.PutFile(t.Context(), who, upload.PutFile{Path: uploadtest.Path(t, "/old"), Size: 17}, bytes.NewReader(data[:17])); err != nil {
 				t.Fatal(err)
@@ -93,7 +93,7 @@ func TestScenarioJFloor(t *testing.T) {
 	if p := s.Promised(); p != 0 {
 		t.Errorf("%d bytes are promised to nobody", p)
 	}
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
 type roomy struct {
@@ -117,7 +117,7 @@ func answer(t *testing.T, data []byte, c digest.Challenge) []byte {
 	return a
 }
 
-// owner makes an account that has the file.
+// owner creates an account that has the file.
 func owner(t *testing.T, s *uploadtest.Site, data []byte) drive.Who {
 	t.Helper()
 	who := s.Account(t, 0)
@@ -174,7 +174,7 @@ func TestScenarioLInstantUpload(t *testing.T) {
 	}
 	s.SendAll(t, carl, w, data)
 	complete(t, s, carl, w)
-	clean(t, s, ann, bob, carl)
+	checkClean(t, s, ann, bob, carl)
 }
 
 // L: unknown content and content that is not this user's business give the same answer.
@@ -214,7 +214,7 @@ func TestScenarioLDeletedDuringChallenge(t *testing.T) {
 		t.Fatalf("%v, %v", v.Challenge, err)
 	}
 	right := answer(t, data, *v.Challenge)
-	fate.Set(uploadtest.Rule{Point: "staging.Fence", N: 1, How: uploadtest.Meanwhile, Do: func() { erase(t, s, ann, "/mine") }})
+	fate.Set(uploadtest.Rule{Point: "staging.Fence", N: 1, How: uploadtest.Meanwhile, Do: func() { deleteVersions(t, s, ann, "/mine") }})
 	got, err := s.Prove(t.Context(), bob, v.ID, digest.ProofHMAC, right) // verified, and then it has gone
 	if err != nil || got.State != "active" {
 		t.Fatalf("proof: %s, %v", got.State, err)
@@ -227,11 +227,11 @@ func TestScenarioLDeletedDuringChallenge(t *testing.T) {
 	if !bytes.Equal(s.Read(t, bob, "/f"), data) {
 		t.Error("the file has other bytes")
 	}
-	clean(t, s, ann, bob)
+	checkClean(t, s, ann, bob)
 }
 
 // erase deletes a file for good, with the rows alone.
-func erase(t *testing.T, s *uploadtest.Site, who drive.Who, path string) {
+func deleteVersions(t *testing.T, s *uploadtest.Site, who drive.Who, path string) {
 	t.Helper()
 	n, err := s.Tree.Resolve(t.Context(), s.DB, who.Account, uploadtest.Path(t, path))
 	if err != nil {
@@ -268,7 +268,7 @@ func TestScenarioLQuota(t *testing.T) {
 	if err != nil || done.State != "done" {
 		t.Fatalf("%s, %v", done.State, err)
 	}
-	clean(t, s, ann, bob)
+	checkClean(t, s, ann, bob)
 }
 
 // M: what a seal does is the same at every size: no byte is read again, and the database is asked as often.
@@ -277,7 +277,7 @@ func TestScenarioMSealReadsNothing(t *testing.T) {
 	var calls []int
 	for _, parts := range []int{2, 9, 33} {
 		fate := &uploadtest.Fate{}
-		s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t), Fate: fate, Upload: upload.Options{PartSize: drive.MiB}})
+		s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t), Fate: fate, Upload: upload.Options{PartSize: drive.MiB}})
 		who, data := s.Account(t, 0), random(parts*mib)
 		v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 		s.SendAll(t, who, v, data)

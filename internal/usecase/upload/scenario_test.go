@@ -44,7 +44,7 @@ func TestScenarioADripFeed(t *testing.T) {
 	if got := s.Balance(t, who); got != "0/0/0" {
 		t.Errorf("the ledger is %s", got)
 	}
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
 // B: a client that is never idle is charged from the beginning, not when it pauses.
@@ -65,7 +65,7 @@ func TestScenarioBNeverIdle(t *testing.T) {
 		t.Errorf("it was parked while it was busy: %s in gen %d", state, gen)
 	}
 	complete(t, s, who, v)
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
 // C: sessions that fit one by one begin together; what is reserved never passes the quota.
@@ -100,7 +100,7 @@ func TestScenarioCParallelSessions(t *testing.T) {
 		if size > 0 && (began.Load() != 3 || refused.Load() != 17) {
 			t.Errorf("%d began, %d were refused", began.Load(), refused.Load())
 		}
-		clean(t, s, who)
+		checkClean(t, s, who)
 	}
 }
 
@@ -135,14 +135,14 @@ func TestScenarioDDeclareSmallSendBig(t *testing.T) {
 	if got := s.Balance(t, who); got != "0/0/0" {
 		t.Errorf("the ledger is %s", got)
 	}
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
 // D, second half: of unknown length, the last byte that fits is taken and the next one is refused;
 // what came stays.
 func TestScenarioDUnknownLengthUpToTheLastByte(t *testing.T) {
 	t.Parallel()
-	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+	s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t)})
 	who := s.Account(t, 65*drive.MiB)
 	v := s.Start(t, who, "/f", blob.UnknownSize)
 	part := func(n int, size drive.ByteSize) error {
@@ -162,7 +162,7 @@ func TestScenarioDUnknownLengthUpToTheLastByte(t *testing.T) {
 	if _, _, err := s.Complete(t.Context(), who, v.ID, upload.Complete{Size: &size}); err != nil {
 		t.Fatal(err)
 	}
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
 // E: reservations that nothing backs are bounded in number and short in time.
@@ -185,7 +185,7 @@ func TestScenarioESquatting(t *testing.T) {
 	for _, v := range all {
 		wantState(t, s, v, "gone")
 	}
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
 // E, second half: a resume that brings nothing doubles the idle time, to 10 minutes; one part sets
@@ -226,7 +226,7 @@ func TestScenarioEResumesThatBringNothing(t *testing.T) {
 // E, third part: waking uploads again and again is limited to 20 a second after 200 at once.
 func TestScenarioEResumesAreLimited(t *testing.T) {
 	t.Parallel()
-	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+	s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t)})
 	who := s.Account(t, 0)
 	var all []upload.View
 	for i := range 220 {
@@ -289,11 +289,11 @@ func TestScenarioHPartsAndPaths(t *testing.T) {
 			t.Errorf("%s has other bytes", path)
 		}
 	}
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
-// Many requests for the same parts at once, half of them torn: each part is there at the end,
-// exactly once.
+// Many concurrent requests for the same parts, half of them broken: each part exists exactly once
+// in the end.
 func TestScenarioHSamePartAtOnce(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -317,14 +317,14 @@ func TestScenarioHSamePartAtOnce(t *testing.T) {
 	if !bytes.Equal(s.Read(t, who, "/f"), data) {
 		t.Error("the file has other bytes")
 	}
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
 // I: the process is killed after each acknowledged part, and while the next one comes.
 func TestScenarioIKillAfterAck(t *testing.T) {
 	t.Parallel()
 	fate := &uploadtest.Fate{}
-	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t), Fate: fate})
+	s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t), Fate: fate})
 	who, data := s.Account(t, 0), random(9*mib)
 	v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 	for n := range v.Parts {
@@ -345,5 +345,5 @@ func TestScenarioIKillAfterAck(t *testing.T) {
 	if !bytes.Equal(s.Read(t, who, "/f"), data) {
 		t.Error("the file has other bytes")
 	}
-	clean(t, s, who)
+	checkClean(t, s, who)
 }

@@ -25,8 +25,7 @@ func (s *brokenSeal) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize
 	return s.Staging.Seal(ctx, ref, size)
 }
 
-// A panic in a seal ends that try and not the process, which would redo the same seal when it
-// starts and end again; without it the upload is done.
+// A panic in a seal ends the attempt, not the process; the next attempt succeeds.
 func TestPanicEndsSealAttempt(t *testing.T) {
 	t.Parallel()
 	staging := &brokenSeal{}

@@ -17,7 +17,7 @@ import (
 
 const mib = int(drive.MiB)
 
-// random returns bytes that no other call returns.
+// random returns n unique bytes.
 func random(n int) []byte {
 	data := make([]byte, n)
 	src := rand.NewChaCha8([32]byte{byte(rand.Int()), byte(rand.Int()), byte(rand.Int()), byte(rand.Int())})

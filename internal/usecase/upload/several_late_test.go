@@ -18,8 +18,8 @@ func parkOf(v upload.View, gen int64) timer.Fired {
 	return timer.Fired{Key: timer.Key{Kind: timer.Park, ID: v.ID}, Gen: gen}
 }
 
-// An instance stood still in the middle of a change, and another one has made it, or one that ended
-// the upload, meanwhile: it finds the ledger moved already, and has to see that it was overtaken.
+// An instance stalls in the middle of a change that another instance then makes. It must notice
+// that the ledger has moved already.
 func TestStalledInstanceIsOvertaken(t *testing.T) {
 	t.Parallel()
 	data := random(3 * mib)
@@ -103,9 +103,8 @@ func TestStalledInstanceIsOvertaken(t *testing.T) {
 	}
 }
 
-// The last fence was lost with the end of the log of the journal's server. An instance that
-// believes the upload active still fills it, though its row is parked. Nothing of it may be
-// reclaimed because the row knows of no activity.
+// The journal's server loses the last fence, and an instance keeps filling a parked upload. Its
+// parts must not be reclaimed.
 func TestPartsAfterALostFenceAreNotReclaimed(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
@@ -129,8 +128,8 @@ func TestPartsAfterALostFenceAreNotReclaimed(t *testing.T) {
 	s.clean(t, who)
 }
 
-// A part is dropped at one instance and sent again at another one, which remembers it: the room of
-// the dropped part is used once, also by one that reads again what is there.
+// A part is dropped at one instance and sent again at another that has it cached: its space is used
+// once.
 func TestSpaceOfDroppedPartIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	const part, room = drive.MiB, 4 // the first grant is cut to what the account has
@@ -167,8 +166,7 @@ func TestSpaceOfDroppedPartIsUsedOnce(t *testing.T) {
 	}
 }
 
-// The timer of what a reset has begun may come up at another instance, which ends it; it is counted
-// all the same.
+// Reset counts an upload even if another instance's timer finishes its reclaim.
 func TestResetCountsUploadsEndedElsewhere(t *testing.T) {
 	t.Parallel()
 	s, fate := twoInstances(t, upload.Options{}), &uploadtest.Fate{}

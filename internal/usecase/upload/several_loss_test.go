@@ -13,9 +13,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// FLUSHALL of journals and timers in the middle of 1,000 uploads: every acknowledged part is still
-// received, everything is armed again, no balance is wrong, nothing is reclaimed early, and in the
-// end everything ends.
+// FLUSHALL of journals and timers amid 1,000 uploads: acknowledged parts stay received, timers are
+// rearmed, balances are right, and all uploads end in time.
 func TestEverythingInRedisIsLostAmongAThousandUploads(t *testing.T) {
 	t.Parallel()
 	const uploads, size = 1000, mib + 100 // the second part is small
@@ -71,8 +70,7 @@ func TestEverythingInRedisIsLostAmongAThousandUploads(t *testing.T) {
 	}
 }
 
-// Whatever instance finds that timers were lost: none begins a reclaim for an hour, also one that
-// only gets what others publish.
+// Whichever instance notices a loss of timers, none starts a reclaim for an hour.
 func TestTimerLossSuspendsReclaimsEverywhere(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
@@ -100,12 +98,11 @@ func TestTimerLossSuspendsReclaimsEverywhere(t *testing.T) {
 	s.clean(t, who)
 }
 
-// The clock of an instance is wrong by more than an upload is kept: what counts is the database's,
-// in what is written and in what is decided.
+// An instance's clock is wrong by more than an upload is kept: only the database's clock counts.
 func TestInstanceWithAWrongClock(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []time.Duration{10 * 24 * time.Hour, -10 * 24 * time.Hour} {
-		sh, dir := uploadtest.NewShared(), quickDir(t)
+		sh, dir := uploadtest.NewShared(), memoryDir(t)
 		right := upload.Options{Clock: sh.Clock.Read}
 		off := right
 		off.Now = func() time.Time { return sh.Clock.Now().Add(wrong) }
@@ -129,11 +126,11 @@ func TestInstanceWithAWrongClock(t *testing.T) {
 		sh.Clock.Advance(2 * time.Hour)
 		a.Fire(t)
 		wantState(t, b, v, "gone")
-		clean(t, b, who)
+		checkClean(t, b, who)
 	}
 }
 
-// What another instance parks leaves the memory of this one when nobody asks for it any more.
+// An upload parked by another instance is evicted here once unused.
 func TestUnusedUploadsAreEvicted(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
@@ -155,8 +152,7 @@ func TestUnusedUploadsAreEvicted(t *testing.T) {
 	}
 }
 
-// Requests of all kinds for a few uploads at two instances at once, with the timers: whatever they
-// are told, at the end it adds up.
+// Concurrent requests of all kinds at two instances, with timers, leave consistent sums.
 func TestTwoInstancesAtOnce(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{PartSize: drive.MiB})

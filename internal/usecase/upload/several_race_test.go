@@ -13,14 +13,14 @@ import (
 // in the middle of it.
 var impatient = upload.Options{SealWait: 30 * time.Millisecond}
 
-// As scenario G, on a shared staging: one of two instances dies at each call of each act, and the
-// other one finishes.
+// Scenario G on a shared staging: an instance crashes at each call of each action, and the other
+// finishes.
 func TestInstanceCrashAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, a := range acts {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
-			sh, dir, fate := uploadtest.NewShared(), quickDir(t), &uploadtest.Fate{}
+			sh, dir, fate := uploadtest.NewShared(), memoryDir(t), &uploadtest.Fate{}
 			s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: fate, Upload: impatient})
 			other := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: &uploadtest.Fate{}, Upload: impatient})
 			crashAtEveryCall(t, a, s, fate, other)
@@ -28,14 +28,14 @@ func TestInstanceCrashAtEveryCall(t *testing.T) {
 	}
 }
 
-// As scenario G, on a shared staging: the second instance does its whole act between any two calls
-// of the first, and both remember the upload as it was before.
+// Scenario G on a shared staging: the second instance acts between any two calls of the first; both
+// have stale caches.
 func TestTwoInstancesAtEveryCallOnASharedStaging(t *testing.T) {
 	t.Parallel()
 	for _, a := range acts {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
-			sh, dir, fate := uploadtest.NewShared(), quickDir(t), &uploadtest.Fate{}
+			sh, dir, fate := uploadtest.NewShared(), memoryDir(t), &uploadtest.Fate{}
 			s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: fate, Upload: impatient})
 			other := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: &uploadtest.Fate{}, Upload: impatient})
 			s.Clock.Advance(2 * time.Hour)
@@ -48,7 +48,7 @@ func TestTwoInstancesAtEveryCallOnASharedStaging(t *testing.T) {
 	}
 }
 
-func meetAtEveryCall(t *testing.T, a, b act, s, other *uploadtest.Site, fate *uploadtest.Fate) {
+func meetAtEveryCall(t *testing.T, a, b raceAction, s, other *uploadtest.Site, fate *uploadtest.Fate) {
 	t.Helper()
 	n, came := 1, true
 	var beside, err error

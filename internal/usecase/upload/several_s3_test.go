@@ -19,7 +19,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// bucket is a real store and a real Redis, as one instance sees them.
+// bucket is a real store and a real Redis as seen by one instance.
 type bucket struct {
 	*s3.Bucket
 	redis *redis.Client
@@ -52,7 +52,7 @@ func realBucket(t *testing.T, name string) bucket {
 	return bucket{b, client, name}
 }
 
-// flush takes the journals of this test away, and nobody else's.
+// flush deletes the journals of this test only.
 func (b bucket) flush(t *testing.T) {
 	t.Helper()
 	keys := b.redis.Scan(t.Context(), 0, b.name+"*", 10_000).Iterator()
@@ -67,10 +67,10 @@ func (b bucket) flush(t *testing.T) {
 	}
 }
 
-// onS3 is two instances over real services.
+// onS3 returns two instances over real services.
 func onS3(t *testing.T) (a, b *uploadtest.Site, at bucket) {
 	t.Helper()
-	name, sh, dir := servicetest.Unique(), uploadtest.NewShared(), quickDir(t)
+	name, sh, dir := servicetest.Unique(), uploadtest.NewShared(), memoryDir(t)
 	one := func() *uploadtest.Site {
 		at = realBucket(t, name)
 		return uploadtest.New(t, uploadtest.Options{
@@ -82,10 +82,10 @@ func onS3(t *testing.T) (a, b *uploadtest.Site, at bucket) {
 	return one(), one(), at
 }
 
-// dyingOnS3 is an instance over S3 and Redis that dies, and the one that goes on.
+// dyingOnS3 returns an instance over S3 and Redis that crashes, and another that continues.
 func dyingOnS3(t *testing.T) (s *uploadtest.Site, fate *uploadtest.Fate, left *uploadtest.Site) {
 	t.Helper()
-	name, sh, dir, fate := servicetest.Unique(), uploadtest.NewShared(), quickDir(t), &uploadtest.Fate{}
+	name, sh, dir, fate := servicetest.Unique(), uploadtest.NewShared(), memoryDir(t), &uploadtest.Fate{}
 	one := func(fate *uploadtest.Fate) *uploadtest.Site {
 		at := realBucket(t, name)
 		return uploadtest.New(t, uploadtest.Options{
@@ -107,19 +107,19 @@ func TestConcatCrashOnS3(t *testing.T) {
 			t.Parallel()
 			s, fate, left := dyingOnS3(t)
 			for n, came := 1, true; came && !t.Failed(); n++ {
-				p := cutError(t, s, 1000, 2*mib+5)
+				p := cutPartials(t, s, 1000, 2*mib+5)
 				fate.Set(uploadtest.Rule{N: n, How: how, Point: "staging."})
 				_, _ = join(t, s.Sessions, p)
 				s.Settle()
 				came = fate.Clear()
 				s.Restart(t)
-				soon(t, left)
+				passMinute(t, left)
 				v, err := join(t, left.Sessions, p)
 				if err != nil {
 					t.Fatal(err)
 				}
 				left.Settle() // its seal runs
-				wantJoined(t, left, p, v.ID)
+				checkJoined(t, left, p, v.ID)
 				left.CheckLedger(t, p.who)
 				if t.Failed() {
 					t.Logf("at call %d", n)
@@ -166,7 +166,7 @@ func TestTwoInstancesOnS3(t *testing.T) {
 	a.CheckLedger(t, who)
 }
 
-// A cancelled upload leaves nothing at the store, whatever its seal had made there.
+// A cancelled upload leaves nothing in the store, whatever its seal has created there.
 func TestCancelOnS3(t *testing.T) {
 	t.Parallel()
 	a, b, at := onS3(t)
@@ -225,16 +225,16 @@ func TestAppendOnS3(t *testing.T) {
 	wantFile(t, a, who, "/f", data)
 }
 
-// Partial uploads of two instances become one file on S3, and leave nothing there.
+// Partial uploads of two instances become one file on S3 and leave nothing else.
 func TestConcatOnS3(t *testing.T) {
 	t.Parallel()
 	a, b, at := onS3(t)
-	p := cutError(t, a, 1000, 9*mib, 5)
+	p := cutPartials(t, a, 1000, 9*mib, 5)
 	v, err := join(t, b.Sessions, p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantJoined(t, a, p, v.ID)
+	checkJoined(t, a, p, v.ID)
 	b.Settle() // what it clears up follows its commit, which is all that a has seen
 	left := func(s blob.Stray) error { return fmt.Errorf("%s is left", s.Place) }
 	if err := at.Staging.ListStaged(t.Context(), left); err != nil {

@@ -22,8 +22,8 @@ func sha(data []byte) digest.Set {
 	return digest.Set{digest.SHA256: sum[:]}
 }
 
-// Digests that only reading tells are verified after the seal and before anything is visible, where
-// parts cannot be read earlier.
+// If parts cannot be read earlier, declared digests are verified after the seal and before the file
+// is visible.
 func TestDigestReadAfterSeal(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
@@ -57,7 +57,7 @@ func TestDigestReadAfterSeal(t *testing.T) {
 	s.clean(t, who)
 }
 
-// What a seal that came to nothing has left goes with the upload.
+// The content left by a failed seal is removed with the upload.
 func TestContentOfFailedSealIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
@@ -78,8 +78,7 @@ func TestContentOfFailedSealIsRemoved(t *testing.T) {
 	}
 }
 
-// Journals are emptied: parts whose bytes nobody knows any more are read once, after the seal, and
-// what is found is verified.
+// After a loss of the journal, parts of unknown content are read once after the seal and verified.
 func TestLostJournal(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"parts", "sealed"} {
@@ -120,7 +119,7 @@ func TestLostJournal(t *testing.T) {
 	}
 }
 
-// A part whose bytes nobody knows is taken again when it is sent again.
+// A part of unknown content is replaced when it is sent again.
 func TestUnreadPartIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
@@ -136,7 +135,7 @@ func TestUnreadPartIsReplaced(t *testing.T) {
 	s.clean(t, who)
 }
 
-// Two instances complete at once: one file, and both say so.
+// Two concurrent Completes at two instances create one file, and both report it.
 func TestTwoInstancesCompleteAtOnce(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
@@ -165,11 +164,11 @@ func TestTwoInstancesCompleteAtOnce(t *testing.T) {
 	s.clean(t, who)
 }
 
-// The instance that seals dies; the timer has another one redo it.
+// If the sealing instance dies, a timer makes another one redo the seal.
 func TestSealIsRedoneByAnotherInstance(t *testing.T) {
 	t.Parallel()
 	for _, how := range []uploadtest.How{uploadtest.Die, uploadtest.DieAfter} {
-		sh, dir, fate := uploadtest.NewShared(), quickDir(t), &uploadtest.Fate{}
+		sh, dir, fate := uploadtest.NewShared(), memoryDir(t), &uploadtest.Fate{}
 		s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: fate})
 		other := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh})
 		who, data := s.Account(t, 0), random(3*mib)
@@ -183,18 +182,17 @@ func TestSealIsRedoneByAnotherInstance(t *testing.T) {
 		other.Settle()
 		wantState(t, other, v, "done")
 		wantFile(t, other, who, "/f", data)
-		clean(t, other, who)
+		checkClean(t, other, who)
 		fate.Clear()
 	}
 }
 
-// While another instance has the store put the parts together they are in neither place for a
-// moment, and a store may even say that they are and show nothing. That is not a reason to give an
-// upload up: what is gone stays gone.
+// While a store assembles the parts for another instance, they are in neither place for a moment.
+// The upload must not end because of that.
 func TestBytesBeingAssembledAreNotLost(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"staging.Seal", "staging.Load"} {
-		sh, dir, fate := uploadtest.NewShared(), quickDir(t), &uploadtest.Fate{}
+		sh, dir, fate := uploadtest.NewShared(), memoryDir(t), &uploadtest.Fate{}
 		s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: fate})
 		who, data := s.Account(t, 0), random(3*mib)
 		v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
@@ -220,15 +218,14 @@ func TestBytesBeingAssembledAreNotLost(t *testing.T) {
 		s.Settle()
 		wantState(t, s, v, "done")
 		wantFile(t, s, who, "/f", data)
-		clean(t, s, who)
+		checkClean(t, s, who)
 	}
 }
 
-// Bytes that nobody finds for a long time are gone: the upload ends, and what it held is given
-// back.
+// Bytes missing for a long time are lost: the upload ends and its charge is refunded.
 func TestMissingBytesAreLostAfterTimeout(t *testing.T) {
 	t.Parallel()
-	sh, dir, fate := uploadtest.NewShared(), quickDir(t), &uploadtest.Fate{}
+	sh, dir, fate := uploadtest.NewShared(), memoryDir(t), &uploadtest.Fate{}
 	s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: fate})
 	who, data := s.Account(t, 0), random(3*mib)
 	v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
@@ -242,21 +239,21 @@ func TestMissingBytesAreLostAfterTimeout(t *testing.T) {
 	}
 	fate.Clear()
 	wantState(t, s, v, "gone")
-	clean(t, s, who)
+	checkClean(t, s, who)
 }
 
-// powers is a staging with other powers.
-type powers struct {
+// capsStaging is a staging with other Caps.
+type capsStaging struct {
 	blob.Staging
 	caps blob.Caps
 }
 
-func (p powers) Caps() blob.Caps { return p.caps }
+func (p capsStaging) Caps() blob.Caps { return p.caps }
 
 func TestSmallestPartOfTheStore(t *testing.T) {
 	t.Parallel()
 	caps := blob.Caps{ReadableParts: true, MinPart: 5 * drive.MiB}
-	s := uploadtest.New(t, uploadtest.Options{Staging: func(u blob.Staging) blob.Staging { return powers{u, caps} }})
+	s := uploadtest.New(t, uploadtest.Options{Staging: func(u blob.Staging) blob.Staging { return capsStaging{u, caps} }})
 	who := s.Account(t, 0)
 	_, err := s.Begin(t.Context(), who, upload.Begin{Path: uploadtest.Path(t, "/f"), Size: drive.GiB, PartSize: 4 * drive.MiB}, nil)
 	if e := wantKind(t, err, drive.BadRequest); e.Args["min"] != 8*drive.MiB {
@@ -267,7 +264,7 @@ func TestSmallestPartOfTheStore(t *testing.T) {
 	}
 }
 
-// An instance that was declared ended writes nothing more, and leaves nothing.
+// An instance declared ended writes nothing more and leaves nothing.
 func TestEndedInstanceWritesNothing(t *testing.T) {
 	t.Parallel()
 	ended := drive.Fail(drive.Stopping)
@@ -277,7 +274,7 @@ func TestEndedInstanceWritesNothing(t *testing.T) {
 	wantKind(t, err, drive.Stopping)
 	_, err = s.Begin(t.Context(), who, upload.Begin{Path: uploadtest.Path(t, "/f"), Size: 100}, nil)
 	wantKind(t, err, drive.Stopping)
-	clean(t, s, who)
+	checkClean(t, s, who)
 	if got := s.Balance(t, who); got != "0/0/0" {
 		t.Errorf("the ledger is %s", got)
 	}

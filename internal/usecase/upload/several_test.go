@@ -24,7 +24,7 @@ type several struct {
 
 func twoInstances(t *testing.T, opt upload.Options) several {
 	t.Helper()
-	sh, dir := uploadtest.NewShared(), quickDir(t)
+	sh, dir := uploadtest.NewShared(), memoryDir(t)
 	one := func() *uploadtest.Site {
 		return uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Upload: opt, Fate: &uploadtest.Fate{}})
 	}
@@ -34,7 +34,7 @@ func twoInstances(t *testing.T, opt upload.Options) several {
 func (s several) clean(t *testing.T, who ...drive.Who) {
 	t.Helper()
 	s.a.Settle()
-	clean(t, s.b, who...)
+	checkClean(t, s.b, who...)
 }
 
 func wantFile(t *testing.T, s *uploadtest.Site, who drive.Who, path string, data []byte) {
@@ -44,7 +44,7 @@ func wantFile(t *testing.T, s *uploadtest.Site, who drive.Who, path string, data
 	}
 }
 
-// Two instances fill one upload together, in turns, and either may complete it.
+// Two instances fill one upload in turns, and either may complete it.
 func TestTwoInstancesFillOneUpload(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
@@ -65,8 +65,8 @@ func TestTwoInstancesFillOneUpload(t *testing.T) {
 	s.clean(t, who)
 }
 
-// A part that another instance has: the same bytes are accepted, others are not; one that was
-// dropped there is not vouched for.
+// For a part received by another instance, the same bytes are accepted and others refused; a part
+// dropped there is not confirmed.
 func TestPartOfAnotherInstance(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
@@ -113,8 +113,8 @@ func TestInstanceCrashDuringPart(t *testing.T) {
 	s.clean(t, who)
 }
 
-// An instance that never saw the upload decides that it is quiet: parts, and bytes on their way,
-// elsewhere speak against it.
+// An instance without the upload in its cache does not park it while parts or bytes arrive
+// elsewhere.
 func TestParkByInstanceWithoutUpload(t *testing.T) {
 	t.Parallel()
 	for _, skew := range []time.Duration{0, 24 * time.Hour, -24 * time.Hour} {
@@ -151,8 +151,8 @@ func TestParkByInstanceWithoutUpload(t *testing.T) {
 	}
 }
 
-// A part is on its way at one instance while another one changes the upload's state under it. What
-// the client is told lets it go on.
+// Another instance changes the state during a part; the client gets an answer that lets it
+// continue.
 func TestStateChangeDuringPart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -215,7 +215,7 @@ func TestStateChangeDuringPart(t *testing.T) {
 	}
 }
 
-// A part that another instance's fence has cut off is told to come again, and then resumes the
+// The client of a part cut off by another instance's fence is told to retry, which resumes the
 // upload.
 func TestFencedPartIsSentAgain(t *testing.T) {
 	t.Parallel()
@@ -248,8 +248,8 @@ func TestFencedPartIsSentAgain(t *testing.T) {
 	s.clean(t, who)
 }
 
-// Grants of an upload of unknown length: each instance uses up its own, and what is held never
-// passes what is reserved.
+// With unknown length, each instance uses only its own grants, and the held bytes never exceed the
+// reservation.
 func TestUnknownLengthOnTwoInstances(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
@@ -312,7 +312,7 @@ func TestChallengeAnsweredElsewhere(t *testing.T) {
 	s.clean(t, ann, bob)
 }
 
-// An upload that is done elsewhere is done for whatever comes, right or wrong, as on one instance.
+// An upload finished elsewhere answers later parts like one finished here.
 func TestPartsAfterUploadDoneElsewhere(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})

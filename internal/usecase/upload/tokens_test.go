@@ -13,8 +13,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// When an upload of several parts ends, a lock lets the request pass that is of the lock's user and
-// submits its token if it must. The others leave the upload with all its parts.
+// At completion a lock admits only its user, with the lock token if required. Other requests leave
+// the upload with all its parts.
 func TestLocksAreCheckedWhenUploadEnds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -79,8 +79,7 @@ func TestLocksAreCheckedWhenUploadEnds(t *testing.T) {
 	}
 }
 
-// What the caller has decided by has changed: nothing is made, and the upload stays with all its
-// parts.
+// If the caller's precondition no longer holds, no file is created and the upload keeps its parts.
 func TestCompletionWithStalePrecondition(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -95,7 +94,7 @@ func TestCompletionWithStalePrecondition(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.SendAll(t, who, v, data)
-	if _, _, err := s.PutFile(t.Context(), who, upload.PutFile{Path: drive.Path{"g"}}, nobody{}); err != nil {
+	if _, _, err := s.PutFile(t.Context(), who, upload.PutFile{Path: drive.Path{"g"}}, emptyBody{}); err != nil {
 		t.Fatal(err)
 	}
 	free := func(name drive.Name) upload.Complete {

@@ -67,7 +67,7 @@ func benchUnlink(b *testing.B, s *uploadtest.Site, files int, store func(name st
 	b.ReportMetric(float64(b.N*files)/spent.Seconds(), "objects/s(goal:1000)")
 }
 
-// releaseMany makes rows as a large purge leaves them.
+// releaseMany creates the rows that a large purge leaves.
 func releaseMany(b *testing.B, s *uploadtest.Site, account drive.AccountID, n int, store func(name string)) {
 	b.Helper()
 	names := make([]string, n)

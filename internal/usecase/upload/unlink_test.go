@@ -16,7 +16,7 @@ import (
 	"smartdrive/test/process"
 )
 
-// putAll stores small files at paths, each with bytes of its own.
+// putAll stores small files with unique content at the paths.
 func putAll(t *testing.T, s *uploadtest.Site, who drive.Who, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
@@ -41,8 +41,8 @@ func count(t *testing.T, s *uploadtest.Site, query string) (n int) {
 	return n
 }
 
-// wantUnlinked fails the test unless all that was released is deleted, and nothing else, and nobody
-// owes anything.
+// wantUnlinked fails the test unless exactly the released files are deleted and nobody owes
+// anything.
 func wantUnlinked(t *testing.T, s *uploadtest.Site, who drive.Who) {
 	t.Helper()
 	if left := s.CheckBlobs(t); len(left) > 0 {
@@ -61,8 +61,8 @@ func unlink(t *testing.T, s *uploadtest.Site) {
 	}
 }
 
-// Wherever the process dies, whatever fails and whichever reply is lost: the next one deletes what
-// is left, what is in use stays, and what was owed is given back once.
+// After any crash, failure or lost reply, the next run deletes the rest, keeps used files, and
+// releases owed bytes once.
 func TestUnlinkCrashAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]uploadtest.How{
@@ -103,7 +103,7 @@ func TestUnlinkCrashAtEveryCall(t *testing.T) {
 	}
 }
 
-// Content that was let go comes again while its file is being deleted: it has a file of its own.
+// Content stored again while its released file is deleted gets a new file.
 func TestContentStoredAgainDuringUnlink(t *testing.T) {
 	t.Parallel()
 	s, fate := siteUnderFate(t)
@@ -124,7 +124,7 @@ func TestContentStoredAgainDuringUnlink(t *testing.T) {
 	}
 }
 
-// Two instances delete at the same time: each file once, and together all of them.
+// Two instances delete concurrently: each file once, and all files.
 func TestInstancesDivideUnlinking(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
@@ -146,32 +146,32 @@ func TestInstancesDivideUnlinking(t *testing.T) {
 	}
 }
 
-// stuck is a store that cannot delete one file.
-type stuck struct {
+// undeletableStore is a store that cannot delete one file.
+type undeletableStore struct {
 	blob.Store
 	name *string
 }
 
-func (s stuck) Remove(ctx context.Context, name string) error {
+func (s undeletableStore) Remove(ctx context.Context, name string) error {
 	if name == *s.name {
 		return errors.New("access denied")
 	}
 	return s.Store.Remove(ctx, name)
 }
 
-func (s stuck) RemoveAll(ctx context.Context, names []string) ([]string, error) {
+func (s undeletableStore) RemoveAll(ctx context.Context, names []string) ([]string, error) {
 	return blob.RemoveEach(ctx, names, s.Remove)
 }
 
-func (s stuck) Reclaim(ctx context.Context, names []string) ([]string, error) {
+func (s undeletableStore) Reclaim(ctx context.Context, names []string) ([]string, error) {
 	return s.RemoveAll(ctx, names)
 }
 
-// A file that cannot be deleted is in nobody's way, stays owed, and goes once it can be.
+// A file that cannot be deleted blocks no other, stays owed, and is deleted once possible.
 func TestUndeletableFileDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	var bad string
-	s := uploadtest.New(t, uploadtest.Options{Store: func(b blob.Store) blob.Store { return stuck{b, &bad} }})
+	s := uploadtest.New(t, uploadtest.Options{Store: func(b blob.Store) blob.Store { return undeletableStore{b, &bad} }})
 	who := s.Account(t, 0)
 	putAll(t, s, who, "/a")
 	if err := s.DB.QueryRow(t.Context(), `SELECT file FROM blobs`).Scan(&bad); err != nil {
@@ -197,19 +197,19 @@ func TestUndeletableFileDoesNotBlockOthers(t *testing.T) {
 	wantUnlinked(t, s, who)
 }
 
-// frugal leaves contents of a pack until so many of them are to go together.
-type frugal struct {
+// frugalStore keeps contents of a pack until enough of them can be deleted together.
+type frugalStore struct {
 	blob.Store
 	least int
 }
 
-func (s frugal) Caps() blob.StoreCaps {
+func (s frugalStore) Caps() blob.StoreCaps {
 	caps := s.Store.Caps()
 	caps.Frugal = true
 	return caps
 }
 
-func (s frugal) Reclaim(ctx context.Context, names []string) (gone []string, err error) {
+func (s frugalStore) Reclaim(ctx context.Context, names []string) (gone []string, err error) {
 	packs := map[string][]string{}
 	for _, name := range names {
 		at, _ := blob.SlotOf(name)
@@ -227,11 +227,11 @@ func (s frugal) Reclaim(ctx context.Context, names []string) (gone []string, err
 	return gone, nil
 }
 
-// What a store leaves because its pack is not worth rewriting is owed by nobody, explained by its
-// row, and not asked for again until more of its pack is to go: then all of it goes together.
+// Files that the store defers are owed by nobody and not requested again until more of their pack
+// is released.
 func TestDeferredFilesAreUnlinkedLater(t *testing.T) {
 	t.Parallel()
-	s := uploadtest.New(t, uploadtest.Options{Store: func(b blob.Store) blob.Store { return frugal{b, 3} }})
+	s := uploadtest.New(t, uploadtest.Options{Store: func(b blob.Store) blob.Store { return frugalStore{b, 3} }})
 	who := s.Account(t, 0)
 	putAll(t, s, who, "/a", "/b", "/c", "/d", "/e")
 	var name string
@@ -268,7 +268,7 @@ func TestDeferredFilesAreUnlinkedLater(t *testing.T) {
 	}
 }
 
-// What is due when an instance starts goes by itself, and the loop ends when it is told to.
+// Run deletes the files that are due at a start, and ends when its context ends.
 func TestReleasedFilesAreUnlinkedInBackground(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})

@@ -15,7 +15,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// damage is something that happens to stored bytes behind the program's back.
+// damage is a kind of damage to stored bytes.
 type damage struct {
 	name string
 	do   func(t *testing.T, path string, at, size int64)
@@ -49,8 +49,8 @@ var (
 	}}
 )
 
-// spoil damages the stored bytes of a file, in a pack or alone.
-func spoil(t *testing.T, s *uploadtest.Site, who drive.Who, path string, d damage) {
+// damageFile damages the stored bytes of a file, in a pack or alone.
+func damageFile(t *testing.T, s *uploadtest.Site, who drive.Who, path string, d damage) {
 	t.Helper()
 	n, err := s.Tree.Resolve(t.Context(), s.DB, who.Account, uploadtest.Path(t, path))
 	if err != nil {
@@ -108,8 +108,7 @@ func lay(t *testing.T, s *uploadtest.Site, who drive.Who, files map[string][]byt
 	}
 }
 
-// Bytes that are acknowledged are there: an upload whose content is stored already, but lost or
-// damaged, replaces it, however it comes.
+// An upload whose content is stored but lost or damaged replaces it, for every kind of upload.
 func TestUploadReplacesDamagedContent(t *testing.T) {
 	t.Parallel()
 	const old = 61 * 24 * time.Hour
@@ -144,7 +143,7 @@ func TestUploadReplacesDamagedContent(t *testing.T) {
 				ann, bob, data := s.Account(t, 0), s.Account(t, 0), random(c.size)
 				store(t, s, ann, "/mine", data)
 				s.Restart(t) // a pack that was written to is closed
-				spoil(t, s, ann, "/mine", d)
+				damageFile(t, s, ann, "/mine", d)
 				s.Clock.Advance(c.after)
 				c.bring(t, s, bob, data)
 				for who, path := range map[drive.Who]string{ann: "/mine", bob: "/again"} {
@@ -161,7 +160,7 @@ func TestUploadReplacesDamagedContent(t *testing.T) {
 	}
 }
 
-// Content that is lost or damaged is not linked to: the client sends the bytes, which heal it.
+// Damaged content is not linked: the client sends the bytes, which repair it.
 func TestDamagedContentIsNotLinked(t *testing.T) {
 	t.Parallel()
 	for _, d := range []damage{gone, shortened} {
@@ -170,7 +169,7 @@ func TestDamagedContentIsNotLinked(t *testing.T) {
 			s := uploadtest.New(t, uploadtest.Options{})
 			data := random(3 * mib)
 			ann, bob := owner(t, s, data), s.Account(t, 0)
-			spoil(t, s, ann, "/mine", d)
+			damageFile(t, s, ann, "/mine", d)
 			p := upload.PutFile{Path: uploadtest.Path(t, "/linked"), Size: drive.ByteSize(len(data)), Digests: blake(data)}
 			if err := upload.CheckOwned(t.Context(), s.Sessions, ann, p); !drive.IsKind(err, drive.NotFound) {
 				t.Errorf("a batch may link to it: %v", err)

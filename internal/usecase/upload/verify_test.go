@@ -17,7 +17,7 @@ import (
 // large is more than is read while the client waits for the reply to its proof.
 const large = 65 * mib
 
-// answered has a second account claim a large content and answer the challenge.
+// answered lets a second account claim a large content and answer its challenge.
 func answered(t *testing.T, wrong bool) (s *uploadtest.Site, data []byte, ann, bob drive.Who, v upload.View) {
 	t.Helper()
 	s = uploadtest.New(t, uploadtest.Options{Upload: upload.Options{PartSize: 16 * drive.MiB}})
@@ -54,7 +54,7 @@ func verified(t *testing.T, s *uploadtest.Site, who drive.Who, v upload.View) (n
 	return now
 }
 
-// A second user of a large file need not send it, and parts that they send meanwhile do no harm.
+// A second user of a large file need not send it; parts sent meanwhile do no harm.
 func TestLargeContentIsLinkedAfterProof(t *testing.T) {
 	t.Parallel()
 	s, data, _, bob, v := answered(t, false)
@@ -68,13 +68,13 @@ func TestLargeContentIsLinkedAfterProof(t *testing.T) {
 	if used, _ := s.Used(t, bob); used != int64(large) {
 		t.Errorf("%d bytes are charged", used)
 	}
-	erase(t, s, bob, "/f")
+	deleteVersions(t, s, bob, "/f")
 	if v := claimAt(t, s, bob, "/g", data); v.Challenge == nil {
 		t.Error("a right answer did not give the question back")
 	}
 }
 
-// A wrong answer costs the question of the day, and the upload goes on.
+// A wrong answer uses up the day's challenge, and the upload continues.
 func TestWrongAnswerAboutLargeContent(t *testing.T) {
 	t.Parallel()
 	s, data, _, eve, v := answered(t, true)
@@ -118,7 +118,7 @@ func TestUploadEndsDuringVerification(t *testing.T) {
 	s.CheckLedger(t, bob)
 
 	s, data, ann, bob, v := answered(t, false)
-	erase(t, s, ann, "/mine")
+	deleteVersions(t, s, ann, "/mine")
 	if v = verified(t, s, bob, v); v.State == "active" {
 		s.SendAll(t, bob, v, data)
 		complete(t, s, bob, v)
@@ -126,7 +126,7 @@ func TestUploadEndsDuringVerification(t *testing.T) {
 	s.CheckLedger(t, bob)
 }
 
-// What a user may be asked about in a day without a right answer is bounded.
+// The size of challenged contents per user and day is bounded unless answered rightly.
 func TestWrongAnswersHaveABudget(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})

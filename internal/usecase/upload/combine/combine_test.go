@@ -17,8 +17,8 @@ type job struct {
 	failed bool
 }
 
-// Those who come while somebody works are done together, in their order, and nobody waits for those
-// of another key.
+// Jobs that arrive during a group are done together in order; jobs of other keys do not wait for
+// them.
 func TestWaitingJobsFormGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -77,8 +77,7 @@ func TestWaitingJobsFormGroup(t *testing.T) {
 	})
 }
 
-// Those who come again a moment after their group has ended are done together, all of them, and not
-// by halves in turn.
+// Callers that return right after their group are grouped together, not in alternating halves.
 func TestLeaderWaitsForReturningCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -103,9 +102,8 @@ func TestLeaderWaitsForReturningCallers(t *testing.T) {
 	})
 }
 
-// Who does not come again is waited for once, as long as the group before took and no longer than
-// the patience lasts, and who is alone never; a call with more jobs than a group may have is one
-// that asks.
+// A leader waits once for a caller that does not return, at most as long as the last group took and
+// patience. A single caller never waits. A call with more jobs than a group counts once.
 func TestLeaderWaitIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -151,7 +149,7 @@ func TestLeaderWaitIsBounded(t *testing.T) {
 	})
 }
 
-// Those of one key are waited for whoever else comes meanwhile.
+// The calls of one key are awaited whatever calls of other keys arrive.
 func TestWaitersAreTrackedPerKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -183,8 +181,7 @@ func TestWaitersAreTrackedPerKey(t *testing.T) {
 	})
 }
 
-// Who comes again at once counts as one, not as one of the group that has ended and as one behind
-// it: nobody waits for more than there are.
+// A caller that returns at once counts once, so a leader does not wait for more calls than exist.
 func TestReturningCallerCountsOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -209,7 +206,7 @@ func TestReturningCallerCountsOnce(t *testing.T) {
 	})
 }
 
-// A panic reaches one who asked for the work, and everybody returns.
+// A panic reaches one caller, and all callers return.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,19 +9,19 @@ import (
 	"smartdrive/internal/usecase/upload/disk"
 )
 
-// metered is a store on a disk with so much free.
-type metered struct {
+// boundedStore is a store on a disk with a fixed number of free bytes.
+type boundedStore struct {
 	blob.Store
 	free drive.ByteSize
 }
 
-func (m metered) Caps() blob.StoreCaps { return blob.StoreCaps{Bounded: true} }
+func (m boundedStore) Caps() blob.StoreCaps { return blob.StoreCaps{Bounded: true} }
 
-func (m metered) Free(context.Context) (drive.ByteSize, error) { return m.free, nil }
+func (m boundedStore) Free(context.Context) (drive.ByteSize, error) { return m.free, nil }
 
 func TestRoom(t *testing.T) {
 	t.Parallel()
-	p := disk.New(metered{free: 110}, 10, nil)
+	p := disk.New(boundedStore{free: 110}, 10, nil)
 	room := p.Room(drive.NewID[drive.AccountID]())
 	want := func(after string, bytes drive.ByteSize) {
 		t.Helper()
@@ -50,11 +50,11 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// While the disk of the database has no room nothing is promised, empty files included.
+// While the database's disk is full nothing is promised, not even for empty files.
 func TestNoPromiseWithoutDatabaseSpace(t *testing.T) {
 	t.Parallel()
 	full := true
-	p := disk.New(metered{free: 110}, 10, func() error {
+	p := disk.New(boundedStore{free: 110}, 10, func() error {
 		if full {
 			return drive.Fail(drive.DiskFull)
 		}
