@@ -15,7 +15,7 @@ import (
 	"smartdrive/client/doctor"
 )
 
-// errUnwell reports that the doctor found a failure.
+// errUnwell reports that the doctor found a failure or a warning.
 var errUnwell = errors.New("something between this computer and the server is not as it should be")
 
 func newDoctorCommand(c *cli) *cobra.Command {
