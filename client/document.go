@@ -285,8 +285,8 @@ func (c *Client) AllConflicts(ctx context.Context) iter.Seq2[Dispute, error] {
 	})
 }
 
-// SettleConflict resolves the oldest open conflict of a document; keep is "old" or "new". If
-// conflict is not empty, it must be the id of that conflict.
+// SettleConflict resolves an open conflict of a document; keep is "old" or "new". conflict is the
+// conflict's id; empty: the oldest one.
 func (c *Client) SettleConflict(ctx context.Context, document, conflict, keep string) (DocumentFull, error) {
 	in := struct {
 		Keep     string `json:"keep"`
