@@ -15,8 +15,8 @@ import (
 	"smartdrive/test/services"
 )
 
-// What versitygw leaves behind when it is killed while it puts the parts of an upload together is
-// taken back when it starts: the upload can be completed, and its object is there.
+// TestInterruptedCompletionIsReverted: a completion of an upload that was interrupted by a kill of
+// versitygw is reverted at the next start, and can then be completed.
 func TestInterruptedCompletionIsReverted(t *testing.T) {
 	t.Parallel()
 	root, err := services.Checkout()

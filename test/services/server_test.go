@@ -113,8 +113,8 @@ func TestDataOutlivesTheProcessButNotAWipe(t *testing.T) {
 	}
 }
 
-// A process id in a file says nothing when its process does not hold the lock: another program may
-// have it by now.
+// TestOtherProcessesAreNotSignalled: a process id in a file is ignored if its process does not hold
+// the lock, because another program may have the id.
 func TestOtherProcessesAreNotSignalled(t *testing.T) {
 	t.Parallel()
 	s := newRedis(t)

@@ -91,7 +91,8 @@ func TestServicesInEnvironmentStayUntouched(t *testing.T) { //nolint:paralleltes
 	}
 }
 
-// A shell that has read the file of the last Up names our own services, which may be down by now.
+// TestOwnAddressesInEnvironmentAreNotForeign: a shell that has read the file of the last Up names
+// our own services, which may be down.
 func TestOwnAddressesInEnvironmentAreNotForeign(t *testing.T) { //nolint:paralleltest // changes the environment
 	set := elsewhere(t)
 	t.Setenv("SMARTDRIVE_SERVICES_CACHE", "")

@@ -11,8 +11,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// debit is a request of the write-up's example: the key names the order, the amount is what must
-// not differ.
+// debit is a request from the write-up's example: the key is the order, and a different amount is a
+// conflict.
 func (f *fixture) debit(t *testing.T, amount int) (Request, []byte) {
 	t.Helper()
 	req := f.request(t, "order-4711")
@@ -20,8 +20,8 @@ func (f *fixture) debit(t *testing.T, amount int) (Request, []byte) {
 	return req, fmt.Appendf(nil, `{"amount":%d}`, amount)
 }
 
-// A debit that is repeated with another amount is refused and waits for a person; with the same
-// amount it gets the first answer (SOURCES I4).
+// TestConflictingDebitIsRecorded: a debit that is repeated with another amount is refused and
+// recorded; with the same amount it gets the first response (SOURCES I4).
 func TestConflictingDebitIsRecorded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

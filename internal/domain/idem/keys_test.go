@@ -16,7 +16,7 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// clock is a time that moves when told to.
+// clock is a clock that moves only on demand.
 type clock struct{ ns atomic.Int64 }
 
 func newClock() *clock {
@@ -47,7 +47,7 @@ func newFixture(t *testing.T) *fixture {
 	return &fixture{keys: NewKeys(db, opt), ids: ids, db: db, clock: c, user: drive.NewID[drive.UserID]()}
 }
 
-// request is a creation under the key that a client sent.
+// request is a creation request with the client's key.
 func (f *fixture) request(t *testing.T, key string) Request {
 	t.Helper()
 	k, err := f.ids.ParseKey(f.user, key)
@@ -57,14 +57,14 @@ func (f *fixture) request(t *testing.T, key string) Request {
 	return Request{User: f.user, Method: "POST", Route: "/nodes", Key: k, Fingerprint: Fingerprint{1}}
 }
 
-// create is an effect: it adds a row, and its response tells which.
+// create is an effect that adds a row; its response identifies the row.
 func create(ctx context.Context, tx *sqldb.Tx) (int, []byte, error) {
 	id, err := tx.Insert(ctx, `INSERT INTO findings (found_at, seen_at, invariant, subject, expected, found, nodes, repaired)
 		VALUES (0, 0, '', '', '', '', '', 0)`)
 	return 201, fmt.Appendf(nil, `{"id":%d}`, id), err
 }
 
-// created returns how often the effect took place.
+// created returns the number of executed effects.
 func (f *fixture) created(t *testing.T) (n int) {
 	t.Helper()
 	if err := f.db.QueryRow(t.Context(), "SELECT COUNT(*) FROM findings").Scan(&n); err != nil {
@@ -97,8 +97,8 @@ func wantKind(t *testing.T, err error, kind drive.Kind) {
 	}
 }
 
-// The reply is lost after the commit, so the client asks again: the first answer, byte for byte,
-// and one effect.
+// TestLostReplyIsRepeated: after a lost reply the client retries and gets the first response, byte
+// for byte, and there is one effect.
 func TestLostReplyIsRepeated(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -135,8 +135,8 @@ func TestLostReplyIsRepeated(t *testing.T) {
 	}
 }
 
-// The process dies, or the commit fails, before the transaction is durable: nothing is left, and
-// the next try does it.
+// TestFailedTransactionLeavesNoKey: after a crash or a failed commit no key remains, and a retry
+// runs the effect.
 func TestFailedTransactionLeavesNoKey(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -170,11 +170,11 @@ func TestFailedTransactionLeavesNoKey(t *testing.T) {
 	}
 }
 
-// callers at once are twice as many as a test's database has connections: more would only wait
-// longer for one than a transaction does.
+// callers is twice the number of connections of a test database; more would wait longer for a
+// connection than a transaction may.
 const callers = 16
 
-// A double click, many times over.
+// TestConcurrentUsersOfAKeyGetOneEffect repeats a double click many times.
 func TestConcurrentUsersOfAKeyGetOneEffect(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -303,7 +303,8 @@ func TestPurgeDeletesExpiredKeysInBatches(t *testing.T) {
 	}
 }
 
-// A row without a response, as a database with row locks shows it when the wait for it times out.
+// TestUnfinishedKeyIsInProgress: a row without a response, as seen on a database with row locks
+// after a lock timeout, fails with InProgress.
 func TestUnfinishedKeyIsInProgress(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -68,8 +68,8 @@ func TestPrepareIDWorksForOneCreation(t *testing.T) {
 	}
 }
 
-// I3: cleaning up must never make a used prepare id usable again, at whatever times it is made,
-// used, purged and sent again.
+// TestPurgeNeverReopensAPrepareID (I3): a purge never makes a used prepare id valid again, at any
+// times of creation, use, purge and retry.
 func TestPurgeNeverReopensAPrepareID(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -103,7 +103,8 @@ func TestPurgeNeverReopensAPrepareID(t *testing.T) {
 	})
 }
 
-// A request that was verified in time and then waited for a day still creates nothing.
+// TestLateUseOfAVerifiedPrepareIDIsGone: a request that was verified in time and then delayed for a
+// day creates nothing.
 func TestLateUseOfAVerifiedPrepareIDIsGone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -118,7 +119,8 @@ func TestLateUseOfAVerifiedPrepareIDIsGone(t *testing.T) {
 	}
 }
 
-// Many first starts at once agree on one secret (I2), and a later start finds it.
+// TestInstallationHasOneSecret: concurrent first starts use one secret (I2), and later starts find
+// it.
 func TestInstallationHasOneSecret(t *testing.T) {
 	t.Parallel()
 	db, c := sqldbtest.Open(t), newClock()

@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// veil is a Sealer that hides, and that loses its key.
+// veil is a Sealer that can lose its key.
 type veil struct{ lost bool }
 
 func (v *veil) Seal(_ context.Context, _ sqldb.Querier, row, text string) (string, error) {
@@ -27,8 +27,8 @@ func (v *veil) Open(_ context.Context, _ sqldb.Querier, row, sealed string) (str
 	return text, nil
 }
 
-// What is kept of a request with a secret tells neither its answer nor, by trying, what was asked
-// for; it is a key like all others.
+// TestSecretRequestsAreKeptSealed: the stored data of a secret request reveals neither its response
+// nor, by trying, its contents; otherwise the key works like any other.
 func TestSecretRequestsAreKeptSealed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

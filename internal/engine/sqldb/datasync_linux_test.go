@@ -7,10 +7,10 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// notOpen is where the collector moves nothing, as the files of SQLite are.
+// notOpen is a file whose memory the garbage collector does not move, like SQLite's files.
 var notOpen = sqlite3.TunixFile{Fh: -1}
 
-// What cannot be synced is not committed: SQLite is told, and of the system's error.
+// TestSyncThatFails: a failed sync commits nothing; SQLite gets the system's error.
 func TestSyncThatFails(t *testing.T) {
 	t.Parallel()
 	none := &notOpen

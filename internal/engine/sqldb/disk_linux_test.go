@@ -17,8 +17,8 @@ import (
 	"smartdrive/internal/testkit/disktest"
 )
 
-// The power goes while transactions are committed: each that was acknowledged is there, while the
-// log is new and grows, and when it is written in place.
+// TestCommitSurvivesPowerLoss cuts the power during commits: every acknowledged transaction
+// survives, while the log grows and while it is overwritten in place.
 func TestCommitSurvivesPowerLoss(t *testing.T) {
 	t.Parallel()
 	disk := disktest.New(t, "4096")
@@ -39,8 +39,8 @@ func TestCommitSurvivesPowerLoss(t *testing.T) {
 	}
 }
 
-// losePower commits rows, cuts the power after half of them, and looks for them and for those that
-// were there. It returns all of them.
+// losePower commits rows, cuts the power after half of them, and checks these and the earlier rows.
+// It returns all rows.
 func losePower(t *testing.T, disk *disktest.Disk, db *sqldb.DB, round int, want []string) []string {
 	t.Helper()
 	var early, all sync.WaitGroup
@@ -79,8 +79,8 @@ func losePower(t *testing.T, disk *disktest.Disk, db *sqldb.DB, round int, want 
 	return append(added, later...)
 }
 
-// On a full disk rows can be deleted, however many they are: the log gets the room that is given up
-// for it, in which it reaches the length at which it is emptied.
+// TestDeletesGoOnOnAFullDisk: any number of rows can be deleted on a full disk. The log uses the
+// released space and is checkpointed within it.
 func TestDeletesGoOnOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	const rows = 3000

@@ -13,7 +13,7 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// group makes n writes share one commit: it holds the writer until all of them wait, and calls
+// group makes n writes share one commit: it blocks the writer until all of them wait, and calls
 // armed meanwhile.
 func group(t *testing.T, db *sqldb.DB, n int, armed func(), fn func(i int) func(context.Context, *sqldb.Tx) error) []error {
 	t.Helper()
@@ -33,7 +33,7 @@ func group(t *testing.T, db *sqldb.DB, n int, armed func(), fn func(i int) func(
 	return errs
 }
 
-// oneByOne gives each write a commit of its own.
+// oneByOne runs each write in its own commit.
 func oneByOne(t *testing.T, db *sqldb.DB, n int, armed func(), fn func(i int) func(context.Context, *sqldb.Tx) error) []error {
 	t.Helper()
 	armed()
@@ -44,9 +44,9 @@ func oneByOne(t *testing.T, db *sqldb.DB, n int, armed func(), fn func(i int) fu
 	return errs
 }
 
-// Every kind of call fails in its turn, once without reaching the engine and once with its reply
-// lost. Whoever was told that it succeeded finds its row, whoever was told anything else finds
-// none, or does not know (Unavailable); and then it works again.
+// TestFaultAtEveryCall makes each kind of call fail, once without reaching the engine and once with
+// a lost reply. After a success the row must exist; after another error than Unavailable it must
+// not. Later writes must succeed.
 func TestFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	calls := []sqldbtest.Call{
@@ -118,7 +118,8 @@ func TestFullDiskReturnsDiskFull(t *testing.T) {
 	}
 }
 
-// The engine itself runs out of pages: no decorator can tell whether its codes are understood.
+// TestEnginesOwnFullDisk fills the database itself, because an injected fault cannot show that its
+// error codes are understood.
 func TestEnginesOwnFullDisk(t *testing.T) {
 	t.Parallel()
 	sqldbtest.SQLiteOnly(t, "a server's disk cannot be filled from here")

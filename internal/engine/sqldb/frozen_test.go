@@ -11,12 +11,12 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// idleLimits are MariaDB's limits on transactions that stand still. Which one counts depends on
-// what the transaction has done.
+// idleLimits are MariaDB's limits on idle transactions. The effective one depends on the statements
+// of the transaction.
 var idleLimits = []string{"idle_transaction_timeout", "idle_write_transaction_timeout", "idle_readonly_transaction_timeout"}
 
-// A process that is frozen inside a transaction must not keep what it has locked for longer than
-// any transaction may take, whether it has changed a row or only read it with a lock.
+// TestLocksOfAFrozenProcessEnd: a process that is frozen inside a transaction loses its locks after
+// a limited time, whether it has changed a row or only locked it.
 func TestLocksOfAFrozenProcessEnd(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)
@@ -60,8 +60,8 @@ func TestLocksOfAFrozenProcessEnd(t *testing.T) {
 	}
 }
 
-// freeze runs a statement and then stands still in its transaction until thaw is closed. The limits
-// that are set become 1 s.
+// freeze runs a statement and stays idle in its transaction until thaw is closed. It sets the given
+// limits to 1 s.
 func freeze(db *sqldb.DB, first, name string, held, thaw chan struct{}) error {
 	again := false
 	return db.Write(context.Background(), func(ctx context.Context, tx *sqldb.Tx) error {

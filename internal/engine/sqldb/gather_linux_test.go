@@ -21,8 +21,8 @@ import (
 	"smartdrive/internal/testkit/disktest"
 )
 
-// crowded is a database that has room in memory for ten pages: transactions write more of them to
-// the log before they are committed, read them there, and write some again.
+// crowded opens a database with memory for ten pages: transactions write more pages to the log
+// before the commit, read them there, and write some again.
 func crowded(t *testing.T, path string) *sqldb.DB {
 	t.Helper()
 	db, err := sqldb.Open(t.Context(), sqldb.Options{Path: path, Connector: func(dsn string) (driver.Connector, error) {
@@ -35,7 +35,7 @@ func crowded(t *testing.T, path string) *sqldb.DB {
 	return db
 }
 
-// rows are those of a table, by name.
+// rows are the rows of a table by name.
 type rows map[string]string
 
 func (want rows) check(t *testing.T, db *sqldb.DB) {
@@ -67,7 +67,7 @@ func (want rows) check(t *testing.T, db *sqldb.DB) {
 	}
 }
 
-// some changes rows at random, and reads one that it may have changed before.
+// some changes random rows, and reads one that it may have changed before.
 func (want rows) some(ctx context.Context, tx *sqldb.Tx, r *rand.Rand) error {
 	for range 1 + r.IntN(30) {
 		name := fmt.Sprint("row ", r.IntN(200))
@@ -94,8 +94,8 @@ func (want rows) some(ctx context.Context, tx *sqldb.Tx, r *rand.Rand) error {
 
 var errUndo = errors.New("undo it")
 
-// Whatever is undone, of a transaction or in one, and wherever its pages are, what is committed is
-// there, and nothing else.
+// TestPagesAreWrittenTogether: after any rollback of a transaction or a part of it, the database
+// contains exactly the committed rows.
 func TestPagesAreWrittenTogether(t *testing.T) {
 	t.Parallel()
 	for seed := range depth.Pick(3, 8, 100) {
@@ -140,8 +140,8 @@ func TestPagesAreWrittenTogether(t *testing.T) {
 	}
 }
 
-// What a transaction has left that was rolled back does not come into the place of what another
-// connection commits after it, as package migrate has two.
+// TestRolledBackPagesAreNotWrittenLate: the pages of a rolled back transaction do not overwrite a
+// later commit of another connection.
 func TestRolledBackPagesAreNotWrittenLate(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "database")
@@ -184,7 +184,8 @@ func TestRolledBackPagesAreNotWrittenLate(t *testing.T) {
 	}
 }
 
-// A transaction for which a full disk has no room leaves nothing, and those that find room go on.
+// TestATransactionTooLargeForTheDisk: a transaction that does not fit on the disk leaves nothing,
+// and smaller ones succeed afterwards.
 func TestATransactionTooLargeForTheDisk(t *testing.T) {
 	t.Parallel()
 	disk := disktest.New(t, "4096")

@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// Late rows are there when their transaction is, in their order, and those of a part that was
-// undone are not.
+// TestLateRowsAreOfTheirTransaction: late rows are inserted in order if their transaction commits,
+// except those of a failed Try.
 func TestLateRowsAreOfTheirTransaction(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)

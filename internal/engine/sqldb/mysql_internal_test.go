@@ -110,7 +110,7 @@ func TestServerVersions(t *testing.T) {
 	}
 }
 
-// A transaction of which it is not known whether it was committed never runs again by itself.
+// TestACommitInDoubtIsNotRunAgain: a transaction with an unknown commit result is not repeated.
 func TestACommitInDoubtIsNotRunAgain(t *testing.T) {
 	t.Parallel()
 	for number, again := range map[uint16]bool{erDeadlock: true, erLockTimeout: false, erChanged: false, 1053: false} {

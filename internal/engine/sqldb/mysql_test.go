@@ -25,7 +25,7 @@ func openSource(t *testing.T, source string) *sqldb.DB {
 	return sqldbtest.OpenWith(t, sqldb.Options{MySQL: source, Connections: 4})
 }
 
-// Eight processes begin at the same moment on an empty database.
+// TestEightStartersAtOnce starts eight processes at the same time on an empty database.
 func TestEightStartersAtOnce(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)
@@ -46,8 +46,8 @@ func TestEightStartersAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// A process that dies while it migrates leaves any number of tables, and may leave goose's own
-// without its first row.
+// TestMigrationsGoOnWhereTheyStopped: a process that dies during the migration may leave any number
+// of tables, and goose's own table without its first row.
 func TestMigrationsGoOnWhereTheyStopped(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)
@@ -72,8 +72,8 @@ func TestMigrationsGoOnWhereTheyStopped(t *testing.T) {
 	}
 }
 
-// Whoever is asked to change the schema reads and writes, and has the last word; nobody is asked
-// about a database that is new, or as it shall be.
+// TestSchemaChangeGoesThroughChange: Change can read, write and refuse. It is not called for a new
+// or an up-to-date database.
 func TestSchemaChangeGoesThroughChange(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)
@@ -160,8 +160,7 @@ func TestBothDialectsHaveTheSameColumns(t *testing.T) {
 	}
 }
 
-// meet makes two transactions wait for each other: each has changed its own row and goes on to the
-// other's.
+// meet makes two transactions deadlock: each has changed its own row and then changes the other's.
 func meet(t *testing.T, db *sqldb.DB, second func(ctx context.Context, tx *sqldb.Tx, key string) error) (errs [2]error, runs int) {
 	t.Helper()
 	for _, key := range []string{"0", "1"} {
@@ -220,8 +219,8 @@ func TestDeadlockRunsAgain(t *testing.T) {
 	}
 }
 
-// The engine has rolled everything back when the function learns of the deadlock; one that goes on
-// must not commit the rest.
+// TestOverlookedDeadlockCommitsNothing: the engine has rolled back before the function sees the
+// deadlock. A function that ignores it must not commit the rest.
 func TestOverlookedDeadlockCommitsNothing(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)
@@ -260,7 +259,8 @@ func TestEndlessConflictIsUnavailable(t *testing.T) {
 	}
 }
 
-// Two insert one key: the second waits for the first and is told how that ended.
+// TestInsertNewWaitsForTheFirst: of two inserts of one key the second waits for the first and
+// returns whether its own row is new.
 func TestInsertNewWaitsForTheFirst(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)
@@ -299,8 +299,8 @@ func TestInsertNewWaitsForTheFirst(t *testing.T) {
 	}
 }
 
-// The server ends our connections: idle ones are replaced unseen, a transaction is lost and says
-// so.
+// TestConnectionsAreLost: the server ends our connections. Idle ones are replaced unnoticed; a
+// transaction fails.
 func TestConnectionsAreLost(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)
@@ -345,7 +345,7 @@ func TestConnectionsAreLost(t *testing.T) {
 	}
 }
 
-// farewell is a connection whose server cannot be told that it ends.
+// farewell is a connection that fails when the client ends it.
 type farewell struct{ driver.Connector }
 
 func (f farewell) Connect(ctx context.Context) (driver.Conn, error) {
@@ -363,8 +363,8 @@ func (u untold) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, err
 	return u.Conn.(driver.ConnBeginTx).BeginTx(ctx, o)
 }
 
-// A process whose connections were lost before its end has ended well: what it has committed was
-// answered.
+// TestCloseAfterConnectionsWereLost: Close succeeds although connections were lost, because every
+// commit was answered.
 func TestCloseAfterConnectionsWereLost(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)
@@ -415,7 +415,8 @@ func TestNowIsTheServersClock(t *testing.T) {
 	}
 }
 
-// What SQLite takes for two keys are two keys: no trailing space, case or accent is ignored.
+// TestKeysAreComparedByteByByte: keys that differ only by trailing spaces, case or accents are
+// different, as in SQLite.
 func TestKeysAreComparedByteByByte(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)

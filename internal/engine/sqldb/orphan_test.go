@@ -9,8 +9,8 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// A call looks at so many rows and no more; the next one goes on there, and after the end it begins
-// again.
+// TestOrphansAreFoundBySlices: a call examines a limited number of rows; the next one continues,
+// and restarts after the end.
 func TestOrphansAreFoundBySlices(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)

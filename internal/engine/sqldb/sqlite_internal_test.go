@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Where SQLite's own file system serves, its name is not told: an empty one opens nothing.
+// TestSQLitesOwnFileSystemIsNotNamed: a data source for SQLite's own file system has no vfs
+// parameter, because SQLite rejects an empty name.
 func TestSQLitesOwnFileSystemIsNotNamed(t *testing.T) {
 	t.Parallel()
 	connector, err := NewConnector(writeDSN(filepath.Join(t.TempDir(), "own.db"), "", false))

@@ -11,8 +11,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Each migration is there for both engines and makes the same tables: where there is no MySQL
-// server, nothing else notices that one is missing.
+// TestMigrationsExistForBothDialects: each migration exists for both engines and creates the same
+// tables. Without a MySQL server no other test would notice a missing one.
 func TestMigrationsExistForBothDialects(t *testing.T) {
 	t.Parallel()
 	if diff := cmp.Diff(tablesMade(t, "sqlite"), tablesMade(t, "mysql")); diff != "" {
@@ -22,7 +22,7 @@ func TestMigrationsExistForBothDialects(t *testing.T) {
 
 var createTable = regexp.MustCompile(`(?m)^CREATE TABLE (?:IF NOT EXISTS )?([a-z_]+)`)
 
-// tablesMade returns the tables that each migration of an engine makes, by the name of its file.
+// tablesMade returns the tables that each migration of an engine creates, by file name.
 func tablesMade(t *testing.T, engine string) map[string][]string {
 	t.Helper()
 	files, err := fs.Glob(sqldb.Migrations(), "migrations/"+engine+"/*.sql")

@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// A function that has read what another one of its group wrote may conclude anything from it. When
-// COMMIT fails, what it read is gone, and so is its verdict.
+// TestFailedGroupFailsEveryWrite: a function may read rows written by another one of its group. If
+// COMMIT fails, these rows are rolled back, and so the function's result is invalid.
 func TestFailedGroupFailsEveryWrite(t *testing.T) {
 	t.Parallel()
 	sqldbtest.SQLiteOnly(t, "nobody else sees rows that are not committed")
@@ -45,7 +45,7 @@ func TestFailedGroupFailsEveryWrite(t *testing.T) {
 	}
 }
 
-// takeName takes a name that only one may have.
+// takeName inserts a unique name.
 func takeName(ctx context.Context, tx *sqldb.Tx) error {
 	var n int
 	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM meta WHERE name = 'name'").Scan(&n); err != nil {
@@ -57,8 +57,8 @@ func takeName(ctx context.Context, tx *sqldb.Tx) error {
 	return put("name", "x")(ctx, tx)
 }
 
-// Whoever gives up before the function began, or whose transaction could not begin, knows that
-// nothing was written.
+// TestUnstartedWriteIsMarkedUnwritten: a Write that is cancelled before its function starts, or
+// cannot begin a transaction, returns ErrUnwritten.
 func TestUnstartedWriteIsMarkedUnwritten(t *testing.T) {
 	t.Parallel()
 	var faults sqldbtest.Faults
