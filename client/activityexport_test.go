@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// An export that is cut, in a line or between two, goes on after its last whole line, so that each
-// entry comes once; one that goes no further ends with an error.
+// A broken export resumes after its last whole line, so that each entry is yielded once. An export
+// that cannot continue ends with an error.
 func TestExportActivityResumes(t *testing.T) {
 	t.Parallel()
 	const top = 40

@@ -14,8 +14,8 @@ import (
 	"lukechampine.com/blake3"
 )
 
-// FuzzBatchAnswers: whatever a server answers, reading it ends; items are done as they were named,
-// none twice, and the whole is taken for whole only when all have an answer.
+// FuzzBatchAnswers: for any reply, reading ends; each item is answered at most once, and a batch
+// succeeds only if all items have an answer.
 func FuzzBatchAnswers(f *testing.F) {
 	for _, seed := range []string{
 		"", "{}\n", `{"n":0,"status":201,"node":{"id":"a"}}` + "\n" + `{"n":1,"status":409,"problem":{"code":"name-taken"}}` + "\n" + `{"n":2,"status":204}` + "\n" + `{"status":200}` + "\n",
@@ -44,8 +44,8 @@ func FuzzBatchAnswers(f *testing.F) {
 	})
 }
 
-// FuzzBatchBody: the body of a batch is what docs/formats/batch.md says, whatever is in it; what is
-// not UTF-8 is not sent.
+// FuzzBatchBody: the body of a batch follows docs/formats/batch.md for any items; items that are
+// not UTF-8 are not sent.
 func FuzzBatchBody(f *testing.F) {
 	f.Add("/a", []byte("content\n{}"), "/b\n")
 	f.Add("\x80", []byte("0"), "0")
@@ -87,8 +87,8 @@ func FuzzBatchBody(f *testing.F) {
 	})
 }
 
-// FuzzStream: whatever comes in place of a stream of files, it ends; a file lies there only with
-// the bytes that its digest names, and what is not whole is not taken for it.
+// FuzzStream: for any reply instead of a stream, reading ends; a file is created only with the
+// bytes of its digest.
 func FuzzStream(f *testing.F) {
 	line := func(n int, content string) string {
 		sum := blake3.Sum256([]byte(content))

@@ -32,7 +32,7 @@ func TestNewRefusesAddresses(t *testing.T) {
 	}
 }
 
-// answering is a server that answers every request alike.
+// answering is a server that replies to every request in the same way.
 func answering(t *testing.T, answer http.HandlerFunc) *Client {
 	t.Helper()
 	s := httptest.NewServer(answer)
@@ -71,7 +71,7 @@ func TestProblem(t *testing.T) {
 	}
 }
 
-// Replies that are not SmartDrive's are explained, whatever their status.
+// Replies of proxies are explained, whatever their status.
 func TestProxyErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -101,7 +101,7 @@ func TestProxyErrors(t *testing.T) {
 	}
 }
 
-// Every attempt at a creating request carries the same key.
+// Every attempt of a creating request carries the same idempotency key.
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	var (
@@ -139,7 +139,7 @@ func TestCreateTokenIsNotRetried(t *testing.T) {
 	}
 }
 
-// The answer does not repeat what was asked for; whoever keeps what CreateToken returns has it.
+// The reply does not contain the request's fields; CreateToken adds them.
 func TestCreateTokenReturnsScopes(t *testing.T) {
 	t.Parallel()
 	c := answering(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -154,7 +154,7 @@ func TestCreateTokenReturnsScopes(t *testing.T) {
 	}
 }
 
-// A delete whose reply was lost finds nothing the second time: it is done.
+// A delete whose reply was lost gets not-found at the retry, which is success.
 func TestDeleteLostReply(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)

@@ -8,7 +8,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// What the server says, programs find here by a name.
+// Every problem code of the server has a constant in this package.
 func TestEveryKindOfProblemHasACode(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("problem.go")

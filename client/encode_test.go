@@ -8,7 +8,7 @@ import (
 	"smartdrive/client/clienttest"
 )
 
-// A name that is not UTF-8 does not become another name: nothing is sent.
+// A name that is not UTF-8 is not sent, so that it cannot be stored under another name.
 func TestTextThatIsNotUTF8IsNotSent(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
@@ -42,7 +42,7 @@ func TestTextThatIsNotUTF8IsNotSent(t *testing.T) {
 	}
 }
 
-// In a batch such an item fails alone.
+// In a batch, only the item with such a name fails.
 func TestBatchSkipsItemThatIsNotUTF8(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)

@@ -10,8 +10,8 @@ import (
 	"smartdrive/client/clienttest"
 )
 
-// A zip whose download is cut off again and again is whole, what had come is not asked for again,
-// and progress never goes back.
+// A zip download that breaks repeatedly completes without requesting a byte twice, and its progress
+// never decreases.
 func TestGetExportResumes(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)

@@ -30,7 +30,7 @@ func newClient(t *testing.T, s *clienttest.Server) *Client {
 	return c
 }
 
-// newUploader sends parts of 1 MiB and takes whatever is larger for an upload.
+// newUploader returns an uploader with parts of 1 MiB; larger files are sent as uploads.
 func newUploader(t *testing.T, s *clienttest.Server) *Uploader {
 	t.Helper()
 	u, err := newClient(t, s).Uploader(UploadOptions{PartSize: 1 << 20, GiveUp: 20 * time.Second})

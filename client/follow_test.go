@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// log is a server that knows nothing but what happened.
+// log is a server that only serves an activity log.
 type log struct {
 	mu   sync.Mutex
 	top  int
@@ -57,8 +57,8 @@ func (l *log) add(n, cuts int) {
 	l.top, l.cuts = l.top+n, cuts
 }
 
-// Whoever follows is shown each entry once, in order, over pages and cuts, and goes on where it
-// stopped; it ends when it is told to, and when there is nothing to look at any more.
+// Following yields each entry once, in order, over pages and broken connections, and can be
+// resumed. It ends when the caller stops, and with an error when access is lost.
 func TestFollowActivity(t *testing.T) {
 	t.Parallel()
 	l := &log{top: 70}
@@ -109,8 +109,8 @@ func TestFollowActivity(t *testing.T) {
 	}
 }
 
-// typed is a server of entries that have types, as the real one lists them: without types all but
-// uploads, and a page that finds none of its types says how far it has looked.
+// typed is a server of entries with types. As the real one, it omits uploads without a type filter,
+// and a page without matches has a cursor that says how far it searched.
 type typed struct {
 	mu    sync.Mutex
 	types []string // of the entries 1, 2, ...
@@ -154,8 +154,8 @@ func (l *typed) add(types ...string) {
 	l.types = append(l.types, types...)
 }
 
-// Whoever follows some types is shown nothing of what was before they began: neither what came
-// after the newest entry of the other types, nor an old one where there are none newer.
+// Following some types yields no entry from before the start: neither entries newer than the newest
+// entry of other types, nor old ones if there are no newer ones.
 func TestFollowActivityByTypeStartsNow(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string][]string{

@@ -25,7 +25,7 @@ func newDownloader(t *testing.T, s *clienttest.Server) *Downloader {
 	return d
 }
 
-// wantLocal checks content, time, and that nothing else is left in the folder.
+// wantLocal checks content and mtime, and that the folder contains nothing else.
 func wantLocal(t *testing.T, path string, content []byte) {
 	t.Helper()
 	got, err := os.ReadFile(path)
@@ -105,8 +105,7 @@ func TestGetResumes(t *testing.T) {
 	wantLocal(t, path, content)
 }
 
-// What a crash of the machine can leave: the sidecar says that ranges are there, their bytes are
-// not.
+// After a crash of the machine, the sidecar may list ranges whose bytes did not reach the disk.
 func TestGetRepairsCorruptPartialFile(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)

@@ -17,7 +17,7 @@ import (
 
 func isStream(_, path string) bool { return strings.HasSuffix(path, "/batch/contents") }
 
-// forged changes the streams of files that come.
+// forged modifies the streams of files that the client receives.
 type forged struct {
 	*http.Transport
 	change func(raw []byte) io.Reader
@@ -53,8 +53,8 @@ func forge(t *testing.T, s *clienttest.Server, change func(raw []byte) io.Reader
 	return d
 }
 
-// onceCome returns a downloader that calls do when the files of its first stream lie beside their
-// targets, and before they get their names.
+// onceCome returns a downloader that calls do when the files of its first stream are staged and not
+// yet renamed.
 func onceCome(t *testing.T, s *clienttest.Server, do func()) *Downloader {
 	t.Helper()
 	var once sync.Once
@@ -64,7 +64,7 @@ func onceCome(t *testing.T, s *clienttest.Server, do func()) *Downloader {
 	})
 }
 
-// treeOf returns a server that has these files in a folder.
+// treeOf returns a server with these files in a folder.
 func treeOf(t *testing.T, files map[string][]byte) *clienttest.Server {
 	t.Helper()
 	s := clienttest.New(t)
@@ -75,7 +75,7 @@ func treeOf(t *testing.T, files map[string][]byte) *clienttest.Server {
 	return s
 }
 
-// wantTree checks the files of a folder, and that there are no others and no drafts.
+// wantTree checks that a folder contains exactly these files and no drafts.
 func wantTree(t *testing.T, dir string, files map[string][]byte) {
 	t.Helper()
 	var n int
@@ -116,8 +116,8 @@ func mkdir(t *testing.T, dir string) {
 	}
 }
 
-// A folder is renamed while its files come, and made again: they are fetched again to where they
-// belong. Where it is not made again they have failed.
+// If a folder is renamed during the download and created again, its files are downloaded again. If
+// it is not created again, they fail.
 func TestGetTreeDetectsMovedFolders(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]bool{"made again": true, "gone": false} {
@@ -151,7 +151,7 @@ func TestGetTreeDetectsMovedFolders(t *testing.T) {
 	}
 }
 
-// The same of a large file, and of the folder that all goes into: that is told of as an error.
+// The same for a large file and for the top folder, where it is an error.
 func TestGetDetectsMovedFolder(t *testing.T) {
 	t.Parallel()
 	content := randomBytes(5, maxStreamedFile+1)
@@ -195,7 +195,7 @@ func TestGetDetectsMovedFolder(t *testing.T) {
 	}
 }
 
-// A file that cannot be synced fails, and the others of its stream have come.
+// A file that cannot be synced fails; the other files of its stream arrive.
 func TestGetTreeFileSyncFails(t *testing.T) {
 	t.Parallel()
 	files := map[string][]byte{"a": randomBytes(1, 10), "b": randomBytes(2, 20), "c": randomBytes(3, 30)}
@@ -228,7 +228,7 @@ func TestGetTreeFileSyncFails(t *testing.T) {
 	}
 }
 
-// A line that no server sends fails at once: the next stream has it too.
+// An overlong line fails at once without retry, because the next stream would contain it, too.
 func TestGetTreeRejectsLongLine(t *testing.T) {
 	t.Parallel()
 	s := treeOf(t, map[string][]byte{"a": randomBytes(1, 10), "b": randomBytes(2, 20)})
@@ -245,7 +245,7 @@ func TestGetTreeRejectsLongLine(t *testing.T) {
 	}
 }
 
-// A stream that ends behind its last file, before its last line, has brought all.
+// A stream that ends after its last file but before the end line has delivered all files.
 func TestGetTreeStreamWithoutEndLine(t *testing.T) {
 	t.Parallel()
 	s := treeOf(t, map[string][]byte{"a": randomBytes(1, 10), "b": randomBytes(2, 20)})

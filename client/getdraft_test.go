@@ -15,7 +15,7 @@ import (
 	"smartdrive/client/clienttest"
 )
 
-// partsIn returns the parts and drafts in a folder.
+// partsIn returns the names of the parts and drafts in a folder.
 func partsIn(t *testing.T, dir string) []string {
 	t.Helper()
 	parts, err := filepath.Glob(filepath.Join(dir, ".smartdrive-*-*.part"))
@@ -25,8 +25,8 @@ func partsIn(t *testing.T, dir string) []string {
 	return parts
 }
 
-// needsDrafts skips a test of drafts on Windows, whose rename does not replace a folder: there are
-// none there.
+// needsDrafts skips a test on Windows, which has no drafts because its rename does not replace a
+// folder.
 func needsDrafts(t *testing.T) {
 	t.Helper()
 	if !canReplaceFolders {
@@ -46,8 +46,8 @@ func wantNames(t *testing.T, dir string, want ...string) {
 	}
 }
 
-// A folder that the run has made gets its files at once, whatever becomes of them and of it until
-// then: nothing that others have put there is lost, and what has gone is fetched again.
+// A created folder gets its files at once. If the folder or its draft was changed before, no
+// foreign file is lost, and missing files are downloaded again.
 func TestGetTreePublishesFolderByDraft(t *testing.T) {
 	t.Parallel()
 	needsDrafts(t)
@@ -133,7 +133,7 @@ func remove(t *testing.T, paths ...string) {
 	}
 }
 
-// A file of a draft that cannot be synced fails, and the others come.
+// A file of a draft that cannot be synced fails; the other files arrive.
 func TestGetTreeDraftFileSyncFails(t *testing.T) {
 	t.Parallel()
 	needsDrafts(t)
@@ -155,7 +155,8 @@ func TestGetTreeDraftFileSyncFails(t *testing.T) {
 	wantTree(t, dir, files)
 }
 
-// A file that cannot be moved out of a draft, whose folder has another of its name, fails.
+// A file fails if it cannot be moved out of its draft because the folder has another file of that
+// name.
 func TestGetTreeDraftFileRenameFails(t *testing.T) {
 	t.Parallel()
 	files, dir := map[string][]byte{"sub/a": randomBytes(1, 10), "sub/b": randomBytes(2, 20)}, t.TempDir()
@@ -168,8 +169,7 @@ func TestGetTreeDraftFileRenameFails(t *testing.T) {
 	wantTree(t, dir, files)
 }
 
-// The drafts of a run that was killed are gone after the next one, in folders that have nothing
-// else.
+// The next run removes the drafts of a killed run, also in folders without other files.
 func TestGetTreeRemovesDraftsOfKilledRun(t *testing.T) {
 	t.Parallel()
 	files, was, dir := map[string][]byte{"in/sub/a": randomBytes(1, 10), "in/z/b": randomBytes(2, 20)}, t.TempDir(), t.TempDir()
@@ -191,7 +191,7 @@ func TestGetTreeRemovesDraftsOfKilledRun(t *testing.T) {
 	wantTree(t, dir, files)
 }
 
-// What a folder gets by another way is there beside what comes in streams: it is no draft's folder.
+// A folder that also gets files outside of streams has no draft.
 func TestGetTreeFoldersWithoutDraft(t *testing.T) {
 	t.Parallel()
 	many := map[string][]byte{}
@@ -229,7 +229,8 @@ func TestGetTreeFoldersWithoutDraft(t *testing.T) {
 	}
 }
 
-// A stream is cut within a folder: what came of it is there, and the rest comes in another stream.
+// If a stream breaks within a folder, the received files are kept and the rest comes in another
+// stream.
 func TestGetTreeBrokenStreamWithinDraft(t *testing.T) {
 	t.Parallel()
 	files, dir := map[string][]byte{}, t.TempDir()
@@ -257,7 +258,7 @@ func TestGetTreeBrokenStreamWithinDraft(t *testing.T) {
 	}
 }
 
-// An empty folder that is open is replaced by another run's draft.
+// An opened empty folder is replaced by another run's draft.
 func TestStreamReopensReplacedFolder(t *testing.T) {
 	t.Parallel()
 	needsDrafts(t)
@@ -292,7 +293,7 @@ func TestStreamReopensReplacedFolder(t *testing.T) {
 	}
 }
 
-// put -r leaves out the draft that a killed run has left.
+// put -r skips the draft of a killed run.
 func TestPutTreeSkipsDrafts(t *testing.T) {
 	t.Parallel()
 	s, dir := clienttest.New(t), t.TempDir()

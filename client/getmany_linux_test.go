@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/testkit/disktest"
 )
 
-// The power goes when a tree was received: each file is there, with its name, whether they were
-// synced together or one by one.
+// After a power failure, every file of a finished download has its name and content, whether synced
+// together or individually.
 func TestReceivedFilesSurvivePowerLoss(t *testing.T) {
 	t.Parallel()
 	for name, n := range map[string]int{"together": 2 * minFilesystemSync, "one by one": minFilesystemSync - 1, "what is there is kept": minFilesystemSync} {
@@ -46,8 +46,8 @@ func TestReceivedFilesSurvivePowerLoss(t *testing.T) {
 	}
 }
 
-// The power goes when a tree was received that is not synced: what is not there is fetched by the
-// same download, and nothing is taken for whole that is not.
+// After a power failure without syncs, downloading again repairs the tree, and no incomplete file
+// counts as complete.
 func TestUnsyncedFilesAreRefetched(t *testing.T) {
 	t.Parallel()
 	disk := disktest.New(t, "4096")

@@ -15,7 +15,7 @@ import (
 	"smartdrive/client/clienttest"
 )
 
-// A small file of which an interrupted download has left a part goes on there, and its neighbours
+// A small file with a partial file of an interrupted download resumes there, while its neighbours
 // come in a stream.
 func TestGetTreeResumesPartialFile(t *testing.T) {
 	t.Parallel()
@@ -60,8 +60,8 @@ func TestGetTreeResumesPartialFile(t *testing.T) {
 	}
 }
 
-// What has changed since it was listed is fetched as it is now, whether the server tells of its
-// revision or of all of it: in a stream, unless it has grown.
+// Files that changed since they were listed are downloaded as they are now, in a stream unless they
+// have grown, whether the server sends revisions or whole nodes.
 func TestGetTreeRefetchesChangedFiles(t *testing.T) {
 	t.Parallel()
 	for name, streams := range map[string]int{"revisions": 2, "nodes": 1} {
@@ -116,7 +116,7 @@ func TestGetTreeRefetchesChangedFiles(t *testing.T) {
 	}
 }
 
-// With Keep nothing is replaced that comes into an empty folder while what it gets is listed.
+// With Keep, files that appear in an empty folder during its listing are not replaced.
 func TestGetTreeKeepsFilesCreatedMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
@@ -144,7 +144,7 @@ func TestGetTreeKeepsFilesCreatedMeanwhile(t *testing.T) {
 	}
 }
 
-// Files that a stream cannot bring are fetched beside each other: each of them takes a while to
+// Files that a stream cannot deliver are downloaded concurrently, because each may take long to
 // fail.
 func TestGetTreeFetchesOddFilesConcurrently(t *testing.T) {
 	t.Parallel()

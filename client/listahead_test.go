@@ -32,7 +32,7 @@ func isListOf(r *http.Request, id string) bool {
 	return strings.HasSuffix(r.URL.Path, "/"+id+"/children")
 }
 
-// barrier holds the lists of the first folders until all of them have been asked for.
+// barrier delays the listings of the first folders until all of them have been requested.
 func barrier(t *testing.T, ids map[string]string) func(*http.Request) clienttest.Fault {
 	meet := newBarrier(t, 1+prefetchFolders)
 	return func(r *http.Request) clienttest.Fault {
@@ -45,8 +45,8 @@ func barrier(t *testing.T, ids map[string]string) func(*http.Request) clienttest
 	}
 }
 
-// While the first folder is listed, the lists of those after it are on their way: of what comes,
-// and of what is sent once more.
+// While the first folder is listed, the following listings are already in flight, for downloads and
+// for repeated uploads.
 func TestTreeListingsArePrefetched(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
@@ -73,7 +73,7 @@ func TestTreeListingsArePrefetched(t *testing.T) {
 	}
 }
 
-// A folder that has gone since it was listed is made again.
+// A folder that was deleted since it was listed is created again.
 func TestPutTreeRecreatesDeletedFolder(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
@@ -105,7 +105,7 @@ func TestPutTreeRecreatesDeletedFolder(t *testing.T) {
 	}
 }
 
-// A folder whose list fails ahead of its turn fails once, and the others come.
+// A folder whose prefetched listing fails is reported once; the others arrive.
 func TestGetTreeListingFails(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
@@ -131,7 +131,7 @@ func TestGetTreeListingFails(t *testing.T) {
 	}
 }
 
-// A download that is stopped waits for no list.
+// A stopped download does not wait for listings.
 func TestGetTreeStopsDuringListing(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
@@ -153,7 +153,7 @@ func TestGetTreeStopsDuringListing(t *testing.T) {
 	}
 }
 
-// However deep a tree is, only so many lists wait for their turn; all of it comes.
+// The number of waiting listings is bounded at any depth, and everything arrives.
 func TestPrefetchIsBounded(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)

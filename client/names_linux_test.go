@@ -23,7 +23,7 @@ func failures(failed map[string]error) func(Item) {
 	}
 }
 
-// Of two entries that would be one on the server the first is sent, and the second fails.
+// Of two entries with one remote name, the first is sent and the second fails.
 func TestPutTreeRejectsDuplicateNFCNames(t *testing.T) {
 	t.Parallel()
 	for _, batches := range []bool{true, false} {
@@ -64,7 +64,7 @@ func TestPutTreeRejectsDuplicateNFCNames(t *testing.T) {
 	}
 }
 
-// What was sent under its normalised name is found under it again.
+// A file sent under its normalized name is recognized there at the next upload.
 func TestPutTreeSkipsFilesInAnotherNormalForm(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
@@ -78,8 +78,7 @@ func TestPutTreeSkipsFilesInAnotherNormalForm(t *testing.T) {
 	}
 }
 
-// A name that is not UTF-8 is refused, whichever way a file would go, and nothing gets a name that
-// is like it.
+// A name that is not UTF-8 is refused on every upload path, and no similar name is created.
 func TestPutTreeRefusesNamesThatAreNotUTF8(t *testing.T) {
 	t.Parallel()
 	for _, batches := range []bool{true, false} {

@@ -11,9 +11,8 @@ import (
 	"smartdrive/client/clienttest"
 )
 
-// A run that goes on with what an earlier one has sent replaces only a version that its user can
-// have meant: the one that was there when the replace was asked for, or one that they have been
-// told of.
+// A resumed upload replaces only a version that the user can have meant: the one that existed when
+// the replace was requested, or one reported to the user since.
 func TestPutResumedReplacesOnlyWhatWasMeant(t *testing.T) {
 	t.Parallel()
 	content, old, other := randomBytes(20, 10*mib+1), randomBytes(21, 5000), randomBytes(22, 6000)

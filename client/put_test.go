@@ -46,7 +46,7 @@ func TestPutEmptyFile(t *testing.T) {
 	}
 }
 
-// A lost reply must neither become a conflict with oneself nor a second version or a second name.
+// A lost reply must not cause a conflict with the own file, a second version or a second name.
 func TestPutSmallLostReply(t *testing.T) {
 	t.Parallel()
 	for _, conflict := range []Conflict{Fail, Replace, Rename} {
@@ -104,8 +104,8 @@ func TestPutConflicts(t *testing.T) {
 	}
 }
 
-// A large file of which only the time differs: it is read while parts are on their way, then
-// nothing is left of the upload.
+// A large file whose mtime alone differs is hashed while parts are sent, and then its upload is
+// cancelled.
 func TestPutLargeSameContent(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
@@ -122,8 +122,7 @@ func TestPutLargeSameContent(t *testing.T) {
 	}
 }
 
-// A file of the beginning of 1970, which the drive keeps as a millisecond after it, is not sent
-// again.
+// A file with mtime 0, stored by the server as 1 ms, is not sent again.
 func TestPutMtimeZero(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
@@ -137,7 +136,7 @@ func TestPutMtimeZero(t *testing.T) {
 	}
 }
 
-// Whatever fault meets any request of an upload once, the file arrives whole, once.
+// A single fault of any kind at any request of an upload leaves exactly one complete file.
 func TestPutSurvivesEveryFaultAnywhere(t *testing.T) {
 	t.Parallel()
 	content := randomBytes(5, 5*mib+123)
@@ -212,7 +211,7 @@ func TestPutSurvivesRestart(t *testing.T) {
 	wantFile(t, s, "/f", content)
 }
 
-// interrupted puts content and cancels when some parts have arrived.
+// interrupted uploads content and cancels once some parts have arrived.
 func interrupted(t *testing.T, s *clienttest.Server, u *Uploader, src Source, parts int64) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -269,8 +268,7 @@ func TestPutResumeRepairsDamagedParts(t *testing.T) {
 	wantFile(t, s, "/f", content)
 }
 
-// A part that is damaged after it was acknowledged is found by the digest of the whole and sent
-// again.
+// A part damaged after it was acknowledged is found by the file's digest and sent again.
 func TestPutRepairsDamageBeforeSeal(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
@@ -422,7 +420,7 @@ func TestPutGivesUp(t *testing.T) {
 	}
 }
 
-// A file must not be held in memory: readers are asked for pieces.
+// A file is read in pieces and never held in memory.
 func TestPutReadsInSmallPieces(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)

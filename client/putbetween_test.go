@@ -10,8 +10,8 @@ import (
 	"smartdrive/client/clienttest"
 )
 
-// thenReplaced loses the reply to the n-th request to a path, and puts another version of a file
-// there before the next one.
+// thenReplaced loses the reply to the n-th request to a path, and stores another version there
+// before the next request.
 func thenReplaced(s *clienttest.Server, path string, n int64, file string, other []byte) {
 	var seen atomic.Int64
 	s.Inject(func(r *http.Request) clienttest.Fault {
@@ -27,7 +27,7 @@ func thenReplaced(s *clienttest.Server, path string, n int64, file string, other
 	})
 }
 
-// A file that somebody replaces before its answer has come was sent, and was not damaged.
+// A file replaced before its reply arrives was sent and is not reported as damaged.
 func TestPutReportsLaterReplacement(t *testing.T) {
 	t.Parallel()
 	other := randomBytes(2, 70)

@@ -13,8 +13,8 @@ import (
 	"smartdrive/client/clienttest"
 )
 
-// What the server has is claimed, many files in one request; what it has not is sent, and a name
-// that is taken is not a reason to lose a file.
+// Content that the server has is claimed, many files per request; other files are sent, and a name
+// conflict fails only its file.
 func TestPutTreeClaims(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
@@ -53,7 +53,7 @@ func TestPutTreeClaims(t *testing.T) {
 	}
 }
 
-// When nothing that is asked for is there, asking ends, but for a file now and then.
+// If no claim hits, claiming stops except for an occasional probe.
 func TestClaimsWithoutHitsStop(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)

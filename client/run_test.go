@@ -23,8 +23,7 @@ func nested() map[string][]byte {
 	}
 }
 
-// Two runs fetch one tree into one folder at once: neither takes the other's parts, and nothing is
-// left.
+// Two concurrent runs into one folder do not disturb each other and leave nothing behind.
 func TestConcurrentGetTree(t *testing.T) {
 	t.Parallel()
 	files, dir := nested(), t.TempDir()
@@ -45,8 +44,7 @@ func TestConcurrentGetTree(t *testing.T) {
 	}
 }
 
-// What a killed run leaves is gone after the next one, which takes nothing from a run that lives,
-// and after one that ran beside it.
+// The next run removes the parts of a killed run, but not those of a live run.
 func TestGetTreeRemovesPartsOfKilledRun(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"the next one", "one beside it", "two were killed", "a folder has gone", "a run file with other lines"} {
@@ -107,8 +105,7 @@ func TestGetTreeRemovesPartsOfKilledRun(t *testing.T) {
 	}
 }
 
-// A run finds its file taken for a dead run's before it has locked it: another has it now, or the
-// name has gone or is another file's.
+// Another process may lock, remove or replace a run file before its creator locks it.
 func TestTryLockUnderContention(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -157,8 +154,8 @@ func TestTryLockUnderContention(t *testing.T) {
 	}
 }
 
-// A second download of one target fails, and the first one does not notice. After it the target is
-// fetched as before.
+// A second download of one target fails without disturbing the first; afterwards the target can be
+// downloaded again.
 func TestConcurrentGetFails(t *testing.T) {
 	t.Parallel()
 	content := randomBytes(7, 3*mib)
@@ -186,7 +183,7 @@ func TestConcurrentGetFails(t *testing.T) {
 	}
 }
 
-// A small file that cannot get its name leaves no part.
+// A small file that cannot be renamed leaves no part.
 func TestFailedGetTreeLeavesNoParts(t *testing.T) {
 	t.Parallel()
 	files, dir := nested(), t.TempDir()
@@ -199,8 +196,8 @@ func TestFailedGetTreeLeavesNoParts(t *testing.T) {
 	wantTree(t, dir, files)
 }
 
-// What an interrupted download has left of a file goes with the file: when it comes in a tree, and
-// when it is there already.
+// The leftovers of an interrupted download are removed when a tree delivers the file, and when the
+// file is already there.
 func TestGetTreeRemovesStaleParts(t *testing.T) {
 	t.Parallel()
 	files := map[string][]byte{"small": randomBytes(8, 10), "large": randomBytes(9, maxStreamedFile+1), "there": randomBytes(10, 20), "large there": randomBytes(11, maxStreamedFile+2)}
@@ -221,8 +218,7 @@ func TestGetTreeRemovesStaleParts(t *testing.T) {
 	wantTree(t, dir, files)
 }
 
-// Names that parts have are nobody else's: they are not fetched to, and what has them here is not
-// sent.
+// Reserved names are neither downloaded to nor uploaded.
 func TestReservedNames(t *testing.T) {
 	t.Parallel()
 	part, side := partNames("victim")

@@ -4,5 +4,5 @@ package client
 
 import "testing"
 
-// makeSpecial makes nothing: there are no such files here.
+// makeSpecial creates nothing, because this platform has no special files.
 func makeSpecial(*testing.T, string) int { return 0 }

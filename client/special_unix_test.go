@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// makeSpecial makes what is neither file, folder nor link, and returns how many.
+// makeSpecial creates special files (neither file, folder nor link) and returns their number.
 func makeSpecial(t *testing.T, path string) int {
 	t.Helper()
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

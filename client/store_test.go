@@ -15,8 +15,8 @@ import (
 	"smartdrive/client/clienttest"
 )
 
-// shop is a store as S3 is one: it has ETags of its own, and refuses a request that carries two
-// kinds of credentials.
+// shop is an object store as S3: it has its own ETags and refuses requests with two kinds of
+// credentials.
 type shop struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -26,8 +26,7 @@ type shop struct {
 	n        atomic.Int64
 }
 
-// newShop opens a store beside s, on the same host and another port, and makes s send all downloads
-// there.
+// newShop starts a store on another port of s's host and makes s redirect all downloads there.
 func newShop(t *testing.T, s *clienttest.Server) *shop {
 	t.Helper()
 	h := &shop{contents: map[string][]byte{}}
@@ -185,7 +184,7 @@ func TestStoreRefusalNamesStore(t *testing.T) {
 	}
 }
 
-// A file that is replaced between two ranges is never put together from both.
+// A file replaced between two ranges is never assembled from both versions.
 func TestGetFromTheStoreFollowsReplacement(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
@@ -206,8 +205,7 @@ func TestGetFromTheStoreFollowsReplacement(t *testing.T) {
 	wantLocal(t, path, content)
 }
 
-// What a proxy answers leads nowhere: with the token it must not be followed, and without it there
-// is nothing to be had.
+// A proxy's redirect is not followed, neither with nor without the token.
 func TestForeignRedirectIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	var followed atomic.Bool
@@ -239,7 +237,7 @@ func TestForeignRedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-// Content that is asked for over TLS does not come in the clear.
+// Content requested over TLS is not fetched without TLS.
 func TestARedirectFromTLSToHTTPIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	var followed atomic.Bool

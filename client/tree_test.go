@@ -59,8 +59,8 @@ func TestPutTreeGetTreeRoundTrip(t *testing.T) {
 	wantLocal(t, filepath.Join(back, "sub", "deep", "c"), nil)
 }
 
-// One request a file, over no more connections than asked for, and a failure stops nothing but
-// itself.
+// One request per file, over no more connections than configured; one failure does not affect other
+// files.
 func TestPutTreeOfSmallFiles(t *testing.T) {
 	t.Parallel()
 	const files = 400
@@ -100,7 +100,7 @@ func TestPutTreeOfSmallFiles(t *testing.T) {
 	}
 }
 
-// What would fail for every file stops at the first.
+// An error that would hit every file stops the tree at the first.
 func TestPutTreeStopsWhenLoggedOut(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)

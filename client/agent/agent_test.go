@@ -90,8 +90,8 @@ func TestGrowingFileIsNotSent(t *testing.T) {
 	equal(t, "left", w.left(t), []string(nil))
 }
 
-// Every place where the process can die, alone and with the reply to each kind of request lost in
-// the run before.
+// The agent crashes at each step, alone and with each kind of request's reply lost in the run
+// before.
 func TestCrashNeitherRepeatsNorLoses(t *testing.T) {
 	t.Parallel()
 	steps := 0
@@ -329,8 +329,8 @@ func TestChangeAfterSendIsSentAgain(t *testing.T) {
 	equal(t, "sent", w.below(t, sentDir, 2), []string{"a.xml", "b.xml"})
 }
 
-// A sealed bundle is not given up: not even when its reply is lost, the agent dies, and a file has
-// changed when it comes back.
+// A bundle that may be sealed is never given up, even if its reply is lost, the agent dies, and a
+// file has changed at the restart.
 func TestSealingBundleIsNotRefrozen(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"after sealing", "sealed", "before end", "after end"} {
@@ -355,7 +355,7 @@ func TestSealingBundleIsNotRefrozen(t *testing.T) {
 	}
 }
 
-// What is wrong with the computer is told, and forgotten when it is over.
+// Errors of this computer are reported, and cleared once they are over.
 func TestStateWriteFailureIsRetried(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -382,8 +382,7 @@ func TestStateWriteFailureIsRetried(t *testing.T) {
 	}
 }
 
-// A bundle of many small files is a few requests, and a server that takes no batches gets them one
-// by one.
+// A bundle of many small files takes few requests; without batches the files are sent one by one.
 func TestSmallMembersAreBatched(t *testing.T) {
 	t.Parallel()
 	const files = 300
@@ -409,7 +408,7 @@ func TestSmallMembersAreBatched(t *testing.T) {
 	}
 }
 
-// A login that ends is one that somebody renews while the agent runs.
+// An expired login is replaced by one that a user makes while the agent runs.
 func TestANewLoginIsUsed(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

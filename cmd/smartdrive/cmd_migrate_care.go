@@ -14,8 +14,7 @@ import (
 	"smartdrive/internal/move/migrate"
 )
 
-// What an operator does to a migration beside its phases: the pace, mismatches, and what is left of
-// the old side.
+// Commands about a migration besides its phases: rate limits, mismatches, and the old side.
 
 func (a *adminCLI) migrateRateCommand() *cobra.Command {
 	var rows, bytes int64
