@@ -16,7 +16,7 @@ import (
 
 var ledger quota.Ledger
 
-// account makes an account with a ledger; total below zero is unlimited.
+// account creates an account with a ledger; a negative total is unlimited.
 func account(t testing.TB, db *sqldb.DB, total drive.ByteSize) drive.AccountID {
 	t.Helper()
 	id := drive.NewID[drive.AccountID]()
@@ -52,7 +52,7 @@ func balance(t testing.TB, db *sqldb.DB, id drive.AccountID) quota.Balance {
 	return b
 }
 
-// Q4: moves that fit one by one come together; the sum never passes the total.
+// Q4: concurrent moves that fit one by one never exceed the total together.
 func TestParallelGrowth(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
@@ -95,8 +95,8 @@ func TestQuotaErrorHasNeededAndAvailable(t *testing.T) {
 	}
 }
 
-// A total below what is there holds back growth alone. Q6: what would fit, but for what was deleted
-// and is still on the disk, is refused with that number, and with it only then.
+// A total below the usage refuses only growth. Q6: growth that would fit without the owed bytes is
+// refused with their number, other growth without it.
 func TestQuotaErrorHasOwedBytes(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
@@ -148,7 +148,7 @@ func TestTotalBelowUsageRefusesGrowth(t *testing.T) {
 	}
 }
 
-// A refund of what was never charged is a broken invariant: it fails and changes nothing.
+// A refund of bytes never charged is a broken invariant: it fails and changes nothing.
 func TestNegativeSumIsRefused(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
@@ -178,7 +178,7 @@ func TestCreateIsIdempotent(t *testing.T) {
 	}
 }
 
-// FuzzLedger runs moves that bytes spell against a ledger in a struct.
+// FuzzLedger compares moves encoded in bytes with a model ledger.
 func FuzzLedger(f *testing.F) {
 	f.Add([]byte{0, 10, 1, 200, 6, 3})
 	f.Add([]byte{5, 0, 0, 255, 3, 9, 7, 1, 2, 255, 4, 255})
@@ -256,7 +256,7 @@ func step(db *sqldb.DB, id drive.AccountID, op byte, n drive.ByteSize) error {
 	return apply(db, id, moveOf(op, n))
 }
 
-// Many balances are those that Get reads, and an account without a ledger has none.
+// GetMany returns the balances that Get returns, and none for an account without a ledger.
 func TestGetManyMatchesGet(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)

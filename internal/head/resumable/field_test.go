@@ -57,7 +57,7 @@ func FuzzInteger(f *testing.F) {
 	})
 }
 
-// What skips parameters ends, and takes no more than there is.
+// skipParameters terminates and does not read beyond its input.
 func FuzzParameters(f *testing.F) {
 	f.Add(`;a=1;b="x";c=:AA==:`)
 	f.Fuzz(func(t *testing.T, s string) {

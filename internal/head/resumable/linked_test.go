@@ -17,7 +17,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// A creation whose digest names content that is there already makes the file, and says so.
+// A creation whose digest matches owned content creates the file at once and answers so.
 func TestCreationLinksOwnedContent(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})

@@ -14,8 +14,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// A client that says the version hears how far its body has come, not more than once a second and
-// ever more seldom, and reads the final answer after that.
+// A client that supports the draft gets interim responses with the offset, at most one per second
+// and ever more rarely, and then the final response.
 func TestProgressResponsesGetRarer(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string][]string{

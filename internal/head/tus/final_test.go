@@ -19,7 +19,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// slowSeal is a disk that takes its time for a seal: until gate is closed.
+// slowSeal is a staging whose seals block until gate is closed.
 type slowSeal struct {
 	blob.Staging
 	gate chan struct{}
@@ -30,9 +30,8 @@ func (s slowSeal) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize) e
 	return s.Staging.Seal(ctx, ref, size)
 }
 
-// HEAD of a final upload right after it was made finds it being sealed. It waits
-// for the file, as that of any upload that has all its bytes: a client that finds no offset takes
-// it for unfinished.
+// HEAD of a new final upload waits for the file, because a client takes a missing offset for an
+// unfinished upload.
 func TestHeadOfFinalUploadWaitsForFile(t *testing.T) {
 	t.Parallel()
 	slow := slowSeal{gate: make(chan struct{})}

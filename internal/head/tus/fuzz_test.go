@@ -7,7 +7,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// refusal fails the test unless err is what a client may be told.
+// refusal fails the test unless err may be shown to clients.
 func refusal(t *testing.T, err error) {
 	t.Helper()
 	if !drive.IsKind(err, drive.BadRequest, drive.BadName) {

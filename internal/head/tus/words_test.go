@@ -9,7 +9,7 @@ import (
 	"smartdrive/internal/head/problem"
 )
 
-// A refusal says what is wrong with what was sent, in words that fit it.
+// A refusal names the invalid value and what is expected instead.
 func TestRefusalsNameExpectedValue(t *testing.T) {
 	t.Parallel()
 	said := func(err error) string {

@@ -150,7 +150,7 @@ func TestStalledConcatSealsOnlyOnce(t *testing.T) {
 	s.CheckLedger(t, who)
 }
 
-// leaving is a client that is gone when the staging of its upload has been made.
+// disconnectingClient is a staging whose client disconnects once the staging was created.
 type disconnectingClient struct {
 	blob.Staging
 	cancel context.CancelFunc

@@ -12,7 +12,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// shrinking is a disk whose free bytes the test sets.
+// boundedStore is a store whose free bytes the test sets.
 type boundedStore struct {
 	blob.Store
 	free *atomic.Int64

@@ -230,7 +230,7 @@ func TestScenarioLDeletedDuringChallenge(t *testing.T) {
 	checkClean(t, s, ann, bob)
 }
 
-// erase deletes a file for good, with the rows alone.
+// deleteVersions deletes a file for good, but only its rows.
 func deleteVersions(t *testing.T, s *uploadtest.Site, who drive.Who, path string) {
 	t.Helper()
 	n, err := s.Tree.Resolve(t.Context(), s.DB, who.Account, uploadtest.Path(t, path))
