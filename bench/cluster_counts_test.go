@@ -150,7 +150,7 @@ func mysqlSite(b *testing.B, calls *sqldbtest.Counter) *uploadtest.Site {
 func (c *counted) over(b *testing.B, staging blob.Staging, store blob.Store, q timer.Queue, opt upload.Options) *upload.Sessions {
 	b.Helper()
 	opt.Log = slog.New(slog.DiscardHandler)
-	s := upload.New(upload.Parts{
+	s := upload.New(upload.Dependencies{
 		DB: c.site.DB, Tree: c.site.Tree, Staging: staging, Store: store, Timers: timer.New(timer.Options{Queue: q}),
 		Events: outbox.New(c.site.DB, outbox.Options{Source: "smartdrive/bench", Log: opt.Log}),
 	}, opt)

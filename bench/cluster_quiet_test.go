@@ -46,7 +46,7 @@ func newPatient(b *testing.B) *patient {
 	p.site = mysqlSite(b, &p.calls)
 	p.Sessions = p.over(b, &p.staging, p.site.Store, p.queue, upload.Options{
 		Now: p.clock.Now, PartSize: drive.MiB,
-		Clock: func(context.Context) (drive.Time, error) { return drive.TimeOf(p.clock.Now()), nil },
+		RowClock: func(context.Context) (drive.Time, error) { return drive.TimeOf(p.clock.Now()), nil },
 	})
 	p.who = p.site.Account(b, 0)
 	return p

@@ -178,7 +178,7 @@ func sendTogether(b *testing.B, users []*server, content []byte, no int) {
 // asked returns a function that says how many statements the database server has been sent.
 func asked(b *testing.B, on *backing) func() int64 {
 	b.Helper()
-	db, err := sqldb.Open(b.Context(), sqldb.Options{MySQL: on.mysql.URL() + "smartdrive", Look: true})
+	db, err := sqldb.Open(b.Context(), sqldb.Options{MySQL: on.mysql.URL() + "smartdrive", ReadOnly: true})
 	must(b, err)
 	b.Cleanup(func() { must(b, db.Close()) })
 	return func() (n int64) {

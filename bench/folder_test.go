@@ -101,16 +101,16 @@ func fillFolder(b *testing.B, s *uploadtest.Site, who drive.Who) drive.NodeID {
 	must(b, err)
 	const most = 1000
 	for from := 0; from < folderFiles-1; from += most {
-		var wanted []tree.Wanted
+		var wanted []tree.BatchFile
 		var files []tree.File
 		for i := from; i < min(from+most, folderFiles-1); i++ {
-			wanted = append(wanted, tree.Wanted{Path: uploadtest.Path(b, fmt.Sprintf("/d/file-%06d", i))})
+			wanted = append(wanted, tree.BatchFile{Path: uploadtest.Path(b, fmt.Sprintf("/d/file-%06d", i))})
 			files = append(files, tree.File{Blob: n.Blob, Size: 1, Mime: "text/plain"})
 		}
 		must(b, s.DB.Write(b.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
-			targets, err := tree.Newcomers{Tree: s.Tree, Account: who.Account}.Aim(ctx, tx, wanted)
+			targets, err := tree.NewFileBatch{Tree: s.Tree, Account: who.Account}.ResolveTargets(ctx, tx, wanted)
 			if err == nil {
-				_, err = tree.Newcomers{Tree: s.Tree, Account: who.Account}.Put(ctx, tx, targets, files)
+				_, err = tree.NewFileBatch{Tree: s.Tree, Account: who.Account}.Put(ctx, tx, targets, files)
 			}
 			return err
 		}))

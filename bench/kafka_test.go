@@ -100,7 +100,7 @@ func kafkaStream(b *testing.B, db *sqldb.DB, addresses []string, opt kafka.Optio
 	silent := slog.New(slog.DiscardHandler)
 	o := outbox.New(db, outbox.Options{Source: "smartdrive/bench", Log: silent, Relayed: true})
 	opt.Brokers, opt.Namespace, opt.Source, opt.Log = addresses, servicetest.Unique(), "smartdrive/bench", silent
-	opt.Backlog, opt.Graveyard = o, o
+	opt.Backlog, opt.DeadLetters = o, o
 	s, err := kafka.New(opt)
 	must(b, err)
 	must(b, s.Check(b.Context()))
@@ -148,7 +148,7 @@ func levelLateness(b *testing.B, addresses []string) (at99, least time.Duration)
 	const n = 10_000
 	var mu sync.Mutex
 	var late []time.Duration
-	opt := kafka.Options{Levels: stream.Levels()[:1], Late: func(_ stream.Level, d time.Duration) {
+	opt := kafka.Options{Levels: stream.Levels()[:1], OnForward: func(_ stream.Level, d time.Duration) {
 		mu.Lock()
 		defer mu.Unlock()
 		late = append(late, d)

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// ErrNothingToTakeBack reports that an activity entry cannot be undone or has already been undone.
-var ErrNothingToTakeBack = errors.New("there is nothing to take back")
+// ErrNotUndoable reports that an activity entry cannot be undone or has already been undone.
+var ErrNotUndoable = errors.New("there is nothing to take back")
 
-// Happened is an entry of the activity log.
-type Happened struct {
+// ActivityEntry is an entry of the activity log.
+type ActivityEntry struct {
 	ID   string    `json:"id"`
 	At   time.Time `json:"at"`
 	Type string    `json:"type"` // such as node.moved
@@ -30,7 +30,7 @@ type Happened struct {
 	Name    string          `json:"name"`
 	Path    string          `json:"path"`
 	Data    json.RawMessage `json:"data"`
-	Restore string          `json:"restore"` // how TakeBack undoes the entry: trash, version, move; empty: it cannot be undone
+	Restore string          `json:"restore"` // how UndoActivity undoes the entry: trash, version, move; empty: it cannot be undone
 }
 
 // ActivityQuery selects activity entries.
@@ -41,17 +41,17 @@ type ActivityQuery struct {
 }
 
 // Activity yields the matching entries, newest first. It yields an error last.
-func (c *Client) Activity(ctx context.Context, in ActivityQuery) iter.Seq2[Happened, error] {
-	return all(func(p Page) (List[Happened], error) {
-		return fetch[List[Happened]](ctx, c, &request{method: http.MethodGet, path: "/activity", query: in.values(p)})
+func (c *Client) Activity(ctx context.Context, in ActivityQuery) iter.Seq2[ActivityEntry, error] {
+	return all(func(p Page) (List[ActivityEntry], error) {
+		return fetch[List[ActivityEntry]](ctx, c, &request{method: http.MethodGet, path: "/activity", query: in.values(p)})
 	})
 }
 
 // ActivityOf yields the entries about a user's account, newest first: logins, tokens, passwords,
 // settings. It requires an administrator. types is as in ActivityQuery. It yields an error last.
-func (c *Client) ActivityOf(ctx context.Context, user, types string) iter.Seq2[Happened, error] {
-	return all(func(p Page) (List[Happened], error) {
-		return fetch[List[Happened]](ctx, c, &request{method: http.MethodGet, path: userPath(user) + "/activity", query: ActivityQuery{Types: types}.values(p)})
+func (c *Client) ActivityOf(ctx context.Context, user, types string) iter.Seq2[ActivityEntry, error] {
+	return all(func(p Page) (List[ActivityEntry], error) {
+		return fetch[List[ActivityEntry]](ctx, c, &request{method: http.MethodGet, path: userPath(user) + "/activity", query: ActivityQuery{Types: types}.values(p)})
 	})
 }
 
@@ -66,10 +66,10 @@ func (in ActivityQuery) values(p Page) url.Values {
 	return query
 }
 
-// TakeBack undoes an activity entry as its Restore field says: it restores a node from the trash,
+// UndoActivity undoes an activity entry as its Restore field says: it restores a node from the trash,
 // makes the previous version current, or moves a node back. It returns the node.
-// ErrNothingToTakeBack reports that Restore is empty or unknown.
-func (c *Client) TakeBack(ctx context.Context, h Happened) (Node, error) {
+// ErrNotUndoable reports that Restore is empty or unknown.
+func (c *Client) UndoActivity(ctx context.Context, h ActivityEntry) (Node, error) {
 	var was struct {
 		Version string `json:"was_version"`
 		Folder  string `json:"was_folder"`
@@ -90,5 +90,5 @@ func (c *Client) TakeBack(ctx context.Context, h Happened) (Node, error) {
 			Name   string `json:"name,omitempty"`
 		}{was.Folder, was.Name}})
 	}
-	return Node{}, ErrNothingToTakeBack
+	return Node{}, ErrNotUndoable
 }

@@ -12,22 +12,22 @@ import (
 	"net/url"
 )
 
-// HappenedLine is an entry of an activity export, with the JSON line that it was decoded from.
-type HappenedLine struct {
-	Happened
+// ActivityLine is an entry of an activity export, with the JSON line that it was decoded from.
+type ActivityLine struct {
+	ActivityEntry
 	Line []byte // including the line break
 }
 
 // ExportActivity yields all entries that match the query, oldest first, starting after the entry
 // with the id after; empty: from the beginning. It resumes after a broken connection. It yields an
 // error last; without an error, the export is complete.
-func (c *Client) ExportActivity(ctx context.Context, in ActivityQuery, after string) iter.Seq2[HappenedLine, error] {
+func (c *Client) ExportActivity(ctx context.Context, in ActivityQuery, after string) iter.Seq2[ActivityLine, error] {
 	return c.exportEntries(ctx, "/activity/export", in, after)
 }
 
 // ExportActivityOf is ExportActivity for the entries about a user's account, or about all accounts
 // if user is empty. It requires an administrator.
-func (c *Client) ExportActivityOf(ctx context.Context, user, types, after string) iter.Seq2[HappenedLine, error] {
+func (c *Client) ExportActivityOf(ctx context.Context, user, types, after string) iter.Seq2[ActivityLine, error] {
 	path := "/admin/activity/export"
 	if user != "" {
 		path = userPath(user) + "/activity/export"
@@ -39,12 +39,12 @@ func (c *Client) ExportActivityOf(ctx context.Context, user, types, after string
 var errStop = errors.New("no more is wanted")
 
 // exportEntries yields the entries of an export endpoint, with retries.
-func (c *Client) exportEntries(ctx context.Context, path string, in ActivityQuery, after string) iter.Seq2[HappenedLine, error] {
-	return func(yield func(HappenedLine, error) bool) {
-		p := newRetryBudget(c.opt.GiveUp)
-		p.notify = c.opt.Waiting
+func (c *Client) exportEntries(ctx context.Context, path string, in ActivityQuery, after string) iter.Seq2[ActivityLine, error] {
+	return func(yield func(ActivityLine, error) bool) {
+		p := newRetryBudget(c.opt.RetryFor)
+		p.notify = c.opt.OnRetry
 		for failures := 0; ; {
-			err := c.exportOnce(ctx, path, in.exportValues(after), func(h HappenedLine) bool {
+			err := c.exportOnce(ctx, path, in.exportValues(after), func(h ActivityLine) bool {
 				after, failures = h.ID, 0
 				p.reset()
 				return yield(h, nil)
@@ -59,7 +59,7 @@ func (c *Client) exportEntries(ctx context.Context, path string, in ActivityQuer
 				err = c.backoff(ctx, p, classifyError(err), failures, err)
 			}
 			if err != nil {
-				yield(HappenedLine{}, err)
+				yield(ActivityLine{}, err)
 				return
 			}
 		}
@@ -78,7 +78,7 @@ func (in ActivityQuery) exportValues(after string) url.Values {
 
 // exportOnce makes one attempt and calls each for every entry. nil means that the export is
 // complete, errStop that each returned false.
-func (c *Client) exportOnce(ctx context.Context, path string, query url.Values, each func(HappenedLine) bool) error {
+func (c *Client) exportOnce(ctx context.Context, path string, query url.Values, each func(ActivityLine) bool) error {
 	resp, err := c.roundTrip(ctx, &request{method: http.MethodGet, path: path, query: query}, false)
 	if err != nil {
 		return err
@@ -94,8 +94,8 @@ func (c *Client) exportOnce(ctx context.Context, path string, query url.Values, 
 		case err != nil:
 			return wrapConnError(ctx, err)
 		}
-		h := HappenedLine{Line: line}
-		if err := json.Unmarshal(line, &h.Happened); err != nil {
+		h := ActivityLine{Line: line}
+		if err := json.Unmarshal(line, &h.ActivityEntry); err != nil {
 			return fmt.Errorf("read an entry of the export: %w", err)
 		}
 		if !each(h) {

@@ -34,7 +34,7 @@ func TestExportActivityResumes(t *testing.T) {
 				cut(w)
 			}
 		}))
-		api, err := New(Options{BaseURL: s.URL, Token: "x", GiveUp: time.Minute, Pause: time.Millisecond})
+		api, err := New(Options{BaseURL: s.URL, Token: "x", RetryFor: time.Minute, MinBackoff: time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,12 +61,12 @@ func TestExportActivityResumes(t *testing.T) {
 
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	defer s.Close()
-	api, err := New(Options{BaseURL: s.URL, Token: "x", GiveUp: time.Millisecond, Pause: time.Millisecond})
+	api, err := New(Options{BaseURL: s.URL, Token: "x", RetryFor: time.Millisecond, MinBackoff: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, err := range api.ExportActivity(t.Context(), ActivityQuery{}, "") {
-		if !errors.Is(err, ErrGaveUp) {
+		if !errors.Is(err, ErrRetriesExhausted) {
 			t.Errorf("an export that never comes ends with %v", err)
 		}
 	}

@@ -23,14 +23,14 @@ type User struct {
 	MustChange bool       `json:"must_change_password"` // must set a new password before doing anything else
 }
 
-// Total is a storage quota: a number of bytes, or unlimited.
-type Total struct {
+// Quota is a storage quota: a number of bytes, or unlimited.
+type Quota struct {
 	Bytes     int64
 	Unlimited bool
 }
 
 // MarshalJSON returns the bytes as a number, or null for unlimited.
-func (t Total) MarshalJSON() ([]byte, error) {
+func (t Quota) MarshalJSON() ([]byte, error) {
 	if t.Unlimited {
 		return []byte("null"), nil
 	}
@@ -41,7 +41,7 @@ func (t Total) MarshalJSON() ([]byte, error) {
 type NewUser struct {
 	Name     string `json:"name"`
 	Password string `json:"password"`
-	Total    *Total `json:"total,omitempty"` // nil is the server's default
+	Total    *Quota `json:"total,omitempty"` // nil is the server's default
 	Admin    bool   `json:"admin,omitempty"`
 
 	MustChange bool `json:"must_change_password,omitempty"` // must set a new password at the first login
@@ -49,7 +49,7 @@ type NewUser struct {
 
 // UserChange describes changes of a user. Nil and empty fields stay unchanged.
 type UserChange struct {
-	Total    *Total `json:"total,omitempty"`
+	Total    *Quota `json:"total,omitempty"`
 	Password string `json:"password,omitempty"`
 	State    string `json:"state,omitempty"`
 	Admin    *bool  `json:"admin,omitempty"`
@@ -63,7 +63,7 @@ type Ledger struct {
 	Finished   int64  `json:"finished"`
 	Unfinished int64  `json:"unfinished"`
 	Reserved   int64  `json:"reserved"`
-	Owed       int64  `json:"owed"` // deleted but still on disk; Finished+Unfinished+Reserved+Owed may reach twice Total
+	Owed       int64  `json:"owed"` // deleted but still on disk; Finished+Unfinished+Reserved+Owed may reach twice Quota
 }
 
 // CreateUser creates a user.

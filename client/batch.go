@@ -53,8 +53,8 @@ type BatchItem struct {
 	Content []byte `json:"-"` // for a put
 }
 
-// BatchAnswer is the result of a batch item.
-type BatchAnswer struct {
+// BatchResult is the result of a batch item.
+type BatchResult struct {
 	Node    *Node // nil: the item was trashed or failed, or the node has been deleted since
 	Created bool
 	Err     error // *Problem: the server refused the item; any other error: the item was not sent
@@ -64,16 +64,16 @@ type BatchAnswer struct {
 // succeeds or fails on its own. The answer to an item has the item's index. If the connection
 // breaks, Batch resends the unanswered items; nothing is executed twice.
 //
-// An error means that some items have no answer (a zero BatchAnswer); whether the server executed
+// An error means that some items have no answer (a zero BatchResult); whether the server executed
 // them is unknown.
-func (c *Client) Batch(ctx context.Context, items []BatchItem) ([]BatchAnswer, error) {
+func (c *Client) Batch(ctx context.Context, items []BatchItem) ([]BatchResult, error) {
 	return c.batch(ctx, items, nil)
 }
 
 // Batch is Client.Batch with the uploader's retry limit. waiting, if not nil, is called with the
 // error before each retry.
-func (u *Uploader) Batch(ctx context.Context, items []BatchItem, waiting func(error)) ([]BatchAnswer, error) {
-	p := newRetryBudget(u.opt.GiveUp)
+func (u *Uploader) Batch(ctx context.Context, items []BatchItem, waiting func(error)) ([]BatchResult, error) {
+	p := newRetryBudget(u.opt.RetryFor)
 	if waiting != nil {
 		p.notify = func(err error, _ time.Duration) { waiting(err) }
 	}
@@ -81,11 +81,11 @@ func (u *Uploader) Batch(ctx context.Context, items []BatchItem, waiting func(er
 }
 
 // batch is Batch with a retry budget; nil uses the client's.
-func (c *Client) batch(ctx context.Context, items []BatchItem, p *retryBudget) ([]BatchAnswer, error) {
-	b := &batchRun{c: c, items: items, key: rand.Text(), answers: make([]BatchAnswer, len(items)), done: make([]bool, len(items)), remaining: len(items)}
+func (c *Client) batch(ctx context.Context, items []BatchItem, p *retryBudget) ([]BatchResult, error) {
+	b := &batchRun{c: c, items: items, key: rand.Text(), answers: make([]BatchResult, len(items)), done: make([]bool, len(items)), remaining: len(items)}
 	if p == nil {
-		p = newRetryBudget(c.opt.GiveUp)
-		p.notify = c.opt.Waiting
+		p = newRetryBudget(c.opt.RetryFor)
+		p.notify = c.opt.OnRetry
 	}
 	if err := b.encodeItems(); err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ type batchRun struct {
 	items     []BatchItem
 	lines     [][]byte // JSON lines, identical in every attempt because the server compares them; nil: not sent
 	key       string
-	answers   []BatchAnswer
+	answers   []BatchResult
 	done      []bool
 	remaining int
 }
@@ -238,13 +238,13 @@ func (b *batchRun) handleLine(line []byte) (last bool, err error) {
 		b.done[*l.N] = true
 		b.remaining--
 	}
-	b.answers[*l.N] = BatchAnswer{Node: l.Node, Created: l.Status == http.StatusCreated, Err: problem}
+	b.answers[*l.N] = BatchResult{Node: l.Node, Created: l.Status == http.StatusCreated, Err: problem}
 	return false, nil
 }
 
-// LacksBatch reports whether err means that the server, or a proxy in front of it, does not support
+// IsBatchUnsupported reports whether err means that the server, or a proxy in front of it, does not support
 // batches or not of that size. The caller then sends the items one by one.
-func LacksBatch(err error) bool {
+func IsBatchUnsupported(err error) bool {
 	if proxy, ok := errors.AsType[*ProxyError](err); ok {
 		switch proxy.Status {
 		case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusNotImplemented:

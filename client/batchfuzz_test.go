@@ -24,7 +24,7 @@ func FuzzBatchAnswers(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		b := &batchRun{items: make([]BatchItem, 3), answers: make([]BatchAnswer, 3), done: make([]bool, 3), remaining: 3}
+		b := &batchRun{items: make([]BatchItem, 3), answers: make([]BatchResult, 3), done: make([]bool, 3), remaining: 3}
 		err := b.readAnswers(t.Context(), bytes.NewReader(raw))
 		left := 0
 		for i, done := range b.done {
@@ -51,7 +51,7 @@ func FuzzBatchBody(f *testing.F) {
 	f.Add("\x80", []byte("0"), "0")
 	f.Add("0", []byte("0"), "\x80")
 	f.Fuzz(func(t *testing.T, path string, content []byte, other string) {
-		b := &batchRun{items: []BatchItem{{Op: BatchPut, Path: path, Content: content}, {Op: BatchMove, Path: other, To: path}}, answers: make([]BatchAnswer, 2), done: make([]bool, 2)}
+		b := &batchRun{items: []BatchItem{{Op: BatchPut, Path: path, Content: content}, {Op: BatchMove, Path: other, To: path}}, answers: make([]BatchResult, 2), done: make([]bool, 2)}
 		if err := b.encodeItems(); err != nil {
 			t.Fatal(err)
 		}

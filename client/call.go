@@ -29,7 +29,7 @@ type request struct {
 	noRetryInDoubt bool                         // not retried after a failure in doubt
 	content        bool                         // downloads file content, which may be redirected to the store
 
-	budget  *retryBudget // default: a new budget of Options.GiveUp
+	budget  *retryBudget // default: a new budget of Options.RetryFor
 	inDoubt bool         // set if an attempt failed in doubt
 	status  int          // HTTP status of the last reply
 }
@@ -41,8 +41,8 @@ const api = "/api/v1"
 // is permanent or the retry budget is exhausted, and the context's cause if ctx ends.
 func (c *Client) do(ctx context.Context, k *request) error {
 	if k.budget == nil {
-		k.budget = newRetryBudget(c.opt.GiveUp)
-		k.budget.notify = c.opt.Waiting
+		k.budget = newRetryBudget(c.opt.RetryFor)
+		k.budget.notify = c.opt.OnRetry
 	}
 	if k.withKey {
 		k.setHeader("Idempotency-Key", rand.Text())
@@ -110,7 +110,7 @@ func (c *Client) doOnce(ctx context.Context, k *request, again bool) error {
 // roundTrip sends k once. It returns a reply with status 2xx or 304, whose body the caller closes;
 // any other status is returned as a *Problem, *ProxyError or *StoreError. again marks a retry.
 func (c *Client) roundTrip(ctx context.Context, k *request, again bool) (*http.Response, error) {
-	ctx, watch := newStallTimer(ctx, c.opt.Stall)
+	ctx, watch := newStallTimer(ctx, c.opt.StallTimeout)
 	req, body, err := c.newHTTPRequest(ctx, k, watch)
 	if err != nil {
 		watch.stop()

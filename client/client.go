@@ -20,17 +20,17 @@ type Options struct {
 	// in the store is fetched without the token.
 	HTTPClient *http.Client
 
-	// GiveUp bounds how long a call retries without success; default 1 minute. Uploader and
+	// RetryFor bounds how long a call retries without success; default 1 minute. Uploader and
 	// Downloader have their own limits.
-	GiveUp time.Duration
-	// Pause is the first backoff between two attempts, default 250 ms. It doubles up to
-	// MaxPause, default 15 s.
-	Pause, MaxPause time.Duration
-	// Waiting is called before each retry of a call that has no Progress. It may be called from
+	RetryFor time.Duration
+	// MinBackoff is the first backoff between two attempts, default 250 ms. It doubles up to
+	// MaxBackoff, default 15 s.
+	MinBackoff, MaxBackoff time.Duration
+	// OnRetry is called before each retry of a call that has no Progress. It may be called from
 	// several goroutines at once.
-	Waiting func(err error, pause time.Duration)
-	// Stall aborts an attempt whose body has not moved for that long; default 1 minute.
-	Stall time.Duration
+	OnRetry func(err error, pause time.Duration)
+	// StallTimeout aborts an attempt whose body has not moved for that long; default 1 minute.
+	StallTimeout time.Duration
 }
 
 // Client calls one server with one token. It is safe for concurrent use.
@@ -57,10 +57,10 @@ func New(o Options) (*Client, error) {
 	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.User != nil {
 		return nil, fmt.Errorf("server address %q: want http://HOST or https://HOST, with a path if it has one", o.BaseURL)
 	}
-	o.GiveUp = orDefault(o.GiveUp, time.Minute)
-	o.Pause = orDefault(o.Pause, 250*time.Millisecond)
-	o.MaxPause = orDefault(o.MaxPause, 15*time.Second)
-	o.Stall = orDefault(o.Stall, time.Minute)
+	o.RetryFor = orDefault(o.RetryFor, time.Minute)
+	o.MinBackoff = orDefault(o.MinBackoff, 250*time.Millisecond)
+	o.MaxBackoff = orDefault(o.MaxBackoff, 15*time.Second)
+	o.StallTimeout = orDefault(o.StallTimeout, time.Minute)
 	c := &Client{base: base.String(), token: o.Token, agent: orDefault(o.UserAgent, "smartdrive-client"), http: o.HTTPClient, opt: o}
 	if c.http == nil {
 		c.http = &http.Client{Transport: newTransport()}
@@ -105,7 +105,7 @@ func newTransport() *http.Transport {
 		ResponseHeaderTimeout: headerTimeout,
 		ExpectContinueTimeout: 2 * time.Second,
 		DisableCompression:    true,     // ranges and digests refer to the uncompressed bytes
-		WriteBufferSize:       64 << 10, // at 4 KiB/s, the slowest rate the server accepts, a buffer drains every 16 s, well within Stall
+		WriteBufferSize:       64 << 10, // at 4 KiB/s, the slowest rate the server accepts, a buffer drains every 16 s, well within StallTimeout
 		ReadBufferSize:        64 << 10,
 	}
 }

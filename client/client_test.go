@@ -37,7 +37,7 @@ func answering(t *testing.T, answer http.HandlerFunc) *Client {
 	t.Helper()
 	s := httptest.NewServer(answer)
 	t.Cleanup(s.Close)
-	c, err := New(Options{BaseURL: s.URL, GiveUp: 5 * time.Second, Pause: time.Millisecond})
+	c, err := New(Options{BaseURL: s.URL, RetryFor: 5 * time.Second, MinBackoff: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestStalledBodyIsAborted(t *testing.T) {
 		close(stalled)
 	}))
 	t.Cleanup(s.Close)
-	c, err := New(Options{BaseURL: s.URL, Stall: 10 * time.Millisecond})
+	c, err := New(Options{BaseURL: s.URL, StallTimeout: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,8 +42,8 @@ type BundleMember struct {
 	Reason    string `json:"reason"`
 }
 
-// BundleFull is a bundle with its files.
-type BundleFull struct {
+// BundleDetail is a bundle with its files.
+type BundleDetail struct {
 	Bundle
 	Members []BundleMember `json:"members"`
 }
@@ -97,8 +97,8 @@ func (c *Client) AllBundles(ctx context.Context, filter url.Values) iter.Seq2[Bu
 }
 
 // Bundle returns a bundle and its files.
-func (c *Client) Bundle(ctx context.Context, id string) (BundleFull, error) {
-	return fetch[BundleFull](ctx, c, &request{method: http.MethodGet, path: bundlePath(id)})
+func (c *Client) Bundle(ctx context.Context, id string) (BundleDetail, error) {
+	return fetch[BundleDetail](ctx, c, &request{method: http.MethodGet, path: bundlePath(id)})
 }
 
 // AllBundleRecords yields the outcomes of a bundle's documents; an empty outcome selects all. It
@@ -221,8 +221,8 @@ type DocumentEvent struct {
 	Member string    `json:"member"`
 }
 
-// DocumentFull is a document with its parsed content and its history.
-type DocumentFull struct {
+// DocumentDetail is a document with its parsed content and its history.
+type DocumentDetail struct {
 	Document
 	Model   json.RawMessage `json:"model"`
 	History []DocumentEvent `json:"history"`
@@ -258,8 +258,8 @@ func writeList(ctx context.Context, c *Client, to io.Writer, path, format string
 func documentPath(id string) string { return "/documents/" + url.PathEscape(id) }
 
 // Document returns a document by its id.
-func (c *Client) Document(ctx context.Context, id string) (DocumentFull, error) {
-	return fetch[DocumentFull](ctx, c, &request{method: http.MethodGet, path: documentPath(id)})
+func (c *Client) Document(ctx context.Context, id string) (DocumentDetail, error) {
+	return fetch[DocumentDetail](ctx, c, &request{method: http.MethodGet, path: documentPath(id)})
 }
 
 // ConflictSide is one of the two documents of a conflict.
@@ -269,8 +269,8 @@ type ConflictSide struct {
 	Model  json.RawMessage `json:"model"`
 }
 
-// Dispute is an open conflict: two documents with the same key and different content.
-type Dispute struct {
+// OpenConflict is an open conflict: two documents with the same key and different content.
+type OpenConflict struct {
 	ID       string       `json:"id"`
 	Document Document     `json:"document"`
 	At       time.Time    `json:"at"`
@@ -279,34 +279,34 @@ type Dispute struct {
 }
 
 // AllConflicts yields open conflicts, oldest first. It yields an error last.
-func (c *Client) AllConflicts(ctx context.Context) iter.Seq2[Dispute, error] {
-	return all(func(p Page) (List[Dispute], error) {
-		return fetch[List[Dispute]](ctx, c, &request{method: http.MethodGet, path: "/conflicts", query: p.values()})
+func (c *Client) AllConflicts(ctx context.Context) iter.Seq2[OpenConflict, error] {
+	return all(func(p Page) (List[OpenConflict], error) {
+		return fetch[List[OpenConflict]](ctx, c, &request{method: http.MethodGet, path: "/conflicts", query: p.values()})
 	})
 }
 
 // SettleConflict resolves an open conflict of a document; keep is "old" or "new". conflict is the
 // conflict's id; empty: the oldest one.
-func (c *Client) SettleConflict(ctx context.Context, document, conflict, keep string) (DocumentFull, error) {
+func (c *Client) SettleConflict(ctx context.Context, document, conflict, keep string) (DocumentDetail, error) {
 	in := struct {
 		Keep     string `json:"keep"`
 		Conflict string `json:"conflict,omitempty"`
 	}{keep, conflict}
-	return fetch[DocumentFull](ctx, c, &request{method: http.MethodPost, path: documentPath(document) + "/settle", input: in})
+	return fetch[DocumentDetail](ctx, c, &request{method: http.MethodPost, path: documentPath(document) + "/settle", input: in})
 }
 
-// Settled counts the conflicts that a SettleMany call resolved and left open.
-type Settled struct {
+// SettleResult counts the conflicts that a SettleConflicts call resolved and left open.
+type SettleResult struct {
 	Settled int64 `json:"settled"`
 	Left    int64 `json:"left"` // still open; call again
 }
 
-// SettleMany resolves up to 1,000 open conflicts the same way; keep is "old" or "new". An empty
+// SettleConflicts resolves up to 1,000 open conflicts the same way; keep is "old" or "new". An empty
 // source selects all sources.
-func (c *Client) SettleMany(ctx context.Context, source, keep string) (Settled, error) {
+func (c *Client) SettleConflicts(ctx context.Context, source, keep string) (SettleResult, error) {
 	in := struct {
 		Keep   string `json:"keep"`
 		Source string `json:"source,omitempty"`
 	}{keep, source}
-	return fetch[Settled](ctx, c, &request{method: http.MethodPost, path: "/conflicts/settle", input: in})
+	return fetch[SettleResult](ctx, c, &request{method: http.MethodPost, path: "/conflicts/settle", input: in})
 }

@@ -21,11 +21,11 @@ type Downloader struct {
 
 // DownloadOptions configure a Downloader. Zero fields mean the defaults.
 type DownloadOptions struct {
-	Parallel int           // concurrent ranges of one file; default 4
-	PartSize int64         // size of a range in bytes; default 8 MiB
-	GiveUp   time.Duration // how long to retry without progress; default 15 minutes
-	Files    int           // concurrent connections of a tree; default 16
-	Single   bool          // download each small file of a tree on its own instead of many per request
+	Parallel   int           // concurrent ranges of one file; default 4
+	PartSize   int64         // size of a range in bytes; default 8 MiB
+	RetryFor   time.Duration // how long to retry without progress; default 15 minutes
+	Files      int           // concurrent connections of a tree; default 16
+	NoBatching bool          // download each small file of a tree on its own instead of many per request
 
 	// NoSync renames small files of a tree before they are durable. A power failure may then
 	// leave files of the last half minute missing or truncated; downloading the tree again
@@ -37,7 +37,7 @@ type DownloadOptions struct {
 func (c *Client) Downloader(o DownloadOptions) (*Downloader, error) {
 	o.Parallel = orDefault(o.Parallel, 4)
 	o.PartSize = orDefault(o.PartSize, defaultPartSize)
-	o.GiveUp = orDefault(o.GiveUp, 15*time.Minute)
+	o.RetryFor = orDefault(o.RetryFor, 15*time.Minute)
 	o.Files = orDefault(o.Files, maxConns)
 	if o.Parallel < 1 || o.Files < 1 || o.PartSize < 1 {
 		return nil, errors.New("download: numbers at once and part size must be positive")
@@ -101,7 +101,7 @@ func (d *Downloader) getMetered(ctx context.Context, root *os.Root, name string,
 		}
 		return Result{Node: n, State: StateSkipped, Note: note}, err
 	}
-	p := newRetryBudget(d.opt.GiveUp)
+	p := newRetryBudget(d.opt.RetryFor)
 	p.notify = func(err error, _ time.Duration) { m.retrying(err) }
 	for round := 1; ; round++ {
 		g := &fileDownload{downloader: d, root: root, name: name, node: n, budget: p, meter: m}

@@ -20,18 +20,18 @@ func TestTextThatIsNotUTF8IsNotSent(t *testing.T) {
 		"a move":   func() error { _, err := c.ChangeNode(t.Context(), "x", Change{Name: bad}); return err },
 		"a copy":   func() error { _, err := c.CopyNode(t.Context(), "x", Root, bad, Fail); return err },
 		"an upload": func() error {
-			_, err := c.BeginUpload(t.Context(), Begin{Path: "/" + bad})
+			_, err := c.BeginUpload(t.Context(), NewUpload{Path: "/" + bad})
 			return err
 		},
 		"an export":   func() error { _, err := c.CreateExport(t.Context(), NewExport{Name: bad}); return err },
 		"one in it":   func() error { _, err := c.CreateExport(t.Context(), NewExport{Nodes: []string{"x", bad}}); return err },
-		"a digest of": func() error { _, err := encode(map[string]any{"a": &Begin{Digests: Digests{bad: ""}}}); return err },
+		"a digest of": func() error { _, err := encode(map[string]any{"a": &NewUpload{Digests: Digests{bad: ""}}}); return err },
 	} {
 		if err := call(); !errors.Is(err, errNotUTF8) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if n := s.Requests(func(string, string) bool { return true }); n != 0 {
+	if n := s.CountRequests(func(string, string) bool { return true }); n != 0 {
 		t.Errorf("%d requests", n)
 	}
 	now := time.Now()
@@ -46,7 +46,7 @@ func TestTextThatIsNotUTF8IsNotSent(t *testing.T) {
 func TestBatchSkipsItemThatIsNotUTF8(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
-	s.TakesBatches(true)
+	s.EnableBatches(true)
 	items := []BatchItem{{Op: BatchFolder, Path: "/caf\xe9"}, {Op: BatchFolder, Path: "/b"}}
 	answers, err := newClient(t, s).Batch(t.Context(), items)
 	if err != nil || !errors.Is(answers[0].Err, errNotUTF8) || answers[1].Node == nil || answers[1].Node.Path != "/b" {

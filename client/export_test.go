@@ -56,7 +56,7 @@ func TestGetExportResumes(t *testing.T) {
 	if tag := `"` + clienttest.DigestOf(got) + `"`; tag != x.ETag {
 		t.Error("it is another zip")
 	}
-	asked := s.Requests(func(_, path string) bool { return strings.HasSuffix(path, "/content") })
+	asked := s.CountRequests(func(_, path string) bool { return strings.HasSuffix(path, "/content") })
 	if want := len(got)/70_000 + 1; asked != want {
 		t.Errorf("it took %d requests, not %d", asked, want)
 	}

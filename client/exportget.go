@@ -68,8 +68,8 @@ func openZipPart(x zipFile, to string) (*os.File, error) {
 // fillZip appends the zip's bytes from off on to f, with retries. It returns ErrChanged if the zip
 // changed.
 func (c *Client) fillZip(ctx context.Context, x zipFile, f io.Writer, off int64, m *meter) error {
-	p := newRetryBudget(c.opt.GiveUp)
-	p.notify = c.opt.Waiting
+	p := newRetryBudget(c.opt.RetryFor)
+	p.notify = c.opt.OnRetry
 	for failures := 0; off < x.size; {
 		n, err := c.copyZip(ctx, x, f, off, m)
 		if off += n; n > 0 {

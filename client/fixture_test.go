@@ -21,7 +21,7 @@ var mtime = time.Date(2026, 3, 4, 5, 6, 7, 89e6, time.UTC)
 func newClient(t *testing.T, s *clienttest.Server) *Client {
 	t.Helper()
 	c, err := New(Options{
-		BaseURL: s.URL(), Token: clienttest.Token, GiveUp: 10 * time.Second, Pause: time.Millisecond, MaxPause: 4 * time.Millisecond,
+		BaseURL: s.URL(), Token: clienttest.Token, RetryFor: 10 * time.Second, MinBackoff: time.Millisecond, MaxBackoff: 4 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func newClient(t *testing.T, s *clienttest.Server) *Client {
 // newUploader returns an uploader with parts of 1 MiB; larger files are sent as uploads.
 func newUploader(t *testing.T, s *clienttest.Server) *Uploader {
 	t.Helper()
-	u, err := newClient(t, s).Uploader(UploadOptions{PartSize: 1 << 20, GiveUp: 20 * time.Second})
+	u, err := newClient(t, s).Uploader(UploadOptions{PartSize: 1 << 20, RetryFor: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,16 +19,16 @@ const (
 // entries after the one with the id after, or from now on if after is empty. It survives outages of
 // the server; no entry is skipped or repeated. It yields an error last if access is denied or the
 // node or space is gone.
-func (c *Client) FollowActivity(ctx context.Context, in ActivityQuery, after string) iter.Seq2[Happened, error] {
+func (c *Client) FollowActivity(ctx context.Context, in ActivityQuery, after string) iter.Seq2[ActivityEntry, error] {
 	return c.follow(ctx, in, after, followEvery)
 }
 
 // follow is FollowActivity with a polling interval.
-func (c *Client) follow(ctx context.Context, in ActivityQuery, after string, every time.Duration) iter.Seq2[Happened, error] {
-	return func(yield func(Happened, error) bool) {
+func (c *Client) follow(ctx context.Context, in ActivityQuery, after string, every time.Duration) iter.Seq2[ActivityEntry, error] {
+	return func(yield func(ActivityEntry, error) bool) {
 		seen, known := entrySeq(after), after != ""
 		for {
-			var fresh []Happened
+			var fresh []ActivityEntry
 			var err error
 			if known {
 				fresh, err = c.entriesAfter(ctx, in, seen)
@@ -39,7 +39,7 @@ func (c *Client) follow(ctx context.Context, in ActivityQuery, after string, eve
 			case ctx.Err() != nil:
 				return
 			case err != nil && !isTransient(err):
-				yield(Happened{}, err)
+				yield(ActivityEntry{}, err)
 				return
 			case err == nil:
 				known = true
@@ -81,7 +81,7 @@ func entrySeq(id string) int64 {
 func (c *Client) newestSeq(ctx context.Context, in ActivityQuery) (top int64, err error) {
 	for _, types := range slices.Compact([]string{"", in.Types}) {
 		in.Types = types
-		list, err := fetch[List[Happened]](ctx, c, &request{method: http.MethodGet, path: "/activity", query: in.values(Page{Limit: followPage})})
+		list, err := fetch[List[ActivityEntry]](ctx, c, &request{method: http.MethodGet, path: "/activity", query: in.values(Page{Limit: followPage})})
 		if err != nil {
 			return 0, err
 		}
@@ -96,9 +96,9 @@ func (c *Client) newestSeq(ctx context.Context, in ActivityQuery) (top int64, er
 }
 
 // entriesAfter returns the entries with a sequence number above seen, newest first.
-func (c *Client) entriesAfter(ctx context.Context, in ActivityQuery, seen int64) (fresh []Happened, err error) {
+func (c *Client) entriesAfter(ctx context.Context, in ActivityQuery, seen int64) (fresh []ActivityEntry, err error) {
 	for page := (Page{Limit: followPage}); ; {
-		list, err := fetch[List[Happened]](ctx, c, &request{method: http.MethodGet, path: "/activity", query: in.values(page)})
+		list, err := fetch[List[ActivityEntry]](ctx, c, &request{method: http.MethodGet, path: "/activity", query: in.values(page)})
 		if err != nil {
 			return nil, err
 		}

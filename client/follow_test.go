@@ -39,9 +39,9 @@ func (l *log) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Sscan(cursor, &from)
 		from--
 	}
-	page := List[Happened]{Items: []Happened{}}
+	page := List[ActivityEntry]{Items: []ActivityEntry{}}
 	for i := from; i > 0 && len(page.Items) < followPage; i-- {
-		page.Items = append(page.Items, Happened{ID: fmt.Sprintf("%d-00000000", i), At: time.Unix(1, 0), Data: json.RawMessage("{}")})
+		page.Items = append(page.Items, ActivityEntry{ID: fmt.Sprintf("%d-00000000", i), At: time.Unix(1, 0), Data: json.RawMessage("{}")})
 	}
 	if left := from - len(page.Items); left > 0 {
 		next := fmt.Sprint(left + 1)
@@ -64,7 +64,7 @@ func TestFollowActivity(t *testing.T) {
 	l := &log{top: 70}
 	s := httptest.NewServer(l)
 	defer s.Close()
-	api, err := New(Options{BaseURL: s.URL, Token: "x", GiveUp: time.Millisecond, Pause: time.Millisecond})
+	api, err := New(Options{BaseURL: s.URL, Token: "x", RetryFor: time.Millisecond, MinBackoff: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,11 +133,11 @@ func (l *typed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if text := q.Get("limit"); text != "" {
 		_, _ = fmt.Sscan(text, &limit)
 	}
-	page := List[Happened]{Items: []Happened{}}
+	page := List[ActivityEntry]{Items: []ActivityEntry{}}
 	i := from
 	for ; i > 0 && from-i < typedLooks && len(page.Items) < limit; i-- {
 		if want := q.Get("type"); want == "" && l.types[i-1] != "upload" || want == l.types[i-1] {
-			page.Items = append(page.Items, Happened{ID: fmt.Sprintf("%d-00000000", i), Type: l.types[i-1], At: time.Unix(1, 0), Data: json.RawMessage("{}")})
+			page.Items = append(page.Items, ActivityEntry{ID: fmt.Sprintf("%d-00000000", i), Type: l.types[i-1], At: time.Unix(1, 0), Data: json.RawMessage("{}")})
 		}
 	}
 	if i > 0 {
@@ -171,7 +171,7 @@ func TestFollowActivityByTypeStartsNow(t *testing.T) {
 			l := &typed{types: before}
 			s := httptest.NewServer(l)
 			defer s.Close()
-			api, err := New(Options{BaseURL: s.URL, Token: "x", GiveUp: time.Millisecond, Pause: time.Millisecond})
+			api, err := New(Options{BaseURL: s.URL, Token: "x", RetryFor: time.Millisecond, MinBackoff: time.Millisecond})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -201,7 +201,7 @@ func TestFollowActivityByTypeYieldsNewEntries(t *testing.T) {
 	l := &typed{types: []string{"node", "upload", "upload"}}
 	s := httptest.NewServer(l)
 	defer s.Close()
-	api, err := New(Options{BaseURL: s.URL, Token: "x", GiveUp: time.Millisecond, Pause: time.Millisecond})
+	api, err := New(Options{BaseURL: s.URL, Token: "x", RetryFor: time.Millisecond, MinBackoff: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 
 func newDownloader(t *testing.T, s *clienttest.Server) *Downloader {
 	t.Helper()
-	d, err := newClient(t, s).Downloader(DownloadOptions{PartSize: 1 << 20, GiveUp: 20 * time.Second})
+	d, err := newClient(t, s).Downloader(DownloadOptions{PartSize: 1 << 20, RetryFor: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

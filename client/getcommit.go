@@ -120,7 +120,7 @@ func (c *collector) syncFiles(all []stagedFile, top *os.File) (errs []error, nam
 // canSyncTogether reports whether a sync of top's file system pays off and covers all files;
 // folders below top may be mounts.
 func (c *collector) canSyncTogether(all []stagedFile, top *os.File) bool {
-	if len(all) < minFilesystemSync || c.syncEachFile.Load() || !wholesync.Can(top) {
+	if len(all) < minFilesystemSync || c.syncEachFile.Load() || !wholesync.Supported(top) {
 		return false
 	}
 	last := ""
@@ -128,7 +128,7 @@ func (c *collector) canSyncTogether(all []stagedFile, top *os.File) bool {
 		if f.dir == last {
 			continue
 		}
-		if dir, err := c.root.Stat(f.dir); err != nil || !wholesync.Reaches(top, dir) {
+		if dir, err := c.root.Stat(f.dir); err != nil || !wholesync.SameFileSystem(top, dir) {
 			return false
 		}
 		last = f.dir

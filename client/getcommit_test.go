@@ -46,7 +46,7 @@ func forge(t *testing.T, s *clienttest.Server, change func(raw []byte) io.Reader
 	t.Helper()
 	c := newClient(t, s)
 	c.http.Transport = forged{newTransport(), change}
-	d, err := c.Downloader(DownloadOptions{GiveUp: time.Hour})
+	d, err := c.Downloader(DownloadOptions{RetryFor: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func onceCome(t *testing.T, s *clienttest.Server, do func()) *Downloader {
 func treeOf(t *testing.T, files map[string][]byte) *clienttest.Server {
 	t.Helper()
 	s := clienttest.New(t)
-	s.TakesBatches(true)
+	s.EnableBatches(true)
 	for name, content := range files {
 		s.Store("/t/"+name, content, mtime)
 	}
@@ -157,7 +157,7 @@ func TestGetDetectsMovedFolder(t *testing.T) {
 	content := randomBytes(5, maxStreamedFile+1)
 	for name, get := range map[string]func(d *Downloader, dir string) (failed error){
 		"in a tree": func(d *Downloader, dir string) (failed error) {
-			_, err := d.GetTree(t.Context(), "/t", filepath.Dir(dir), TreeOptions{Item: func(i Item) { failed = i.Err }})
+			_, err := d.GetTree(t.Context(), "/t", filepath.Dir(dir), TreeOptions{OnItem: func(i Item) { failed = i.Err }})
 			return errors.Join(failed, err)
 		},
 		"a tree": func(d *Downloader, dir string) error {
@@ -212,7 +212,7 @@ func TestGetTreeFileSyncFails(t *testing.T) {
 		}
 		mkdir(t, parts[0])
 	})
-	sum, err := d.GetTree(t.Context(), "/t", dir, TreeOptions{Item: func(i Item) {
+	sum, err := d.GetTree(t.Context(), "/t", dir, TreeOptions{OnItem: func(i Item) {
 		if i.Err != nil {
 			failed = append(failed, filepath.Base(i.Path))
 		}
@@ -236,11 +236,11 @@ func TestGetTreeRejectsLongLine(t *testing.T) {
 		return io.MultiReader(bytes.NewReader(bytes.Repeat([]byte(" "), maxLine)), bytes.NewReader(raw))
 	})
 	var told error
-	sum, err := d.GetTree(t.Context(), "/t", t.TempDir(), TreeOptions{Item: func(i Item) { told = i.Err }})
+	sum, err := d.GetTree(t.Context(), "/t", t.TempDir(), TreeOptions{OnItem: func(i Item) { told = i.Err }})
 	if err != nil || sum.Failed != 2 || !errors.Is(told, errLongLine) {
 		t.Errorf("%+v, %v; told %v", sum, err, told)
 	}
-	if n := s.Requests(isStream); n != 1 {
+	if n := s.CountRequests(isStream); n != 1 {
 		t.Errorf("%d streams", n)
 	}
 }
@@ -254,7 +254,7 @@ func TestGetTreeStreamWithoutEndLine(t *testing.T) {
 	if err != nil || sum.Received != 2 || sum.Failed != 0 {
 		t.Errorf("%+v, %v", sum, err)
 	}
-	if n := s.Requests(isStream); n != 1 {
+	if n := s.CountRequests(isStream); n != 1 {
 		t.Errorf("%d streams", n)
 	}
 }

@@ -109,7 +109,7 @@ func TestGetTreePublishesFolderByDraft(t *testing.T) {
 			if err != nil || sum.Received != len(files) {
 				t.Errorf("%+v, %v", sum, err)
 			}
-			if n := s.Requests(isContent); n != test.alone {
+			if n := s.CountRequests(isContent); n != test.alone {
 				t.Errorf("%d files came by themselves, want %d", n, test.alone)
 			}
 			want := maps.Clone(files)
@@ -253,7 +253,7 @@ func TestGetTreeBrokenStreamWithinDraft(t *testing.T) {
 		t.Errorf("%+v, %v; %d streams", sum, err, streams.Load())
 	}
 	wantTree(t, dir, files)
-	if n := s.Requests(isContent); n != 0 {
+	if n := s.CountRequests(isContent); n != 0 {
 		t.Errorf("%d files came by themselves", n)
 	}
 }
@@ -305,12 +305,12 @@ func TestPutTreeSkipsDrafts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var last Whole
-	sum, err := u.PutTree(t.Context(), dir, "/t", TreeOptions{Whole: func(w Whole) { last = w }})
+	var last TreeProgress
+	sum, err := u.PutTree(t.Context(), dir, "/t", TreeOptions{TreeProgress: func(w TreeProgress) { last = w }})
 	if err != nil || sum.Sent != 1 || sum.Unfinished != 1 {
 		t.Errorf("%+v, %v", sum, err)
 	}
-	if last.OfFiles != 1 {
+	if last.TotalFiles != 1 {
 		t.Errorf("%+v", last)
 	}
 }

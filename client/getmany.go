@@ -48,7 +48,7 @@ type collector struct {
 // newCollector returns a collector for the tree that p downloads into root.
 func newCollector(d *Downloader, w *pool, root *os.Root) *collector {
 	c := &collector{d: d, pool: w, root: root, run: downloadRun{root: root}, slots: make(chan struct{}, min(maxStreams, d.opt.Files))}
-	c.disabled.Store(d.opt.Single)
+	c.disabled.Store(d.opt.NoBatching)
 	return c
 }
 
@@ -111,7 +111,7 @@ func (c *collector) fetch(ctx context.Context, all []queuedFile) {
 // stream downloads files in one stream, or several if the connection breaks. With known set, the
 // stream carries no nodes, and files that changed since they were listed are returned.
 func (c *collector) stream(ctx context.Context, all []queuedFile, known bool) (changed []queuedFile) {
-	p := newRetryBudget(c.d.opt.GiveUp)
+	p := newRetryBudget(c.d.opt.RetryFor)
 	p.notify = func(err error, _ time.Duration) {
 		if progress := all[0].opt.Progress; progress != nil { // progress of one file stands for all
 			progress(Event{Path: all[0].node.Path, Local: all[0].item.Local, State: StateWaiting, Total: all[0].node.Size, Err: err})
@@ -131,7 +131,7 @@ func (c *collector) stream(ctx context.Context, all []queuedFile, known bool) (c
 			continue
 		case ctx.Err() != nil:
 			return nil
-		case LacksBatch(err):
+		case IsBatchUnsupported(err):
 			c.disabled.Store(true)
 			c.fetchAlone(ctx, all, false)
 			return changed

@@ -22,12 +22,12 @@ func TestReceivedFilesSurvivePowerLoss(t *testing.T) {
 			keep := name == "what is there is kept" // which is synced, whatever is asked for
 			disk := disktest.New(t, "4096")
 			s := clienttest.New(t)
-			s.TakesBatches(true)
+			s.EnableBatches(true)
 			at := func(i int) string { return fmt.Sprintf("t/%d/%d", i%3, i) }
 			for i := range n {
 				s.Store("/"+at(i), randomBytes(uint64(i), 5000), mtime)
 			}
-			d, err := newClient(t, s).Downloader(DownloadOptions{GiveUp: 20 * time.Second, NoSync: keep})
+			d, err := newClient(t, s).Downloader(DownloadOptions{RetryFor: 20 * time.Second, NoSync: keep})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -35,7 +35,7 @@ func TestReceivedFilesSurvivePowerLoss(t *testing.T) {
 			if err != nil || sum.Received != n {
 				t.Fatalf("%+v, %v", sum, err)
 			}
-			after := disk.Cut(t)
+			after := disk.CutPower(t)
 			defer after.Unmount(t)
 			for i := range n {
 				if got, err := os.ReadFile(filepath.Join(after.Root, at(i))); err != nil || !bytes.Equal(got, randomBytes(uint64(i), 5000)) {
@@ -52,13 +52,13 @@ func TestUnsyncedFilesAreRefetched(t *testing.T) {
 	t.Parallel()
 	disk := disktest.New(t, "4096")
 	s := clienttest.New(t)
-	s.TakesBatches(true)
+	s.EnableBatches(true)
 	const n = 2 * minFilesystemSync
 	at := func(i int) string { return fmt.Sprintf("t/%d/%d", i%3, i) }
 	for i := range n {
 		s.Store("/"+at(i), randomBytes(uint64(i), 5000), mtime)
 	}
-	d, err := newClient(t, s).Downloader(DownloadOptions{GiveUp: 20 * time.Second, NoSync: true})
+	d, err := newClient(t, s).Downloader(DownloadOptions{RetryFor: 20 * time.Second, NoSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestUnsyncedFilesAreRefetched(t *testing.T) {
 		return sum
 	}
 	get(disk.Root)
-	after := disk.Cut(t)
+	after := disk.CutPower(t)
 	defer after.Unmount(t)
 	if sum := get(after.Root); sum.Received == 0 {
 		t.Error("all of it was synced")

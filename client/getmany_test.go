@@ -20,7 +20,7 @@ import (
 func TestGetTreeResumesPartialFile(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
-	s.TakesBatches(true)
+	s.EnableBatches(true)
 	content := randomBytes(31, 200_000)
 	s.Store("/t/begun", content, mtime)
 	s.Store("/t/other", randomBytes(32, 1000), mtime)
@@ -40,7 +40,7 @@ func TestGetTreeResumesPartialFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFile(t, filepath.Join(dir, side), raw)
-	d, err := c.Downloader(DownloadOptions{PartSize: partSize, GiveUp: 20 * time.Second})
+	d, err := c.Downloader(DownloadOptions{PartSize: partSize, RetryFor: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestGetTreeResumesPartialFile(t *testing.T) {
 	if err != nil || len(entries) != 2 {
 		t.Errorf("the folder holds %v, %v", entries, err)
 	}
-	if n := s.Requests(isStream); n != 1 {
+	if n := s.CountRequests(isStream); n != 1 {
 		t.Errorf("%d streams", n)
 	}
 }
@@ -68,7 +68,7 @@ func TestGetTreeRefetchesChangedFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := clienttest.New(t)
-			s.TakesBatches(true)
+			s.EnableBatches(true)
 			if name == "nodes" {
 				s.IgnorePreferences()
 			}
@@ -88,7 +88,7 @@ func TestGetTreeRefetchesChangedFiles(t *testing.T) {
 				}
 				return clienttest.None
 			})
-			d, err := newClient(t, s).Downloader(DownloadOptions{GiveUp: 20 * time.Second})
+			d, err := newClient(t, s).Downloader(DownloadOptions{RetryFor: 20 * time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,10 +106,10 @@ func TestGetTreeRefetchesChangedFiles(t *testing.T) {
 					t.Errorf("%s: %v, %v", rel, info, err)
 				}
 			}
-			if n := s.Requests(isStream); n != streams {
+			if n := s.CountRequests(isStream); n != streams {
 				t.Errorf("%d streams, want %d", n, streams)
 			}
-			if n := s.Requests(isContent); n != 1 {
+			if n := s.CountRequests(isContent); n != 1 {
 				t.Errorf("%d files came by themselves", n)
 			}
 		})
@@ -120,7 +120,7 @@ func TestGetTreeRefetchesChangedFiles(t *testing.T) {
 func TestGetTreeKeepsFilesCreatedMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
-	s.TakesBatches(true)
+	s.EnableBatches(true)
 	s.Store("/t/mine", randomBytes(51, 1000), mtime)
 	s.Store("/t/other", randomBytes(52, 1000), mtime)
 	dir, mine := t.TempDir(), []byte("written here")
@@ -131,7 +131,7 @@ func TestGetTreeKeepsFilesCreatedMeanwhile(t *testing.T) {
 		}
 		return clienttest.None
 	})
-	d, err := newClient(t, s).Downloader(DownloadOptions{GiveUp: 20 * time.Second})
+	d, err := newClient(t, s).Downloader(DownloadOptions{RetryFor: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestGetTreeFetchesOddFilesConcurrently(t *testing.T) {
 	t.Parallel()
 	const odd = 8
 	s := clienttest.New(t)
-	s.TakesBatches(true)
+	s.EnableBatches(true)
 	for i := range odd {
 		s.Store(fmt.Sprintf("/t/%d", i), randomBytes(uint64(i), 100), mtime)
 	}

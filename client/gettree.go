@@ -12,7 +12,7 @@ import (
 )
 
 // GetTree downloads the folder at the path remote into the directory local, which it creates if
-// missing. A file that fails does not stop the others; TreeOptions.Item and Summary.Failed report
+// missing. A file that fails does not stop the others; TreeOptions.OnItem and Summary.Failed report
 // it. The error tells why the whole download stopped.
 //
 // GetTree never writes outside the directory local, whatever names the server sends and whatever

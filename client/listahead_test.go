@@ -50,7 +50,7 @@ func barrier(t *testing.T, ids map[string]string) func(*http.Request) clienttest
 func TestTreeListingsArePrefetched(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
-	s.TakesBatches(true)
+	s.EnableBatches(true)
 	c := newClient(t, s)
 	ids := storeFolders(t, s, c, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
 	isList := func(_, path string) bool { return strings.HasSuffix(path, "/children") }
@@ -60,7 +60,7 @@ func TestTreeListingsArePrefetched(t *testing.T) {
 	if sum, err := d.GetTree(t.Context(), "/t", dir, TreeOptions{}); err != nil || sum.Received != len(ids) || sum.Folders != len(ids) {
 		t.Errorf("%+v, %v", sum, err)
 	}
-	if n := s.Requests(isList); n != 1+len(ids) {
+	if n := s.CountRequests(isList); n != 1+len(ids) {
 		t.Errorf("%d lists were asked for, want %d", n, 1+len(ids))
 	}
 	u := newUploader(t, s)
@@ -68,7 +68,7 @@ func TestTreeListingsArePrefetched(t *testing.T) {
 	if sum, err := u.PutTree(t.Context(), dir, "/t", TreeOptions{SkipSame: true}); err != nil || sum.Skipped != len(ids) || sum.Sent != 0 || sum.Folders != 0 {
 		t.Errorf("sent once more: %+v, %v", sum, err)
 	}
-	if n := s.Requests(isList); n != 2+2*len(ids) {
+	if n := s.CountRequests(isList); n != 2+2*len(ids) {
 		t.Errorf("%d lists were asked for in all, want %d", n, 2+2*len(ids))
 	}
 }
@@ -77,7 +77,7 @@ func TestTreeListingsArePrefetched(t *testing.T) {
 func TestPutTreeRecreatesDeletedFolder(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
-	s.TakesBatches(true)
+	s.EnableBatches(true)
 	c := newClient(t, s)
 	ids := storeFolders(t, s, c, "a", "b", "c")
 	dir := t.TempDir()
@@ -109,7 +109,7 @@ func TestPutTreeRecreatesDeletedFolder(t *testing.T) {
 func TestGetTreeListingFails(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
-	s.TakesBatches(true)
+	s.EnableBatches(true)
 	c := newClient(t, s)
 	ids := storeFolders(t, s, c, "a", "b", "c")
 	s.Inject(func(r *http.Request) clienttest.Fault {
@@ -135,7 +135,7 @@ func TestGetTreeListingFails(t *testing.T) {
 func TestGetTreeStopsDuringListing(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
-	s.TakesBatches(true)
+	s.EnableBatches(true)
 	c := newClient(t, s)
 	ids := storeFolders(t, s, c, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
 	ctx, stop := context.WithCancelCause(t.Context())

@@ -30,7 +30,7 @@ func TestPutTreeRejectsDuplicateNFCNames(t *testing.T) {
 		t.Run(fmt.Sprint(batches), func(t *testing.T) {
 			t.Parallel()
 			s := clienttest.New(t)
-			s.TakesBatches(batches)
+			s.EnableBatches(batches)
 			dir := t.TempDir()
 			for i, name := range []string{
 				"e\u0301.txt", "\u00e9.txt", "o\u0308/first", "\u00f6/second", "sub/a\u0308", "sub/\u00e4/below", "u\u0308.txt",
@@ -39,7 +39,7 @@ func TestPutTreeRejectsDuplicateNFCNames(t *testing.T) {
 				writeFile(t, filepath.Join(dir, name), randomBytes(uint64(i), 100+i))
 			}
 			failed := map[string]error{}
-			sum, err := newUploader(t, s).PutTree(t.Context(), dir, "/t", TreeOptions{Conflict: Replace, Item: failures(failed)})
+			sum, err := newUploader(t, s).PutTree(t.Context(), dir, "/t", TreeOptions{Conflict: Replace, OnItem: failures(failed)})
 			if err != nil || sum.Sent != 6 || sum.Failed != 4 {
 				t.Errorf("%+v, %v", sum, err)
 			}
@@ -85,13 +85,13 @@ func TestPutTreeRefusesNamesThatAreNotUTF8(t *testing.T) {
 		t.Run(fmt.Sprint(batches), func(t *testing.T) {
 			t.Parallel()
 			s := clienttest.New(t)
-			s.TakesBatches(batches)
+			s.EnableBatches(batches)
 			dir := t.TempDir()
 			for name, size := range map[string]int{"f\xe9.txt": 10, "claimed\xff": minClaimSize, "large\xff": 3 * mib, "d\xe9/below": 10, "good": 10} {
 				writeFile(t, filepath.Join(dir, name), randomBytes(1, size))
 			}
 			failed := map[string]error{}
-			sum, err := newUploader(t, s).PutTree(t.Context(), dir, "/t", TreeOptions{Item: failures(failed)})
+			sum, err := newUploader(t, s).PutTree(t.Context(), dir, "/t", TreeOptions{OnItem: failures(failed)})
 			if err != nil || sum.Sent != 1 || sum.Failed != 4 {
 				t.Errorf("%+v, %v", sum, err)
 			}

@@ -119,7 +119,7 @@ func (c *Client) OperationFailures(ctx context.Context, id string) iter.Seq2[Ope
 // receives the state before each poll. The error is a *Problem if the operation failed, and the
 // context's cause if ctx ends.
 func (c *Client) WaitOperation(ctx context.Context, op Operation, progress func(Operation)) (Operation, error) {
-	for pause := c.opt.Pause; ; pause = min(2*pause, c.opt.MaxPause) {
+	for pause := c.opt.MinBackoff; ; pause = min(2*pause, c.opt.MaxBackoff) {
 		if progress != nil {
 			progress(op)
 		}

@@ -32,7 +32,7 @@ func TestPutSmallIsOneRequest(t *testing.T) {
 	if res.State != StateSent || !res.Node.Mtime.Equal(mtime) {
 		t.Errorf("state %s, mtime %s", res.State, res.Node.Mtime)
 	}
-	if n := s.Requests(func(string, string) bool { return true }); n != 1 {
+	if n := s.CountRequests(func(string, string) bool { return true }); n != 1 {
 		t.Errorf("%d requests", n)
 	}
 }
@@ -96,7 +96,7 @@ func TestPutConflicts(t *testing.T) {
 				} else {
 					wantFile(t, s, "/f.bin", test.there)
 				}
-				if open := s.Open(); len(open) != 0 {
+				if open := s.OpenUploads(); len(open) != 0 {
 					t.Errorf("left open: %q", open)
 				}
 			})
@@ -117,8 +117,8 @@ func TestPutLargeSameContent(t *testing.T) {
 	if err != nil || res.State != StateSkipped || res.Note != "same content" {
 		t.Errorf("%s %s, %v", res.State, res.Note, err)
 	}
-	if _, versions := s.File("/f"); versions != 1 || len(s.Open()) != 0 {
-		t.Errorf("%d versions, open %q", versions, s.Open())
+	if _, versions := s.File("/f"); versions != 1 || len(s.OpenUploads()) != 0 {
+		t.Errorf("%d versions, open %q", versions, s.OpenUploads())
 	}
 }
 
@@ -155,8 +155,8 @@ func TestPutSurvivesEveryFaultAnywhere(t *testing.T) {
 					t.Fatalf("%s, %v", res.State, err)
 				}
 				wantFile(t, s, "/a/f", content)
-				if _, versions := s.File("/a/f"); versions != 1 || len(s.Open()) != 0 {
-					t.Errorf("%d versions, open %q", versions, s.Open())
+				if _, versions := s.File("/a/f"); versions != 1 || len(s.OpenUploads()) != 0 {
+					t.Errorf("%d versions, open %q", versions, s.OpenUploads())
 				}
 			})
 		}
@@ -240,7 +240,7 @@ func TestPutResumes(t *testing.T) {
 			src, u := newSource(t, content), newUploader(t, s)
 			u.hashFirst = first
 			interrupted(t, s, u, src, 6)
-			missing := 11 - s.Received()
+			missing := 11 - s.ReceivedParts()
 			res, err := newUploader(t, s).Put(t.Context(), src, "/f", PutOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -260,8 +260,8 @@ func TestPutResumeRepairsDamagedParts(t *testing.T) {
 	src, u := newSource(t, content), newUploader(t, s)
 	u.hashFirst = 0
 	interrupted(t, s, u, src, 6)
-	s.Damage(0)
-	s.Damage(3)
+	s.DamagePart(0)
+	s.DamagePart(3)
 	if _, err := u.Put(t.Context(), src, "/f", PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestPutRepairsDamageBeforeSeal(t *testing.T) {
 	damaged := atomic.Bool{}
 	s.Inject(func(r *http.Request) clienttest.Fault {
 		if strings.HasSuffix(r.URL.Path, "/complete") && damaged.CompareAndSwap(false, true) {
-			s.Damage(2)
+			s.DamagePart(2)
 		}
 		return clienttest.None
 	})
@@ -292,7 +292,7 @@ func TestPutRestartsLostUpload(t *testing.T) {
 	forgotten := atomic.Bool{}
 	s.Inject(func(r *http.Request) clienttest.Fault {
 		if strings.HasSuffix(r.URL.Path, "/parts/3") && forgotten.CompareAndSwap(false, true) {
-			s.Forget()
+			s.DeleteUploads()
 		}
 		return clienttest.None
 	})
@@ -318,7 +318,7 @@ func TestPutInstant(t *testing.T) {
 			t.Parallel()
 			s := clienttest.New(t)
 			content := randomBytes(12, 8*mib)
-			s.Offer(content)
+			s.MakeClaimable(content)
 			hold := make(chan struct{})
 			var proofs atomic.Int64
 			s.Inject(func(r *http.Request) clienttest.Fault {
@@ -373,7 +373,7 @@ func TestPutDetectsChange(t *testing.T) {
 				if !errors.Is(err, ErrChanged) {
 					t.Errorf("got %v", err)
 				}
-				if open := s.Open(); len(open) != 0 {
+				if open := s.OpenUploads(); len(open) != 0 {
 					t.Errorf("left open: %q", open)
 				}
 			})
@@ -406,7 +406,7 @@ func TestPutGivesUp(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
 	s.Inject(func(*http.Request) clienttest.Fault { return clienttest.BadGateway })
-	u, err := newClient(t, s).Uploader(UploadOptions{GiveUp: 20 * time.Millisecond})
+	u, err := newClient(t, s).Uploader(UploadOptions{RetryFor: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -415,7 +415,7 @@ func TestPutGivesUp(t *testing.T) {
 		waited = waited || ev.State == StateWaiting && ev.Err != nil
 	}})
 	var proxy *ProxyError
-	if !errors.Is(err, ErrGaveUp) || !errors.As(err, &proxy) || !waited {
+	if !errors.Is(err, ErrRetriesExhausted) || !errors.As(err, &proxy) || !waited {
 		t.Errorf("got %v, told of waiting: %v", err, waited)
 	}
 }

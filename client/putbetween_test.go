@@ -39,12 +39,12 @@ func TestPutReportsLaterReplacement(t *testing.T) {
 		t.Run(strings.TrimPrefix(test.path, "/"), func(t *testing.T) {
 			t.Parallel()
 			s := clienttest.New(t)
-			s.TakesBatches(true)
+			s.EnableBatches(true)
 			thenReplaced(s, test.path, test.n, "/t/f", other)
 			dir := t.TempDir()
 			writeFile(t, filepath.Join(dir, "f"), randomBytes(1, test.size))
 			var got Item
-			sum, err := newUploader(t, s).PutTree(t.Context(), dir, "/t", TreeOptions{Conflict: Replace, Item: func(i Item) { got = i }})
+			sum, err := newUploader(t, s).PutTree(t.Context(), dir, "/t", TreeOptions{Conflict: Replace, OnItem: func(i Item) { got = i }})
 			if err != nil || sum.Sent != 1 || sum.Failed != 0 || got.Result.Note != noteReplaced {
 				t.Errorf("%+v, %v, note %q, %v", sum, err, got.Result.Note, got.Err)
 			}

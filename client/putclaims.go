@@ -96,10 +96,10 @@ func (c *claimBatcher) claim(ctx context.Context, all []batchEntry) (missed []ba
 	if len(on) == 0 {
 		return missed
 	}
-	p := newRetryBudget(c.batcher.u.opt.GiveUp)
+	p := newRetryBudget(c.batcher.u.opt.RetryFor)
 	p.notify = func(err error, _ time.Duration) { c.batcher.reportRetry(on, err) }
 	answers, err := c.batcher.u.c.batch(ctx, items, p)
-	if err != nil && LacksBatch(err) {
+	if err != nil && IsBatchUnsupported(err) {
 		c.mu.Lock()
 		c.unsupported = true
 		c.mu.Unlock()

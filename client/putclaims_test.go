@@ -19,7 +19,7 @@ func TestPutTreeClaims(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
 	s := clienttest.New(t)
-	s.TakesBatches(true)
+	s.EnableBatches(true)
 	dir := filepath.Join(t.TempDir(), "tree")
 	want := map[string][]byte{}
 	for i := range 6 {
@@ -32,7 +32,7 @@ func TestPutTreeClaims(t *testing.T) {
 		want["/t/"+name] = content
 	}
 	s.Store("/t/sub/f3", []byte("in the way"), mtime)
-	u, err := newClient(t, s).Uploader(UploadOptions{PartSize: 2 << 20, GiveUp: 20 * time.Second})
+	u, err := newClient(t, s).Uploader(UploadOptions{PartSize: 2 << 20, RetryFor: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,10 +44,10 @@ func TestPutTreeClaims(t *testing.T) {
 	for path, content := range want {
 		wantFile(t, s, path, content)
 	}
-	if n := s.Items("claim"); n != 6 {
+	if n := s.CountBatchItems("claim"); n != 6 {
 		t.Errorf("%d claims", n)
 	}
-	batches := s.Requests(func(method, path string) bool { return method == http.MethodPost && strings.HasSuffix(path, "/batch") })
+	batches := s.CountRequests(func(method, path string) bool { return method == http.MethodPost && strings.HasSuffix(path, "/batch") })
 	if batches > 2 {
 		t.Errorf("%d batches", batches)
 	}

@@ -48,7 +48,7 @@ type batcher struct {
 func newBatcher(u *Uploader, w *pool) *batcher {
 	b := &batcher{u: u, pool: w, slots: make(chan struct{}, min(maxBatches, u.opt.Files))}
 	b.maxBytes.Store(maxBatchContent)
-	b.disabled.Store(u.opt.Single)
+	b.disabled.Store(u.opt.NoBatching)
 	return b
 }
 
@@ -124,10 +124,10 @@ func (b *batcher) send(ctx context.Context, all []batchEntry) {
 	if len(items) == 0 {
 		return
 	}
-	p := newRetryBudget(b.u.opt.GiveUp)
+	p := newRetryBudget(b.u.opt.RetryFor)
 	p.notify = func(err error, _ time.Duration) { b.reportRetry(on, err) }
 	answers, err := b.u.c.batch(ctx, items, p)
-	if err != nil && LacksBatch(err) {
+	if err != nil && IsBatchUnsupported(err) {
 		b.shrink()
 		for _, e := range on {
 			b.sendAlone(ctx, e)
@@ -194,7 +194,7 @@ func (b *batcher) read(ctx context.Context, e batchEntry) (_ *BatchItem, sum str
 
 // handleAnswer finishes an item by its answer. The server verified the digest, so a node with
 // another digest was replaced since.
-func (b *batcher) handleAnswer(ctx context.Context, e batchEntry, item BatchItem, a BatchAnswer, sum string) {
+func (b *batcher) handleAnswer(ctx context.Context, e batchEntry, item BatchItem, a BatchResult, sum string) {
 	switch {
 	case e.dir:
 		b.finishFolder(ctx, e, a)
@@ -213,7 +213,7 @@ func (b *batcher) handleAnswer(ctx context.Context, e batchEntry, item BatchItem
 
 // finishFolder counts a created folder. An existing folder of that name is success, because a file
 // of the batch may have created it.
-func (b *batcher) finishFolder(ctx context.Context, e batchEntry, a BatchAnswer) {
+func (b *batcher) finishFolder(ctx context.Context, e batchEntry, a BatchResult) {
 	err := a.Err
 	if IsCode(err, CodeNameTaken) {
 		var n Node
@@ -233,7 +233,7 @@ func (b *batcher) finishFolder(ctx context.Context, e batchEntry, a BatchAnswer)
 func (b *batcher) sendAlone(ctx context.Context, e batchEntry) {
 	if e.dir {
 		_, _, err := b.u.c.MakeFolder(ctx, e.dest)
-		b.finishFolder(ctx, e, BatchAnswer{Err: err})
+		b.finishFolder(ctx, e, BatchResult{Err: err})
 		return
 	}
 	e.item.Result, e.item.Err = b.u.Put(ctx, e.src, e.dest, e.opt)

@@ -88,7 +88,7 @@ func (m *multipart) begin(ctx context.Context) error {
 		}
 	}
 	size, mtime := m.src.Size, m.src.Mtime.UTC()
-	b := Begin{
+	b := NewUpload{
 		Path: m.dest, Size: &size, Fingerprint: print, Conflict: m.opt.Conflict, Parents: m.opt.Parents,
 		PartSize: m.u.partSize(size), MIME: m.opt.MIME, Digests: m.digests(),
 	}
@@ -132,7 +132,7 @@ func (m *multipart) applyConflict(ctx context.Context) error {
 	if m.upload.Conflict == m.opt.Conflict || m.upload.State != Active && m.upload.State != Parked && m.upload.State != Verifying {
 		return nil
 	}
-	up, err := m.u.c.amend(ctx, m.upload.ID, Amend{Conflict: m.opt.Conflict}, m.budget)
+	up, err := m.u.c.amend(ctx, m.upload.ID, UploadChange{Conflict: m.opt.Conflict}, m.budget)
 	switch {
 	case IsCode(err, CodeNotFound, CodeGone):
 		return errUploadGone
@@ -317,7 +317,7 @@ func (m *multipart) explainError(ctx context.Context, err error) error {
 		return err
 	case IsCode(err, CodeVersionChanged):
 		if m.upload.ID != "" && m.opt.Conflict == Replace { // accept the new version as the one to replace
-			_, _ = m.u.c.AmendUpload(ctx, m.upload.ID, Amend{Conflict: Replace}) // if this fails, the next run reports the conflict again
+			_, _ = m.u.c.AmendUpload(ctx, m.upload.ID, UploadChange{Conflict: Replace}) // if this fails, the next run reports the conflict again
 		}
 		return fmt.Errorf("%w: somebody else replaced %s meanwhile and nothing was overwritten; what was sent is kept: "+
 			"put it again to replace what is there now, or with --conflict rename to keep both", err, path.Base(m.dest))

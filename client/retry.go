@@ -60,10 +60,10 @@ func (e *localError) Unwrap() error { return e.err }
 func (e *connError) Error() string  { return "no answer from the server: " + e.err.Error() }
 func (e *connError) Unwrap() error  { return e.err }
 
-// ErrGaveUp reports that a retry budget is exhausted.
-var ErrGaveUp = errors.New("gave up")
+// ErrRetriesExhausted reports that a retry budget is exhausted.
+var ErrRetriesExhausted = errors.New("gave up")
 
-// errStalled reports that no bytes moved for Options.Stall.
+// errStalled reports that no bytes moved for Options.StallTimeout.
 var errStalled = errors.New("nothing moved for too long")
 
 // retryDecision says whether and how to retry after an error.
@@ -137,11 +137,11 @@ func isPermanent(err error) bool {
 
 // backoff waits before the next attempt: exponentially with jitter, or as long as the server asked.
 // failures counts the failed attempts. It returns nil to retry, and otherwise the error to give up
-// with: err, ErrGaveUp wrapping err, or the context's cause.
+// with: err, ErrRetriesExhausted wrapping err, or the context's cause.
 func (c *Client) backoff(ctx context.Context, p *retryBudget, v retryDecision, failures int, err error) error {
-	wait := c.opt.MaxPause
+	wait := c.opt.MaxBackoff
 	if shift := failures - 1; shift < 16 {
-		wait = min(wait, c.opt.Pause<<shift)
+		wait = min(wait, c.opt.MinBackoff<<shift)
 	}
 	wait = wait/2 + rand.N(wait/2+1)
 	if v.delay > 0 {
@@ -152,7 +152,7 @@ func (c *Client) backoff(ctx context.Context, p *retryBudget, v retryDecision, f
 	}
 	if p.exhausted(failures, wait) {
 		if failures > 1 {
-			err = fmt.Errorf("%w after %d attempts: %w", ErrGaveUp, failures, err)
+			err = fmt.Errorf("%w after %d attempts: %w", ErrRetriesExhausted, failures, err)
 		}
 		return err
 	}

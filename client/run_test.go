@@ -39,7 +39,7 @@ func TestConcurrentGetTree(t *testing.T) {
 		t.Errorf("%+v, %v", sum, err)
 	}
 	wantTree(t, dir, files)
-	if n := s.Requests(isContent); n != 0 {
+	if n := s.CountRequests(isContent); n != 0 {
 		t.Errorf("%d files came by themselves: their parts were taken", n)
 	}
 }
@@ -238,7 +238,7 @@ func TestReservedNames(t *testing.T) {
 	}
 	s.Store("/t/.smartdrive-0123456789abcdee.part/inside", nil, mtime) // a folder
 	failed := 0
-	sum, err := newDownloader(t, s).GetTree(t.Context(), "/t", dir, TreeOptions{Item: func(i Item) {
+	sum, err := newDownloader(t, s).GetTree(t.Context(), "/t", dir, TreeOptions{OnItem: func(i Item) {
 		if errors.Is(i.Err, errTempName) {
 			failed++
 		}
@@ -251,9 +251,9 @@ func TestReservedNames(t *testing.T) {
 	for _, name := range own {
 		writeFile(t, filepath.Join(dir, name), []byte("of a download"))
 	}
-	var whole Whole
-	sum, err = newUploader(t, s).PutTree(t.Context(), dir, "/back", TreeOptions{Whole: func(w Whole) { whole = w }})
-	if err != nil || sum.Sent != len(files) || sum.Unfinished != len(own) || whole.Counted && whole.OfFiles != int64(len(files)) { // a tree that is sent before it is counted is not
+	var whole TreeProgress
+	sum, err = newUploader(t, s).PutTree(t.Context(), dir, "/back", TreeOptions{TreeProgress: func(w TreeProgress) { whole = w }})
+	if err != nil || sum.Sent != len(files) || sum.Unfinished != len(own) || whole.Counted && whole.TotalFiles != int64(len(files)) { // a tree that is sent before it is counted is not
 		t.Errorf("back: %+v, %v; %+v", sum, err, whole)
 	}
 	for name, content := range files {

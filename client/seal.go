@@ -21,12 +21,12 @@ func (m *multipart) seal(ctx context.Context) error {
 	}
 	m.meter.setState(StateVerifying)
 	m.allSent = true
-	a := Amend{Digests: m.digests()}
+	a := UploadChange{Digests: m.digests()}
 	if m.upload.Conflict != m.opt.Conflict { // found sealing, with an earlier run's conflict policy
 		a.Conflict = m.opt.Conflict
 	}
-	pause := m.u.c.opt.Pause
-	for unfit := 0; ; pause = min(2*pause, m.u.c.opt.MaxPause) {
+	pause := m.u.c.opt.MinBackoff
+	for unfit := 0; ; pause = min(2*pause, m.u.c.opt.MaxBackoff) {
 		up, err := m.u.c.complete(ctx, m.upload.ID, a, m.budget)
 		switch {
 		case IsCode(err, CodeState, CodeNotFound, CodeGone):
@@ -116,7 +116,7 @@ func (m *multipart) recreateParent(ctx context.Context, refused error) error {
 	if err != nil {
 		return err
 	}
-	up, err := m.u.c.amend(ctx, m.upload.ID, Amend{Parent: folder.ID, Name: path.Base(m.dest)}, m.budget)
+	up, err := m.u.c.amend(ctx, m.upload.ID, UploadChange{Parent: folder.ID, Name: path.Base(m.dest)}, m.budget)
 	if err != nil {
 		return err
 	}

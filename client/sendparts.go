@@ -152,7 +152,7 @@ func (m *multipart) comparePart(n int64, crc uint32) {
 // A refused claim is not an error.
 func (m *multipart) claim(ctx context.Context) error {
 	m.claimSent.Store(true)
-	up, err := m.u.c.amend(ctx, m.upload.ID, Amend{Digests: m.digests()}, m.budget)
+	up, err := m.u.c.amend(ctx, m.upload.ID, UploadChange{Digests: m.digests()}, m.budget)
 	if isProblem(err) {
 		return nil // a claim is optional; sending the parts shows the upload's state
 	}

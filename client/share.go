@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Linked is the node that a link points to. If the node was deleted for good, only ID is set.
-type Linked struct {
+// LinkTarget is the node that a link points to. If the node was deleted for good, only ID is set.
+type LinkTarget struct {
 	ID   string   `json:"id"`
 	Name string   `json:"name"`
 	Type NodeType `json:"type"`
@@ -21,7 +21,7 @@ type Share struct {
 	ID           string     `json:"id"`
 	Token        string     `json:"token"`
 	URL          string     `json:"url"`
-	Node         Linked     `json:"node"`
+	Node         LinkTarget `json:"node"`
 	Code         *string    `json:"code"`          // extraction code; nil: none
 	ExpiresAt    *time.Time `json:"expires_at"`    // nil: never
 	MaxDownloads *int64     `json:"max_downloads"` // nil: unlimited
@@ -31,7 +31,7 @@ type Share struct {
 	State        string     `json:"state"` // open, expired, used-up, gone
 }
 
-// AutoCode, as NewShare.Code, makes the server generate a code.
+// AutoCode makes the server generate a code; it is a value of NewShare.Code.
 const AutoCode = "auto"
 
 // NewShare describes a share for CreateShare.
@@ -73,7 +73,7 @@ type Collect struct {
 	ID        string     `json:"id"`
 	Token     string     `json:"token"`
 	URL       string     `json:"url"`
-	Folder    Linked     `json:"folder"`
+	Folder    LinkTarget `json:"folder"`
 	Title     string     `json:"title"`
 	Message   string     `json:"message"`
 	ExpiresAt *time.Time `json:"expires_at"` // nil: never

@@ -159,8 +159,8 @@ func keyedAnswer(ch *Challenge, f io.ReaderAt, size int64) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// Sum returns the BLAKE3 digest of a local file in hex, comparable with Node.Digest.
-func Sum(path string) (string, error) {
+// FileDigest returns the BLAKE3 digest of a local file in hex, comparable with Node.Digest.
+func FileDigest(path string) (string, error) {
 	src, err := FileSource(path)
 	if err != nil {
 		return "", err

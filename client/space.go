@@ -77,12 +77,12 @@ func (s Sharing) ChangeSpace(ctx context.Context, id string, ch SpaceChange) (Sp
 	return fetch[Space](ctx, s.c, &request{method: http.MethodPatch, path: "/spaces/" + url.PathEscape(id), input: ch})
 }
 
-// SetSpace changes a space. It requires an administrator.
-func (s Sharing) SetSpace(ctx context.Context, id string, ch SpaceChange) (Space, error) {
+// AdminChangeSpace changes a space. It requires an administrator.
+func (s Sharing) AdminChangeSpace(ctx context.Context, id string, ch SpaceChange) (Space, error) {
 	return fetch[Space](ctx, s.c, &request{method: http.MethodPatch, path: "/admin/spaces/" + url.PathEscape(id), input: ch})
 }
 
-// DeleteSpace deletes a space. For 30 days, SetSpace with the state "active" restores it. It
+// DeleteSpace deletes a space. For 30 days, AdminChangeSpace with the state "active" restores it. It
 // requires an administrator.
 func (s Sharing) DeleteSpace(ctx context.Context, id string) error {
 	return s.c.do(ctx, &request{method: http.MethodDelete, path: "/admin/spaces/" + url.PathEscape(id)})
@@ -148,9 +148,9 @@ func (s Sharing) Access(ctx context.Context, node string) (Access, error) {
 
 // SharedByName is a node shared with a named user or group.
 type SharedByName struct {
-	Grant Grant  `json:"grant"`
-	Path  string `json:"path"` // path of the node for the caller
-	Node  Linked `json:"node"`
+	Grant Grant      `json:"grant"`
+	Path  string     `json:"path"` // path of the node for the caller
+	Node  LinkTarget `json:"node"`
 }
 
 // AllSharedWithMe yields the nodes that others share with the caller by name. It yields an error
@@ -223,14 +223,14 @@ func memberPath(group, user string) string {
 	return groupsPath + "/" + url.PathEscape(group) + "/members/" + url.PathEscape(user)
 }
 
-// FindPeople returns the users and groups whose name has the prefix.
-func (s Sharing) FindPeople(ctx context.Context, prefix string) ([]Found, error) {
-	l, err := fetch[List[Found]](ctx, s.c, &request{method: http.MethodGet, path: "/people", query: url.Values{"q": {prefix}}})
+// FindPrincipals returns the users and groups whose name has the prefix.
+func (s Sharing) FindPrincipals(ctx context.Context, prefix string) ([]Principal, error) {
+	l, err := fetch[List[Principal]](ctx, s.c, &request{method: http.MethodGet, path: "/people", query: url.Values{"q": {prefix}}})
 	return l.Items, err
 }
 
-// Found is a user or group to share with.
-type Found struct {
+// Principal is a user or group to share with.
+type Principal struct {
 	Kind string `json:"kind"` // user or group
 	ID   string `json:"id"`
 	Name string `json:"name"`

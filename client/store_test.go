@@ -32,7 +32,7 @@ func newShop(t *testing.T, s *clienttest.Server) *shop {
 	h := &shop{contents: map[string][]byte{}}
 	h.Server = httptest.NewServer(h)
 	t.Cleanup(h.Close)
-	s.Redirect(func(content []byte) string {
+	s.RedirectDownloads(func(content []byte) string {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.contents["/"+clienttest.DigestOf(content)] = content
@@ -100,7 +100,7 @@ func TestGetFromTheStoreWithoutTheToken(t *testing.T) {
 		h := newShop(t, s)
 		content := randomBytes(30, 5*mib+7)
 		s.Store("/f", content, mtime)
-		o := Options{BaseURL: s.URL(), Token: clienttest.Token, Pause: time.Millisecond}
+		o := Options{BaseURL: s.URL(), Token: clienttest.Token, MinBackoff: time.Millisecond}
 		if custom {
 			o.HTTPClient = &http.Client{} // one that would take the token along to another port of the host
 		}

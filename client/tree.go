@@ -15,15 +15,15 @@ import (
 
 // TreeOptions configure PutTree and GetTree.
 type TreeOptions struct {
-	Conflict Conflict // for uploads; default Fail
-	SkipSame bool     // skip files whose target has equal size and mtime, or equal content
-	Keep     bool     // for downloads: never replace a local file
-	Progress Progress
-	Item     func(Item)  // receives the result of each file, never concurrently; may be nil
-	Whole    func(Whole) // receives the progress of the tree, never concurrently, at most 5 times a second and at the end; may be nil
+	Conflict     Conflict // for uploads; default Fail
+	SkipSame     bool     // skip files whose target has equal size and mtime, or equal content
+	Keep         bool     // for downloads: never replace a local file
+	Progress     Progress
+	OnItem       func(Item)         // receives the result of each file, never concurrently; may be nil
+	TreeProgress func(TreeProgress) // receives the progress of the tree, never concurrently, at most 5 times a second and at the end; may be nil
 }
 
-// Item is the result of one file, or of a folder that failed.
+// OnItem is the result of one file, or of a folder that failed.
 type Item struct {
 	Local, Path string
 	Result      Result
@@ -94,7 +94,7 @@ type pool struct {
 // tree stops.
 func newPool(ctx context.Context, o TreeOptions, width int) (context.Context, *pool) {
 	ctx, stop := context.WithCancelCause(ctx)
-	return ctx, &pool{opt: o, progressMeter: treeMeter{fn: o.Whole}, slots: semaphore.NewWeighted(int64(width)), capacity: int64(width), cancel: stop}
+	return ctx, &pool{opt: o, progressMeter: treeMeter{fn: o.TreeProgress}, slots: semaphore.NewWeighted(int64(width)), capacity: int64(width), cancel: stop}
 }
 
 // start runs work in a goroutine once the given number of connections is free, and reports its
@@ -112,7 +112,7 @@ func (p *pool) start(ctx context.Context, connections int, i Item, work func(con
 	return nil
 }
 
-// report counts the result of an item and passes it to TreeOptions.Item. An error that would hit
+// report counts the result of an item and passes it to TreeOptions.OnItem. An error that would hit
 // every other file too (unauthenticated, retry budget exhausted) stops the whole tree.
 func (p *pool) report(ctx context.Context, i Item) {
 	if ctx.Err() != nil && i.Err != nil {
@@ -122,10 +122,10 @@ func (p *pool) report(ctx context.Context, i Item) {
 	defer p.mu.Unlock()
 	p.sum.Count(i)
 	p.progressMeter.add(i)
-	if p.opt.Item != nil {
-		p.opt.Item(i)
+	if p.opt.OnItem != nil {
+		p.opt.OnItem(i)
 	}
-	if IsCode(i.Err, CodeUnauthenticated) || errors.Is(i.Err, ErrGaveUp) {
+	if IsCode(i.Err, CodeUnauthenticated) || errors.Is(i.Err, ErrRetriesExhausted) {
 		p.cancel(i.Err)
 	}
 }
@@ -157,7 +157,7 @@ func (p *pool) finish(ctx context.Context, err error) (Summary, error) {
 }
 
 // PutTree uploads the directory local to the remote folder dest, which it creates if missing. A
-// file that fails does not stop the others; TreeOptions.Item and Summary.Failed report it. The
+// file that fails does not stop the others; TreeOptions.OnItem and Summary.Failed report it. The
 // error tells why the whole upload stopped.
 func (u *Uploader) PutTree(ctx context.Context, local, dest string, o TreeOptions) (Summary, error) {
 	if err := checkPath(dest); err != nil {

@@ -37,7 +37,7 @@ func TestPutTreeGetTreeRoundTrip(t *testing.T) {
 		wantFile(t, s, "/x/tree/"+name, content)
 	}
 
-	before := s.Requests(func(method, _ string) bool { return method != http.MethodGet })
+	before := s.CountRequests(func(method, _ string) bool { return method != http.MethodGet })
 	if err := os.Chtimes(filepath.Join(dir, "a"), mtime, mtime.AddDate(1, 0, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestPutTreeGetTreeRoundTrip(t *testing.T) {
 	if diff := cmp.Diff(want, sum); err != nil || diff != "" {
 		t.Errorf("again: %v %s", err, diff)
 	}
-	if n := s.Requests(func(method, _ string) bool { return method != http.MethodGet }) - before; n != 3 { // the folder, a batch, which this server does not take, and the file
+	if n := s.CountRequests(func(method, _ string) bool { return method != http.MethodGet }) - before; n != 3 { // the folder, a batch, which this server does not take, and the file
 		t.Errorf("again: %d requests that change something", n)
 	}
 
@@ -79,7 +79,7 @@ func TestPutTreeOfSmallFiles(t *testing.T) {
 		writeFile(t, filepath.Join(dir, fmt.Sprintf("f%03d", i)), []byte{byte(i)})
 	}
 	var failed []string
-	sum, err := newUploader(t, s).PutTree(t.Context(), dir, "/t", TreeOptions{SkipSame: true, Conflict: Replace, Item: func(i Item) {
+	sum, err := newUploader(t, s).PutTree(t.Context(), dir, "/t", TreeOptions{SkipSame: true, Conflict: Replace, OnItem: func(i Item) {
 		if i.Err != nil {
 			failed = append(failed, i.Path)
 		}
@@ -87,7 +87,7 @@ func TestPutTreeOfSmallFiles(t *testing.T) {
 	if err != nil || sum.Sent != files-1 || sum.Failed != 1 || !cmp.Equal(failed, []string{"/t/f007"}) {
 		t.Errorf("%+v, %v, failed %q", sum, err, failed)
 	}
-	puts := s.Requests(func(method, path string) bool { return method == http.MethodPut && strings.Contains(path, "/files/") })
+	puts := s.CountRequests(func(method, path string) bool { return method == http.MethodPut && strings.Contains(path, "/files/") })
 	// A request that starts before the last answer was read to its end takes another connection:
 	// there are more than workers.
 	if puts != files || len(from) > files/4 {
@@ -115,7 +115,7 @@ func TestPutTreeStopsWhenLoggedOut(t *testing.T) {
 	if _, err = u.PutTree(t.Context(), dir, "/t", TreeOptions{}); !IsCode(err, CodeUnauthenticated) {
 		t.Errorf("got %v", err)
 	}
-	if n := s.Requests(func(string, string) bool { return true }); n != 1 {
+	if n := s.CountRequests(func(string, string) bool { return true }); n != 1 {
 		t.Errorf("%d requests", n)
 	}
 }

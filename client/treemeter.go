@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Whole is the progress of a tree.
-type Whole struct {
-	Files, Bytes       int64         // finished, including failed and skipped
-	OfFiles, OfBytes   int64         // total, as far as counted
-	Counted            bool          // whether the totals are final
-	FileRate, ByteRate float64       // recent rates per second
-	Left               time.Duration // estimated time left; 0: unknown
+// TreeProgress is the progress of a tree.
+type TreeProgress struct {
+	Files, Bytes           int64         // finished, including failed and skipped
+	TotalFiles, TotalBytes int64         // total, as far as counted
+	Counted                bool          // whether the totals are final
+	FileRate, ByteRate     float64       // recent rates per second
+	Left                   time.Duration // estimated time left; 0: unknown
 }
 
 // treeProgressInterval is the least time between two progress reports of a tree.
@@ -22,10 +22,10 @@ const treeProgressInterval = 200 * time.Millisecond
 
 // treeMeter counts the finished files of a tree, and concurrently the total.
 type treeMeter struct {
-	fn func(Whole)
+	fn func(TreeProgress)
 
 	mu                       sync.Mutex
-	progress                 Whole
+	progress                 TreeProgress
 	emittedAt, windowStart   time.Time
 	windowFiles, windowBytes int64
 	counting                 sync.WaitGroup
@@ -51,8 +51,8 @@ func (m *treeMeter) count(ctx context.Context, local string) {
 				return ctx.Err()
 			}
 			m.mu.Lock()
-			m.progress.OfFiles++
-			m.progress.OfBytes += info.Size()
+			m.progress.TotalFiles++
+			m.progress.TotalBytes += info.Size()
 			m.mu.Unlock()
 			return ctx.Err()
 		})
@@ -66,8 +66,8 @@ func (m *treeMeter) count(ctx context.Context, local string) {
 func (m *treeMeter) addFound(size int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.progress.OfFiles++
-	m.progress.OfBytes += size
+	m.progress.TotalFiles++
+	m.progress.TotalBytes += size
 }
 
 // setCounted marks the total as final.
@@ -128,9 +128,9 @@ func (m *treeMeter) emitLocked(last bool) {
 	}
 	m.progress.Left = 0
 	if m.progress.Counted && m.progress.FileRate > 0 { // the longer estimate, by files or by bytes
-		left := float64(m.progress.OfFiles-m.progress.Files) / m.progress.FileRate
+		left := float64(m.progress.TotalFiles-m.progress.Files) / m.progress.FileRate
 		if m.progress.ByteRate > 0 {
-			left = max(left, float64(m.progress.OfBytes-m.progress.Bytes)/m.progress.ByteRate)
+			left = max(left, float64(m.progress.TotalBytes-m.progress.Bytes)/m.progress.ByteRate)
 		}
 		m.progress.Left = time.Duration(max(0, left) * float64(time.Second))
 	}

@@ -139,7 +139,7 @@ type Me struct {
 	Usage struct {
 		Total *int64 `json:"total"`          // bytes; nil is unlimited
 		Used  int64  `json:"used"`           // finished files, including trash and old versions
-		Owed  int64  `json:"owed,omitempty"` // deleted but still on disk; Used+Owed may reach twice Total
+		Owed  int64  `json:"owed,omitempty"` // deleted but still on disk; Used+Owed may reach twice Quota
 	} `json:"usage"`
 }
 

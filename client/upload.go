@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Begin describes an upload for BeginUpload: either Path, or Parent and Name.
-type Begin struct {
+// NewUpload describes an upload for BeginUpload: either Path, or Parent and Name.
+type NewUpload struct {
 	Path        string     `json:"path,omitempty"`
 	Parent      string     `json:"parent,omitempty"`
 	Name        string     `json:"name,omitempty"`
@@ -25,8 +25,8 @@ type Begin struct {
 	MIME        string     `json:"mime,omitempty"`
 }
 
-// Amend describes changes of an open upload. Zero fields stay unchanged.
-type Amend struct {
+// UploadChange describes changes of an open upload. Zero fields stay unchanged.
+type UploadChange struct {
 	Digests  Digests  `json:"digests,omitempty"`
 	Name     string   `json:"name,omitempty"`
 	Parent   string   `json:"parent,omitempty"`
@@ -35,13 +35,13 @@ type Amend struct {
 }
 
 // BeginUpload creates an upload, or returns the open one with the same path, size and fingerprint.
-func (c *Client) BeginUpload(ctx context.Context, b Begin) (Upload, error) {
+func (c *Client) BeginUpload(ctx context.Context, b NewUpload) (Upload, error) {
 	u, _, err := c.begin(ctx, b, nil)
 	return u, err
 }
 
 // begin is BeginUpload with a retry budget. found reports that the upload may have existed before.
-func (c *Client) begin(ctx context.Context, b Begin, p *retryBudget) (u Upload, found bool, err error) {
+func (c *Client) begin(ctx context.Context, b NewUpload, p *retryBudget) (u Upload, found bool, err error) {
 	k := &request{method: http.MethodPost, path: "/uploads", input: b, output: &u, withKey: true, budget: p}
 	err = c.do(ctx, k)
 	return u, k.status == http.StatusOK || k.inDoubt, err
@@ -64,12 +64,12 @@ func (c *Client) upload(ctx context.Context, id string, p *retryBudget) (Upload,
 
 // AmendUpload adds digests to an open upload or changes its target. The returned upload is done if
 // the server already has content with the digest.
-func (c *Client) AmendUpload(ctx context.Context, id string, a Amend) (Upload, error) {
+func (c *Client) AmendUpload(ctx context.Context, id string, a UploadChange) (Upload, error) {
 	return c.amend(ctx, id, a, nil)
 }
 
 // amend is AmendUpload with a retry budget; nil uses the client's.
-func (c *Client) amend(ctx context.Context, id string, a Amend, p *retryBudget) (Upload, error) {
+func (c *Client) amend(ctx context.Context, id string, a UploadChange, p *retryBudget) (Upload, error) {
 	return fetch[Upload](ctx, c, &request{method: http.MethodPatch, path: uploadPath(id), input: a, budget: p})
 }
 
@@ -127,12 +127,12 @@ func (c *Client) prove(ctx context.Context, id, alg, answer string, p *retryBudg
 
 // CompleteUpload seals an upload. If the returned state is Sealing, call CompleteUpload again until
 // it is Done; repeated calls join the running seal.
-func (c *Client) CompleteUpload(ctx context.Context, id string, a Amend) (Upload, error) {
+func (c *Client) CompleteUpload(ctx context.Context, id string, a UploadChange) (Upload, error) {
 	return c.complete(ctx, id, a, nil)
 }
 
 // complete is CompleteUpload with a retry budget; nil uses the client's.
-func (c *Client) complete(ctx context.Context, id string, a Amend, p *retryBudget) (Upload, error) {
+func (c *Client) complete(ctx context.Context, id string, a UploadChange, p *retryBudget) (Upload, error) {
 	return fetch[Upload](ctx, c, &request{method: http.MethodPost, path: uploadPath(id) + "/complete", input: a, budget: p})
 }
 

@@ -20,11 +20,11 @@ type Uploader struct {
 
 // UploadOptions configure an Uploader. Zero fields mean the defaults.
 type UploadOptions struct {
-	Parallel int           // concurrent parts of one file; default 4
-	PartSize int64         // bytes, a power of two from 1 MiB; default 8 MiB. Doubled until a file fits 10,000 parts
-	GiveUp   time.Duration // how long to retry without progress; default 15 minutes
-	Files    int           // concurrent connections of a tree; default 16
-	Single   bool          // upload each small file of a tree on its own instead of many per request
+	Parallel   int           // concurrent parts of one file; default 4
+	PartSize   int64         // bytes, a power of two from 1 MiB; default 8 MiB. Doubled until a file fits 10,000 parts
+	RetryFor   time.Duration // how long to retry without progress; default 15 minutes
+	Files      int           // concurrent connections of a tree; default 16
+	NoBatching bool          // upload each small file of a tree on its own instead of many per request
 }
 
 // Sizes that decide how a file is sent, in bytes.
@@ -40,7 +40,7 @@ const (
 func (c *Client) Uploader(o UploadOptions) (*Uploader, error) {
 	o.Parallel = orDefault(o.Parallel, 4)
 	o.PartSize = orDefault(o.PartSize, defaultPartSize)
-	o.GiveUp = orDefault(o.GiveUp, 15*time.Minute)
+	o.RetryFor = orDefault(o.RetryFor, 15*time.Minute)
 	o.Files = orDefault(o.Files, maxConns)
 	if o.Parallel < 1 || o.Files < 1 {
 		return nil, fmt.Errorf("upload: %d parts and %d files at once: want at least 1", o.Parallel, o.Files)
@@ -87,14 +87,14 @@ func checkPath(dest string) error {
 
 // Put uploads src to the absolute remote path dest.
 //
-// It retries after interruptions until nothing has succeeded for GiveUp. The server keeps the parts
+// It retries after interruptions until nothing has succeeded for RetryFor. The server keeps the parts
 // received by then; a later Put of the same file to the same path resumes.
 func (u *Uploader) Put(ctx context.Context, src Source, dest string, o PutOptions) (Result, error) {
 	if err := checkPath(dest); err != nil {
 		return Result{}, err
 	}
 	o.Conflict = orDefault(o.Conflict, Fail)
-	p := newRetryBudget(u.opt.GiveUp)
+	p := newRetryBudget(u.opt.RetryFor)
 	m := newMeter(o.Progress, Event{Path: dest, Local: src.Name, State: StateHashing, Total: src.Size})
 	p.notify = func(err error, _ time.Duration) { m.retrying(err) }
 	res, err := u.put(ctx, &transfer{u: u, src: src, dest: dest, opt: o, budget: p, meter: m})

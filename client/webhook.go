@@ -59,8 +59,8 @@ func (w Webhooks) Create(ctx context.Context, in NewWebhook) (Webhook, error) {
 	return fetch[Webhook](ctx, w.c, &request{method: http.MethodPost, path: "/webhooks", input: in, withKey: true})
 }
 
-// Enable activates or disables a webhook.
-func (w Webhooks) Enable(ctx context.Context, id string, active bool) (Webhook, error) {
+// SetActive activates or disables a webhook.
+func (w Webhooks) SetActive(ctx context.Context, id string, active bool) (Webhook, error) {
 	state := "disabled"
 	if active {
 		state = "active"
@@ -87,9 +87,9 @@ func (w Webhooks) ReplaySince(ctx context.Context, id string, since time.Time) e
 	return err
 }
 
-// SendAgain delivers one event again at once, and returns the HTTP status of the receiver's reply;
+// Redeliver delivers one event again at once, and returns the HTTP status of the receiver's reply;
 // 0: it was not reached.
-func (w Webhooks) SendAgain(ctx context.Context, id, event string) (status int, err error) {
+func (w Webhooks) Redeliver(ctx context.Context, id, event string) (status int, err error) {
 	type answer struct {
 		Status int `json:"status"`
 	}

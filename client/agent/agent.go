@@ -31,11 +31,11 @@ type Options struct {
 	MaxSize  int64         // maximum bytes of a bundle, unless a single group is larger; default 32 MiB
 	MaxFiles int           // maximum members of a bundle; default 1000, at most 5000
 	Parallel int           // members sent concurrently; default 8
-	GiveUp   time.Duration // how long one attempt to send retries without progress; default 1 minute. Attempts are repeated forever
+	RetryFor time.Duration // how long one attempt to send retries without progress; default 1 minute. Attempts are repeated forever
 
-	// Outcomes bounds how long Once waits for the server's verdicts on the bundles; 0: it does
+	// VerdictTimeout bounds how long RunOnce waits for the server's verdicts on the bundles; 0: it does
 	// not wait.
-	Outcomes time.Duration
+	VerdictTimeout time.Duration
 
 	Marker string   // if not empty, such as ".ok", a file is complete once NAME.ok or STEM.ok exists, whatever Settle says
 	Ignore []string // path.Match patterns of file names to ignore, besides temporary files
@@ -110,8 +110,8 @@ func (o *Options) Check() error {
 	}
 	o.Every, o.Settle = cmp.Or(o.Every, 5*time.Minute), cmp.Or(o.Settle, 10*time.Second)
 	o.MaxSize, o.MaxFiles = cmp.Or(o.MaxSize, 32<<20), cmp.Or(o.MaxFiles, 1000)
-	o.Parallel, o.GiveUp = cmp.Or(o.Parallel, 8), cmp.Or(o.GiveUp, time.Minute)
-	if o.Every < 0 || o.Settle < 0 || o.GiveUp < 0 || o.MaxSize < 1 || o.Parallel < 1 {
+	o.Parallel, o.RetryFor = cmp.Or(o.Parallel, 8), cmp.Or(o.RetryFor, time.Minute)
+	if o.Every < 0 || o.Settle < 0 || o.RetryFor < 0 || o.MaxSize < 1 || o.Parallel < 1 {
 		return errors.New("times, sizes and numbers must be greater than 0")
 	}
 	if o.MaxFiles < 1 || o.MaxFiles > maxMembers {
@@ -188,21 +188,21 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 }
 
-// Errors of Once that need a person; ReadStatus has the details.
+// Errors of RunOnce that need a person; ReadStatus has the details.
 var (
-	ErrSome     = errors.New("some files were not sent")
-	ErrRejected = errors.New("the server has not accepted everything that was sent")
-	ErrUnknown  = errors.New("the server has not said yet what became of everything that was sent")
+	ErrUnsent    = errors.New("some files were not sent")
+	ErrRejected  = errors.New("the server has not accepted everything that was sent")
+	ErrNoVerdict = errors.New("the server has not said yet what became of everything that was sent")
 )
 
-// Once sends all complete files, waits for the server's verdicts, and returns. The error says why
-// files are left: the error of sending, or ErrSome; for sent bundles ErrRejected or ErrUnknown.
-func (a *Agent) Once(ctx context.Context) error {
+// RunOnce sends all complete files, waits for the server's verdicts, and returns. The error says why
+// files are left: the error of sending, or ErrUnsent; for sent bundles ErrRejected or ErrNoVerdict.
+func (a *Agent) RunOnce(ctx context.Context) error {
 	defer a.writeStatus(true)
 	a.live.Once = true
 	sent := a.state.Totals.Bundles
 	left := a.sendComplete(ctx)
-	if left != nil && !errors.Is(left, ErrSome) || a.opt.Outcomes == 0 {
+	if left != nil && !errors.Is(left, ErrUnsent) || a.opt.VerdictTimeout == 0 {
 		return left
 	}
 	return errors.Join(left, a.waitForVerdicts(ctx, a.state.Totals.Bundles-sent))
@@ -239,14 +239,14 @@ func (a *Agent) sendComplete(ctx context.Context) error {
 	}
 }
 
-// unsentError returns the error of moving files, ErrSome if files were skipped or failed, and nil
+// unsentError returns the error of moving files, ErrUnsent if files were skipped or failed, and nil
 // otherwise.
 func (a *Agent) unsentError() error {
 	if a.moveErr != nil {
 		return a.moveErr
 	}
 	if len(a.skipped) > 0 || a.failedFiles > 0 {
-		return ErrSome
+		return ErrUnsent
 	}
 	return nil
 }

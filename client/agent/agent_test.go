@@ -245,7 +245,7 @@ func TestPermanentRefusalMovesToFailed(t *testing.T) {
 	w.drop(t, "big.pdf", "BIG")
 	w.wire.set(refusing(putOf("big.pdf"), 413, client.CodeTooLarge))
 	synctest.Test(t, func(t *testing.T) {
-		if err := w.once(t, nil); !errors.Is(err, ErrSome) {
+		if err := w.once(t, nil); !errors.Is(err, ErrUnsent) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -275,7 +275,7 @@ func TestChangeAfterFreezeRefreezes(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"after freeze", "folder", "member"} {
 		w := newFixture(t)
-		w.server.TakesBatches(step != "member") // in a batch both have gone when the first is there
+		w.server.EnableBatches(step != "member") // in a batch both have gone when the first is there
 		w.opt.Parallel = 1
 		w.drop(t, "a.xml", "<a/>")
 		w.drop(t, "b.xml", "<b/>")
@@ -388,7 +388,7 @@ func TestSmallMembersAreBatched(t *testing.T) {
 	const files = 300
 	for _, able := range []bool{true, false} {
 		w := newFixture(t)
-		w.server.TakesBatches(able)
+		w.server.EnableBatches(able)
 		var want []string
 		for i := range files {
 			name := fmt.Sprintf("%03d.xml", i)
@@ -401,8 +401,8 @@ func TestSmallMembersAreBatched(t *testing.T) {
 			}
 		})
 		equal(t, "contents", w.contents(t), want)
-		puts := w.server.Requests(func(method, _ string) bool { return method == http.MethodPut })
-		if items := w.server.Items("put"); able && (items != files || puts != 1) || !able && puts != files+1 {
+		puts := w.server.CountRequests(func(method, _ string) bool { return method == http.MethodPut })
+		if items := w.server.CountBatchItems("put"); able && (items != files || puts != 1) || !able && puts != files+1 {
 			t.Errorf("batches %t: %d items and %d files one by one", able, items, puts)
 		}
 	}

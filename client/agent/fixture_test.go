@@ -38,7 +38,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	w := &fixture{server: clienttest.New(t), dir: t.TempDir()}
-	w.server.TakesBatches(true)
+	w.server.EnableBatches(true)
 	w.wire = &handlerTransport{to: w.server}
 	w.server.RefuseItems(w.wire.refusesItem)
 	api, err := client.New(client.Options{
@@ -119,10 +119,10 @@ func (w *fixture) drop(t *testing.T, name, content string) {
 	}
 }
 
-// once runs an agent that crashes where crash says so; what it returns is Once's.
+// once runs an agent that crashes where crash says so; what it returns is RunOnce's.
 func (w *fixture) once(t *testing.T, crash func(step string) bool) error {
 	t.Helper()
-	return w.with(t, crash, func(a *Agent) error { return a.Once(t.Context()) })
+	return w.with(t, crash, func(a *Agent) error { return a.RunOnce(t.Context()) })
 }
 
 func (w *fixture) with(t *testing.T, crash func(string) bool, do func(*Agent) error) error {

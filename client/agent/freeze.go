@@ -22,7 +22,7 @@ import (
 const retryReadAfter = time.Minute
 
 // freezeNext freezes the next bundle if enough files are complete or one has waited for
-// Options.Every. It moves groups that can never be sent to failed/.
+// Options.Interval. It moves groups that can never be sent to failed/.
 func (a *Agent) freezeNext(ctx context.Context) error {
 	ready, never := a.groups()
 	a.updateCounts(ready)

@@ -33,10 +33,10 @@ func acquireLock(root *os.Root, dir string) (*os.File, error) {
 			continue
 		}
 		if err == nil && held {
-			err = &BusyError{dir, filelock.Holder(f)}
+			err = &BusyError{dir, filelock.ReadPID(f)}
 		}
 		if err == nil {
-			err = filelock.Sign(f)
+			err = filelock.WritePID(f)
 		}
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
@@ -57,5 +57,5 @@ func lockHolder(root *os.Root) (int, error) {
 	if err != nil || !held {
 		return 0, err
 	}
-	return max(1, filelock.Holder(f)), nil
+	return max(1, filelock.ReadPID(f)), nil
 }

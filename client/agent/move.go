@@ -61,7 +61,7 @@ func (a *Agent) failGroups(groups []*group) error {
 		moves := failureMoves(files, g.markerFiles(0), id, g.failure, now)
 		err := a.commit("refuse", func(s *state) {
 			s.Moves = slices.Concat(s.Moves, moves)
-			s.addEnded(Ended{ID: id, Source: a.source, Outcome: Failed, Reason: g.failure, Files: len(files), Size: size, At: now.UTC().Truncate(time.Millisecond)})
+			s.addEnded(BundleResult{ID: id, Source: a.source, Outcome: Failed, Reason: g.failure, Files: len(files), Size: size, At: now.UTC().Truncate(time.Millisecond)})
 			s.Totals.Failed += int64(len(files))
 		})
 		if err != nil {

@@ -4,7 +4,7 @@ import "smartdrive/client"
 
 // setClient makes the agent use a client for all requests.
 func (a *Agent) setClient(api *client.Client) error {
-	up, err := api.Uploader(client.UploadOptions{GiveUp: a.opt.GiveUp})
+	up, err := api.Uploader(client.UploadOptions{RetryFor: a.opt.RetryFor})
 	if err != nil {
 		return err
 	}

@@ -222,9 +222,9 @@ func (a *Agent) finishBundle(b *outgoing) error {
 }
 
 // endedOf returns the record of a bundle that ended with the given outcome.
-func endedOf(b *outgoing, o Outcome, why string, now time.Time) Ended {
+func endedOf(b *outgoing, o Outcome, why string, now time.Time) BundleResult {
 	m := &b.Manifest
-	return Ended{
+	return BundleResult{
 		ID: m.ID, Source: m.Source, Outcome: o, Reason: why, Files: len(m.Members), Documents: m.Declared(), Size: m.Size(),
 		At: now.UTC().Truncate(time.Millisecond),
 	}

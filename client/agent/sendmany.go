@@ -51,7 +51,7 @@ func (a *Agent) sendMany(ctx context.Context, b *outgoing, batch []int, p *progr
 		}
 	}
 	answers, err := a.uploader.Batch(ctx, items, p.setError)
-	if err != nil && !client.LacksBatch(err) {
+	if err != nil && !client.IsBatchUnsupported(err) {
 		return nil, &memberError{batch[0], err}
 	}
 	for i, n := range batch {

@@ -32,7 +32,7 @@ type state struct {
 	Current *outgoing      `json:"current,omitempty"`
 	Moves   []move         `json:"moves,omitempty"`
 	Litter  []remoteFolder `json:"litter,omitempty"` // server folders of given-up bundles, to be deleted
-	Ended   []Ended        `json:"ended,omitempty"`  // the newest first
+	Ended   []BundleResult `json:"ended,omitempty"`  // the newest first
 	Totals  Totals         `json:"totals"`
 }
 
@@ -91,8 +91,8 @@ const (
 	Failed   Outcome = "failed"   // its files are in failed/
 )
 
-// Ended is the record of an ended bundle.
-type Ended struct {
+// BundleResult is the record of an ended bundle.
+type BundleResult struct {
 	ID        string    `json:"id"`
 	Source    string    `json:"source"`
 	Outcome   Outcome   `json:"outcome"`
@@ -161,9 +161,9 @@ func (a *Agent) commit(what string, change func(*state)) error {
 	return a.hook("after " + what)
 }
 
-// addEnded prepends a record to Ended and drops the oldest beyond maxEnded.
-func (s *state) addEnded(e Ended) {
-	s.Ended = append([]Ended{e}, s.Ended[:min(len(s.Ended), maxEnded-1)]...)
+// addEnded prepends a record to BundleResult and drops the oldest beyond maxEnded.
+func (s *state) addEnded(e BundleResult) {
+	s.Ended = append([]BundleResult{e}, s.Ended[:min(len(s.Ended), maxEnded-1)]...)
 }
 
 // removeMoves removes the moves whose target is in done.

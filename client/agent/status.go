@@ -20,32 +20,32 @@ type Status struct {
 	To        string    `json:"to"`
 	Server    string    `json:"server"`
 	Running   bool      `json:"running"`
-	Once      bool      `json:"once,omitempty"` // the last agent ran Once
+	Once      bool      `json:"once,omitempty"` // the last agent ran RunOnce
 	PID       int       `json:"pid,omitempty"`
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
 
-	Waiting Amount    `json:"waiting"` // not complete yet or not taken yet
-	Ready   Amount    `json:"ready"`   // complete, for the next bundle
-	Held    []Held    `json:"held"`    // skipped files, at most 100
-	Moving  int       `json:"moving"`  // files to be moved
-	Failed  int       `json:"failed"`  // files below failed/
-	Sending *Sending  `json:"sending"` // the current bundle; nil: none
-	Bundles []Ended   `json:"bundles"` // the newest first
-	Totals  Totals    `json:"totals"`
-	Contact time.Time `json:"last_contact,omitzero"` // last successful request
+	Waiting FileCount      `json:"waiting"` // not complete yet or not taken yet
+	Ready   FileCount      `json:"ready"`   // complete, for the next bundle
+	Held    []SkippedFile  `json:"held"`    // skipped files, at most 100
+	Moving  int            `json:"moving"`  // files to be moved
+	Failed  int            `json:"failed"`  // files below failed/
+	Sending *Sending       `json:"sending"` // the current bundle; nil: none
+	Bundles []BundleResult `json:"bundles"` // the newest first
+	Totals  Totals         `json:"totals"`
+	Contact time.Time      `json:"last_contact,omitzero"` // last successful request
 
 	Error   string    `json:"error,omitempty"` // why sending or moving fails; empty: it does not
 	NextTry time.Time `json:"next_try,omitzero"`
 }
 
-// Amount is a number of files and their total size.
-type Amount struct {
+// FileCount is a number of files and their total size.
+type FileCount struct {
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
 }
 
-// Held is a file that is not taken, and why.
-type Held struct {
+// SkippedFile is a file that is not taken, and why.
+type SkippedFile struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
 }
@@ -123,7 +123,7 @@ func (l *liveStatus) setRequestError(err error) {
 
 // updateCounts sets the numbers of waiting and complete files.
 func (a *Agent) updateCounts(ready []*group) {
-	var all, complete Amount
+	var all, complete FileCount
 	for name, s := range a.observed {
 		if a.skipped[name] == "" && !a.isMarker(name) {
 			all.Files, all.Bytes = all.Files+1, all.Bytes+s.size
@@ -134,7 +134,7 @@ func (a *Agent) updateCounts(ready []*group) {
 	}
 	a.live.mu.Lock()
 	defer a.live.mu.Unlock()
-	a.live.Ready, a.live.Waiting = complete, Amount{all.Files - complete.Files, all.Bytes - complete.Bytes}
+	a.live.Ready, a.live.Waiting = complete, FileCount{all.Files - complete.Files, all.Bytes - complete.Bytes}
 }
 
 // writeStatus writes live.json: with now set at once and with the agent's current state, otherwise
@@ -184,10 +184,10 @@ func (l *liveStatus) encode() ([]byte, error) {
 // collectStatus copies the fields that only the agent's goroutine may read into the status.
 func (a *Agent) collectStatus() {
 	l := &a.live
-	l.Held, l.Error, l.NextTry = []Held{}, "", time.Time{}
+	l.Held, l.Error, l.NextTry = []SkippedFile{}, "", time.Time{}
 	for _, name := range slices.Sorted(maps.Keys(a.skipped)) {
 		if len(l.Held) < maxHeld {
-			l.Held = append(l.Held, Held{name, a.skipped[name]})
+			l.Held = append(l.Held, SkippedFile{name, a.skipped[name]})
 		}
 	}
 	if err := errors.Join(a.sendErr, a.localErr, a.moveErr); err != nil {
@@ -213,13 +213,13 @@ func ReadStatus(dir string) (Status, error) {
 	if err != nil {
 		return Status{}, fmt.Errorf("no agent has watched %s: %w", dir, err)
 	}
-	s := Status{Dir: dir, Held: []Held{}}
+	s := Status{Dir: dir, Held: []SkippedFile{}}
 	raw, err := root.ReadFile(liveName)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return s, fmt.Errorf("read what the agent has written: %w", err)
 	}
 	if err == nil && json.Unmarshal(raw, &s) != nil {
-		s = Status{Dir: dir, Held: []Held{}, Error: "how the agent is doing cannot be read: the disk may be full"}
+		s = Status{Dir: dir, Held: []SkippedFile{}, Error: "how the agent is doing cannot be read: the disk may be full"}
 	}
 	kept, err := loadState(root)
 	if err != nil {
@@ -247,7 +247,7 @@ func failedFiles(root *os.Root) (n int, err error) {
 
 // applyState overwrites the status with the state, which is newer than live.json.
 func (s *Status) applyState(kept *state) {
-	s.Bundles, s.Totals, s.Moving = append([]Ended{}, kept.Ended...), kept.Totals, len(kept.Moves)
+	s.Bundles, s.Totals, s.Moving = append([]BundleResult{}, kept.Ended...), kept.Totals, len(kept.Moves)
 	b := kept.Current
 	if b == nil {
 		s.Sending = nil
@@ -260,8 +260,8 @@ func (s *Status) applyState(kept *state) {
 	s.Sending.Stage = string(b.Stage)
 }
 
-// Alarming reports whether Concerns is not empty.
-func (s Status) Alarming() bool { return len(s.Concerns()) > 0 }
+// NeedsAttention reports whether Concerns is not empty.
+func (s Status) NeedsAttention() bool { return len(s.Concerns()) > 0 }
 
 // Concerns describes each problem that needs a person: no agent runs, files are not sent, or the
 // server did not accept all documents of recent bundles.

@@ -30,7 +30,7 @@ func TestMemberNames(t *testing.T) {
 	w.drop(t, "meta.json", "7")
 	w.drop(t, "line\nbreak.xml", "8")
 	synctest.Test(t, func(t *testing.T) {
-		if err := w.once(t, nil); !errors.Is(err, ErrSome) {
+		if err := w.once(t, nil); !errors.Is(err, ErrUnsent) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -174,7 +174,7 @@ func TestStatusReportsFullDisk(t *testing.T) {
 		w.drop(t, "a.xml", "<a/>")
 		time.Sleep(w.opt.Every + 6*time.Minute)
 		synctest.Wait()
-		if s := status(t, w); s.Error == "" || !s.Alarming() {
+		if s := status(t, w); s.Error == "" || !s.NeedsAttention() {
 			t.Errorf("nothing moves, and the status is %+v", s)
 		}
 		for _, name := range []string{stateName, liveName} {
@@ -291,11 +291,11 @@ func TestSkippedFilesAreReported(t *testing.T) {
 		t.Skip("no symbolic links here:", err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		if err := w.once(t, nil); !errors.Is(err, ErrSome) {
+		if err := w.once(t, nil); !errors.Is(err, ErrUnsent) {
 			t.Errorf("got %v", err)
 		}
 	})
-	equal(t, "held", status(t, w).Held, []Held{{"empty.xml", "empty"}, {"link.xml", "not a regular file"}})
+	equal(t, "held", status(t, w).Held, []SkippedFile{{"empty.xml", "empty"}, {"link.xml", "not a regular file"}})
 	equal(t, "contents", w.contents(t), []string{"a.xml=a"})
 }
 

@@ -100,11 +100,11 @@ const (
 	maxWaitPoll = 10 * time.Second
 )
 
-// waitForVerdicts waits until all verdicts are known, at most Options.Outcomes. It returns
-// ErrRejected or ErrUnknown if one of the last n sent bundles was not completely accepted or has no
+// waitForVerdicts waits until all verdicts are known, at most Options.VerdictTimeout. It returns
+// ErrRejected or ErrNoVerdict if one of the last n sent bundles was not completely accepted or has no
 // verdict.
 func (a *Agent) waitForVerdicts(ctx context.Context, n int64) error {
-	until := time.Now().Add(a.opt.Outcomes)
+	until := time.Now().Add(a.opt.VerdictTimeout)
 	for pause := minWaitPoll; len(a.withoutVerdict()) > 0 && time.Now().Before(until); pause = min(2*pause, maxWaitPoll) {
 		if err := sleep(ctx, min(pause, time.Until(until))); err != nil {
 			return err
@@ -124,7 +124,7 @@ func (a *Agent) waitForVerdicts(ctx context.Context, n int64) error {
 		}
 		switch {
 		case open[e.ID]:
-			err = errors.Join(err, ErrUnknown)
+			err = errors.Join(err, ErrNoVerdict)
 		case e.Verdict != nil && !e.Verdict.allAccepted():
 			err = errors.Join(err, ErrRejected)
 		}
@@ -135,9 +135,9 @@ func (a *Agent) waitForVerdicts(ctx context.Context, n int64) error {
 // allAccepted reports whether every document was accepted or is a duplicate.
 func (v *Verdict) allAccepted() bool { return v.State == "done" && v.Rejected == 0 && v.Conflict == 0 }
 
-// Ask fetches the verdicts that the agent does not know yet from the server and adds them to the
+// LoadVerdicts fetches the verdicts that the agent does not know yet from the server and adds them to the
 // status. Unfinished bundles stay without verdict.
-func (s *Status) Ask(ctx context.Context, api *client.Client) error {
+func (s *Status) LoadVerdicts(ctx context.Context, api *client.Client) error {
 	source, err := parseSource(s.To)
 	if err != nil {
 		return err

@@ -49,14 +49,14 @@ func TestStatusShowsVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stop := w.start(t)
 		time.Sleep(20 * time.Minute)
-		if s := status(t, w); len(s.Bundles) != 1 || s.Bundles[0].Verdict != nil || s.Alarming() {
+		if s := status(t, w); len(s.Bundles) != 1 || s.Bundles[0].Verdict != nil || s.NeedsAttention() {
 			t.Errorf("before the server has ended with it: %+v", s)
 		}
 		began.Store(true)
 		time.Sleep(time.Hour)
 		want := Verdict{State: "done", Rejected: 1, Reason: "invalid: BR-02"}
 		s := status(t, w)
-		if len(s.Bundles) != 1 || s.Bundles[0].Verdict == nil || *s.Bundles[0].Verdict != want || !s.Alarming() {
+		if len(s.Bundles) != 1 || s.Bundles[0].Verdict == nil || *s.Bundles[0].Verdict != want || !s.NeedsAttention() {
 			t.Errorf("after it: %+v", s)
 		}
 		before := asked.Load()
@@ -81,13 +81,13 @@ func TestOnceWaitsForVerdicts(t *testing.T) {
 		"some rejected":   {client.Bundle{State: "done", Rejected: 1}, ErrRejected, "1 documents were rejected"},
 		"in conflict":     {client.Bundle{State: "done", Conflict: 1}, ErrRejected, "1 documents are in conflict"},
 		"rejected wholly": {client.Bundle{State: "rejected", Reason: "damaged"}, ErrRejected, "was rejected as a whole: damaged"},
-		"not known":       {client.Bundle{State: "running"}, ErrUnknown, ""},
+		"not known":       {client.Bundle{State: "running"}, ErrNoVerdict, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newFixture(t)
 			w.drop(t, "a.xml", "<a/>")
-			w.opt.Outcomes = time.Minute
+			w.opt.VerdictTimeout = time.Minute
 			var began time.Time
 			w.wire.to = &judging{w.server, func() (all []client.Bundle) {
 				for id := range w.sealed(t) {
@@ -145,7 +145,7 @@ func TestStatusAskLoadsVerdicts(t *testing.T) {
 	if len(s.Bundles) != 1 || s.Bundles[0].Verdict != nil || len(s.Concerns()) != 0 {
 		t.Fatalf("before it is asked: %+v", s)
 	}
-	if err := s.Ask(t.Context(), w.opt.Client); err != nil || s.Bundles[0].Verdict == nil || s.Bundles[0].Verdict.Rejected != 1 || len(s.Concerns()) != 1 {
+	if err := s.LoadVerdicts(t.Context(), w.opt.Client); err != nil || s.Bundles[0].Verdict == nil || s.Bundles[0].Verdict.Rejected != 1 || len(s.Concerns()) != 1 {
 		t.Errorf("after it: %+v, %v", s, err)
 	}
 }
@@ -154,15 +154,15 @@ func TestStatusAskLoadsVerdicts(t *testing.T) {
 func TestMissingVerdictIsAConcernAfterADay(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		ended Ended
+		ended BundleResult
 		want  bool
 	}{
-		{Ended{ID: "1", Outcome: Sent, At: time.Now().Add(-25 * time.Hour)}, true},
-		{Ended{ID: "1", Outcome: Sent, At: time.Now().Add(-time.Hour)}, false},
-		{Ended{ID: "1", Outcome: Refrozen, At: time.Now().Add(-25 * time.Hour)}, false},
-		{Ended{ID: "1", Outcome: Sent, At: time.Now().Add(-25 * time.Hour), Verdict: &Verdict{State: "done", Duplicate: 1}}, false},
+		{BundleResult{ID: "1", Outcome: Sent, At: time.Now().Add(-25 * time.Hour)}, true},
+		{BundleResult{ID: "1", Outcome: Sent, At: time.Now().Add(-time.Hour)}, false},
+		{BundleResult{ID: "1", Outcome: Refrozen, At: time.Now().Add(-25 * time.Hour)}, false},
+		{BundleResult{ID: "1", Outcome: Sent, At: time.Now().Add(-25 * time.Hour), Verdict: &Verdict{State: "done", Duplicate: 1}}, false},
 	} {
-		all := Status{Running: true, UpdatedAt: time.Now(), Bundles: []Ended{c.ended}}.Concerns()
+		all := Status{Running: true, UpdatedAt: time.Now(), Bundles: []BundleResult{c.ended}}.Concerns()
 		if got := len(all) == 1 && strings.Contains(all[0], "does not say"); got != c.want {
 			t.Errorf("%+v: %q", c.ended, all)
 		}

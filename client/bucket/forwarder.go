@@ -67,7 +67,7 @@ func New(opt Options) (*Forwarder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s at %s: %w", b.Bucket, b.Endpoint, err)
 	}
-	up, err := opt.Client.Uploader(client.UploadOptions{GiveUp: time.Minute})
+	up, err := opt.Client.Uploader(client.UploadOptions{RetryFor: time.Minute})
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (f *Forwarder) Run(ctx context.Context) error {
 	}
 	defer stop()
 	for {
-		counts, err := f.Pass(ctx)
+		counts, err := f.RunPass(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -111,12 +111,12 @@ func (f *Forwarder) Run(ctx context.Context) error {
 	}
 }
 
-// Pass forwards each sealed bundle that the server lacks: bundles with ids of the last 48 hours,
+// RunPass forwards each sealed bundle that the server lacks: bundles with ids of the last 48 hours,
 // and once an hour all bundles. Once an hour it also forwards rejected bundles again whose
 // meta.json was replaced. A bundle that fails is logged and counted, and does not stop the others.
 //
 // It fails if the bucket or the server does not answer or refuses the credentials.
-func (f *Forwarder) Pass(ctx context.Context) (counts Counts, err error) {
+func (f *Forwarder) RunPass(ctx context.Context) (counts Counts, err error) {
 	began := time.Now()
 	full := began.Sub(f.lastFull) >= fullEvery
 	for source, err := range f.folders(ctx, f.prefix, "") {

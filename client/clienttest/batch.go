@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TakesBatches enables or disables batches and streams of files (docs/formats/batch.md). A new
+// EnableBatches enables or disables batches and streams of files (docs/formats/batch.md). A new
 // server supports neither.
-func (s *Server) TakesBatches(able bool) {
+func (s *Server) EnableBatches(able bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.batches = nil
@@ -36,8 +36,8 @@ func (s *Server) RefuseItems(refuse func(path string) (status int, code string))
 	s.refuse = refuse
 }
 
-// Items returns the number of received batch items with an operation; "" counts all.
-func (s *Server) Items(op string) (n int) {
+// CountBatchItems returns the number of received batch items with an operation; "" counts all.
+func (s *Server) CountBatchItems(op string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.items {

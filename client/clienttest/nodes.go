@@ -71,8 +71,8 @@ func (s *Server) Paths() []string {
 	return slices.Sorted(maps.Keys(s.nodes))
 }
 
-// Redirect makes downloads redirect to the URL that elsewhere returns for the content.
-func (s *Server) Redirect(elsewhere func(content []byte) (url string)) {
+// RedirectDownloads makes downloads redirect to the URL that elsewhere returns for the content.
+func (s *Server) RedirectDownloads(elsewhere func(content []byte) (url string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.storeURL = elsewhere

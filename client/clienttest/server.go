@@ -117,8 +117,8 @@ func (s *Server) Stop() {
 	<-s.done
 }
 
-// Requests returns the number of received requests that match accepts.
-func (s *Server) Requests(match func(method, path string) bool) int {
+// CountRequests returns the number of received requests that match accepts.
+func (s *Server) CountRequests(match func(method, path string) bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0

@@ -39,15 +39,15 @@ type challenge struct {
 	Ranges [][2]int64 `json:"ranges"`
 }
 
-// Offer makes content claimable: a claim of its digest gets a challenge.
-func (s *Server) Offer(content []byte) {
+// MakeClaimable makes content claimable: a claim of its digest gets a challenge.
+func (s *Server) MakeClaimable(content []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.claimable[DigestOf(content)] = content
 }
 
-// Open returns the ids of the open uploads.
-func (s *Server) Open() []string {
+// OpenUploads returns the ids of the open uploads.
+func (s *Server) OpenUploads() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ids := []string{}
@@ -59,8 +59,8 @@ func (s *Server) Open() []string {
 	return ids
 }
 
-// Received returns the number of parts in open uploads.
-func (s *Server) Received() int {
+// ReceivedParts returns the number of parts in open uploads.
+func (s *Server) ReceivedParts() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
@@ -72,8 +72,8 @@ func (s *Server) Received() int {
 	return n
 }
 
-// Damage flips a bit of part n of every open upload.
-func (s *Server) Damage(n int64) {
+// DamagePart flips a bit of part n of every open upload.
+func (s *Server) DamagePart(n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, u := range s.uploads {
@@ -83,8 +83,8 @@ func (s *Server) Damage(n int64) {
 	}
 }
 
-// Forget deletes all uploads, as the server's reclaim does.
-func (s *Server) Forget() {
+// DeleteUploads deletes all uploads, as the server's reclaim does.
+func (s *Server) DeleteUploads() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.uploads)
@@ -125,7 +125,7 @@ func (s *Server) withUpload(do func(http.ResponseWriter, *http.Request, *upload)
 	}
 }
 
-// view updates Received and returns u.
+// view updates ReceivedParts and returns u.
 func (u *upload) view() *upload {
 	u.Received = [][2]int64{}
 	for n := range u.Parts {

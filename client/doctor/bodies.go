@@ -30,8 +30,8 @@ func (d *doctor) bodySize(ctx context.Context) Finding {
 		return unknown("body size", err)
 	}
 	limited := Finding{
-		Check: "body size", Level: Failure, Says: orUnknown(server) + " limits the size of a request's body (413)",
-		Change: configLines("client_max_body_size 0;", "request_body { max_size 0 }  # remove the limit", "LimitRequestBody 0", "buffering.maxRequestBodyBytes: 0"),
+		Check: "body size", Level: Failure, Message: orUnknown(server) + " limits the size of a request's body (413)",
+		ConfigLines: configLines("client_max_body_size 0;", "request_body { max_size 0 }  # remove the limit", "LimitRequestBody 0", "buffering.maxRequestBodyBytes: 0"),
 	}
 	if status == http.StatusRequestEntityTooLarge {
 		return limited
@@ -39,10 +39,10 @@ func (d *doctor) bodySize(ctx context.Context) Finding {
 	a, err := d.probe(ctx, http.MethodPut, "echo", bytes.NewReader(make([]byte, sentBytes)), nil)
 	switch {
 	case err != nil:
-		limited.Says = fmt.Sprintf("a body of %d MiB does not come through: %v", sentBytes>>20, err)
+		limited.Message = fmt.Sprintf("a body of %d MiB does not come through: %v", sentBytes>>20, err)
 		return limited
 	case a.code != http.StatusOK:
-		limited.Says = fmt.Sprintf("a body of %d MiB does not come through: %s answers %d", sentBytes>>20, orUnknown(a.header.Get("Server")), a.code)
+		limited.Message = fmt.Sprintf("a body of %d MiB does not come through: %s answers %d", sentBytes>>20, orUnknown(a.header.Get("Server")), a.code)
 		return limited
 	}
 	return ok("body size", "nobody limits it")
@@ -151,8 +151,8 @@ func (d *doctor) requestBuffering(ctx context.Context) Finding {
 	}
 	if time.Duration(s.SpanMS)*time.Millisecond < haltTime/2 {
 		return Finding{
-			Check: "request buffering", Level: Warning, Says: "a proxy keeps bodies back until they are whole: it writes every upload to its own disk first, and the server sees nothing of it meanwhile",
-			Change: configLines("proxy_request_buffering off;", "(remove request_buffers)", "(mod_proxy does not, unless proxy-sendcl is set: remove SetEnv proxy-sendcl)", "(remove the middleware buffering)"),
+			Check: "request buffering", Level: Warning, Message: "a proxy keeps bodies back until they are whole: it writes every upload to its own disk first, and the server sees nothing of it meanwhile",
+			ConfigLines: configLines("proxy_request_buffering off;", "(remove request_buffers)", "(mod_proxy does not, unless proxy-sendcl is set: remove SetEnv proxy-sendcl)", "(remove the middleware buffering)"),
 		}
 	}
 	return ok("request buffering", "bodies are passed on as they come")
@@ -163,8 +163,8 @@ func (d *doctor) chunked(ctx context.Context) Finding {
 	s, err := d.echo(ctx, http.MethodPut, io.MultiReader(strings.NewReader("some"), strings.NewReader(" bytes")), nil)
 	if err != nil || s.Bytes != int64(len("some bytes")) {
 		return Finding{
-			Check: "chunked bodies", Level: Failure, Says: fmt.Sprintf("a body of unknown length does not arrive (%v, %d bytes): macOS and others store empty files then", err, s.Bytes),
-			Change: configLines("proxy_http_version 1.1; proxy_request_buffering off;", "(Caddy passes them on)", "(remove SetEnv proxy-sendcl; no FastCGI in between)", "(Traefik passes them on)"),
+			Check: "chunked bodies", Level: Failure, Message: fmt.Sprintf("a body of unknown length does not arrive (%v, %d bytes): macOS and others store empty files then", err, s.Bytes),
+			ConfigLines: configLines("proxy_http_version 1.1; proxy_request_buffering off;", "(Caddy passes them on)", "(remove SetEnv proxy-sendcl; no FastCGI in between)", "(Traefik passes them on)"),
 		}
 	}
 	return ok("chunked bodies", "they arrive")
@@ -197,28 +197,28 @@ func (d *doctor) responseBuffering(ctx context.Context) Finding {
 		return unknown("response buffering", lines.Err())
 	case first.IsZero() || last.Sub(first) < apart:
 		return Finding{
-			Check: "response buffering", Level: Warning, Says: "a proxy keeps answers back: pages learn late of what has changed, and downloads fill its disk",
-			Change: configLines("proxy_buffering off;", "reverse_proxy { flush_interval -1 }", "ProxyPass / http://127.0.0.1:8320/ flushpackets=on", "(remove the middleware buffering)"),
+			Check: "response buffering", Level: Warning, Message: "a proxy keeps answers back: pages learn late of what has changed, and downloads fill its disk",
+			ConfigLines: configLines("proxy_buffering off;", "reverse_proxy { flush_interval -1 }", "ProxyPass / http://127.0.0.1:8320/ flushpackets=on", "(remove the middleware buffering)"),
 		}
 	}
 	return ok("response buffering", "answers and event streams are passed on as they come")
 }
 
-// slowReply checks that a reply that takes Options.Wait arrives.
+// slowReply checks that a reply that takes Options.SlowReply arrives.
 func (d *doctor) slowReply(ctx context.Context) Finding {
-	if d.Wait <= 0 {
-		return Finding{Check: "time-outs", Level: Unknown, Says: "not looked at: it takes over a minute (--wait 70s)"}
+	if d.SlowReply <= 0 {
+		return Finding{Check: "time-outs", Level: Unknown, Message: "not looked at: it takes over a minute (--wait 70s)"}
 	}
 	began := time.Now()
-	a, err := d.probe(ctx, http.MethodGet, fmt.Sprintf("slow?seconds=%d", int(d.Wait.Seconds())), nil, nil)
+	a, err := d.probe(ctx, http.MethodGet, fmt.Sprintf("slow?seconds=%d", int(d.SlowReply.Seconds())), nil, nil)
 	if err == nil && a.code == http.StatusNoContent {
-		return ok("time-outs", "an answer may take %s", d.Wait)
+		return ok("time-outs", "an answer may take %s", d.SlowReply)
 	}
 	if err == nil {
 		err = errors.New(a.status)
 	}
 	return Finding{
-		Check: "time-outs", Level: Warning, Says: fmt.Sprintf("an answer that takes %s does not arrive; a proxy gave up after %s (%v)", d.Wait, time.Since(began).Round(time.Second), err),
-		Change: configLines("proxy_read_timeout 300s; proxy_send_timeout 300s;", "transport http { response_header_timeout 300s }", "ProxyTimeout 300", "respondingTimeouts and forwardingTimeouts.responseHeaderTimeout: 300s"),
+		Check: "time-outs", Level: Warning, Message: fmt.Sprintf("an answer that takes %s does not arrive; a proxy gave up after %s (%v)", d.SlowReply, time.Since(began).Round(time.Second), err),
+		ConfigLines: configLines("proxy_read_timeout 300s; proxy_send_timeout 300s;", "transport http { response_header_timeout 300s }", "ProxyTimeout 300", "respondingTimeouts and forwardingTimeouts.responseHeaderTimeout: 300s"),
 	}
 }

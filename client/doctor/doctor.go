@@ -18,9 +18,9 @@ import (
 type Options struct {
 	BaseURL string // such as https://drive.example.org or https://example.org/drive
 	Token   string // access token of any user; the mail check needs an administrator's
-	// Wait is how long the server delays one reply, to test the timeouts of proxies: at most 90
+	// SlowReply is how long the server delays one reply, to test the timeouts of proxies: at most 90
 	// s. Zero: no such test.
-	Wait time.Duration
+	SlowReply time.Duration
 	// HTTP sends the requests. Default: an HTTP/1.1 client.
 	HTTP *http.Client
 	Now  func() time.Time // default time.Now
@@ -39,10 +39,10 @@ const (
 
 // Finding is the result of one check.
 type Finding struct {
-	Check  string            `json:"check"`
-	Level  Level             `json:"level"`
-	Says   string            `json:"says"`
-	Change map[string]string `json:"change,omitempty"` // proxy name -> configuration line to change
+	Check       string            `json:"check"`
+	Level       Level             `json:"level"`
+	Message     string            `json:"says"`
+	ConfigLines map[string]string `json:"change,omitempty"` // proxy name -> configuration line to change
 }
 
 // Run makes all checks and returns a finding for each. The checks run one after the other, except
@@ -102,12 +102,12 @@ type echoReply struct {
 
 // ok returns a finding of level OK.
 func ok(check, says string, args ...any) Finding {
-	return Finding{Check: check, Level: OK, Says: fmt.Sprintf(says, args...)}
+	return Finding{Check: check, Level: OK, Message: fmt.Sprintf(says, args...)}
 }
 
 // unknown returns a finding of level Unknown for a check that failed with err.
 func unknown(check string, err error) Finding {
-	return Finding{Check: check, Level: Unknown, Says: "could not be looked at: " + err.Error()}
+	return Finding{Check: check, Level: Unknown, Message: "could not be looked at: " + err.Error()}
 }
 
 // reply is the HTTP reply to a probe.
@@ -173,13 +173,13 @@ func (d *doctor) reach(ctx context.Context) Finding {
 	case s.reply.code == http.StatusUnauthorized:
 		return Finding{
 			Check: "reach", Level: Failure,
-			Says:   "the server does not take the token: log in, or give another --token. If the token is right, a proxy drops the header Authorization",
-			Change: configLines("", "", "CGIPassAuth On  # and no AuthType of Apache's own before the drive", ""),
+			Message:     "the server does not take the token: log in, or give another --token. If the token is right, a proxy drops the header Authorization",
+			ConfigLines: configLines("", "", "CGIPassAuth On  # and no AuthType of Apache's own before the drive", ""),
 		}
 	case s.reply.code != 0 && err != nil:
-		return Finding{Check: "reach", Level: Failure, Says: err.Error() + ": is the address right, does the proxy point to SmartDrive, and is SmartDrive of this version?"}
+		return Finding{Check: "reach", Level: Failure, Message: err.Error() + ": is the address right, does the proxy point to SmartDrive, and is SmartDrive of this version?"}
 	case err != nil:
-		return Finding{Check: "reach", Level: Failure, Says: err.Error()}
+		return Finding{Check: "reach", Level: Failure, Message: err.Error()}
 	}
 	d.firstEcho, d.firstHeader, d.tlsState = s, s.reply.header, s.reply.state
 	via := ""
@@ -192,17 +192,17 @@ func (d *doctor) reach(ctx context.Context) Finding {
 // tls checks the TLS version and the certificate's expiry.
 func (d *doctor) tls(context.Context) Finding {
 	if d.tlsState == nil {
-		return Finding{Check: "tls", Level: Warning, Says: "the address is not encrypted (http): passwords and files can be read on the way, and some clients refuse it"}
+		return Finding{Check: "tls", Level: Warning, Message: "the address is not encrypted (http): passwords and files can be read on the way, and some clients refuse it"}
 	}
 	left := d.tlsState.PeerCertificates[0].NotAfter.Sub(d.Now())
 	switch {
 	case d.tlsState.Version < tls.VersionTLS12:
 		return Finding{
-			Check: "tls", Level: Warning, Says: "the connection uses " + tls.VersionName(d.tlsState.Version),
-			Change: configLines("ssl_protocols TLSv1.2 TLSv1.3;", "", "SSLProtocol -all +TLSv1.2 +TLSv1.3", "minVersion: VersionTLS12"),
+			Check: "tls", Level: Warning, Message: "the connection uses " + tls.VersionName(d.tlsState.Version),
+			ConfigLines: configLines("ssl_protocols TLSv1.2 TLSv1.3;", "", "SSLProtocol -all +TLSv1.2 +TLSv1.3", "minVersion: VersionTLS12"),
 		}
 	case left < 14*24*time.Hour:
-		return Finding{Check: "tls", Level: Warning, Says: fmt.Sprintf("the certificate ends in %d days", int(left.Hours()/24))}
+		return Finding{Check: "tls", Level: Warning, Message: fmt.Sprintf("the certificate ends in %d days", int(left.Hours()/24))}
 	}
 	return ok("tls", "%s, the certificate is good for %d days", tls.VersionName(d.tlsState.Version), int(left.Hours()/24))
 }
@@ -211,8 +211,8 @@ func (d *doctor) tls(context.Context) Finding {
 func (d *doctor) hsts(context.Context) Finding {
 	if d.tlsState != nil && d.firstHeader.Get("Strict-Transport-Security") == "" {
 		return Finding{
-			Check: "hsts", Level: Warning, Says: "Strict-Transport-Security is not sent: a browser may be led to http",
-			Change: configLines(`add_header Strict-Transport-Security "max-age=31536000" always;`, `header Strict-Transport-Security "max-age=31536000"`,
+			Check: "hsts", Level: Warning, Message: "Strict-Transport-Security is not sent: a browser may be led to http",
+			ConfigLines: configLines(`add_header Strict-Transport-Security "max-age=31536000" always;`, `header Strict-Transport-Security "max-age=31536000"`,
 				`Header always set Strict-Transport-Security "max-age=31536000"`, "headers.stsSeconds: 31536000"),
 		}
 	}
@@ -230,8 +230,8 @@ func (d *doctor) address(context.Context) Finding {
 	}
 	return Finding{
 		Check: "address", Level: Warning,
-		Says: fmt.Sprintf("the server thinks that its address is %s://%s: start it with --base-url %s and --trusted-proxies ADDRESS-OF-THE-PROXY, and let the proxy pass on the client's address", d.firstEcho.Scheme, d.firstEcho.Host, d.BaseURL),
-		Change: configLines("proxy_set_header Host $http_host; proxy_set_header X-Forwarded-Proto $scheme; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;",
+		Message: fmt.Sprintf("the server thinks that its address is %s://%s: start it with --base-url %s and --trusted-proxies ADDRESS-OF-THE-PROXY, and let the proxy pass on the client's address", d.firstEcho.Scheme, d.firstEcho.Host, d.BaseURL),
+		ConfigLines: configLines("proxy_set_header Host $http_host; proxy_set_header X-Forwarded-Proto $scheme; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;",
 			"(Caddy does so by itself)", `ProxyPreserveHost On  and  RequestHeader set X-Forwarded-Proto "https"`, "(Traefik does so by itself)"),
 	}
 }
@@ -240,7 +240,7 @@ func (d *doctor) address(context.Context) Finding {
 func (d *doctor) clock(context.Context) Finding {
 	off := d.Now().Sub(d.firstEcho.Now).Round(time.Second)
 	if off.Abs() > 2*time.Minute {
-		return Finding{Check: "clock", Level: Warning, Says: fmt.Sprintf("the clocks of this computer and the server differ by %s: signed links and logins by time fail", off.Abs())}
+		return Finding{Check: "clock", Level: Warning, Message: fmt.Sprintf("the clocks of this computer and the server differ by %s: signed links and logins by time fail", off.Abs())}
 	}
 	return ok("clock", "the clocks agree")
 }
@@ -260,9 +260,9 @@ func (d *doctor) disk(ctx context.Context) Finding {
 	}
 	switch says.Disk {
 	case "full":
-		return Finding{Check: "disk", Level: Failure, Says: "the server's disk is full but for what --min-free keeps: uploads are refused. An administrator sees what takes the room: smartdrive admin status"}
+		return Finding{Check: "disk", Level: Failure, Message: "the server's disk is full but for what --min-free keeps: uploads are refused. An administrator sees what takes the room: smartdrive admin status"}
 	case "low":
-		return Finding{Check: "disk", Level: Warning, Says: "the server's disk has less than ten times left of what --min-free keeps free: uploads are refused soon"}
+		return Finding{Check: "disk", Level: Warning, Message: "the server's disk has less than ten times left of what --min-free keeps free: uploads are refused soon"}
 	case "boundless":
 		return ok("disk", "the contents lie in a store without an end")
 	}
@@ -276,7 +276,7 @@ func (d *doctor) mail(ctx context.Context) Finding {
 	switch {
 	case err != nil:
 	case a.code == http.StatusForbidden:
-		return Finding{Check: "mail", Level: Unknown, Says: "only administrators are told how the mail server is doing"}
+		return Finding{Check: "mail", Level: Unknown, Message: "only administrators are told how the mail server is doing"}
 	case a.code != http.StatusOK:
 		err = fmt.Errorf("%s answered %s", orUnknown(a.header.Get("Server")), a.status)
 	}
@@ -298,7 +298,7 @@ func (d *doctor) mail(ctx context.Context) Finding {
 	}
 	switch says, bad := wrong[report.State]; {
 	case bad:
-		return Finding{Check: "mail", Level: Failure, Says: fmt.Sprintf(says, report.Server, report.From, report.Says)}
+		return Finding{Check: "mail", Level: Failure, Message: fmt.Sprintf(says, report.Server, report.From, report.Says)}
 	case report.State == "none":
 		return ok("mail", "no mail is sent: the server was started without --mail")
 	case report.State != "ok":

@@ -37,7 +37,7 @@ func TestMail(t *testing.T) {
 			_, _ = io.WriteString(w, c.body)
 		}))
 		x := &doctor{Options: Options{BaseURL: site.URL, Token: "t", HTTP: site.Client()}}
-		if f := x.mail(t.Context()); f.Check != "mail" || f.Level != c.level || !strings.Contains(f.Says, c.says) || strings.Contains(f.Says, "%!") {
+		if f := x.mail(t.Context()); f.Check != "mail" || f.Level != c.level || !strings.Contains(f.Message, c.says) || strings.Contains(f.Message, "%!") {
 			t.Errorf("%d %s: %+v", c.status, c.body, f)
 		}
 		site.Close()

@@ -19,8 +19,8 @@ func (d *doctor) methods(ctx context.Context) Finding {
 	}
 	if len(lost) > 0 {
 		return Finding{
-			Check: "methods", Level: Failure, Says: "these methods do not arrive: " + strings.Join(lost, ", ") + ". WebDAV and the apps need them",
-			Change: configLines("(remove limit_except and dav_methods from the location)", "(remove matchers of method)", "(remove <Limit>, <LimitExcept>, AllowMethods and Dav On)", "(remove Method() from the rule)"),
+			Check: "methods", Level: Failure, Message: "these methods do not arrive: " + strings.Join(lost, ", ") + ". WebDAV and the apps need them",
+			ConfigLines: configLines("(remove limit_except and dav_methods from the location)", "(remove matchers of method)", "(remove <Limit>, <LimitExcept>, AllowMethods and Dav On)", "(remove Method() from the rule)"),
 		}
 	}
 	return ok("methods", "those of WebDAV arrive")
@@ -44,8 +44,8 @@ func (d *doctor) headers(ctx context.Context) Finding {
 	}
 	if slices.Sort(lost); len(lost) > 0 {
 		return Finding{
-			Check: "headers", Level: Failure, Says: "these headers do not arrive: " + strings.Join(lost, ", "),
-			Change: configLines("proxy_pass_request_headers on;  # and no proxy_set_header NAME \"\"", "(remove header_up -NAME)", "(remove RequestHeader unset NAME)", "(remove customRequestHeaders with empty values)"),
+			Check: "headers", Level: Failure, Message: "these headers do not arrive: " + strings.Join(lost, ", "),
+			ConfigLines: configLines("proxy_pass_request_headers on;  # and no proxy_set_header NAME \"\"", "(remove header_up -NAME)", "(remove RequestHeader unset NAME)", "(remove customRequestHeaders with empty values)"),
 		}
 	}
 	return ok("headers", "those of the protocols arrive")
@@ -59,8 +59,8 @@ func (d *doctor) ranges(ctx context.Context) Finding {
 	}
 	if a.code != http.StatusPartialContent || string(a.body) != "3456" {
 		return Finding{
-			Check: "ranges", Level: Failure, Says: fmt.Sprintf("a part of a file cannot be had (%s, %d bytes): downloads do not go on, videos do not jump", a.status, len(a.body)),
-			Change: configLines("proxy_force_ranges off; proxy_cache off;", "", "(remove RequestHeader unset Range)", ""),
+			Check: "ranges", Level: Failure, Message: fmt.Sprintf("a part of a file cannot be had (%s, %d bytes): downloads do not go on, videos do not jump", a.status, len(a.body)),
+			ConfigLines: configLines("proxy_force_ranges off; proxy_cache off;", "", "(remove RequestHeader unset Range)", ""),
 		}
 	}
 	return ok("ranges", "a part of a file can be had")
@@ -83,8 +83,8 @@ func (d *doctor) paths(ctx context.Context) Finding {
 	}
 	if slices.Sort(wrong); len(wrong) > 0 {
 		return Finding{
-			Check: "paths", Level: Warning, Says: "a proxy changes paths: " + strings.Join(wrong, ", ") + ". Names with special characters go wrong",
-			Change: configLines("proxy_pass http://127.0.0.1:8320;  # without a path behind the address; merge_slashes off;", "(no rewrite, no path matchers)",
+			Check: "paths", Level: Warning, Message: "a proxy changes paths: " + strings.Join(wrong, ", ") + ". Names with special characters go wrong",
+			ConfigLines: configLines("proxy_pass http://127.0.0.1:8320;  # without a path behind the address; merge_slashes off;", "(no rewrite, no path matchers)",
 				"AllowEncodedSlashes NoDecode  and  ProxyPass / http://127.0.0.1:8320/ nocanon", "entryPoints.web.http.sanitizePath: false, and allow encoded slashes"),
 		}
 	}
@@ -104,9 +104,9 @@ func (d *doctor) login(ctx context.Context) Finding {
 	_ = resp.Body.Close()
 	switch {
 	case resp.StatusCode == http.StatusNotFound, resp.StatusCode == http.StatusMethodNotAllowed:
-		return Finding{Check: "webdav", Level: Unknown, Says: "WebDAV is closed (--dav=off)"}
+		return Finding{Check: "webdav", Level: Unknown, Message: "WebDAV is closed (--dav=off)"}
 	case resp.StatusCode != http.StatusUnauthorized || resp.Header.Get("WWW-Authenticate") == "":
-		return Finding{Check: "webdav", Level: Warning, Says: "who comes without a password is not asked for one (" + resp.Status + "): clients of WebDAV cannot log in"}
+		return Finding{Check: "webdav", Level: Warning, Message: "who comes without a password is not asked for one (" + resp.Status + "): clients of WebDAV cannot log in"}
 	}
 	return ok("webdav", "clients are asked for name and password. Windows' own client is deprecated by Microsoft: it takes files up to 4 GiB, and 50 MB unless its registry says more")
 }

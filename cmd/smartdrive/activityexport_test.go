@@ -12,16 +12,16 @@ import (
 	"smartdrive/client"
 )
 
-func lines(from, to int, end error) iter.Seq2[client.HappenedLine, error] {
-	return func(yield func(client.HappenedLine, error) bool) {
+func lines(from, to int, end error) iter.Seq2[client.ActivityLine, error] {
+	return func(yield func(client.ActivityLine, error) bool) {
 		for i := from; i <= to; i++ {
-			h := client.HappenedLine{Line: fmt.Appendf(nil, "{\"id\":\"%d-0000000a\"}\n", i)}
+			h := client.ActivityLine{Line: fmt.Appendf(nil, "{\"id\":\"%d-0000000a\"}\n", i)}
 			if !yield(h, nil) {
 				return
 			}
 		}
 		if end != nil {
-			yield(client.HappenedLine{}, end)
+			yield(client.ActivityLine{}, end)
 		}
 	}
 }

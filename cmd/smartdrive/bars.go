@@ -103,7 +103,7 @@ func (b *bars) countSmall(ev client.Event) {
 }
 
 // treeProgress shows the progress of a tree in the shared line.
-func (b *bars) treeProgress(w client.Whole) {
+func (b *bars) treeProgress(w client.TreeProgress) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tree = true
@@ -112,12 +112,12 @@ func (b *bars) treeProgress(w client.Whole) {
 }
 
 // treeText returns the progress of a tree as text.
-func treeText(w client.Whole) string {
+func treeText(w client.TreeProgress) string {
 	of := "at least "
 	if w.Counted {
 		of = ""
 	}
-	text := fmt.Sprintf("%d of %s%d files, %s of %s%s", w.Files, of, w.OfFiles, sizeText(w.Bytes), of, sizeText(w.OfBytes))
+	text := fmt.Sprintf("%d of %s%d files, %s of %s%s", w.Files, of, w.TotalFiles, sizeText(w.Bytes), of, sizeText(w.TotalBytes))
 	if w.FileRate > 0 {
 		text += fmt.Sprintf("  %.0f files/s, %s/s", w.FileRate, sizeText(int64(w.ByteRate)))
 	}

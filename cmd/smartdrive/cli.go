@@ -89,8 +89,8 @@ func (c *cli) newClient(server, token string) (*client.Client, error) {
 	}
 	c.retryFor = cmp.Or(c.retryFor, callRetryFor)
 	api, err := client.New(client.Options{
-		BaseURL: server, Token: token, UserAgent: "smartdrive/" + buildVersion(), GiveUp: c.retryFor,
-		Waiting: func(err error, _ time.Duration) { c.noticeRetry(err) },
+		BaseURL: server, Token: token, UserAgent: "smartdrive/" + buildVersion(), RetryFor: c.retryFor,
+		OnRetry: func(err error, _ time.Duration) { c.noticeRetry(err) },
 	})
 	if err != nil {
 		return nil, withCode(exitUsage, err)

@@ -66,7 +66,7 @@ ID goes on after an entry that was shown before.`,
 }
 
 // followActivity prints entries until interrupted; interruption is not an error.
-func (c peopleCommands) followActivity(all iter.Seq2[client.Happened, error]) error {
+func (c peopleCommands) followActivity(all iter.Seq2[client.ActivityEntry, error]) error {
 	for h, err := range all {
 		if err != nil {
 			return err
@@ -94,7 +94,7 @@ func (c peopleCommands) activityQuery(ctx context.Context, args []string) (*clie
 }
 
 // showEntry prints one activity entry.
-func (c peopleCommands) showEntry(h client.Happened) error {
+func (c peopleCommands) showEntry(h client.ActivityEntry) error {
 	who := "-"
 	if h.By != nil {
 		who = h.By.Name
@@ -126,7 +126,7 @@ func (c peopleCommands) activityRestore() *cobra.Command {
 					return err
 				}
 				if h.ID == args[0] {
-					n, err := api.TakeBack(cmd.Context(), h)
+					n, err := api.UndoActivity(cmd.Context(), h)
 					if err != nil {
 						return err
 					}
@@ -136,7 +136,7 @@ func (c peopleCommands) activityRestore() *cobra.Command {
 					break
 				}
 			}
-			return withCode(exitNotFound, client.ErrNothingToTakeBack)
+			return withCode(exitNotFound, client.ErrNotUndoable)
 		},
 	}
 }

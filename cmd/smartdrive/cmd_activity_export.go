@@ -73,7 +73,7 @@ func (a *activityFile) seekEnd() error {
 	}
 	if end > 0 {
 		line := tail[bytes.LastIndexByte(tail[:end-1], '\n')+1 : end]
-		var h client.Happened
+		var h client.ActivityEntry
 		if json.Unmarshal(line, &h) != nil || h.ID == "" {
 			return errNoExport
 		}
@@ -89,7 +89,7 @@ func (a *activityFile) seekEnd() error {
 }
 
 // write writes all entries, closes the file, and returns the number of entries.
-func (a *activityFile) write(all iter.Seq2[client.HappenedLine, error]) (n int, err error) {
+func (a *activityFile) write(all iter.Seq2[client.ActivityLine, error]) (n int, err error) {
 	for h, failed := range all {
 		if err = failed; err == nil {
 			_, err = a.to.Write(h.Line)

@@ -78,7 +78,7 @@ func (a *adminCLI) withConnection(ctx context.Context, act func(*connection) err
 		return err
 	}
 	conn := new(connection)
-	if conn.http, conn.close, err = app.Reach(ctx, cfg, log); err != nil {
+	if conn.http, conn.close, err = app.ConnectControl(ctx, cfg, log); err != nil {
 		return withCode(exitFailed, err) // always a failure, even if err is a missing file
 	}
 	return errors.Join(act(conn), conn.close())

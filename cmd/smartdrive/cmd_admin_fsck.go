@@ -44,7 +44,7 @@ func (a *adminCLI) fsckCommand() *cobra.Command {
 // fsck runs a check and prints its findings. It returns an error with exitFindings if findings are
 // left unrepaired.
 func (a *adminCLI) fsck(cmd *cobra.Command, c *connection, scope fsck.Scope) error {
-	var out app.FsckAnswer
+	var out app.FsckResult
 	if err := c.call(cmd.Context(), http.MethodPost, app.RouteFsck, scope, &out); err != nil {
 		return err
 	}
@@ -58,13 +58,13 @@ func (a *adminCLI) fsck(cmd *cobra.Command, c *connection, scope fsck.Scope) err
 }
 
 // report prints the findings and counts of a check. The error is one of writing.
-func (a *adminCLI) report(out app.FsckAnswer) error {
+func (a *adminCLI) report(out app.FsckResult) error {
 	if !a.json {
 		for _, f := range out.Findings {
 			_ = printVisible(a.out, "%s\n", finding{f.Invariant, f.Subject, f.Expected, f.Found, f.Repaired}) // the verdict is in the exit code, too
 		}
 		if out.DatabaseDamaged {
-			fmt.Fprintln(a.err, "The other checks were skipped, and nothing was repaired: what a damaged database lists cannot be relied on.\n"+app.WayOut(""))
+			fmt.Fprintln(a.err, "The other checks were skipped, and nothing was repaired: what a damaged database lists cannot be relied on.\n"+app.DamageInstructions(""))
 		}
 		if out.EndedRestored {
 			fmt.Fprintln(a.err, "The restored backup is clean; restart the server to leave the report-only mode.")
@@ -83,7 +83,7 @@ func (a *adminCLI) report(out app.FsckAnswer) error {
 }
 
 func (a *adminCLI) purge(cmd *cobra.Command, c *connection) error {
-	var gone fsck.Heap
+	var gone fsck.Tally
 	if err := c.call(cmd.Context(), http.MethodPost, app.RoutePurge, app.PurgeRequest{}, &gone); err != nil {
 		return err
 	}

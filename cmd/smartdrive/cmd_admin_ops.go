@@ -56,7 +56,7 @@ func (a *adminCLI) resetCommand() *cobra.Command {
 				return usageError(cmd, errors.New("give either --user or --all"))
 			}
 			return a.withConnection(cmd.Context(), func(c *connection) error {
-				var out app.ResetAnswer
+				var out app.ResetResult
 				if err := c.call(cmd.Context(), http.MethodPost, app.RouteReset, app.ResetRequest{User: user}, &out); err != nil {
 					return err
 				}

@@ -26,7 +26,7 @@ Do this if somebody may have seen the database and its key, or a database of an 
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withConnection(cmd.Context(), func(c *connection) error {
-				var out app.RotateAnswer
+				var out app.RotateResult
 				if err := c.call(cmd.Context(), http.MethodPost, app.RouteRotate, app.RotateRequest{}, &out); err != nil {
 					return err
 				}

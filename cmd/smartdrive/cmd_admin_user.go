@@ -221,7 +221,7 @@ server that the user has changed, the newest first. Failed logins of an hour are
 }
 
 // accountLine formats an activity entry about an account.
-func accountLine(h client.Happened) string {
+func accountLine(h client.ActivityEntry) string {
 	var d struct {
 		Times int      `json:"times"`
 		From  []string `json:"from"`

@@ -47,7 +47,7 @@ empty files are not taken. The agent may be killed at any time: nothing is sent 
 	flags.StringVar(&f.opt.Marker, "marker", "", "suffix of marker files, which say that another file is complete, such as .ok")
 	flags.StringArrayVar(&f.opt.Ignore, "ignore", nil, "names that are not taken, such as 'draft-*'; may be given more than once")
 	flags.BoolVar(&f.once, "once", false, "send what is there and exit, for cron")
-	flags.DurationVar(&f.opt.Outcomes, "outcomes", 5*time.Minute, "with --once: how long to wait for what became of the documents; 0: not at all")
+	flags.DurationVar(&f.opt.VerdictTimeout, "outcomes", 5*time.Minute, "with --once: how long to wait for what became of the documents; 0: not at all")
 	flags.StringVar(&f.format, "log-format", "text", "text or json")
 	c.addCommands(cmd, c.agentStatus(), newAgentBucketCommand(c))
 	return cmd
@@ -95,11 +95,11 @@ func (c *cli) runAgent(cmd *cobra.Command, f agentFlags) error {
 	if !f.once {
 		return errors.Join(a.Run(cmd.Context()), a.Close())
 	}
-	err = errors.Join(a.Once(cmd.Context()), a.Close())
+	err = errors.Join(a.RunOnce(cmd.Context()), a.Close())
 	if s, readErr := agent.ReadStatus(f.opt.Dir); readErr == nil && cmd.Context().Err() == nil {
 		err = errors.Join(err, c.showAgent(s))
 	}
-	if errors.Is(err, agent.ErrSome) || errors.Is(err, agent.ErrRejected) || errors.Is(err, agent.ErrUnknown) {
+	if errors.Is(err, agent.ErrUnsent) || errors.Is(err, agent.ErrRejected) || errors.Is(err, agent.ErrNoVerdict) {
 		return withCode(exitPartial, err)
 	}
 	return err
@@ -150,7 +150,7 @@ func loadVerdicts(ctx context.Context, c *cli, s *agent.Status) {
 	if err != nil || api.BaseURL() != s.Server {
 		return
 	}
-	_ = s.Ask(ctx, api) // unknown verdicts stay open
+	_ = s.LoadVerdicts(ctx, api) // unknown verdicts stay open
 }
 
 // concerns prints what needs a person and returns errAgent if there is anything.
@@ -210,7 +210,7 @@ func (c *cli) showAgent(s agent.Status) error {
 // maxShown is how many ended bundles are printed; --json prints all.
 const maxShown = 10
 
-func (c *cli) showEnded(all []agent.Ended) error {
+func (c *cli) showEnded(all []agent.BundleResult) error {
 	for _, e := range all[:min(len(all), maxShown)] {
 		text := fmt.Sprintf("%s  %-8s  %s  %d files, %d documents, %s", timeText(e.At), e.Outcome, e.ID, e.Files, e.Documents, sizeText(e.Size))
 		if e.Reason != "" {
@@ -229,6 +229,6 @@ func (c *cli) showEnded(all []agent.Ended) error {
 	return nil
 }
 
-func amountText(a agent.Amount) string {
+func amountText(a agent.FileCount) string {
 	return fmt.Sprintf("%d files (%s)", a.Files, sizeText(a.Bytes))
 }

@@ -54,7 +54,7 @@ delays a bundle until the next listing. The key can also come from AWS_ACCESS_KE
 			if !once {
 				return f.Run(cmd.Context())
 			}
-			counts, err := f.Pass(cmd.Context())
+			counts, err := f.RunPass(cmd.Context())
 			if err == nil {
 				err = c.show(counts, "%d forwarded, %d waiting for members, %d failed", counts.Forwarded, counts.Waiting, counts.Failed)
 			}

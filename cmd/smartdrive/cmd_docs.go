@@ -146,7 +146,7 @@ func (c documentCommands) show() *cobra.Command {
 }
 
 // showWhole prints a document with its content and history.
-func (c documentCommands) showWhole(d client.DocumentFull) error {
+func (c documentCommands) showWhole(d client.DocumentDetail) error {
 	if err := c.showDocument(d.Document); err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (c documentCommands) conflicts() *cobra.Command {
 	return &cobra.Command{
 		Use: "conflicts", Short: "List open conflicts, the oldest first", Args: cobra.NoArgs,
 		RunE: c.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
-			return showAll(api.AllConflicts(ctx), func(x client.Dispute) error {
+			return showAll(api.AllConflicts(ctx), func(x client.OpenConflict) error {
 				d := x.Document
 				return c.cli.show(x, "%s  %s  %s  %s: bundle %s says something else than %s", d.ID, d.Date, d.Number, d.Seller.Name, x.New.Bundle, x.Old.Bundle)
 			})
@@ -216,9 +216,9 @@ func (c documentCommands) settleAll(ctx context.Context, source, keep string) er
 	if err != nil {
 		return err
 	}
-	sum := client.Settled{Left: 1}
+	sum := client.SettleResult{Left: 1}
 	for sum.Left > 0 {
-		part, err := api.SettleMany(ctx, source, keep)
+		part, err := api.SettleConflicts(ctx, source, keep)
 		if err != nil {
 			return err
 		}

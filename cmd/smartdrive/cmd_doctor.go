@@ -36,7 +36,7 @@ server for mail would take one; none is sent.`,
 				base = api.BaseURL()
 			}
 			bad := false
-			for _, f := range doctor.Run(ctx, doctor.Options{BaseURL: base, Token: api.Token(), Wait: wait, HTTP: nil}) {
+			for _, f := range doctor.Run(ctx, doctor.Options{BaseURL: base, Token: api.Token(), SlowReply: wait, HTTP: nil}) {
 				bad = bad || f.Level == doctor.Failure || f.Level == doctor.Warning
 				if err := c.showFinding(f); err != nil {
 					return err
@@ -55,9 +55,9 @@ server for mail would take one; none is sent.`,
 
 func (c *cli) showFinding(f doctor.Finding) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-8s %s: %s", f.Level, f.Check, f.Says)
-	for _, proxy := range slices.Sorted(maps.Keys(f.Change)) {
-		fmt.Fprintf(&b, "\n           %-8s %s", proxy, f.Change[proxy])
+	fmt.Fprintf(&b, "%-8s %s: %s", f.Level, f.Check, f.Message)
+	for _, proxy := range slices.Sorted(maps.Keys(f.ConfigLines)) {
+		fmt.Fprintf(&b, "\n           %-8s %s", proxy, f.ConfigLines[proxy])
 	}
 	return c.show(f, "%s", b.String())
 }

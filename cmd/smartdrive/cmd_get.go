@@ -126,7 +126,7 @@ func selectArchive(ctx context.Context, api *client.Client, remotes []string) (i
 func (c *cli) get(cmd *cobra.Command, f getFlags, remotes []string, local string) error {
 	api, down, err := connectTransfer(c, cmd, f.tune, func(api *client.Client, o client.UploadOptions) (*client.Downloader, error) {
 		return api.Downloader(client.DownloadOptions{
-			Parallel: o.Parallel, PartSize: o.PartSize, GiveUp: o.GiveUp, Files: o.Files, Single: o.Single, NoSync: f.noSync,
+			Parallel: o.Parallel, PartSize: o.PartSize, RetryFor: o.RetryFor, Files: o.Files, NoBatching: o.NoBatching, NoSync: f.noSync,
 		})
 	})
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *cli) get(cmd *cobra.Command, f getFlags, remotes []string, local string
 	}
 	show := c.newTransfers()
 	defer show.close()
-	opt := client.TreeOptions{SkipSame: !f.force, Keep: f.keep, Progress: show.progress(), Item: show.item, Whole: show.treeProgress()}
+	opt := client.TreeOptions{SkipSame: !f.force, Keep: f.keep, Progress: show.progress(), OnItem: show.item, TreeProgress: show.treeProgress()}
 	g := download{api: api, down: down, local: local, intoFolder: into, recursive: f.recursive, taken: usedTargets{}, opt: opt}
 	return show.run(cmd.Context(), remotes, func(arg string) (client.Summary, error) { return g.get(cmd.Context(), arg) })
 }

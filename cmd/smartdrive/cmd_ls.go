@@ -40,9 +40,9 @@ func newLsCommand(c *cli) *cobra.Command {
 				if len(args) > 0 || starred && recent {
 					return usageError(cmd, errors.New("give --starred or --recent alone"))
 				}
-				list := client.NewShelf(api).AllStarred
+				list := client.NewStars(api).AllStarred
 				if recent {
-					list = client.NewShelf(api).AllRecent
+					list = client.NewStars(api).AllRecent
 				}
 				return c.printAll(limitItems(list(cmd.Context()), most), long, func(n client.Node) string { return n.Path })
 			}

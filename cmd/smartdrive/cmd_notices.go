@@ -29,7 +29,7 @@ Unread notifications begin with a *.`,
 		Args: cobra.NoArgs,
 		RunE: c.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
 			left := limit
-			for n, err := range client.NewNotices(api).List(ctx, unread) {
+			for n, err := range client.NewNotifications(api).List(ctx, unread) {
 				if err != nil {
 					return err
 				}
@@ -49,7 +49,7 @@ Unread notifications begin with a *.`,
 	return cmd
 }
 
-func (c peopleCommands) showNotice(n client.Notice) error {
+func (c peopleCommands) showNotice(n client.Notification) error {
 	mark, who, about := "*", n.By, n.Path
 	if n.Read != nil {
 		mark = " "
@@ -77,9 +77,9 @@ func (c peopleCommands) noticesRead() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "read [ID...]", Short: "Mark notifications as read",
 		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
-			notices := client.NewNotices(api)
+			notices := client.NewNotifications(api)
 			if len(args) > 0 && !all {
-				return notices.Read(ctx, args...)
+				return notices.MarkRead(ctx, args...)
 			}
 			if !all || len(args) > 0 {
 				return withCode(exitUsage, errors.New("name notifications, or say --all"))
@@ -88,7 +88,7 @@ func (c peopleCommands) noticesRead() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return notices.ReadUpTo(ctx, n.ID) // the newest
+				return notices.MarkReadUpTo(ctx, n.ID) // the newest
 			}
 			return nil
 		}),
@@ -97,7 +97,7 @@ func (c peopleCommands) noticesRead() *cobra.Command {
 	return cmd
 }
 
-func (c peopleCommands) showNoticeSettings(s client.NoticeSettings) error {
+func (c peopleCommands) showNoticeSettings(s client.NotificationSettings) error {
 	var channels []string
 	for _, kind := range slices.Sorted(maps.Keys(s.Channels)) {
 		channels = append(channels, kind+"="+s.Channels[kind])
@@ -123,14 +123,14 @@ func (c peopleCommands) noticesSettings() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	cmd.RunE = c.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
-		notices, in := client.NewNotices(api), client.NoticeChange{Channels: channels}
+		notices, in := client.NewNotifications(api), client.NotificationSettingsChange{Channels: channels}
 		if cmd.Flags().Changed("mail") {
 			in.Address = &address
 		}
 		if language != "" {
 			in.Language = &language
 		}
-		var s client.NoticeSettings
+		var s client.NotificationSettings
 		var err error
 		if in.Address == nil && in.Language == nil && len(channels) == 0 {
 			s, err = notices.Settings(ctx)
@@ -156,7 +156,7 @@ func (c peopleCommands) noticesConfirm() *cobra.Command {
 	return &cobra.Command{
 		Use: "confirm CODE", Short: "Confirm your address with the code that was sent there", Args: cobra.ExactArgs(1),
 		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
-			s, err := client.NewNotices(api).Confirm(ctx, args[0])
+			s, err := client.NewNotifications(api).Confirm(ctx, args[0])
 			if err != nil {
 				return err
 			}

@@ -69,7 +69,7 @@ func (c *cli) put(cmd *cobra.Command, f putFlags, locals []string, remote string
 	}
 	show := c.newTransfers()
 	defer show.close()
-	opt := client.TreeOptions{Conflict: conflict, SkipSame: !f.force, Progress: show.progress(), Item: show.item, Whole: show.treeProgress()}
+	opt := client.TreeOptions{Conflict: conflict, SkipSame: !f.force, Progress: show.progress(), OnItem: show.item, TreeProgress: show.treeProgress()}
 	taken := usedTargets{}
 	return show.run(cmd.Context(), locals, func(local string) (client.Summary, error) {
 		dest := target.join(nameIn(local))

@@ -137,7 +137,7 @@ func quotaFlag(cmd *cobra.Command, text string) (*int64, error) {
 
 // principalID returns the id of the user or group with that name.
 func principalID(ctx context.Context, api *client.Client, kind, name string) (string, error) {
-	found, err := client.NewSharing(api).FindPeople(ctx, name)
+	found, err := client.NewSharing(api).FindPrincipals(ctx, name)
 	if err != nil {
 		return "", err
 	}
@@ -216,7 +216,7 @@ and --state active, are for administrators; --state active with the id of a spac
 			}
 			change := client.NewSharing(api).ChangeSpace
 			if ch.Total != nil || state == "active" || s.Role != "manager" {
-				change = client.NewSharing(api).SetSpace
+				change = client.NewSharing(api).AdminChangeSpace
 			}
 			if s, err = change(ctx, s.ID, ch); err != nil {
 				return err

@@ -10,14 +10,14 @@ import (
 )
 
 func newStarCommand(c *cli) *cobra.Command {
-	return c.starCommand("star", "Star files and folders, so that \"ls --starred\" lists them", client.Shelf.Star)
+	return c.starCommand("star", "Star files and folders, so that \"ls --starred\" lists them", client.Stars.Star)
 }
 
 func newUnstarCommand(c *cli) *cobra.Command {
-	return c.starCommand("unstar", "Take stars away", client.Shelf.Unstar)
+	return c.starCommand("unstar", "Take stars away", client.Stars.Unstar)
 }
 
-func (c *cli) starCommand(name, short string, do func(client.Shelf, context.Context, string) error) *cobra.Command {
+func (c *cli) starCommand(name, short string, do func(client.Stars, context.Context, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:               name + " PATH...",
 		Short:             short,
@@ -30,7 +30,7 @@ func (c *cli) starCommand(name, short string, do func(client.Shelf, context.Cont
 				if err != nil {
 					return fmt.Errorf("%s: %w", p, err)
 				}
-				if err := do(client.NewShelf(api), ctx, n.ID); err != nil {
+				if err := do(client.NewStars(api), ctx, n.ID); err != nil {
 					return fmt.Errorf("%s: %w", p, err)
 				}
 				return c.show(map[string]any{"path": n.Path, "starred": name == "star"}, "%s: %sred", n.Path, name)

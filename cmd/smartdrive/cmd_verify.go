@@ -82,7 +82,7 @@ func (v *verification) compare(ctx context.Context, local string, n client.Node)
 	case info.Size() != n.Size:
 		return v.record("differs", local, n.Path)
 	}
-	sum, err := client.Sum(local)
+	sum, err := client.FileDigest(local)
 	if err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ func (c peopleCommands) webhookEnable(active bool) *cobra.Command {
 		Use: use, Short: short, Args: cobra.MinimumNArgs(1),
 		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			return c.each(ctx, args, func(arg string) error {
-				h, err := client.NewWebhooks(api).Enable(ctx, arg, active)
+				h, err := client.NewWebhooks(api).SetActive(ctx, arg, active)
 				if err != nil {
 					return err
 				}
@@ -131,7 +131,7 @@ func (c peopleCommands) webhookReplay() *cobra.Command {
 		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			hooks := client.NewWebhooks(api)
 			if event != "" {
-				status, err := hooks.SendAgain(ctx, args[0], event)
+				status, err := hooks.Redeliver(ctx, args[0], event)
 				if err != nil {
 					return err
 				}

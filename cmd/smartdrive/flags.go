@@ -33,7 +33,7 @@ func (t *transferFlags) uploadOptions(cmd *cobra.Command) (client.UploadOptions,
 	if err != nil {
 		return client.UploadOptions{}, usageError(cmd, fmt.Errorf("--part-size: %w", err))
 	}
-	return client.UploadOptions{Parallel: t.parallel, PartSize: size, GiveUp: t.retryFor, Files: t.connections}, nil
+	return client.UploadOptions{Parallel: t.parallel, PartSize: size, RetryFor: t.retryFor, Files: t.connections}, nil
 }
 
 // connectTransfer connects and creates an uploader or downloader with the flags' options.
@@ -56,7 +56,7 @@ func connectTransfer[T any](
 
 // singleSummary reports the result of a single file to o.Item and returns its summary.
 func singleSummary(o client.TreeOptions, item client.Item) (sum client.Summary) {
-	o.Item(item)
+	o.OnItem(item)
 	sum.Count(item)
 	return sum
 }

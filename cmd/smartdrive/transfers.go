@@ -48,7 +48,7 @@ func (t *transfers) progress() client.Progress {
 }
 
 // treeProgress returns the receiver of a tree's progress; nil without bars.
-func (t *transfers) treeProgress() func(client.Whole) {
+func (t *transfers) treeProgress() func(client.TreeProgress) {
 	if t.bars == nil {
 		return nil
 	}

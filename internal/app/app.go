@@ -152,30 +152,32 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger, look func(co
 // compose constructs the use cases, dependencies first.
 func (a *App) compose(ctx context.Context) (err error) {
 	p, cfg, log := a.platform, a.platform.cfg, a.platform.log
-	if err := p.kept.Look(ctx); err != nil {
+	if err := p.kept.Update(ctx); err != nil {
 		return err
 	}
 	a.outbox = outbox.New(p.db, outbox.Options{Source: p.source(), Relayed: cfg.Kafka != nil, Log: log})
-	a.activity = activity.New(activity.Options{DB: p.db, Now: p.rowTime, Kept: p.kept.Now, Keep: cfg.ActivityKeep, Shared: p.storage.staging.Caps().Shared})
+	a.activity = activity.New(activity.Options{DB: p.db, Now: p.rowTime, RetentionClock: p.kept.Now, Keep: cfg.ActivityKeep, Shared: p.storage.staging.Caps().Shared})
 	a.events = activityPublisher{outbox: a.outbox, log: a.activity}
 	if err := a.composeTimers(); err != nil {
 		return err
 	}
 	a.access = access.New(access.Options{DB: p.db, Now: p.rowTime, Shared: p.storage.staging.Caps().Shared})
-	trees := tree.Options{MaxNodes: int64(cfg.MaxNodes), Now: p.rowTime, Kept: p.kept.Now, Arrived: a.nodeArrived, Happened: a.activity.Node}
-	trees.Trashed = func(ctx context.Context, tx *sqldb.Tx, n tree.Node) error { return a.access.Moved(ctx, tx, n.Account) }
-	files.KeepLocks(&trees, files.LockRules(p.rowTime, a.access))
+	trees := tree.Options{MaxNodes: int64(cfg.MaxNodes), Now: p.rowTime, RetentionClock: p.kept.Now, OnPlaced: a.nodeArrived, OnEffect: a.activity.RecordNode}
+	trees.OnFolderTrashed = func(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
+		return a.access.InvalidateIfGranted(ctx, tx, n.Account)
+	}
+	files.EnforceLocks(&trees, files.LockRules(p.rowTime, a.access))
 	a.tree = tree.New(trees)
-	a.unlinker = unlink.New(unlink.Parts{DB: p.db, Store: p.storage.store, Content: p.content()}, unlink.Options{
+	a.unlinker = unlink.New(unlink.Dependencies{DB: p.db, Store: p.storage.store, Content: p.content()}, unlink.Options{
 		Grace: atLeastOne(cfg.BlobGrace), Restored: p.Restored, Damaged: func() bool { return a.auditor.DatabaseDamaged() }, Log: log,
 	})
-	a.uploads = upload.New(upload.Parts{
+	a.uploads = upload.New(upload.Dependencies{
 		DB: p.db, Staging: p.storage.staging, Store: p.storage.store, Tree: a.tree, Timers: a.timers.engine, Events: a.events,
 		Content: p.content(), Access: a.access,
 	}, p.uploadOptions())
-	p.onClockStep = func(time.Duration) { a.uploads.LostTimers() } // the rows hold times of the old clock
+	p.onClockStep = func(time.Duration) { a.uploads.SuspendReclaims() } // the rows hold times of the old clock
 	a.auditor = fsck.New(a.auditParts(), fsck.Options{Scrub: cfg.Scrub, Log: log})
-	noted := history.OfAccounts(a.activity)
+	noted := history.AccountHook(a.activity)
 	a.auth = account.NewAuth(p.db, account.Options{Log: log})
 	a.users = account.NewUsers(p.db, a.auth, account.Options{Now: p.rowTime, Log: log, PasswordChanged: p.onPassword, Happened: noted})
 	a.sessions = account.NewSessions(p.db, a.users, a.auth, account.Options{Kept: p.kept.Now, Log: log, Happened: noted})
@@ -187,25 +189,25 @@ func (a *App) compose(ctx context.Context) (err error) {
 	}
 	a.keys, a.keyConflicts = idem.NewKeys(p.db, idem.Options{Sealer: a.vault}), idem.NewConflicts(p.db, idem.Options{})
 	a.downloads = history.NewDownloads(history.Parts{DB: p.db, Log: a.activity, Tree: a.tree}, nil, log)
-	long := turn.NewLong(p.db.Concurrency)
+	long := turn.NewLongLimiter(p.db.Concurrency)
 	a.files = files.New(files.Options{
 		DB: p.db, Tree: a.tree, Content: p.content(), Store: p.storage.store,
-		Start: a.timers.startOperation, Access: a.access, Handed: a.unfileTransferred, Downloaded: a.downloads.File,
-		Fingerprint: p.Fingerprint, Turns: long, Log: log,
+		OnStart: a.timers.startOperation, Access: a.access, OnHandover: a.unfileTransferred, OnDownload: a.downloads.File,
+		Fingerprint: p.Fingerprint, LongTurns: long, Log: log,
 	})
 	a.stars, a.growth = star.New(p.db, p.rowTime), growth.New(p.db, p.rowTime)
 	a.history = history.New(history.Parts{DB: p.db, Log: a.activity, Access: a.access, Users: a.users, Tree: a.tree})
 	a.webhooks = webhook.New(webhook.Parts{DB: p.db, Log: a.activity, Access: a.access, Tree: a.tree, Vault: a.vault}, webhook.Options{
-		Source: p.source(), Transport: webhookTransport(cfg), Log: log, Disabled: a.events.hookDisabled,
+		Source: p.source(), Transport: webhookTransport(cfg), Log: log, OnDisabled: a.events.hookDisabled,
 	})
 	a.notices = newNotices(a)
 	a.shareNumbers = space.NewNumbers(p.db)
-	a.shares = share.New(share.Options{DB: p.db, Access: a.access, Tree: a.tree, Users: a.users, Vault: a.vault, Kept: p.kept.Now, Log: a.activity})
+	a.shares = share.New(share.Options{DB: p.db, Access: a.access, Tree: a.tree, Users: a.users, Vault: a.vault, RetentionClock: p.kept.Now, Log: a.activity})
 	a.bulk = bulk.New(bulk.Options{
-		DB: p.db, Tree: a.tree, Files: a.files, Shares: a.shares, Start: a.timers.startOperation, Events: a.events, Now: p.rowTime, Kept: p.kept.Now, Log: log,
-		Turns: long,
+		DB: p.db, Tree: a.tree, Files: a.files, Shares: a.shares, Start: a.timers.startOperation, Events: a.events, Now: p.rowTime, RetentionClock: p.kept.Now, Log: log,
+		LongTurns: long,
 	})
-	a.batches = batch.New(batch.Options{DB: p.db, Tree: a.tree, Uploads: a.uploads, Files: a.files, Keys: a.keys, Turns: long})
+	a.batches = batch.New(batch.Options{DB: p.db, Tree: a.tree, Uploads: a.uploads, Files: a.files, Keys: a.keys, LongTurns: long})
 	a.collects = collect.New(collect.Options{DB: p.db, Access: a.access, Tree: a.tree, Users: a.users, Vault: a.vault, Log: a.activity})
 	a.thumbs = thumb.New(thumb.Options{Dir: filepath.Join(cfg.Data, thumbsDir), Child: cfg.Decoder, Helpers: helpersOf(cfg)})
 	if err := a.composeExports(ctx); err != nil {
@@ -260,8 +262,8 @@ func (a *App) composeTimers() error {
 	atOnce := map[timer.Kind]int{timer.Unlink: 1, timer.Operation: 2, timer.Purge: 1}
 	maps.Copy(atOnce, a.transport.atOnce)
 	a.timers.engine = timer.New(timer.Options{
-		Queue: a.timers.queue(p.clockStepped), Handlers: handlers, Dead: a.timers.onDead, Lost: a.timers.onLost, Log: p.log, Concurrency: atOnce,
-		Traced: a.transport.traceDelivery,
+		Queue: a.timers.queue(p.clockStepped), Handlers: handlers, OnDead: a.timers.onDead, OnLoss: a.timers.onLost, Log: p.log, Concurrency: atOnce,
+		OnTrace: a.transport.traceDelivery,
 	})
 	a.transport.timers, a.mover.arm = a.timers.engine, a.timers.armMoved
 	return nil
@@ -275,7 +277,7 @@ func (a *App) wireLate() {
 	a.transport.intake, a.transport.notifiers = a.intake, a.notices.teller.Consumers()
 	*a.housekeeping = housekeeping{
 		platform: p, moved: func() bool { return a.mover.rows.State().Switched }, damaged: a.auditor.DatabaseDamaged, outbox: a.outbox,
-		uploads: a.uploads, expiry: files.NewExpiry(a.files, files.ExpiryOptions{TrashKeep: p.cfg.TrashKeep, Kept: p.kept.Now}), marks: files.NewMarks(a.files),
+		uploads: a.uploads, expiry: files.NewExpiry(a.files, files.ExpiryOptions{TrashKeep: p.cfg.TrashKeep, RetentionClock: p.kept.Now}), marks: files.NewDAVMetadata(a.files),
 		bulk: a.bulk, shares: a.shares, shareNumbers: a.shareNumbers, collects: a.collects, exports: a.exports, intake: a.intake,
 		access: a.access, activity: a.activity, webhooks: a.webhooks, notices: a.notices, users: a.users, stars: a.stars, sessions: a.sessions, keys: a.keys, keyConflicts: a.keyConflicts, armOperations: a.timers.armOperations,
 		traces: a.traces.recorder,
@@ -297,18 +299,18 @@ func (p *platform) uploadOptions() upload.Options {
 	cfg := p.cfg
 	return upload.Options{
 		Idle: cfg.UploadIdle, Abandon: cfg.UploadAbandon, MaxAge: cfg.UploadMaxAge, MaxOpen: cfg.UploadMaxOpen, PartSize: cfg.PartSize,
-		MinFree: atLeastOne(cfg.MinFree), Rows: p.rowsFit, InstantMax: cfg.InstantMax, Instant: func() upload.Scope { return upload.Scope(p.live.Now().InstantScope) },
-		Generation: p.Generation, Restored: p.Restored, Kept: p.kept.Now, Clock: p.mode.clock, Hold: p.mode.fence, Log: p.log,
+		MinFree: atLeastOne(cfg.MinFree), CheckDatabaseDisk: p.rowsFit, InstantMax: cfg.InstantMax, InstantScope: func() upload.Scope { return upload.Scope(p.live.Now().InstantScope) },
+		Generation: p.Generation, Restored: p.Restored, RetentionClock: p.kept.Now, RowClock: p.mode.clock, CheckInstance: p.mode.fence, Log: p.log,
 	}
 }
 
 // auditParts returns the dependencies of the auditor.
-func (a *App) auditParts() fsck.Parts {
+func (a *App) auditParts() fsck.Dependencies {
 	p := a.platform
-	return fsck.Parts{
-		DB: p.db, Staging: p.storage.staging, Store: p.storage.store, Timers: a.timers.engine, Armed: a.timers.armed.Load, Putting: a.isWriting,
-		Quarantine: p.storage.quarantine, Generation: p.Generation, Content: p.content(), Kept: p.kept.Now,
-		Ended: p.mode.endInstance, Since: p.mode.oldestStart, Home: a.checkContentsMark,
+	return fsck.Dependencies{
+		DB: p.db, Staging: p.storage.staging, Store: p.storage.store, Timers: a.timers.engine, TimersArmed: a.timers.armed.Load, IsWriting: a.isWriting,
+		Quarantine: p.storage.quarantine, Generation: p.Generation, Content: p.content(), RetentionClock: p.kept.Now,
+		Ended: p.mode.endInstance, OldestStart: p.mode.oldestStart, CheckMounted: a.checkContentsMark,
 	}
 }
 

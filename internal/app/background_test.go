@@ -32,7 +32,7 @@ func opened(t *testing.T, args ...string) (a *App, control *http.Client, api *ht
 	if err != nil {
 		t.Fatal(err)
 	}
-	api = httptest.NewServer(a.api("test", server.NewGate[drive.UserID](32)).Handler())
+	api = httptest.NewServer(a.api("test", server.NewLimiter[drive.UserID](32)).Handler())
 	control, done := a.serveInProcess(t.Context())
 	t.Cleanup(func() {
 		api.Close()
@@ -119,11 +119,11 @@ func TestADeletedUserIsPurged(t *testing.T) {
 	if n := rows(t, a, account); n != 0 {
 		t.Errorf("%d rows are left of the account", n)
 	}
-	if _, err := a.unlinker.Unlink(t.Context()); err != nil {
+	if _, err := a.unlinker.DeleteDue(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	contents := 0
-	err := a.platform.storage.store.List(t.Context(), func(blob.Stray) error { contents++; return nil })
+	err := a.platform.storage.store.List(t.Context(), func(blob.Entry) error { contents++; return nil })
 	if err != nil || contents != 2 {
 		t.Errorf("%d contents are there, not the two of the other user, %v", contents, err)
 	}

@@ -42,9 +42,9 @@ func (c *console) backup(ctx context.Context, in BackupRequest) (backup.Result, 
 		return backup.Result{}, drive.Fail(drive.WrongState, "why", "the installation is moving to other engines; the other side is the copy")
 	}
 	if !filepath.IsAbs(in.Dir) {
-		return backup.Result{}, drive.Bad("dir", drive.Malformed, "expected", "an absolute path", "sent", in.Dir)
+		return backup.Result{}, drive.BadField("dir", drive.Malformed, "expected", "an absolute path", "sent", in.Dir)
 	}
-	out, err := backup.Run(ctx, c.platform.db, c.platform.cfg.Blobs, in.Dir, backup.Options{Copy: in.Copy, Verify: in.Verify, Packs: local.Packed{}, Log: c.platform.log})
+	out, err := backup.Run(ctx, c.platform.db, c.platform.cfg.Blobs, in.Dir, backup.Options{Copy: in.Copy, Verify: in.Verify, Packs: local.PackFiles{}, Log: c.platform.log})
 	if err != nil {
 		return out, err
 	}
@@ -70,8 +70,8 @@ const (
 
 // snapshot copies the database unless today's copy exists.
 func (p *platform) snapshot(ctx context.Context, now time.Time) error {
-	_, err := backup.Snapshot(ctx, p.db, backup.Snapshots{
-		Dir: filepath.Join(p.cfg.Data, snapshotDir), Keep: keepSnapshots, Now: now, Kept: p.kept.Now(), Spare: p.spareBytes,
+	_, err := backup.Snapshot(ctx, p.db, backup.SnapshotOptions{
+		Dir: filepath.Join(p.cfg.Data, snapshotDir), Keep: keepSnapshots, Now: now, RetentionNow: p.kept.Now(), Spare: p.spareBytes,
 	})
 	return err
 }
@@ -119,29 +119,29 @@ func (h *housekeeping) copy(ctx context.Context) error {
 }
 
 // restoreSite returns the places of a backup's restore in an embedded installation.
-func restoreSite(cfg config.Config) backup.Site {
-	return backup.Site{
+func restoreSite(cfg config.Config) backup.Target {
+	return backup.Target{
 		Data: cfg.Data, Blobs: cfg.Blobs,
-		ReadMark: func(blobs string) (backup.Mark, bool, error) {
+		ReadMark: func(blobs string) (backup.Marker, bool, error) {
 			m, found, err := local.ReadMark(blobs)
-			return backup.Mark(m), found, err
+			return backup.Marker(m), found, err
 		},
-		WriteMark: func(blobs string, m backup.Mark) error { return local.WriteMark(blobs, local.Mark(m)) },
+		WriteMark: func(blobs string, m backup.Marker) error { return local.WriteMark(blobs, local.Mark(m)) },
 	}
 }
 
 // Restore replaces the data in cfg.Data by a backup. No server may run there. The restored
 // installation deletes nothing until a check was clean.
-func Restore(ctx context.Context, cfg config.Config, from string, force bool, log *slog.Logger) (out backup.Restored, err error) {
+func Restore(ctx context.Context, cfg config.Config, from string, force bool, log *slog.Logger) (out backup.RestoreResult, err error) {
 	if cfg.MySQL != nil {
-		return backup.Restored{}, ErrServerDatabase
+		return backup.RestoreResult{}, ErrServerDatabase
 	}
 	lock, err := lockDir(cfg.Data)
 	if err != nil {
-		return backup.Restored{}, err
+		return backup.RestoreResult{}, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	return backup.Restore(ctx, from, restoreSite(cfg), force, backup.Options{Packs: local.Packed{}, Log: log})
+	return backup.Restore(ctx, from, restoreSite(cfg), force, backup.Options{Packs: local.PackFiles{}, Log: log})
 }
 
 // Adopt accepts a database that was restored by other means, such as a nightly snapshot or a
@@ -169,14 +169,14 @@ func Adopt(ctx context.Context, cfg config.Config, log *slog.Logger) (uploads in
 }
 
 // adoptedSite returns the place of the mark for an adopted database.
-func (p *platform) adoptedSite(ctx context.Context) backup.Site {
-	return backup.Site{
+func (p *platform) adoptedSite(ctx context.Context) backup.Target {
+	return backup.Target{
 		Data: p.cfg.Data, Blobs: p.marks.String(),
-		ReadMark: func(string) (backup.Mark, bool, error) {
+		ReadMark: func(string) (backup.Marker, bool, error) {
 			m, found, err := p.marks.ReadMark(ctx)
-			return backup.Mark(m), found, err
+			return backup.Marker(m), found, err
 		},
-		WriteMark: func(_ string, m backup.Mark) error { return p.marks.WriteMark(ctx, blob.Mark(m)) },
+		WriteMark: func(_ string, m backup.Marker) error { return p.marks.WriteMark(ctx, blob.Mark(m)) },
 	}
 }
 

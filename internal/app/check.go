@@ -35,31 +35,31 @@ func (p *platform) findings(ctx context.Context, cursor string, limit int) (item
 	return items, next, nil
 }
 
-// FsckAnswer is the report of a check.
-type FsckAnswer struct {
+// FsckResult is the report of a check.
+type FsckResult struct {
 	fsck.Report
 	EndedRestored bool `json:"ended_restored"` // the check ended the report-only mode after a restore; effective at the next start
 }
 
 // fsck runs all checks to the end. After a restore, the first clean check ends the report-only
 // mode.
-func (c *console) fsck(ctx context.Context, scope fsck.Scope) (FsckAnswer, error) {
+func (c *console) fsck(ctx context.Context, scope fsck.Scope) (FsckResult, error) {
 	report, err := c.auditor.Check(ctx, scope)
 	if err != nil || !report.Restored || !report.Clean() {
-		return FsckAnswer{Report: report}, err
+		return FsckResult{Report: report}, err
 	}
 	err = fsck.EndRestored(ctx, c.platform.db, report)
-	return FsckAnswer{Report: report, EndedRestored: err == nil}, err
+	return FsckResult{Report: report, EndedRestored: err == nil}, err
 }
 
 // PurgeRequest is the empty request of RoutePurge.
 type PurgeRequest struct{}
 
 // purgeQuarantine permanently deletes the contents of the quarantine.
-func (c *console) purgeQuarantine(ctx context.Context, _ PurgeRequest) (fsck.Heap, error) {
+func (c *console) purgeQuarantine(ctx context.Context, _ PurgeRequest) (fsck.Tally, error) {
 	items, err := c.auditor.ListQuarantine(ctx)
 	if err != nil {
-		return fsck.Heap{}, err
+		return fsck.Tally{}, err
 	}
 	return c.auditor.PurgeQuarantine(ctx, items)
 }

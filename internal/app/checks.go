@@ -12,8 +12,8 @@ import (
 // diskState returns whether the disks of contents and database have space left.
 func (p *platform) diskState(ctx context.Context) (probe.Disk, error) {
 	store := p.storage.store
-	if !store.Caps().Bounded {
-		return probe.Boundless, nil
+	if !store.Caps().ReportsFree {
+		return probe.Unlimited, nil
 	}
 	free, err := store.Free(ctx)
 	switch {
@@ -34,18 +34,18 @@ func (p *platform) checks() []server.Check {
 			return err
 		}},
 	}
-	if disk := p.storage.store; disk.Caps().Bounded {
+	if disk := p.storage.store; disk.Caps().ReportsFree {
 		all = append(all, server.Check{Name: "disk", Func: func(ctx context.Context) error {
 			_, err := disk.Free(ctx) // a full disk still serves reads and deletes
-			if err != nil && !disk.Caps().Bounded {
+			if err != nil && !disk.Caps().ReportsFree {
 				return nil // contents have migrated away since the start
 			}
 			return err
 		}}, server.Check{Name: "disk-writable", Soft: true, Func: func(context.Context) error { // reads still work
-			if !disk.Caps().Bounded {
+			if !disk.Caps().ReportsFree {
 				return nil
 			}
-			return local.Writable(p.cfg.Blobs)
+			return local.CheckWritable(p.cfg.Blobs)
 		}})
 	} else {
 		all = append(all, server.Check{Name: "contents", Func: func(ctx context.Context) error {

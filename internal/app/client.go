@@ -20,17 +20,17 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// Reach returns a client for the control routes of a data directory: of the running server, or, if
+// ConnectControl returns a client for the control routes of a data directory: of the running server, or, if
 // none runs, of the installation opened in this process. The URL's host does not matter. The caller
 // calls done.
 //
 // If another process holds the directory and does not respond, it is starting, stopping or another
-// such call. Then Reach retries for connectTimeout and fails with *LockedError.
-func Reach(ctx context.Context, cfg config.Config, log *slog.Logger) (c *http.Client, done func() error, err error) {
+// such call. Then ConnectControl retries for connectTimeout and fails with *LockedError.
+func ConnectControl(ctx context.Context, cfg config.Config, log *slog.Logger) (c *http.Client, done func() error, err error) {
 	return connectWithin(ctx, connectTimeout, cfg, log)
 }
 
-// connectWithin is Reach with a time limit for its retries.
+// connectWithin is ConnectControl with a time limit for its retries.
 func connectWithin(ctx context.Context, patience time.Duration, cfg config.Config, log *slog.Logger) (c *http.Client, done func() error, err error) {
 	if _, err := os.Stat(filepath.Join(cfg.Data, databaseFile)); errors.Is(err, fs.ErrNotExist) && cfg.MySQL == nil {
 		// A running server may use a database elsewhere.
@@ -87,7 +87,7 @@ const connectTimeout = 10 * time.Second
 // processes and disconnect them at the end of this call.
 func (a *App) serveInProcess(ctx context.Context) (*http.Client, func() error) {
 	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-	c := &control{listener: l, handler: a.console().handler(a.api("", server.NewGate[drive.UserID](1))), log: a.platform.log}
+	c := &control{listener: l, handler: a.console().handler(a.api("", server.NewLimiter[drive.UserID](1))), log: a.platform.log}
 	runCtx, stop := context.WithCancel(ctx)
 	var running errgroup.Group
 	running.Go(func() error { return c.run(runCtx) })

@@ -90,7 +90,7 @@ func TestMySQLWithADirectoryIsOneInstance(t *testing.T) {
 func TestCommandCreatesNoInstallation(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t, "--db", mysqlDatabase(t), "--start-wait", "0")
-	_, _, err := Reach(t.Context(), cfg, silent)
+	_, _, err := ConnectControl(t.Context(), cfg, silent)
 	if err == nil || !strings.Contains(err.Error(), "there is no installation in the database app_") {
 		t.Errorf("got %v", err)
 	}
@@ -151,7 +151,7 @@ func clusterArgs(t *testing.T, broker bool) []string {
 		t.Fatal("SMARTDRIVE_TEST_S3 is no URL")
 	}
 	name := servicetest.Unique()
-	servicetest.Emptied(t, where, name)
+	servicetest.EmptyBucket(t, where, name)
 	where = where.JoinPath(name)
 	args := []string{
 		"--db", mysqlDatabase(t), "--redis", servicetest.URL(t, servicetest.Redis), "--blobs", where.String(), "--namespace", name,
@@ -214,7 +214,7 @@ func status(t *testing.T, n *node, token string) {
 		_, body := n.send(t, token, "GET", "/api/v1/admin/status", nil)
 		var s rest.Status
 		err := json.Unmarshal(body, &s)
-		if err != nil || len(s.Instances) != 2 || !s.Instances[0].Alive || !s.Instances[1].Alive || len(s.Leases) == 0 || len(s.Failing) > 0 || s.Timers["purge"] == (timer.Horizon{}) {
+		if err != nil || len(s.Instances) != 2 || !s.Instances[0].Alive || !s.Instances[1].Alive || len(s.Leases) == 0 || len(s.Failing) > 0 || s.Timers["purge"] == (timer.DueCounts{}) {
 			return fmt.Errorf("%s, %v", body, err)
 		}
 		return nil

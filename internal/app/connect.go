@@ -23,7 +23,7 @@ func (p *platform) openFile(ctx context.Context) (err error) {
 // openServer opens the database on a server and warns if its clock differs from this machine's.
 func (p *platform) openServer(ctx context.Context) error {
 	db, err := sqldb.Open(ctx, sqldb.Options{
-		MySQL: databaseURL(p.cfg.MySQL), Connections: p.cfg.MySQL.Connections, Log: p.log, Change: migrateAlone,
+		MySQL: databaseURL(p.cfg.MySQL), Connections: p.cfg.MySQL.Connections, Log: p.log, OnSchemaChange: migrateAlone,
 	})
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (p *platform) openServer(ctx context.Context) error {
 // migrateAlone changes the format of the database while no instance uses it, because an instance of
 // an older release would take new rows for strays.
 func migrateAlone(ctx context.Context, db *sqldb.DB, apply func() error) error {
-	return instance.Between(ctx, db, db.Now, apply)
+	return instance.RunExclusive(ctx, db, db.Now, apply)
 }
 
 // maxSkew is how far the clock of this machine may differ without a warning. Rows, heartbeats and

@@ -29,7 +29,7 @@ func (p *platform) checkConnections(ctx context.Context) error {
 			instances++
 		}
 	}
-	each := sqldb.Budget(p.cfg.MySQL.Connections)
+	each := sqldb.MaxServerConnections(p.cfg.MySQL.Connections)
 	if instances*each+reservedConnections <= allowed {
 		return nil
 	}

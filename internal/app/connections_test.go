@@ -27,8 +27,8 @@ func TestConnectionsAreBudgetedAtAStart(t *testing.T) {
 		settings[3] = args[1] + "?connections=" + strconv.Itoa(connections)
 		return settings
 	}
-	if sqldb.Budget(0) != 48 || sqldb.Budget(4) != 6 {
-		t.Errorf("an instance takes %d by default, and %d with 4", sqldb.Budget(0), sqldb.Budget(4))
+	if sqldb.MaxServerConnections(0) != 48 || sqldb.MaxServerConnections(4) != 6 {
+		t.Errorf("an instance takes %d by default, and %d with 4", sqldb.MaxServerConnections(0), sqldb.MaxServerConnections(4))
 	}
 	var refused *StartError
 	if _, err := Open(t.Context(), testConfig(t, with(allowed)...), silent); !errors.As(err, &refused) || !refused.Configuration() {

@@ -156,21 +156,21 @@ type ResetRequest struct {
 	User string `json:"user"`
 }
 
-// ResetAnswer reports how many uploads were reclaimed.
-type ResetAnswer struct {
+// ResetResult reports how many uploads were reclaimed.
+type ResetResult struct {
 	Reclaimed int `json:"reclaimed"`
 }
 
 // reset cancels and reclaims the open uploads of a user, or of all users.
-func (c *console) reset(ctx context.Context, in ResetRequest) (ResetAnswer, error) {
+func (c *console) reset(ctx context.Context, in ResetRequest) (ResetResult, error) {
 	var account drive.AccountID
 	if in.User != "" {
 		u, err := c.users.FindByName(ctx, c.platform.db, in.User)
 		if err != nil {
-			return ResetAnswer{}, err
+			return ResetResult{}, err
 		}
 		account = u.Account
 	}
-	n, err := c.uploads.Reset(ctx, account)
-	return ResetAnswer{Reclaimed: n}, err
+	n, err := c.uploads.ReclaimAll(ctx, account)
+	return ResetResult{Reclaimed: n}, err
 }

@@ -12,9 +12,9 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// WayOut returns instructions for operators of a damaged SQLite database. data is the directory of
+// DamageInstructions returns instructions for operators of a damaged SQLite database. data is the directory of
 // --data, or "" if unknown.
-func WayOut(data string) string {
+func DamageInstructions(data string) string {
 	data = cmp.Or(data, "<data>")
 	file := filepath.Join(data, databaseFile)
 	return fmt.Sprintf(`What to do: look whether the disk is failing. Stop the server and move %[1]s, and %[1]s-wal and %[1]s-shm if they are there, to another directory. Then either
@@ -25,12 +25,12 @@ A backup made by "smartdrive admin backup" is restored by "smartdrive admin rest
 		file, filepath.Join(data, snapshotDir), databaseFile)
 }
 
-// explainDamage adds the instructions of WayOut to an error about a damaged database.
+// explainDamage adds the instructions of DamageInstructions to an error about a damaged database.
 func explainDamage(err error, data string) error {
 	if !sqldb.IsDamaged(err) {
 		return err
 	}
-	return fmt.Errorf("the database %s is damaged: %w\n%s", filepath.Join(data, databaseFile), err, WayOut(data))
+	return fmt.Errorf("the database %s is damaged: %w\n%s", filepath.Join(data, databaseFile), err, DamageInstructions(data))
 }
 
 // errDatabaseDamaged is the failure of the readiness check after the pages were found damaged.
@@ -55,7 +55,7 @@ func (a *App) damageCheck() []server.Check {
 // the row may be on a damaged page, and a sync client deletes its copy at NotFound.
 func (a *App) translateError(err error) error {
 	if sqldb.IsDamaged(err) {
-		a.auditor.Suspect()
+		a.auditor.RequestPageCheck()
 	}
 	if drive.IsKind(err, drive.NotFound) && a.auditor.DatabaseDamaged() {
 		return drive.Wrap(err, drive.Unavailable, "reason", sqldb.ReasonDamaged)

@@ -75,7 +75,7 @@ func restart(t *testing.T, cfg config.Config) restarted {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := a.server(t.Context(), a.api("test", server.NewGate[drive.UserID](32)), func(string) {})
+	srv, err := a.server(t.Context(), a.api("test", server.NewLimiter[drive.UserID](32)), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestAnAccessToADamagedPage(t *testing.T) {
 		r := restart(t, cfg)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- r.auditor.RunSuspicions(ctx) }()
+		go func() { ended <- r.auditor.RunPageChecks(ctx) }()
 		status, body := r.get(t, token, "/api/v1/nodes?path=/f")
 		if status != http.StatusServiceUnavailable || !strings.Contains(body, `"reason":"database-damaged"`) || !strings.Contains(body, "database is damaged") {
 			t.Errorf("%s: a read is answered %d %s", page, status, body)
@@ -222,7 +222,7 @@ func TestDamageInstructions(t *testing.T) {
 	r.close()
 	damagePage(t, cfg, "meta", 0x55)
 	_, openErr := Open(t.Context(), cfg, silent)
-	_, _, reachErr := Reach(t.Context(), cfg, silent)
+	_, _, reachErr := ConnectControl(t.Context(), cfg, silent)
 	for _, err := range []error{openErr, reachErr} {
 		if err == nil || !strings.Contains(err.Error(), "is damaged") || !strings.Contains(err.Error(), ".recover") || !strings.Contains(err.Error(), filepath.Join(cfg.Data, snapshotDir)) {
 			t.Errorf("it says %v", err)

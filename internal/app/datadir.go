@@ -62,13 +62,13 @@ func lockDir(dir string) (*os.File, error) {
 	}
 	held, err := filelock.Try(f)
 	if err == nil && held {
-		err = &LockedError{Dir: dir, PID: filelock.Holder(f)}
+		err = &LockedError{Dir: dir, PID: filelock.ReadPID(f)}
 	}
 	if err == nil {
 		err = ensureSpace(dir)
 	}
 	if err == nil {
-		err = filelock.Sign(f)
+		err = filelock.WritePID(f)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

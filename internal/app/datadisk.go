@@ -64,7 +64,7 @@ func (p *platform) watchDataDisk(ctx context.Context) error {
 	defer tick.Stop()
 	var low telemetry.Outage
 	for {
-		low.Note(ctx, p.log, "the disk of the database is nearly full", p.dataDiskLow())
+		low.Record(ctx, p.log, "the disk of the database is nearly full", p.dataDiskLow())
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

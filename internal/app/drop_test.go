@@ -225,7 +225,7 @@ func TestInstanceIsReadyWhenNewStoreIsOpen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	a := &mover{cfg: config.Config{Data: dir, Blobs: dir}}
-	state := migrate.State{ID: "m", Epoch: 3, Phase: migrate.Second, Contents: filepath.Join(dir, "new")}
+	state := migrate.State{ID: "m", Epoch: 3, Phase: migrate.DualWrite, Contents: filepath.Join(dir, "new")}
 	for _, c := range []struct {
 		change func()
 		want   string // part of the reason; empty: it is ready
@@ -296,7 +296,7 @@ func TestPhase5LeavesOldStore(t *testing.T) {
 	after := put()
 	for name, where := range map[string][2]bool{before: {true, false}, after: {false, true}} {
 		for side, want := range where {
-			if _, err := m.pair.Side(contents.Which(side)).Store.Stat(t.Context(), name); (err == nil) != want {
+			if _, err := m.pair.Side(contents.SideIndex(side)).Store.Stat(t.Context(), name); (err == nil) != want {
 				t.Errorf("%s at side %d: %v", name, side, err)
 			}
 		}

@@ -18,11 +18,11 @@ import (
 func (a *App) composeExports(ctx context.Context) error {
 	p, cfg, info := a.platform, a.platform.cfg, a.platform.member.Info()
 	opt := export.Options{
-		DB: p.db, Events: a.events, Tree: a.tree, Store: p.storage.store, Secret: a.vault.Links, Users: a.users,
+		DB: p.db, Events: a.events, Tree: a.tree, Store: p.storage.store, Secret: a.vault.LinkSecret, Users: a.users,
 		Instance: strconv.FormatInt(p.Generation, 10), Machine: info.Host, Generation: p.Generation,
-		MaxEntries: cfg.ExportMaxEntries, MaxSize: cfg.ExportMaxSize, Life: cfg.ExportKeep, Late: cfg.ExportLate, MinFree: atLeastOne(cfg.ExportMinFree), Drive: uploads{a.uploads}, Documents: documents{func() *ingest.Intake { return a.intake }},
+		MaxEntries: cfg.ExportMaxEntries, MaxSize: cfg.ExportMaxSize, Lifetime: cfg.ExportKeep, LateAfter: cfg.ExportLate, MinFree: atLeastOne(cfg.ExportMinFree), Drive: uploads{a.uploads}, Documents: documents{func() *ingest.Intake { return a.intake }},
 		Fetch:   fetch.Options{Hosts: func() []string { return a.platform.live.Now().ExportHosts }, Private: cfg.ExportAddresses == "any", MaxSize: cfg.ExportMaxDocument},
-		Content: p.content(), Kept: p.kept.Now, Hold: p.mode.fence,
+		Content: p.content(), RetentionClock: p.kept.Now, CheckInstance: p.mode.fence,
 		Log: p.log,
 	}
 	if cfg.ExportBucket != nil {
@@ -37,7 +37,9 @@ func (a *App) composeExports(ctx context.Context) error {
 }
 
 // isWriting reports whether this process is currently writing the file of that name.
-func (a *App) isWriting(file string) bool { return a.uploads.Putting(file) || a.exports.Putting(file) }
+func (a *App) isWriting(file string) bool {
+	return a.uploads.IsWriting(file) || a.exports.IsWriting(file)
+}
 
 // openExportBucket opens the bucket for zips. A misconfigured bucket fails the start. An
 // unreachable one is only logged, and zips wait for it.
@@ -58,21 +60,21 @@ func (p *platform) openExportBucket(ctx context.Context) (*s3.Objects, error) {
 	return bucket.Objects(), nil
 }
 
-// uploads adapts upload sessions to export.Drive, for writing zips into a drive.
+// uploads adapts upload sessions to export.DriveUploads, for writing zips into a drive.
 type uploads struct{ *upload.Sessions }
 
-var _ export.Drive = uploads{}
+var _ export.DriveUploads = uploads{}
 
-// Begin implements export.Drive. It resumes the open upload with the same mark.
+// Begin implements export.DriveUploads. It resumes the open upload with the same mark.
 func (u uploads) Begin(ctx context.Context, who drive.Who, f export.DriveFile) (drive.UploadID, error) {
 	v, err := u.Sessions.Begin(ctx, who, upload.Begin{
-		Parent: f.Folder, Name: f.Name, Size: f.Size, Fingerprint: f.Mark, Conflict: drive.ConflictRename, Mime: "application/zip",
+		Parent: f.Folder, Name: f.Name, Size: f.Size, Fingerprint: f.IdempotencyKey, Conflict: drive.ConflictRename, Mime: "application/zip",
 	}, nil)
 	return v.ID, err
 }
 
-// Look implements export.Drive.
-func (u uploads) Look(ctx context.Context, who drive.Who, id drive.UploadID) (export.Upload, error) {
+// State implements export.DriveUploads.
+func (u uploads) State(ctx context.Context, who drive.Who, id drive.UploadID) (export.Upload, error) {
 	v, err := u.Get(ctx, who, id)
 	if err != nil {
 		return export.Upload{}, err
@@ -91,17 +93,17 @@ func (u uploads) Look(ctx context.Context, who drive.Who, id drive.UploadID) (ex
 	return up, nil
 }
 
-// Put implements export.Drive.
+// Put implements export.DriveUploads.
 func (u uploads) Put(ctx context.Context, who drive.Who, id drive.UploadID, n int, size drive.ByteSize, body io.Reader) error {
 	return u.Sessions.Put(ctx, who, id, upload.PutPart{N: n, Size: size}, body)
 }
 
-// Cancel implements export.Drive.
+// Cancel implements export.DriveUploads.
 func (u uploads) Cancel(ctx context.Context, who drive.Who, id drive.UploadID) error {
 	return u.Sessions.Cancel(ctx, who, id)
 }
 
-// Complete implements export.Drive.
+// Complete implements export.DriveUploads.
 func (u uploads) Complete(ctx context.Context, who drive.Who, id drive.UploadID) (drive.NodeID, error) {
 	v, _, err := u.Sessions.Complete(ctx, who, id, upload.Complete{})
 	if err != nil || v.Node == nil {

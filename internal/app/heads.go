@@ -27,23 +27,23 @@ import (
 )
 
 // api constructs the native head.
-func (a *App) api(version string, gate *server.Gate[drive.UserID]) *rest.API {
+func (a *App) api(version string, gate *server.Limiter[drive.UserID]) *rest.API {
 	cfg, base := a.platform.cfg, ""
 	if cfg.BaseURL != nil {
 		base = cfg.BaseURL.String()
 	}
 	return rest.New(rest.Options{
-		DB: a.platform.db, Uploads: a.uploads, Files: a.files, Links: files.NewLinks(a.files, files.LinkOptions{Epochs: a.users, Secret: a.vault.Links}),
-		Shelf: files.NewShelf(a.files, a.stars), Spaces: a.spaces, History: a.history, Downloads: a.downloads, Webhooks: a.webhooks, Notices: a.notices.inbox, Bulk: a.bulk, Batches: a.batches, Thumbs: a.thumbs, Shares: a.shares, Collects: a.collects,
+		DB: a.platform.db, Uploads: a.uploads, Files: a.files, Links: files.NewLinks(a.files, files.LinkOptions{Epochs: a.users, Secret: a.vault.LinkSecret}),
+		Shelf: files.NewQuickAccess(a.files, a.stars), Spaces: a.spaces, History: a.history, Downloads: a.downloads, Webhooks: a.webhooks, Notices: a.notices.inbox, Bulk: a.bulk, Batches: a.batches, Thumbs: a.thumbs, Shares: a.shares, Collects: a.collects,
 		Exports: a.exports, Intake: a.intake,
 		AccountParts: rest.AccountParts{Auth: a.auth, Users: a.users, Sessions: a.sessions, SignOn: a.signOn},
 		LimitParts: rest.LimitParts{
-			Clicks: idem.NewDoubleClick(idem.Options{}), Intervals: idem.NewIntervals(cfg.CreationIntervals, idem.Options{}), Gate: gate, Visitors: server.NewGate[netip.Prefix](cfg.AddressRequests),
-			Writes: server.NewDaily[drive.UserID](server.WritesADay, time.Now),
+			DoubleClicks: idem.NewClickLimiter(idem.Options{}), Intervals: idem.NewIntervalLimiter(cfg.CreationIntervals, idem.Options{}), Requests: gate, Visitors: server.NewLimiter[netip.Prefix](cfg.AddressRequests),
+			Writes: server.NewDailyLimiter[drive.UserID](server.MaxDailyWrites, time.Now),
 		},
 		KeyParts: rest.KeyParts{Keys: a.keys, Prepared: a.prepared, Conflicts: a.keyConflicts},
 		AdminParts: rest.AdminParts{
-			Admin: a.admin, Handovers: a.handovers, DeadLetters: a.outbox, Timers: a.timers.engine, Steps: a.traces.stepsOf, Findings: a.platform.findings,
+			Admin: a.admin, Handovers: a.handovers, DeadLetters: a.outbox, Timers: a.timers.engine, TimerSteps: a.traces.stepsOf, Findings: a.platform.findings,
 			Status: overview{a.platform, a.timers.engine, a.transport.recordFlow}.status, Growth: a.growth, Mail: a.notices.check, Settings: a.settings, Migration: moveSteps{a.mover, a.users},
 		},
 		BaseURL: base, DownloadRedirect: cfg.DownloadRedirect, Version: version,
@@ -71,7 +71,7 @@ func (a *App) server(ctx context.Context, api *rest.API, ready func(url string))
 	api.Register(mux)
 	tusHead(a.uploads, api).Register(mux)
 	probe.New(probe.Options{Caller: func(r *http.Request) (func(), error) {
-		_, release, err := api.Basic(r, drive.HeadNative, false)
+		_, release, err := api.AuthenticateBasic(r, drive.HeadNative, false)
 		return release, err
 	}, Disk: a.platform.diskState}).Register(mux)
 	davs := a.davHead(api)
@@ -94,18 +94,20 @@ func (a *App) server(ctx context.Context, api *rest.API, ready func(url string))
 // tusHead constructs the head of the tus protocol. The API authenticates its requests.
 func tusHead(uploads *upload.Sessions, api *rest.API) *tus.Head {
 	caller := func(r *http.Request) (tus.Caller, func(), error) {
-		who, sender, release, err := api.Uploader(r)
+		who, sender, release, err := api.AuthenticateUploader(r)
 		if who.Head = "tus"; sender == nil {
 			return tus.Caller{Who: who}, release, err
 		}
 		return tus.Caller{Who: who, Sender: sender}, release, err
 	}
-	return tus.New(tus.Options{Uploads: uploads, Caller: caller, Content: rest.ContentPath, BaseURL: api.BaseURL()})
+	return tus.New(tus.Options{Uploads: uploads, Authenticate: caller, Content: rest.ContentURLPath, BaseURL: api.BaseURL()})
 }
 
 // callerAt returns the function that authenticates requests by user name and password for a head.
 func callerAt(api *rest.API, head drive.Heads) func(r *http.Request, changes bool) (drive.Who, func(), error) {
-	return func(r *http.Request, changes bool) (drive.Who, func(), error) { return api.Basic(r, head, changes) }
+	return func(r *http.Request, changes bool) (drive.Who, func(), error) {
+		return api.AuthenticateBasic(r, head, changes)
+	}
 }
 
 // davHead constructs the WebDAV head. The API authenticates its requests.
@@ -120,9 +122,9 @@ func (a *App) davHead(api *rest.API) *dav.Head {
 func (a *App) nextcloudHead(api *rest.API, davs *dav.Head) *nextcloud.Head {
 	instance := strings.ReplaceAll(a.platform.ID, "-", "")
 	return nextcloud.New(nextcloud.Options{
-		DAV: davs, Files: a.files, Uploads: a.uploads, Batches: a.batches, Thumbs: a.thumbs, Sessions: a.sessions, Shelf: files.NewShelf(a.files, a.stars),
+		DAV: davs, Files: a.files, Uploads: a.uploads, Batches: a.batches, Thumbs: a.thumbs, Sessions: a.sessions, Shelf: files.NewQuickAccess(a.files, a.stars),
 		Spaces: a.spaces, Shares: a.shares, Numbers: a.shareNumbers,
-		Caller: callerAt(api, drive.HeadNextcloud), Visitor: api.Visitor, BaseURL: api.BaseURL(), Instance: "sd" + instance[:min(10, len(instance))],
+		Caller: callerAt(api, drive.HeadNextcloud), Visitor: api.AdmitVisitor, BaseURL: api.BaseURL(), Instance: "sd" + instance[:min(10, len(instance))],
 		Fingerprint: a.platform.Fingerprint,
 		Name: func(ctx context.Context, id drive.UserID) (string, error) {
 			user, err := a.users.Find(ctx, a.platform.db, id)
@@ -140,12 +142,12 @@ func (a *App) balance(ctx context.Context, account drive.AccountID) (quota.Balan
 // its PUTs.
 func draftHead(uploads *upload.Sessions, api *rest.API) *resumable.Head {
 	writer := func(r *http.Request) (drive.Who, func(), error) {
-		who, release, err := api.Writer(r)
+		who, release, err := api.AuthenticateWriter(r)
 		who.Head = "draft"
 		return who, release, err
 	}
 	return resumable.New(resumable.Options{
-		Uploads: uploads, Writer: writer, ReadPut: api.ReadPut, AnswerPut: api.AnswerPut, BaseURL: api.BaseURL(),
+		Uploads: uploads, Authenticate: writer, ReadPut: api.ReadPut, AnswerPut: api.AnswerPut, BaseURL: api.BaseURL(),
 	})
 }
 
@@ -171,7 +173,7 @@ func (a *App) pages(ctx context.Context) (*webui.UI, error) {
 // own.
 func (p *platform) storeOrigin(ctx context.Context) (string, error) {
 	store := p.storage.store
-	if p.cfg.DownloadRedirect <= 0 || !store.Caps().Links {
+	if p.cfg.DownloadRedirect <= 0 || !store.Caps().Presigns {
 		return "", nil
 	}
 	address, err := store.Presign(ctx, drive.NewID[drive.UploadID]().String(), blob.Link{Valid: time.Minute})

@@ -37,7 +37,7 @@ type housekeeping struct {
 	outbox       *outbox.Outbox
 	uploads      *upload.Sessions
 	expiry       *files.Expiry
-	marks        files.Marks
+	marks        files.DAVMetadata
 	bulk         *bulk.Bulk
 	shares       *share.Shares
 	shareNumbers *space.Numbers
@@ -184,7 +184,7 @@ func (h *housekeeping) jobs(now time.Time) []job {
 			err := h.collects.Purge(ctx) // counts rows of uploads, so it runs before they are deleted
 			return false, errors.Join(err, h.uploads.PurgeEnded(ctx))
 		},
-		oneShot(func(ctx context.Context) error { return upload.EndAllRevoked(ctx, h.uploads) }),
+		oneShot(func(ctx context.Context) error { return upload.ReclaimAllRevoked(ctx, h.uploads) }),
 		oneShot(h.shares.Purge), oneShot(h.shareNumbers.Purge), oneShot(h.exports.Purge),
 		oneShot(func(ctx context.Context) error { return h.traces.Trim(ctx, now) }),
 		oneShot(h.notices.store.Purge), oneShot(h.activity.Purge), oneShot(h.marks.Purge), oneShot(h.stars.Purge),
@@ -215,14 +215,14 @@ func (h *housekeeping) purgeUsers(ctx context.Context, now time.Time) error {
 // purgeUser deletes the data of a user and the user.
 func (h *housekeeping) purgeUser(ctx context.Context, u account.User) error {
 	return h.purgeAccount(ctx, u.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		return errors.Join(h.stars.Forget(ctx, tx, u.ID), h.keyConflicts.Forget(ctx, tx, u.ID), h.notices.store.Forget(ctx, tx, u.ID), h.users.Purge(ctx, tx, u))
+		return errors.Join(h.stars.DeleteUser(ctx, tx, u.ID), h.keyConflicts.DeleteUser(ctx, tx, u.ID), h.notices.store.DeleteUser(ctx, tx, u.ID), h.users.Purge(ctx, tx, u))
 	})
 }
 
 // purgeSpaces deletes spaces permanently 30 days after their deletion. A failure does not stop the
 // others.
 func (h *housekeeping) purgeSpaces(ctx context.Context, now time.Time) error {
-	gone, err := h.access.ListDeletedSpaces(ctx, h.platform.db, drive.TimeOf(now.Add(-space.Kept)), 100)
+	gone, err := h.access.ListDeletedSpaces(ctx, h.platform.db, drive.TimeOf(now.Add(-space.DeletedRetention)), 100)
 	for _, s := range gone {
 		failed := h.purgeAccount(ctx, s.ID, func(ctx context.Context, tx *sqldb.Tx) error { return h.users.PurgeAccount(ctx, tx, s.ID) })
 		if failed != nil {
@@ -235,16 +235,16 @@ func (h *housekeeping) purgeSpaces(ctx context.Context, now time.Time) error {
 // purgeAccount deletes all data of an account and finally the account. last runs in the last
 // transaction.
 func (h *housekeeping) purgeAccount(ctx context.Context, id drive.AccountID, last func(context.Context, *sqldb.Tx) error) error {
-	if err := h.exports.Forget(ctx, id); err != nil {
+	if err := h.exports.DeleteAccount(ctx, id); err != nil {
 		return err
 	}
-	if _, err := h.uploads.Reset(ctx, id); err != nil {
+	if _, err := h.uploads.ReclaimAll(ctx, id); err != nil {
 		return err
 	}
-	if err := h.bulk.Forget(ctx, id); err != nil {
+	if err := h.bulk.DeleteAccount(ctx, id); err != nil {
 		return err
 	}
-	if err := h.activity.Forget(ctx, id); err != nil {
+	if err := h.activity.DeleteAccount(ctx, id); err != nil {
 		return err
 	}
 	if err := h.expiry.PurgeAccount(ctx, id); err != nil {
@@ -257,22 +257,22 @@ func (h *housekeeping) purgeAccount(ctx context.Context, id drive.AccountID, las
 		if err := h.ledger.Lock(ctx, tx, id); err != nil {
 			return err
 		}
-		if err := h.uploads.Forget(ctx, tx, id); err != nil {
+		if err := h.uploads.DeleteAccount(ctx, tx, id); err != nil {
 			return err
 		}
-		if err := h.shares.Forget(ctx, tx, id); err != nil {
+		if err := h.shares.DeleteAccount(ctx, tx, id); err != nil {
 			return err
 		}
-		if err := h.collects.Forget(ctx, tx, id); err != nil {
+		if err := h.collects.DeleteAccount(ctx, tx, id); err != nil {
 			return err
 		}
-		if err := h.access.Forget(ctx, tx, id); err != nil {
+		if err := h.access.DeleteAccount(ctx, tx, id); err != nil {
 			return err
 		}
-		if err := h.webhooks.Forget(ctx, tx, id); err != nil {
+		if err := h.webhooks.DeleteAccount(ctx, tx, id); err != nil {
 			return err
 		}
-		if err := h.marks.Forget(ctx, tx, id); err != nil {
+		if err := h.marks.DeleteAccount(ctx, tx, id); err != nil {
 			return err
 		}
 		if err := h.ledger.Delete(ctx, tx, id); err != nil {

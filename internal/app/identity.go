@@ -24,7 +24,7 @@ import (
 //  6. record that there was a mark           from now on a bucket without one is a wrong bucket
 func identifyShared(ctx context.Context, db *sqldb.DB, at markStore) (Installation, error) {
 	err := compareShared(ctx, db, at)
-	if _, ok := errors.AsType[*MixUpError](err); ok { // another instance may have created the installation between the two reads
+	if _, ok := errors.AsType[*MismatchError](err); ok { // another instance may have created the installation between the two reads
 		err = compareShared(ctx, db, at)
 	}
 	if err != nil {
@@ -49,7 +49,7 @@ func identifyShared(ctx context.Context, db *sqldb.DB, at markStore) (Installati
 	return in, noteMarked(ctx, db)
 }
 
-// compareShared fails with *MixUpError if the mark and the database certainly do not match.
+// compareShared fails with *MismatchError if the mark and the database certainly do not match.
 func compareShared(ctx context.Context, db *sqldb.DB, at markStore) error {
 	in, err := readInstallation(ctx, db)
 	if err != nil {
@@ -62,16 +62,16 @@ func compareShared(ctx context.Context, db *sqldb.DB, at markStore) error {
 	case in.ID == "" && !found:
 		return refuseOccupied(ctx, at)
 	case in.ID == "":
-		return &MixUpError{fmt.Sprintf("the database is empty, and %s holds the blobs of installation %s", at, mark.ID)}
+		return &MismatchError{fmt.Sprintf("the database is empty, and %s holds the blobs of installation %s", at, mark.ID)}
 	case !found && in.Marked:
-		return &MixUpError{fmt.Sprintf("%s holds no blobs of installation %s (is it the wrong bucket or prefix?)", at, in.ID)}
+		return &MismatchError{fmt.Sprintf("%s holds no blobs of installation %s (is it the wrong bucket or prefix?)", at, in.ID)}
 	case found && mark.ID != in.ID:
-		return &MixUpError{fmt.Sprintf("the database is of installation %s, and %s of %s", in.ID, at, mark.ID)}
+		return &MismatchError{fmt.Sprintf("the database is of installation %s, and %s of %s", in.ID, at, mark.ID)}
 	}
 	// Other instances may have started since the database was read.
 	generation, err := readGeneration(ctx, db)
 	if err == nil && mark.Generation > generation {
-		err = &MixUpError{fmt.Sprintf("the blobs have seen start %d and the database only start %d: it is an older copy", mark.Generation, generation)}
+		err = &MismatchError{fmt.Sprintf("the blobs have seen start %d and the database only start %d: it is an older copy", mark.Generation, generation)}
 	}
 	return err
 }
@@ -81,7 +81,7 @@ func nameInstallation(ctx context.Context, db *sqldb.DB) error {
 	id := newInstallation()
 	return db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		for _, row := range [][2]string{{metaInstallation, id}, {metaGeneration, "0"}} { // always in this order, or two concurrent first starts deadlock
-			if _, err := meta.Make(ctx, tx, row[0], row[1]); err != nil {
+			if _, err := meta.Create(ctx, tx, row[0], row[1]); err != nil {
 				return err
 			}
 		}
@@ -100,7 +100,7 @@ func nextGeneration(ctx context.Context, db *sqldb.DB) (next int64, err error) {
 		next = have + 1
 		taken := false
 		err = db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-			taken, err = meta.Swap(ctx, tx, metaGeneration, strconv.FormatInt(have, 10), strconv.FormatInt(next, 10))
+			taken, err = meta.CompareAndSwap(ctx, tx, metaGeneration, strconv.FormatInt(have, 10), strconv.FormatInt(next, 10))
 			return err
 		})
 		if err != nil || taken {
@@ -110,7 +110,7 @@ func nextGeneration(ctx context.Context, db *sqldb.DB) (next int64, err error) {
 }
 
 // raiseMark writes the mark unless it is newer already. Concurrent writers may leave the smaller
-// number; housekeeping raises it again. It fails with *MixUpError if another installation owns the
+// number; housekeeping raises it again. It fails with *MismatchError if another installation owns the
 // mark.
 func raiseMark(ctx context.Context, at markStore, m blob.Mark) error {
 	have, found, err := at.ReadMark(ctx)
@@ -118,7 +118,7 @@ func raiseMark(ctx context.Context, at markStore, m blob.Mark) error {
 		return err
 	}
 	if found && have.ID != m.ID {
-		return &MixUpError{fmt.Sprintf("another installation, %s, took %s at the same time", have.ID, at)}
+		return &MismatchError{fmt.Sprintf("another installation, %s, took %s at the same time", have.ID, at)}
 	}
 	return at.WriteMark(ctx, m)
 }

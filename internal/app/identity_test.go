@@ -99,7 +99,7 @@ func TestMarksAreComparedInCluster(t *testing.T) {
 				c.at = new(shelf)
 			}
 			in, err := identifyShared(t.Context(), db, c.at)
-			var mixUp *MixUpError
+			var mixUp *MismatchError
 			switch after, _ := readInstallation(t.Context(), db); {
 			case c.refuse == "" && (err != nil || c.at.mark.ID != in.ID || c.at.mark.Generation < in.Generation):
 				t.Errorf("%+v, marked %+v, %v", in, c.at.mark, err)

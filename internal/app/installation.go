@@ -32,16 +32,16 @@ type Installation struct {
 	Marked      bool   // the contents had a mark before
 }
 
-// MixUpError reports that database and blobs do not belong together. Nothing was changed.
-type MixUpError struct{ Found string }
+// MismatchError reports that database and blobs do not belong together. Nothing was changed.
+type MismatchError struct{ Found string }
 
-func (e *MixUpError) Error() string {
+func (e *MismatchError) Error() string {
 	return "the database and the blobs do not belong together: " + e.Found +
 		". Nothing was changed. Put the right directory in place, or run \"smartdrive admin restore\" after restoring a backup"
 }
 
 // identify compares the marks of database and blobs, increments the generation and returns the
-// installation, where this is the only instance. It fails with *MixUpError if they do not match.
+// installation, where this is the only instance. It fails with *MismatchError if they do not match.
 //
 // The database is written first. After a crash between the two writes it is one generation ahead,
 // which is the only accepted difference. Such a start has served no request, so the next start
@@ -81,7 +81,7 @@ func identify(ctx context.Context, db *sqldb.DB, at markStore) (Installation, er
 // noteMarked records that the contents have had a mark.
 func noteMarked(ctx context.Context, db *sqldb.DB) error {
 	err := db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := meta.Make(ctx, tx, metaMarked, "1")
+		_, err := meta.Create(ctx, tx, metaMarked, "1")
 		return err
 	})
 	if err != nil {
@@ -92,33 +92,33 @@ func noteMarked(ctx context.Context, db *sqldb.DB) error {
 
 func newInstallation() string { return uuid.Must(uuid.NewV7()).String() }
 
-// compare fails with *MixUpError if the mark does not match the database.
+// compare fails with *MismatchError if the mark does not match the database.
 func compare(ctx context.Context, in Installation, mark blob.Mark, found bool, at markStore) error {
 	switch {
 	case in.ID == "" && !found:
 		return refuseOccupied(ctx, at)
 	case in.ID == "":
-		return &MixUpError{fmt.Sprintf("the database is empty, and %s holds the blobs of installation %s", at, mark.ID)}
+		return &MismatchError{fmt.Sprintf("the database is empty, and %s holds the blobs of installation %s", at, mark.ID)}
 	case !found && (in.Marked || in.Generation > 1): // earlier releases did not record the mark; a generation above 1 implies it
-		return &MixUpError{fmt.Sprintf("%s holds no blobs of installation %s (is a file system not mounted?)", at, in.ID)}
+		return &MismatchError{fmt.Sprintf("%s holds no blobs of installation %s (is a file system not mounted?)", at, in.ID)}
 	case !found:
 		return nil // the first start was interrupted before it wrote the mark
 	case mark.ID != in.ID:
-		return &MixUpError{fmt.Sprintf("the database is of installation %s, and %s of %s", in.ID, at, mark.ID)}
+		return &MismatchError{fmt.Sprintf("the database is of installation %s, and %s of %s", in.ID, at, mark.ID)}
 	case mark.Generation > in.Generation:
-		return &MixUpError{fmt.Sprintf("the blobs have seen start %d and the database only start %d: it is an older copy", mark.Generation, in.Generation)}
+		return &MismatchError{fmt.Sprintf("the blobs have seen start %d and the database only start %d: it is an older copy", mark.Generation, in.Generation)}
 	case mark.Generation < in.Generation-1:
-		return &MixUpError{fmt.Sprintf("the database has seen start %d and the blobs only start %d: they are an older copy", in.Generation, mark.Generation)}
+		return &MismatchError{fmt.Sprintf("the database has seen start %d and the blobs only start %d: they are an older copy", in.Generation, mark.Generation)}
 	}
 	return nil
 }
 
-// refuseOccupied fails with *MixUpError if there are blobs or staged uploads without a mark, over
+// refuseOccupied fails with *MismatchError if there are blobs or staged uploads without a mark, over
 // which a new installation must not begin.
 func refuseOccupied(ctx context.Context, at markStore) error {
 	occupied, err := at.Occupied(ctx)
 	if err == nil && occupied {
-		err = &MixUpError{fmt.Sprintf("the database is empty, and %s holds blobs without a mark", at)}
+		err = &MismatchError{fmt.Sprintf("the database is empty, and %s holds blobs without a mark", at)}
 	}
 	return err
 }

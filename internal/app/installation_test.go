@@ -35,7 +35,7 @@ func TestMarksAreCompared(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			err := compare(t.Context(), c.in, c.mark, c.mark.ID != "", directoryMarks(t.TempDir()))
-			var mixUp *MixUpError
+			var mixUp *MismatchError
 			switch {
 			case c.refuse == "" && err != nil:
 				t.Error(err)

@@ -56,7 +56,7 @@ func (d documents) Each(ctx context.Context, account drive.AccountID, source, mo
 	}
 	return d.intake().Each(ctx, account, f, func(one ingest.Document) error {
 		doc := export.Document{
-			ID: one.ID.String(), Number: one.Number, Date: one.Date, Seller: one.Seller.Name, Source: one.Source, Taken: one.TakenIn(), Ext: one.Ext(),
+			ID: one.ID.String(), Number: one.Number, Date: one.Date, Seller: one.Seller.Name, Source: one.Source, ReceivedAt: one.TakenIn(), Ext: one.Ext(),
 			Embedded: one.EmbeddedPDF(),
 		}
 		if one.File != nil {

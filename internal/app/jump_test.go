@@ -92,7 +92,7 @@ func setKept(t *testing.T, a *App, at time.Time) {
 // a.
 func fillWithOldThings(t *testing.T, a *App) {
 	t.Helper()
-	api := httptest.NewServer(a.api("test", server.NewGate[drive.UserID](32)).Handler())
+	api := httptest.NewServer(a.api("test", server.NewLimiter[drive.UserID](32)).Handler())
 	defer api.Close()
 	control, done := a.serveInProcess(t.Context())
 	defer func() { // which closes a
@@ -211,7 +211,7 @@ func cleanUp(t *testing.T, a *App) {
 		if err := a.housekeeping.copy(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := a.unlinker.Unlink(t.Context()); err != nil {
+		if _, err := a.unlinker.DeleteDue(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

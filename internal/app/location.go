@@ -27,7 +27,7 @@ type location struct {
 }
 
 // Locations are stored as one line of text: a database as its --db URL or the path of its file,
-// contents as config.Contents formats them.
+// contents as config.BlobLocation formats them.
 
 // databaseLocation returns the configured database.
 func databaseLocation(cfg config.Config) string {
@@ -38,11 +38,11 @@ func databaseLocation(cfg config.Config) string {
 }
 
 // contentsLocation returns the configured store of contents.
-func contentsLocation(cfg config.Config) config.Contents {
+func contentsLocation(cfg config.Config) config.BlobLocation {
 	if cfg.S3 != nil {
-		return config.Contents{S3: cfg.S3, Redis: cfg.Redis}
+		return config.BlobLocation{S3: cfg.S3, Redis: cfg.Redis}
 	}
-	return config.Contents{Dir: absolute(cfg.Blobs)}
+	return config.BlobLocation{Dir: absolute(cfg.Blobs)}
 }
 
 // absolute returns the absolute path, or path itself if that is unknown.
@@ -54,7 +54,7 @@ func absolute(path string) string {
 }
 
 // showContents formats a store of contents for people.
-func showContents(c config.Contents) string {
+func showContents(c config.BlobLocation) string {
 	if c.S3 == nil {
 		return c.Dir
 	}
@@ -63,11 +63,11 @@ func showContents(c config.Contents) string {
 
 // openDatabase opens the database at a location for package migrate.
 func (m *mover) openDatabase(ctx context.Context, at string, how migrate.Opening) (*sqldb.DB, error) {
-	opt := sqldb.Options{Unchecked: how.Unchecked, Look: how.Look, Log: m.log}
+	opt := sqldb.Options{NoForeignKeys: how.Unchecked, ReadOnly: how.ReadOnly, Log: m.log}
 	if strings.Contains(at, "://") {
 		server, err := config.ParseMySQL(at)
 		if err != nil {
-			return nil, drive.Wrap(fmt.Errorf("%s: %w", config.Shown(at), err), drive.WrongState)
+			return nil, drive.Wrap(fmt.Errorf("%s: %w", config.RedactLocation(at), err), drive.WrongState)
 		}
 		opt.MySQL, opt.Connections = databaseURL(server), server.Connections
 		if how.Unchecked {
@@ -75,7 +75,7 @@ func (m *mover) openDatabase(ctx context.Context, at string, how migrate.Opening
 		}
 	} else {
 		opt.Path = at
-		if how.Make {
+		if how.Create {
 			if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
 				return nil, drive.Wrap(fmt.Errorf("make the data directory: %w", err), drive.WrongState)
 			}
@@ -100,7 +100,7 @@ func databaseTarget(text string) string {
 
 // openContents opens a second store of contents. It locks a directory, unless it is this process's
 // own, so that no server can start with it.
-func (m *mover) openContents(ctx context.Context, c config.Contents) (location, error) {
+func (m *mover) openContents(ctx context.Context, c config.BlobLocation) (location, error) {
 	if c.S3 != nil {
 		return m.openSecondBucket(c)
 	}
@@ -134,13 +134,13 @@ func (m *mover) openContents(ctx context.Context, c config.Contents) (location, 
 // durability returns the setting as package local's type.
 func durability(cfg config.Config) local.Durability {
 	if cfg.Durability == config.DurabilityPart {
-		return local.Part
+		return local.DurabilityPart
 	}
-	return local.Process
+	return local.DurabilityProcess
 }
 
 // openSecondBucket opens a bucket as a second store of contents. The caller calls check and close.
-func (m *mover) openSecondBucket(c config.Contents) (location, error) {
+func (m *mover) openSecondBucket(c config.BlobLocation) (location, error) {
 	journal := journalClient(c.Redis)
 	b, err := s3.New(bucketOptions(m.cfg, m.log, c, journal))
 	if err != nil {

@@ -45,7 +45,7 @@ func (p *platform) joinOthers(ctx context.Context, only bool) (err error) {
 		return err
 	}
 	err = p.start(component{"instances", func(ctx context.Context) (err error) {
-		p.member, err = instance.Join(ctx, p.db, instance.Options{Info: info, Only: only, Now: p.db.Now, Log: p.log})
+		p.member, err = instance.Join(ctx, p.db, instance.Options{Info: info, Exclusive: only, Now: p.db.Now, Log: p.log})
 		return err
 	}})(ctx)
 	if err != nil {

@@ -27,7 +27,7 @@ func (a *App) observe() {
 	counts(m, "db_failed_total", "Write transactions that failed.", &db.Failed)
 	counts(m, "db_reruns_total", "Write transactions that ran again after a deadlock, or a lock that was not had in time.", &db.Reruns)
 	m.Gauge("db_writes_pending", "Write transactions that run or wait for their turn.", func() float64 { return float64(db.Pending.Load()) })
-	if disk := a.platform.storage.store; disk.Caps().Bounded {
+	if disk := a.platform.storage.store; disk.Caps().ReportsFree {
 		m.Gauge("disk_free_bytes", "Bytes free where the blobs are.", func() float64 {
 			free, err := disk.Free(context.Background())
 			if err != nil {
@@ -42,10 +42,10 @@ func (a *App) observe() {
 	counts(m, "thumbnails_refused_total", "Files that no thumbnail can be made of.", &a.thumbs.Counters.Refused)
 	counts(m, "thumbnails_helped_total", "Files that a helper made a picture of, or tried to.", &a.thumbs.Counters.Helped)
 	counts(m, "thumbnails_apart_total", "Images that were decoded in a process of their own.", &a.thumbs.Counters.Apart)
-	counts(m, "unlinked_files_total", "Contents that nobody had any more and that were deleted.", &a.unlinker.Unlinked.Files)
-	counts(m, "unlinked_bytes_total", "Their bytes.", &a.unlinker.Unlinked.Bytes)
-	counts(m, "unlink_deferred_total", "Contents that nobody had any more and that stay until more of their packs is to be deleted.", &a.unlinker.Unlinked.Deferred)
-	counts(m, "unlink_failures_total", "Deletions of contents that failed and will be tried again.", &a.unlinker.Unlinked.Failed)
+	counts(m, "unlinked_files_total", "Contents that nobody had any more and that were deleted.", &a.unlinker.Counters.Files)
+	counts(m, "unlinked_bytes_total", "Their bytes.", &a.unlinker.Counters.Bytes)
+	counts(m, "unlink_deferred_total", "Contents that nobody had any more and that stay until more of their packs is to be deleted.", &a.unlinker.Counters.Deferred)
+	counts(m, "unlink_failures_total", "Deletions of contents that failed and will be tried again.", &a.unlinker.Counters.Failed)
 	counts(m, "outbox_published_total", "Records published.", &a.outbox.Counters().Published)
 	observeIntake(m, a.intake)
 	observeMove(m, a.mover)
@@ -79,7 +79,7 @@ func observeMove(m *telemetry.Metrics, move *mover) {
 		return -1
 	})
 	m.Gauge("migration_contents_waiting", "Contents that are to be copied to the other side; -1 when that cannot be asked.", func() float64 {
-		n, err := move.copier.Waiting(context.Background())
+		n, err := move.copier.Queued(context.Background())
 		if err != nil {
 			return -1
 		}
@@ -117,15 +117,15 @@ func observeTimers(m *telemetry.Metrics, engine *timer.Engine) {
 	}
 	m.CounterFunc("timers_losses_total", "Times the queue was found to have lost timers.", func() float64 { return float64(engine.Losses()) })
 	m.Histograms("timers_lateness_seconds", "From when a timer was due to the start of its handler.", []string{"kind"},
-		func(set func(telemetry.Counted, ...string)) {
+		func(set func(telemetry.HistogramState, ...string)) {
 			for kind, c := range kinds {
 				set(histogram(&c.Lateness), kind)
 			}
 		})
 }
 
-func histogram(h *timer.Histogram) telemetry.Counted {
-	c := telemetry.Counted{Sum: float64(h.Sum.Load()) / 1e9}
+func histogram(h *timer.Histogram) telemetry.HistogramState {
+	c := telemetry.HistogramState{Sum: float64(h.Sum.Load()) / 1e9}
 	for _, bound := range timer.LatenessBounds {
 		c.Bounds = append(c.Bounds, bound.Seconds())
 	}
@@ -165,14 +165,14 @@ func observeExports(m *telemetry.Metrics, exports *export.Exports) {
 	counts(m, "exports_lost_total", "Batches and jobs that this instance worked on and that are another's.", &c.Lost)
 	counts(m, "exports_handed_over_total", "Batches that were given to a machine that would be quicker.", &c.HandedOver)
 	counts(m, "export_entries_collected_total", "Entries of batches that have arrived.", &c.Collected)
-	counts(m, "export_entries_failed_total", "Entries of batches that could not be had.", &c.Missing)
+	counts(m, "export_entries_failed_total", "Entries of batches that could not be had.", &c.FailedEntries)
 	counts(m, "export_fetched_bytes_total", "Bytes of documents that were fetched from elsewhere.", &c.Fetched)
-	counts(m, "export_saved_total", "Zips that were written into the drive or the bucket.", &c.Saved)
-	counts(m, "export_save_failures_total", "Zips that could not be written into the drive or the bucket.", &c.BrokenSave)
+	counts(m, "export_saved_total", "Zips that were written into the drive or the bucket.", &c.FinishedJobs)
+	counts(m, "export_save_failures_total", "Zips that could not be written into the drive or the bucket.", &c.FailedJobs)
 	counts(m, "export_sent_bytes_total", "Bytes of zips that were sent.", &c.Sent)
-	counts(m, "export_broken_entries_total", "Entries of zips that could not be delivered as they were sealed.", &c.Broken)
+	counts(m, "export_broken_entries_total", "Entries of zips that could not be delivered as they were sealed.", &c.BrokenEntries)
 	m.CounterFunc("export_displaced_total", "Zips that were broken off while they were sent, because others had less of the memory.", func() float64 {
-		return float64(exports.Displaced())
+		return float64(exports.EvictedDownloads())
 	})
 }
 
@@ -216,7 +216,7 @@ func observeBroker(m *telemetry.Metrics, broker *kafka.Stream) {
 	counts(m, "stream_partitions_moved_total", "Partitions that were taken away from this instance.", &c.Moved)
 	counts(m, "stream_outcomes_dropped_total", "Outcomes that were not settled because their partition had moved.", &c.Dropped)
 	m.Gauge("stream_level_overdue_seconds", "By how much the latest record of a delay level that this instance holds is overdue.", func() float64 {
-		_, overdue := broker.Held()
+		_, overdue := broker.Waiting()
 		return overdue.Seconds()
 	})
 	counts(m, "stream_pauses_total", "Times a loop had to pause because of an outage.", &c.Errors)

@@ -105,8 +105,8 @@ func (p *platform) cluster() mode {
 		refuseAlive:   p.noneAlive,
 		backupRefused: ErrServerDatabase,
 		clock:         func(ctx context.Context) (drive.Time, error) { return p.db.Now(ctx) },
-		fence:         func(ctx context.Context, tx *sqldb.Tx) error { return p.member.Hold(ctx, tx) },
-		endInstance:   func(ctx context.Context, generation int64) (bool, error) { return p.member.End(ctx, generation) },
+		fence:         func(ctx context.Context, tx *sqldb.Tx) error { return p.member.FenceTx(ctx, tx) },
+		endInstance:   func(ctx context.Context, generation int64) (bool, error) { return p.member.EndDead(ctx, generation) },
 		oldestStart:   func(ctx context.Context) (drive.Time, error) { return p.member.Oldest(ctx) },
 	}
 	if p.cfg.Kafka != nil {

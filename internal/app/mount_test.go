@@ -31,7 +31,7 @@ func TestStartWithUnmountedDiskIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(t.Context(), cfg, silent)
-	if _, mixUp := errors.AsType[*MixUpError](err); !mixUp || !strings.Contains(err.Error(), "not mounted") {
+	if _, mixUp := errors.AsType[*MismatchError](err); !mixUp || !strings.Contains(err.Error(), "not mounted") {
 		t.Errorf("a start without the disk: %v", err)
 	}
 	if err := os.Remove(disk); err != nil {
@@ -47,7 +47,7 @@ func TestCheckDetectsUnmountedDisk(t *testing.T) {
 	t.Parallel()
 	disk := filepath.Join(t.TempDir(), "disk")
 	a, _, _ := opened(t, "--blobs", disk)
-	home := a.auditParts().Home
+	home := a.auditParts().CheckMounted
 	if err := home(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestTheNewPlaceOfContentsIsNotMounted(t *testing.T) {
 	}
 	rename(t, away, fresh)
 	n.step(t, token, "/verify", "{}")
-	if s := n.step(t, token, "/advance", "{}"); s.Phase != migrate.Second {
+	if s := n.step(t, token, "/advance", "{}"); s.Phase != migrate.DualWrite {
 		t.Errorf("it is in phase %d", s.Phase)
 	}
 	n.holds(t, token, "/meanwhile", []byte("written meanwhile"))

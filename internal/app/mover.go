@@ -32,7 +32,7 @@ func (m moveSteps) Status(ctx context.Context) (migrate.Status, error) {
 		return s, err
 	}
 	contents := m.rows.State().Contents
-	s.To.Blobs = config.Shown(contents)
+	s.To.Blobs = config.RedactLocation(contents)
 	if s.From.Blobs = showContents(contentsLocation(m.cfg)); m.atNewContents(m.rows.State()) {
 		s.From.Blobs = ""
 	}
@@ -60,7 +60,7 @@ func (m moveSteps) Start(ctx context.Context, who drive.Who, in rest.MigrationSt
 	report.Checks = append(before, report.Checks...)
 	report.OK = report.OK && good
 	if !in.DryRun {
-		m.noteStep(ctx, who, "start", err, "to_db", config.Shown(req.ToDB), "to_blobs", config.Shown(req.ToBlobs), "ok", report.OK)
+		m.noteStep(ctx, who, "start", err, "to_db", config.RedactLocation(req.ToDB), "to_blobs", config.RedactLocation(req.ToBlobs), "ok", report.OK)
 	}
 	if err != nil || req.DryRun || !report.OK {
 		return report, err
@@ -77,7 +77,7 @@ func (m *mover) refuseTarget(who drive.Who, in rest.MigrationStart) error {
 	}
 	for _, at := range []string{in.ToDB, in.ToBlobs, in.ToRedis} {
 		if at != "" && !slices.Contains(m.cfg.MigrationTargets, config.Secret(at)) {
-			return drive.Wrap(fmt.Errorf("%s is not among --migration-targets", config.Shown(at)), drive.Forbidden)
+			return drive.Wrap(fmt.Errorf("%s is not among --migration-targets", config.RedactLocation(at)), drive.Forbidden)
 		}
 	}
 	return nil
@@ -88,7 +88,7 @@ func (m *mover) refuseTarget(who drive.Who, in rest.MigrationStart) error {
 func refuseRelative(in rest.MigrationStart) error {
 	for field, where := range map[string]string{"to_db": in.ToDB, "to_blobs": in.ToBlobs} {
 		if where != "" && !strings.Contains(where, "://") && !filepath.IsAbs(where) {
-			return drive.Bad(field, drive.Malformed, "expected", "an absolute path", "sent", where)
+			return drive.BadField(field, drive.Malformed, "expected", "an absolute path", "sent", where)
 		}
 	}
 	return nil
@@ -168,7 +168,7 @@ func (m moveSteps) accountsOf(ctx context.Context, names *[]string) ([]drive.Acc
 	for _, name := range *names {
 		u, err := m.users.FindByName(ctx, m.db, name)
 		if drive.IsKind(err, drive.NotFound) {
-			return nil, drive.Bad("users", drive.Malformed, "expected", "names of users", "sent", name)
+			return nil, drive.BadField("users", drive.Malformed, "expected", "names of users", "sent", name)
 		}
 		if err != nil {
 			return nil, err
@@ -182,7 +182,7 @@ func (m moveSteps) accountsOf(ctx context.Context, names *[]string) ([]drive.Acc
 // migration does not allow the step.
 func (m *mover) step(ctx context.Context, step rest.MigrationStep, in rest.MigrationBody, named []drive.AccountID) (err error) {
 	rows, copier := m.rows, m.copier
-	if err := rows.Hear(ctx); err != nil { // another instance may have started a migration
+	if err := rows.EnsureLoaded(ctx); err != nil { // another instance may have started a migration
 		return err
 	}
 	switch step {
@@ -202,23 +202,23 @@ func (m *mover) step(ctx context.Context, step rest.MigrationStep, in rest.Migra
 	case rest.MigrationFinish:
 		err = rows.Finish(ctx)
 	case rest.MigrationDrop:
-		if err = rows.Drop(ctx, in.Early); err == nil {
-			err = copier.Disarm(ctx)
+		if err = rows.DeleteBookkeeping(ctx, in.Early); err == nil {
+			err = copier.StopCapture(ctx)
 		}
 	case rest.MigrationRate:
 		err = rows.SetPace(ctx, migrate.PaceChange{Rows: in.Rows, Bytes: in.Bytes})
 	case rest.MigrationDropOld:
 		err = rows.DropOld(ctx, in.Early, in.Percent)
 	default:
-		err = drive.Bad("step", drive.NotAllowed, "sent", string(step))
+		err = drive.BadField("step", drive.NotAllowed, "sent", string(step))
 	}
 	return err
 }
 
-// requestedPhase returns the phase in which the client decided on a step, or migrate.Any.
+// requestedPhase returns the phase in which the client decided on a step, or migrate.AnyPhase.
 func requestedPhase(in rest.MigrationBody) migrate.Phase {
 	if in.Phase == nil {
-		return migrate.Any
+		return migrate.AnyPhase
 	}
 	return migrate.Phase(*in.Phase)
 }
@@ -243,7 +243,7 @@ func (m *mover) rollBack(ctx context.Context, in rest.MigrationBody) error {
 	}
 	_, err := rows.Rollback(ctx, from)
 	if err == nil && last && rows.State().ID == "" {
-		err = copier.Disarm(ctx)
+		err = copier.StopCapture(ctx)
 	}
 	return err
 }
@@ -268,7 +268,7 @@ func (m *mover) preflight(ctx context.Context, req migrate.Request) ([]migrate.G
 	if req.ToBlobs == "" || !allOpen(gates) {
 		return gates, nil
 	}
-	to, err := config.ParseContents(req.ToBlobs, os.Environ())
+	to, err := config.ParseBlobLocation(req.ToBlobs, os.Environ())
 	if err != nil {
 		return append(gates, closed("new contents", err.Error())), nil
 	}
@@ -297,7 +297,7 @@ func (m *mover) checkMode(req migrate.Request) migrate.Gate {
 		}
 	}
 	if req.ToBlobs != "" {
-		to, err := config.ParseContents(req.ToBlobs, os.Environ())
+		to, err := config.ParseBlobLocation(req.ToBlobs, os.Environ())
 		if err != nil {
 			return closed("mode", "the new contents: "+err.Error())
 		}
@@ -305,11 +305,11 @@ func (m *mover) checkMode(req migrate.Request) migrate.Gate {
 		if to.Same(contentsLocation(m.cfg)) {
 			return closed("mode", "contents are there already")
 		}
-		if to.SameJournal(contentsLocation(m.cfg)) {
+		if to.SharesRedis(contentsLocation(m.cfg)) {
 			return closed("mode", "the journals of two buckets cannot share a database of Redis: name another one, such as .../1")
 		}
 	}
-	mode, err := end.Possible()
+	mode, err := end.CheckMode()
 	if err != nil {
 		return closed("mode", err.Error())
 	}
@@ -332,7 +332,7 @@ func (m *mover) checkAlone(ctx context.Context) (migrate.Gate, error) {
 }
 
 // checkContents opens the new store and checks its owner and free space.
-func (m *mover) checkContents(ctx context.Context, to config.Contents) (g migrate.Gate, err error) {
+func (m *mover) checkContents(ctx context.Context, to config.BlobLocation) (g migrate.Gate, err error) {
 	const name = "new contents"
 	p, err := m.openContents(ctx, to)
 	if err != nil {
@@ -353,7 +353,7 @@ func (m *mover) checkContents(ctx context.Context, to config.Contents) (g migrat
 	if err := m.db.QueryRow(ctx, "SELECT COALESCE(SUM(size), 0) FROM blobs").Scan(&sum); err != nil {
 		return g, fmt.Errorf("sum up what is stored: %w", err)
 	}
-	if p.side.Store.Caps().Bounded {
+	if p.side.Store.Caps().ReportsFree {
 		free, err := p.side.Store.Free(ctx)
 		if err != nil {
 			return g, err
@@ -367,7 +367,7 @@ func (m *mover) checkContents(ctx context.Context, to config.Contents) (g migrat
 
 // inspectContents is checkContents for a dry run. It does not write, so write access is only tested
 // at the start of the migration.
-func (m *mover) inspectContents(ctx context.Context, to config.Contents) (g migrate.Gate, err error) {
+func (m *mover) inspectContents(ctx context.Context, to config.BlobLocation) (g migrate.Gate, err error) {
 	const name = "new contents"
 	p := location{side: contents.Side{Name: showContents(to)}, marks: directoryMarks(to.Dir), close: func() error { return nil }}
 	if to.S3 != nil {

@@ -57,7 +57,7 @@ const (
 func newMover(cfg config.Config, log *slog.Logger, db *sqldb.DB, kept func() time.Time) *mover {
 	m := &mover{cfg: cfg, log: log, db: db}
 	m.rows = migrate.New(migrate.Options{
-		DB: db, Here: databaseLocation(cfg), Open: m.openDatabase, Show: config.Shown, Keep: cfg.MigrationKeep, Kept: kept, Log: log,
+		DB: db, Here: databaseLocation(cfg), Open: m.openDatabase, Show: config.RedactLocation, RetainOld: cfg.MigrationKeep, RetentionClock: kept, Log: log,
 	})
 	return m
 }
@@ -95,7 +95,7 @@ func (m *mover) checkSettings(state migrate.State) error {
 		return nil
 	}
 	to := m.rows.Target()
-	rowsMove, newRows, newContents := to != "", state.Mine, m.atNewContents(state)
+	rowsMove, newRows, newContents := to != "", state.StartedOnNew, m.atNewContents(state)
 	old := (!rowsMove || !newRows) && (state.Contents == "" || !newContents)
 	fresh := (!rowsMove || newRows) && (state.Contents == "" || newContents)
 	switch {
@@ -116,7 +116,7 @@ func newSettings(db, contents string) string {
 	case db != "":
 		all = append(all, "--data", filepath.Dir(db), "and without --db")
 	}
-	for i, where := range strings.Fields(config.Shown(contents)) {
+	for i, where := range strings.Fields(config.RedactLocation(contents)) {
 		all = append(all, []string{"--blobs", "--redis"}[min(i, 1)], where)
 	}
 	return strings.Join(all, " ") + " (passwords are not shown)"
@@ -124,7 +124,7 @@ func newSettings(db, contents string) string {
 
 // atNewContents reports whether the configured store of contents is the target of the migration.
 func (m *mover) atNewContents(state migrate.State) bool {
-	to, err := config.ParseContents(state.Contents, os.Environ())
+	to, err := config.ParseBlobLocation(state.Contents, os.Environ())
 	return err == nil && state.Contents != "" && to.Same(contentsLocation(m.cfg))
 }
 
@@ -136,7 +136,7 @@ func (m *mover) leavesContents(state migrate.State) bool {
 // openNewContents opens the new store of contents at a start. Before the new side leads, an
 // unreachable store is retried in the background.
 func (m *mover) openNewContents(ctx context.Context, state migrate.State) error {
-	to, err := config.ParseContents(state.Contents, os.Environ())
+	to, err := config.ParseBlobLocation(state.Contents, os.Environ())
 	if err != nil {
 		return fmt.Errorf("where contents move to: %w", err)
 	}
@@ -178,9 +178,9 @@ func (m *mover) join(in Installation, member *instance.Member, bytes storage) st
 	})
 	m.copier = contents.NewCopier(contents.Options{
 		DB: m.db, Pair: m.pair, State: m.rows.State, Log: m.log,
-		Drop: contents.Drop{Open: m.openOld, Ready: m.rows.DropReady, Note: m.rows.NoteContents},
+		Drop: contents.DropOptions{Open: m.openOld, Ready: m.rows.DropReady, Note: m.rows.NoteContents},
 	})
-	m.rows.Join(migrate.Party{Member: member, Contents: m.copier, Ready: m.ready, Beside: m.moveContents, Arrived: func(ctx context.Context) error { return m.arm(ctx) }})
+	m.rows.SetParty(migrate.Party{Member: member, Contents: m.copier, Ready: m.ready, Background: m.moveContents, OnArrived: func(ctx context.Context) error { return m.arm(ctx) }})
 	m.applyState(m.rows.State())
 	return storage{store: m.pair.Blobs, staging: m.pair.Uploads, quarantine: m.pair.Quarantine, close: bytes.close}
 }
@@ -201,7 +201,7 @@ func (m *mover) applyState(state migrate.State) {
 		m.pair.Attach(m.second.side)
 	}
 	if state.Phase == migrate.NewOnly {
-		m.pair.Leave()
+		m.pair.DropFirst()
 		return
 	}
 	lead, percent := contents.First, 0
@@ -211,8 +211,8 @@ func (m *mover) applyState(state migrate.State) {
 	if state.Phase == migrate.ReadNew {
 		percent = state.Percent
 	}
-	m.pair.Lead(lead)
-	m.pair.Read(percent)
+	m.pair.SetLeader(lead)
+	m.pair.SetReadPercent(percent)
 }
 
 // moveContents keeps open what the migration needs and, under a lease, copies contents, while a
@@ -333,7 +333,7 @@ func (m *mover) closeSecond() {
 
 // openFollowing opens the new store and writes its mark.
 func (m *mover) openFollowing(ctx context.Context, state migrate.State) error {
-	to, err := config.ParseContents(state.Contents, os.Environ())
+	to, err := config.ParseBlobLocation(state.Contents, os.Environ())
 	if err != nil {
 		return err
 	}
@@ -357,7 +357,7 @@ func (m *mover) openFollowing(ctx context.Context, state migrate.State) error {
 
 // openNewStore opens the new store of contents unless it is open. If a directory that had the mark
 // lacks it now, its disk is not mounted. Then it fails with Unavailable and creates nothing.
-func (m *mover) openNewStore(ctx context.Context, state migrate.State, to config.Contents) error {
+func (m *mover) openNewStore(ctx context.Context, state migrate.State, to config.BlobLocation) error {
 	if m.second != nil && m.secondText == state.Contents {
 		return nil
 	}
@@ -380,25 +380,25 @@ func (m *mover) openNewStore(ctx context.Context, state migrate.State, to config
 
 // openOld opens the store that contents have left, to delete them. It fails if the store lacks this
 // installation's mark, because it may be another directory of the same name on another machine.
-func (m *mover) openOld(ctx context.Context, text string) (contents.Old, error) {
+func (m *mover) openOld(ctx context.Context, text string) (contents.OldPlace, error) {
 	if m.Restored {
-		return contents.Old{}, drive.Wrap(errors.New("the installation was restored from a backup, and nothing is removed until \"admin fsck\" finds nothing"), drive.WrongState)
+		return contents.OldPlace{}, drive.Wrap(errors.New("the installation was restored from a backup, and nothing is removed until \"admin fsck\" finds nothing"), drive.WrongState)
 	}
-	at, err := config.ParseContents(text, os.Environ())
+	at, err := config.ParseBlobLocation(text, os.Environ())
 	if err != nil {
-		return contents.Old{}, drive.Wrap(fmt.Errorf("the old place of contents: %w", err), drive.WrongState)
+		return contents.OldPlace{}, drive.Wrap(fmt.Errorf("the old place of contents: %w", err), drive.WrongState)
 	}
 	if at.S3 == nil {
 		switch mark, found, err := directoryMarks(at.Dir).ReadMark(ctx); {
 		case err != nil:
-			return contents.Old{}, err
+			return contents.OldPlace{}, err
 		case !found || mark.ID != m.ID: // checked before opening, which would create it
-			return contents.Old{}, errUnmarked(at)
+			return contents.OldPlace{}, errUnmarked(at)
 		}
 	}
 	p, err := m.openContents(ctx, at)
 	if err != nil {
-		return contents.Old{}, err
+		return contents.OldPlace{}, err
 	}
 	err = p.check(ctx)
 	if err == nil && at.S3 != nil {
@@ -409,13 +409,13 @@ func (m *mover) openOld(ctx context.Context, text string) (contents.Old, error) 
 		}
 	}
 	if err != nil {
-		return contents.Old{}, errors.Join(err, p.close())
+		return contents.OldPlace{}, errors.Join(err, p.close())
 	}
-	return contents.Old{Side: p.side, Close: p.close}, nil
+	return contents.OldPlace{Side: p.side, Close: p.close}, nil
 }
 
 // errUnmarked returns the error for a store without this installation's mark.
-func errUnmarked(at config.Contents) error {
+func errUnmarked(at config.BlobLocation) error {
 	return drive.Wrap(fmt.Errorf("%s does not have the mark of this installation; is it on another machine, or not mounted?", showContents(at)), drive.WrongState)
 }
 

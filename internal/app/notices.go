@@ -17,17 +17,17 @@ import (
 // notices holds the parts that create and deliver notifications.
 type notices struct {
 	store   *notice.Notices
-	teller  *notify.Teller
+	teller  *notify.Notifier
 	inbox   *notify.Inbox
-	postman *notify.Postman // nil: no mail server
-	mail    *mailCheck      // nil: no mail server
+	postman *notify.Mailer // nil: no mail server
+	mail    *mailCheck     // nil: no mail server
 }
 
 func newNotices(a *App) *notices {
 	p, cfg := a.platform, a.platform.cfg
-	n := &notices{store: notice.New(notice.Options{DB: p.db, Now: p.rowTime, Kept: p.kept.Now})}
+	n := &notices{store: notice.New(notice.Options{DB: p.db, Now: p.rowTime, RetentionClock: p.kept.Now})}
 	parts := notify.Parts{DB: p.db, Notices: n.store, Access: a.access, Users: a.users, Tree: a.tree, Log: a.activity, Now: p.rowTime}
-	n.teller, n.inbox = notify.NewTeller(parts, cfg.Mail != nil), notify.NewInbox(parts, cfg.Mail != nil)
+	n.teller, n.inbox = notify.NewNotifier(parts, cfg.Mail != nil), notify.NewInbox(parts, cfg.Mail != nil)
 	if cfg.Mail == nil {
 		return n
 	}
@@ -35,11 +35,11 @@ func newNotices(a *App) *notices {
 		Address: cfg.Mail.Address, TLS: cfg.Mail.TLS, User: cfg.Mail.User, Password: string(cfg.Mail.Password), From: cfg.Mail.From,
 	})
 	n.mail = newMailCheck(rest.MailReport{Server: cfg.Mail.Address, From: cfg.Mail.From}, server.Check)
-	opt := notify.PostOptions{Log: p.log, Send: server.Send}
+	opt := notify.MailerOptions{Log: p.log, Send: server.Send}
 	if cfg.BaseURL != nil {
 		opt.BaseURL = cfg.BaseURL.String()
 	}
-	n.postman = notify.NewPostman(parts, opt)
+	n.postman = notify.NewMailer(parts, opt)
 	return n
 }
 
@@ -53,7 +53,7 @@ func (n *notices) sendDue(ctx context.Context, log *slog.Logger, now time.Time) 
 	within, stop := context.WithTimeout(ctx, sendTimeout)
 	defer stop()
 	var err error
-	for _, tell := range []func(context.Context) (bool, error){n.teller.Roles, n.teller.Ledgers} {
+	for _, tell := range []func(context.Context) (bool, error){n.teller.ScanExpiringRoles, n.teller.ScanLedgers} {
 		left, failed := true, error(nil)
 		for left && failed == nil && within.Err() == nil {
 			left, failed = tell(within)
@@ -63,7 +63,7 @@ func (n *notices) sendDue(ctx context.Context, log *slog.Logger, now time.Time) 
 	if within.Err() != nil && ctx.Err() == nil { // it continues soon
 		more, err = true, nil
 	}
-	ended, endedErr := n.teller.Ended(ctx, now)
+	ended, endedErr := n.teller.RolesNotifiedUntil(ctx, now)
 	if err := errors.Join(err, endedErr); err != nil && ctx.Err() == nil {
 		log.ErrorContext(ctx, "notifications of expiring roles or full drives failed; the next housekeeping run retries", "error", err)
 	}
@@ -72,7 +72,7 @@ func (n *notices) sendDue(ctx context.Context, log *slog.Logger, now time.Time) 
 
 // hookDisabled notifies the user who created a webhook that it was disabled.
 func (p activityPublisher) hookDisabled(ctx context.Context, tx *sqldb.Tx, h webhook.Hook) error {
-	record, err := notice.Due(notice.Cause{
+	record, err := notice.NewRecord(notice.Cause{
 		Kind: notice.Webhook, What: notice.Disabled, Account: h.Account, User: h.User,
 		Data: notice.Data{Name: h.Label(), Subject: h.ID.String(), Reason: string(h.Reason)},
 	})

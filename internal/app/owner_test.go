@@ -33,7 +33,7 @@ func TestRootCommandKeepsFileOwner(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "chown", "-R", "12345:12345", cfg.Data).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	c, done, err := Reach(t.Context(), cfg, silent)
+	c, done, err := ConnectControl(t.Context(), cfg, silent)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ type platform struct {
 
 // newPlatform returns a platform without doing I/O.
 func newPlatform(cfg config.Config, log *slog.Logger) *platform {
-	p := &platform{cfg: cfg, live: setting.NewLive(cfg), log: log, freeAt: local.Free}
+	p := &platform{cfg: cfg, live: setting.NewLive(cfg), log: log, freeAt: local.FreeSpace}
 	p.mode = p.modeOf()
 	return p
 }

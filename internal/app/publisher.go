@@ -37,7 +37,7 @@ func (p activityPublisher) Append(ctx context.Context, tx *sqldb.Tx, records ...
 		if len(r.Data) == 0 {
 			data = map[string]string{"subject": r.Subject}
 		}
-		if err := p.log.Note(tx, activity.Entry{Account: r.Key, Verb: verb}, data); err != nil {
+		if err := p.log.Record(tx, activity.Entry{Account: r.Key, Verb: verb}, data); err != nil {
 			return err
 		}
 	}

@@ -27,24 +27,24 @@ func TestTheQuarantineOfABucket(t *testing.T) {
 	size := drive.ByteSize(len("a foreign object"))
 
 	report, err := n.console().fsck(t.Context(), fsck.Scope{})
-	if err != nil || report.Total != 1 || report.Quarantine != (fsck.Heap{}) {
+	if err != nil || report.Total != 1 || report.Quarantine != (fsck.Tally{}) {
 		t.Fatalf("before the repair: %+v, %v", report, err)
 	}
 	if report, err = n.console().fsck(t.Context(), fsck.Scope{Repair: true}); err != nil || !report.Clean() || report.Repaired != 1 {
 		t.Fatalf("the repair: %+v, %v", report, err)
 	}
-	if report, err = n.console().fsck(t.Context(), fsck.Scope{}); err != nil || report.Total != 0 || report.Quarantine != (fsck.Heap{Count: 1, Bytes: size}) {
+	if report, err = n.console().fsck(t.Context(), fsck.Scope{}); err != nil || report.Total != 0 || report.Quarantine != (fsck.Tally{Count: 1, Bytes: size}) {
 		t.Errorf("after it: %+v, %v", report, err)
 	}
 	if items, err := n.auditor.ListQuarantine(t.Context()); err != nil || len(items) != 1 || items[0].Name != "blobs_ab_holiday.jpg" {
 		t.Errorf("in quarantine: %+v, %v", items, err)
 	}
-	for _, want := range []fsck.Heap{{Count: 1, Bytes: size}, {}} {
+	for _, want := range []fsck.Tally{{Count: 1, Bytes: size}, {}} {
 		if gone, err := n.console().purgeQuarantine(t.Context(), PurgeRequest{}); err != nil || gone != want {
 			t.Errorf("purged %+v, %v, want %+v", gone, err, want)
 		}
 	}
-	if report, err = n.console().fsck(t.Context(), fsck.Scope{Deep: true}); err != nil || report.Total != 0 || report.Quarantine != (fsck.Heap{}) {
+	if report, err = n.console().fsck(t.Context(), fsck.Scope{Deep: true}); err != nil || report.Total != 0 || report.Quarantine != (fsck.Tally{}) {
 		t.Errorf("at the end: %+v, %v", report, err)
 	}
 	n.holds(t, token, "/kept", []byte("kept"))

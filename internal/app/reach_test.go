@@ -83,7 +83,7 @@ func install(t *testing.T, cfg config.Config) {
 func TestCommandsNeedAnInstallation(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t)
-	if _, _, err := Reach(t.Context(), cfg, silent); err == nil || !strings.Contains(err.Error(), cfg.Data) {
+	if _, _, err := ConnectControl(t.Context(), cfg, silent); err == nil || !strings.Contains(err.Error(), cfg.Data) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(cfg.Data, databaseFile)); err == nil {
@@ -111,7 +111,7 @@ func TestCommandsAtTheSameTime(t *testing.T) {
 		})
 	}
 	all.Wait()
-	c, done, err := Reach(t.Context(), cfg, silent)
+	c, done, err := ConnectControl(t.Context(), cfg, silent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestReach(t *testing.T) { // a short name: it is a part of the path of the 
 
 func findAdmin(t *testing.T, cfg config.Config) {
 	t.Helper()
-	c, done, err := Reach(t.Context(), cfg, silent)
+	c, done, err := ConnectControl(t.Context(), cfg, silent)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func newPooled(t *testing.T) *pooled {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := a.server(t.Context(), a.api("test", server.NewGate[drive.UserID](32)), func(string) {})
+	srv, err := a.server(t.Context(), a.api("test", server.NewLimiter[drive.UserID](32)), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 // afterwards the engines. It calls ready with the URL once requests are served.
 func (a *App) Run(ctx context.Context, version string, reload <-chan struct{}, ready func(url string)) error {
 	p := a.platform
-	api := a.api(version, server.NewGate[drive.UserID](p.cfg.UserRequests))
+	api := a.api(version, server.NewLimiter[drive.UserID](p.cfg.UserRequests))
 	for operation := range p.cfg.CreationIntervals {
 		if !api.HasIntervals(operation) {
 			return fmt.Errorf("--creation-intervals: %q has no interval; use operations that take an Idempotency-Key (docs/api.md), except POST /admin/users and POST /batch", operation)
@@ -71,7 +71,7 @@ func (a *App) loops() []loop {
 		all = append(all, a.transport.relay...)
 	}
 	if roles.Worker {
-		all = append(all, a.unlinker.Run, underLease(p.member, leaseAudit, a.auditor.Run), a.auditor.RunSuspicions, underLease(p.member, leaseSample, a.sampler.run), underLease(p.member, leaseCopies, a.housekeeping.keepCopies), underLease(p.member, leaseHooks, a.webhooks.Run))
+		all = append(all, a.unlinker.Run, underLease(p.member, leaseAudit, a.auditor.Run), a.auditor.RunPageChecks, underLease(p.member, leaseSample, a.sampler.run), underLease(p.member, leaseCopies, a.housekeeping.keepCopies), underLease(p.member, leaseHooks, a.webhooks.Run))
 		all = append(all, a.transport.work...)
 		if post := a.notices.postman; post != nil {
 			all = append(all, underLease(p.member, leaseMail, post.Run))

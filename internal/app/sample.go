@@ -21,7 +21,7 @@ import (
 // samples are metrics of the whole installation. They are expensive, so one instance takes them
 // periodically. The other instances report none, so that sums over instances are right.
 type samples struct {
-	pending     map[timer.Kind]timer.Horizon
+	pending     map[timer.Kind]timer.DueCounts
 	lags        []stream.Lag
 	unsent      int64
 	oldest      time.Duration
@@ -66,10 +66,10 @@ func (k *sampler) run(ctx context.Context) error {
 	crowded := int64(-1)
 	for {
 		s, err := k.sample(ctx)
-		blind.Note(ctx, k.log, "some metrics could not be sampled; they are absent until the next sample", err)
+		blind.Record(ctx, k.log, "some metrics could not be sampled; they are absent until the next sample", err)
 		hourly := time.Since(grown) >= growEvery
 		if hourly {
-			if crowded, err = tree.Crowded(ctx, k.tree, k.db); err != nil {
+			if crowded, err = tree.CountNearLimit(ctx, k.tree, k.db); err != nil {
 				crowded = -1
 				if ctx.Err() == nil {
 					k.log.WarnContext(ctx, "the accounts near the limit of nodes could not be counted; retried within the hour", "error", err)
@@ -120,14 +120,14 @@ func (k *sampler) sample(ctx context.Context) (s samples, err error) {
 func (k *sampler) recordGrowth(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, sampleEvery)
 	defer cancel()
-	if !k.store.Caps().Bounded {
-		return k.growth.Note(ctx, nil)
+	if !k.store.Caps().ReportsFree {
+		return k.growth.Record(ctx, nil)
 	}
 	free, err := k.store.Free(ctx)
 	if err != nil {
 		return fmt.Errorf("ask what is free: %w", err)
 	}
-	return k.growth.Note(ctx, &free)
+	return k.growth.Record(ctx, &free)
 }
 
 // unsent returns the records that wait for the broker; zero without a broker.

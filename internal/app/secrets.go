@@ -28,14 +28,14 @@ func (p *platform) openVault(ctx context.Context) (*vault.Vault, error) {
 		p.log.Warn("the secrets of links are in the database in plain: whoever copies it can sign links and open those of shares; give all instances one --secret-key")
 	}
 	v := vault.New(vault.Options{DB: p.db, Keys: keys, Plain: plain})
-	if _, err = v.Links(ctx); err == nil {
+	if _, err = v.LinkSecret(ctx); err == nil {
 		err = v.Prepare(ctx)
 	}
-	if errors.Is(err, vault.ErrOtherKey) && p.cfg.SecretKey == "" && p.mode.keyFile {
+	if errors.Is(err, vault.ErrUnknownKey) && p.cfg.SecretKey == "" && p.mode.keyFile {
 		p.log.Warn("the key of the secrets of links is lost, as after a restore: a new one is made; links that were signed are void, links of shares and their codes cannot be shown any more")
 		return v, v.Rotate(ctx)
 	}
-	if errors.Is(err, vault.ErrOtherKey) {
+	if errors.Is(err, vault.ErrUnknownKey) {
 		err = fmt.Errorf("%w; give --secret-key, with that key behind the newest one (one that was made for an embedded database is the file secret.key in its directory); if it is lost, delete the rows link-secret and text-key:... of the table meta: signed links are void then, and links of shares and their codes cannot be shown any more", err)
 	}
 	return v, err
@@ -57,7 +57,7 @@ func (l links) sealUntilDone(ctx context.Context) error {
 
 // seal encrypts the tokens and codes of links with the current key.
 func (l links) seal(ctx context.Context) error {
-	return errors.Join(l.shares.Seal(ctx), l.collects.Seal(ctx))
+	return errors.Join(l.shares.SealAll(ctx), l.collects.SealAll(ctx))
 }
 
 // secretKeys returns the keys of --secret-key or of the key file, which it creates where the mode
@@ -110,20 +110,20 @@ func writeAtomically(path, text string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// RotateRequest and RotateAnswer are the request and response of RouteRotate.
+// RotateRequest and RotateResult are the request and response of RouteRotate.
 type (
 	RotateRequest struct{}
-	RotateAnswer  struct{}
+	RotateResult  struct{}
 )
 
 // rotate invalidates all signatures and seals the tokens and codes of links with a new key. After a
 // crash between the two, the next start continues sealing.
-func (l links) rotate(ctx context.Context, _ RotateRequest) (RotateAnswer, error) {
+func (l links) rotate(ctx context.Context, _ RotateRequest) (RotateResult, error) {
 	if err := l.vault.Rotate(ctx); err != nil {
-		return RotateAnswer{}, err
+		return RotateResult{}, err
 	}
-	if _, err := l.vault.Links(ctx); err != nil {
-		return RotateAnswer{}, err
+	if _, err := l.vault.LinkSecret(ctx); err != nil {
+		return RotateResult{}, err
 	}
-	return RotateAnswer{}, l.seal(ctx)
+	return RotateResult{}, l.seal(ctx)
 }

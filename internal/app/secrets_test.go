@@ -29,7 +29,7 @@ func life(t *testing.T, cfg config.Config, look func(a *App)) error {
 
 func (a *App) linkRow(t *testing.T) (secret, row string) {
 	t.Helper()
-	raw, err := a.vault.Links(t.Context())
+	raw, err := a.vault.LinkSecret(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,13 +106,13 @@ func TestLinksOfAnOlderVersionAreSealedByTheProgram(t *testing.T) {
 	const shared, code, collected = "3nV9cK2uQyS1m0aZb7xTfw", "Kq7Zw9xT", "Zt5Lx0pWbR8yHc3VdN6jEg"
 	look := func(a *App, sealed bool) {
 		t.Helper()
-		if p, err := a.shares.Look(t.Context(), shared, ""); err != nil || !p.NeedsCode {
+		if p, err := a.shares.Describe(t.Context(), shared, ""); err != nil || !p.NeedsCode {
 			t.Errorf("the share: %v, %v", p, err)
 		}
 		if _, err := a.shares.Open(t.Context(), shared, code, netip.MustParseAddr("192.0.2.1")); err != nil {
 			t.Errorf("the code: %v", err)
 		}
-		if _, err := a.collects.Look(t.Context(), collected); err != nil {
+		if _, err := a.collects.Describe(t.Context(), collected); err != nil {
 			t.Errorf("the collect link: %v", err)
 		}
 		dump := sqldbtest.Dump(t, a.platform.db)

@@ -73,7 +73,7 @@ func (p *platform) openRedis(ctx context.Context) error {
 	if p.shared.queue == nil {
 		p.shared.queue = redis.New(redis.Options{
 			Addrs: r.Addrs, User: r.User, Password: string(r.Password), DB: r.DB, Sentinel: r.Sentinel, Cluster: r.Cluster, TLS: r.TLS,
-			Namespace: p.cfg.Namespace, Stepped: p.clockStepped,
+			Namespace: p.cfg.Namespace, OnClockStep: p.clockStepped,
 		})
 	}
 	notes, err := p.shared.queue.Check(ctx)
@@ -132,7 +132,7 @@ func (p *platform) openBucket(ctx context.Context) error {
 
 // bucketOptions returns the options for a store of contents in a bucket, with the journals of its
 // uploads.
-func bucketOptions(cfg config.Config, log *slog.Logger, c config.Contents, journal goredis.UniversalClient) s3.Options {
+func bucketOptions(cfg config.Config, log *slog.Logger, c config.BlobLocation, journal goredis.UniversalClient) s3.Options {
 	return s3.Options{
 		Endpoint: c.S3.Endpoint, Bucket: c.S3.Bucket, Prefix: c.S3.Prefix, Region: c.S3.Region, Insecure: c.S3.Insecure,
 		AccessKey: c.S3.Key, SecretKey: string(c.S3.Secret), SessionToken: string(c.S3.Session),
@@ -148,9 +148,9 @@ func (b bucketMarks) String() string { return "the bucket" }
 // Occupied implements marks.
 func (b bucketMarks) Occupied(ctx context.Context) (bool, error) {
 	found := errors.New("something is there")
-	err := b.Blobs.List(ctx, func(blob.Stray) error { return found })
+	err := b.Blobs.List(ctx, func(blob.Entry) error { return found })
 	if err == nil {
-		err = b.Staging.ListStaged(ctx, func(blob.Stray) error { return found })
+		err = b.Staging.ListStaged(ctx, func(blob.Entry) error { return found })
 	}
 	if errors.Is(err, found) {
 		return true, nil
@@ -174,7 +174,7 @@ func (p *platform) newBroker(source string, box *outbox.Outbox) (*kafka.Stream, 
 	k := p.cfg.Kafka
 	return kafka.New(kafka.Options{
 		Brokers: k.Brokers, TLS: k.TLS, SASL: k.SASL, User: k.User, Password: string(k.Password),
-		Namespace: p.cfg.Namespace, Source: source, Backlog: box, Graveyard: box,
+		Namespace: p.cfg.Namespace, Source: source, Backlog: box, DeadLetters: box,
 		Consumers: append(dispatch.Subscriptions(), ingest.Subscription()), Log: p.log,
 		Targets: p.cfg.KafkaDelayTopics,
 	})

@@ -19,7 +19,7 @@ type overview struct {
 // Other parts that fail are logged and named in Failing.
 func (o overview) status(ctx context.Context) (rest.Status, error) {
 	s := rest.Status{
-		Installation: o.platform.ID, Mode: string(o.platform.cfg.Mode()), Restored: o.platform.Restored, Timers: map[string]timer.Horizon{}, Consumers: []rest.Lag{}, Leases: []rest.Lease{},
+		Installation: o.platform.ID, Mode: string(o.platform.cfg.Mode()), Restored: o.platform.Restored, Timers: map[string]timer.DueCounts{}, Consumers: []rest.Lag{}, Leases: []rest.Lease{},
 		Failing: []string{},
 	}
 	if err := o.addInstances(ctx, &s); err != nil {

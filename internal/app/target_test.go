@@ -82,7 +82,7 @@ func TestADryRunMakesNoTable(t *testing.T) {
 	if err != nil || !report.OK || !says(report, "gets its tables when it begins") {
 		t.Errorf("%+v, %v", report, err)
 	}
-	db, err := a.mover.openDatabase(t.Context(), at, migrate.Opening{Look: true})
+	db, err := a.mover.openDatabase(t.Context(), at, migrate.Opening{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}

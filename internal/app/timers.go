@@ -43,7 +43,7 @@ func (t *timers) queue(stepped func(by time.Duration)) timer.Queue {
 	if t.shared != nil {
 		return t.shared
 	}
-	return memory.New(memory.Options{Stepped: stepped})
+	return memory.New(memory.Options{OnClockStep: stepped})
 }
 
 // uploadHandlers returns the handlers for timers of uploads.
@@ -121,15 +121,15 @@ func (t *timers) onOperation(ctx context.Context, f timer.Fired) error {
 	switch {
 	case drive.IsKind(err, drive.NotFound):
 		err := t.operations.Run(ctx, id)
-		if files.Waits(err) { // not a failure: it continues when there is space
+		if files.ShouldRetryLater(err) { // not a failure: it continues when there is space
 			return timer.Later(roomRetry)
 		}
 		return err
 	case err != nil:
 		return err
-	case progress == bulk.More:
+	case progress == bulk.Continue:
 		return timer.Later(0)
-	case progress == bulk.Waits:
+	case progress == bulk.Blocked:
 		return timer.Later(accountRetry)
 	}
 	return nil
@@ -142,13 +142,13 @@ func (t *timers) onDead(ctx context.Context, f timer.Fired, cause error) error {
 		return err
 	}
 	return t.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		return t.outbox.Add(ctx, tx, dispatch.Name, record, f.Attempt, cause)
+		return t.outbox.Add(ctx, tx, dispatch.ConsumerName, record, f.Attempt, cause)
 	})
 }
 
 // onLost handles the loss of timers in the queue.
 func (t *timers) onLost(ctx context.Context) error {
-	if err := t.uploads.NoteLoss(ctx); err != nil {
+	if err := t.uploads.SuspendAllReclaims(ctx); err != nil {
 		return err
 	}
 	return t.arm(ctx)
@@ -204,7 +204,7 @@ func (t *timers) armMoved(ctx context.Context) error {
 // isArmed reports whether the timers are armed for the current state of the shared queue, and
 // returns it.
 func (t *timers) isArmed(ctx context.Context) (done bool, state string, err error) {
-	if state, err = t.shared.State(ctx); err != nil {
+	if state, err = t.shared.StateID(ctx); err != nil {
 		return false, "", err
 	}
 	armed, err := meta.Find(ctx, t.db, metaArmed)

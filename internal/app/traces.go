@@ -27,7 +27,7 @@ func newTraces(p *platform) *traces {
 
 // record stores a step and logs it at debug level.
 func (t *traces) record(s timer.Trace) {
-	t.recorder.Note(s)
+	t.recorder.Record(s)
 	t.log.Debug("timer step", "step", string(s.Step), "timer", s.Key, "gen", s.Gen, "due", s.Due, "late", s.At.Sub(s.Due.Std()))
 }
 

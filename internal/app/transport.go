@@ -64,7 +64,7 @@ func (t *transport) useOutbox(handlers map[timer.Kind]timer.Handler) {
 
 // useKafka sends records through Kafka. A scheduler publishes fired timers to the workers.
 func (t *transport) useKafka(broker *kafka.Stream, handlers map[timer.Kind]timer.Handler) {
-	publish := dispatch.New(dispatch.Options{Sender: broker, Traced: t.traces.record}).Publish
+	publish := dispatch.New(dispatch.Options{Sender: broker, OnTrace: t.traces.record}).Publish
 	t.recordFlow = recordFlow{
 		source:   broker,
 		fired:    handlers,
@@ -97,7 +97,7 @@ func (t *transport) traceDelivery(s timer.Trace) {
 
 // consumers returns the runners of all consumers except that of bundles.
 func (t *transport) consumers() []*stream.Runner {
-	fired := dispatch.New(dispatch.Options{Handlers: t.fired, Timers: t.timers, Traced: t.traces.record})
+	fired := dispatch.New(dispatch.Options{Handlers: t.fired, Timers: t.timers, OnTrace: t.traces.record})
 	var all []*stream.Runner
 	for _, one := range append(fired.Consumers(), t.notifiers...) {
 		all = append(all, stream.NewRunner(t.source, one, stream.Options{Log: t.log}))

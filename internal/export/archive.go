@@ -24,9 +24,9 @@ type Archive struct {
 
 const (
 	archiveLife = 24 * time.Hour // how long an archive can be downloaded; an interrupted download can resume in this time
-	// MaxPicked is the largest number of files and folders that a client can select for one
+	// MaxSelected is the largest number of files and folders that a client can select for one
 	// archive. In JSON they take 780 KB.
-	MaxPicked = 20_000
+	MaxSelected = 20_000
 
 	maxArchives     = 100     // of one account; a new archive evicts the oldest
 	maxPickedOfUser = 100_000 // total of selected nodes in all archives of one account: 1.6 MB
@@ -42,7 +42,7 @@ type archiveStore struct {
 }
 
 // CreateArchive stores the selection in, after it has laid out the zip once to check that the files
-// can be sent. It returns TooLarge for more than MaxPicked nodes, and otherwise the errors of
+// can be sent. It returns TooLarge for more than MaxSelected nodes, and otherwise the errors of
 // Direct.
 func (e *Exports) CreateArchive(ctx context.Context, who drive.Who, client string, in Request, hook ArchiveHook) (Archive, error) {
 	return e.archives.create(ctx, who, client, in, hook)
@@ -50,8 +50,8 @@ func (e *Exports) CreateArchive(ctx context.Context, who drive.Who, client strin
 
 // create implements CreateArchive.
 func (s *archiveStore) create(ctx context.Context, who drive.Who, client string, in Request, hook ArchiveHook) (Archive, error) {
-	if len(in.Nodes) > MaxPicked {
-		return Archive{}, drive.Fail(drive.TooLarge, "reason", "picked", "limit", MaxPicked, "sent", len(in.Nodes))
+	if len(in.Nodes) > MaxSelected {
+		return Archive{}, drive.Fail(drive.TooLarge, "reason", "picked", "limit", MaxSelected, "sent", len(in.Nodes))
 	}
 	if in.Name != "" {
 		name, err := drive.ParseName(in.Name)
@@ -97,7 +97,7 @@ func (s *archiveStore) insert(ctx context.Context, tx *sqldb.Tx, account drive.A
 	for _, id := range in.Nodes {
 		nodes = append(nodes, id[:]...)
 	}
-	_, err := tx.Exec(ctx, "INSERT INTO archives (id, account_id, name, folder_id, nodes, picked, etag, made_at) VALUES ("+sqldb.Marks(8)+")",
+	_, err := tx.Exec(ctx, "INSERT INTO archives (id, account_id, name, folder_id, nodes, picked, etag, made_at) VALUES ("+sqldb.Placeholders(8)+")",
 		a.ID, account, a.Name, in.Folder, nodes, len(in.Nodes), a.ETag, now)
 	return err
 }
@@ -127,7 +127,7 @@ func evictArchives(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, n
 
 // OpenArchive lays out the zip of an archive from the current contents of its files. same reports
 // whether the zip still has the ETag from its creation. An expired archive and an archive of
-// another account are NotFound; the other errors are those of Direct. The caller closes the
+// another account are NotFound; the other errors are those of OpenDirect. The caller closes the
 // download.
 func (e *Exports) OpenArchive(ctx context.Context, who drive.Who, client string, id drive.ArchiveID) (d Download, same bool, err error) {
 	return e.archives.open(ctx, who, client, id)

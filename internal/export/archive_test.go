@@ -57,7 +57,7 @@ func TestDirectSendsManyFiles(t *testing.T) {
 	e := w.process(w.db, "one")
 	ids := w.fill(t, w.put(t, "/d/a", "first"), many-1)
 	free := func() drive.ByteSize {
-		g, err := e.sender.budget.Take(t.Context(), "all", 1, sendMemory)
+		g, err := e.sender.budget.Acquire(t.Context(), "all", 1, sendMemory)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func TestDirectSendsManyFiles(t *testing.T) {
 		return g.Bytes
 	}
 	before := free()
-	d, err := e.Direct(t.Context(), w.who, "somebody", Request{Folder: w.folder(t, "/d")})
+	d, err := e.OpenDirect(t.Context(), w.who, "somebody", Request{Folder: w.folder(t, "/d")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestDirectSendsManyFiles(t *testing.T) {
 		t.Fatalf("%+v, %v, %v", d.View, same, err)
 	}
 	d.Close()
-	_, err = e.CreateArchive(t.Context(), w.who, "somebody", Request{Nodes: make([]drive.NodeID, MaxPicked+1)}, nil)
+	_, err = e.CreateArchive(t.Context(), w.who, "somebody", Request{Nodes: make([]drive.NodeID, MaxSelected+1)}, nil)
 	if !drive.IsKind(err, drive.TooLarge) {
 		t.Errorf("a choice of too many: %v", err)
 	}
@@ -108,12 +108,12 @@ func TestDirectRefusesListBeyondMemory(t *testing.T) {
 	e.sender.budget = zipline.NewBudget(directMemory)
 	w.fill(t, w.put(t, "/d/a", "first"), int((directMemory-directWindow)/planMemory))
 	for range 2 {
-		if _, err := e.Direct(t.Context(), w.who, "somebody", Request{Folder: w.folder(t, "/d")}); !drive.IsKind(err, drive.Unavailable) {
+		if _, err := e.OpenDirect(t.Context(), w.who, "somebody", Request{Folder: w.folder(t, "/d")}); !drive.IsKind(err, drive.Unavailable) {
 			t.Fatalf("the long one: %v", err)
 		}
 	}
 	w.put(t, "/c/a", "first")
-	d, err := e.Direct(t.Context(), w.who, "somebody", Request{Folder: w.folder(t, "/c")})
+	d, err := e.OpenDirect(t.Context(), w.who, "somebody", Request{Folder: w.folder(t, "/c")})
 	if err != nil {
 		t.Fatalf("a short one: %v", err)
 	}
@@ -187,7 +187,7 @@ func TestDirectReportsMissingFiles(t *testing.T) {
 	})
 	var tags []string
 	for range 2 {
-		d, err := e.Direct(t.Context(), w.who, "somebody", Request{Folder: w.folder(t, "/d")})
+		d, err := e.OpenDirect(t.Context(), w.who, "somebody", Request{Folder: w.folder(t, "/d")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -171,7 +171,7 @@ func TestDatabaseOutageCountsNoTry(t *testing.T) {
 			t.Fatalf("claim: %v", err)
 		}
 		faults.Clear()
-		w.advance(lease.Length + time.Second)
+		w.advance(lease.TTL + time.Second)
 		e, other = other, e
 	}
 	away.Store(true)
@@ -206,7 +206,7 @@ func TestDatabaseOutageCountsNoTry(t *testing.T) {
 		faults.FailAll(sqldbtest.Begin, nil)
 		e.jobs.work(t.Context(), j)
 		faults.Clear()
-		w.advance(lease.Length + time.Second)
+		w.advance(lease.TTL + time.Second)
 	}
 	away.Store(true)
 	for range maxTries + 1 {
@@ -223,7 +223,7 @@ func TestDatabaseOutageCountsNoTry(t *testing.T) {
 	if _, err := e.jobs.claim(t.Context()); err != nil { // and its process crashes
 		t.Fatal(err)
 	}
-	w.advance(lease.Length + time.Second)
+	w.advance(lease.TTL + time.Second)
 	away.Store(false)
 	heir := process("heir")
 	work, err := heir.workers.claim(t.Context())

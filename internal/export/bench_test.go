@@ -42,7 +42,7 @@ func BenchmarkDirect(b *testing.B) {
 	w.fill(b, w.put(b, "/in/a", "first"), 19_999)
 	in := Request{Folder: w.folder(b, "/in")}
 	for b.Loop() {
-		d, err := e.Direct(b.Context(), w.who, "a", in)
+		d, err := e.OpenDirect(b.Context(), w.who, "a", in)
 		if err != nil || d.Total != 20_000 {
 			b.Fatalf("%d files: %v", d.Total, err)
 		}
@@ -85,7 +85,7 @@ func BenchmarkDirectOfManyFolders(b *testing.B) {
 		in.Nodes = append(in.Nodes, w.put(b, fmt.Sprintf("/in/%d/%d/a", i%50, i), "first"))
 	}
 	for b.Loop() {
-		d, err := e.Direct(b.Context(), w.who, "a", in)
+		d, err := e.OpenDirect(b.Context(), w.who, "a", in)
 		if err != nil || d.Total != many {
 			b.Fatalf("%d files: %v", d.Total, err)
 		}

@@ -289,7 +289,7 @@ func (p *publisher) isOrphan(ctx context.Context, name string, now drive.Time) (
 	if !drive.IsKind(err, drive.NotFound) {
 		return err == nil && b.State != Sealed, err
 	}
-	if int64(now)-createdMilli(id) < (keepRows + p.opt.Life).Milliseconds() {
+	if int64(now)-createdMilli(id) < (keepRows + p.opt.Lifetime).Milliseconds() {
 		return false, nil
 	}
 	_, err = p.opt.Ledger.Get(ctx, p.opt.DB, account)

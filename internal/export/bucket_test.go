@@ -152,7 +152,7 @@ func TestBucketJobSurvivesCrashAnywhere(t *testing.T) {
 			dead.publisher.minPart = shelfPart
 			doJob(t, dead)
 		}, withBucket(r))
-		w.advance(lease.Length + time.Second)
+		w.advance(lease.TTL + time.Second)
 		heir := w.bucketWorker(r, "heir")
 		if err := heir.Drain(t.Context()); err != nil {
 			t.Fatal(err)
@@ -210,7 +210,7 @@ func TestBucketObjectsAreLimitedByQuota(t *testing.T) {
 	if _, err := e.MaterialiseInBucket(t.Context(), w.who, second.ID); err != nil {
 		t.Errorf("after the first has gone: %v", err)
 	}
-	if err := e.Forget(t.Context(), w.who.Account); err != nil {
+	if err := e.DeleteAccount(t.Context(), w.who.Account); err != nil {
 		t.Fatal(err)
 	}
 	if len(r.objects)+len(r.pending) != 0 {
@@ -295,7 +295,7 @@ func TestWorkOfDisabledUserWaits(t *testing.T) {
 	if err != errYield || saved != 1 { //nolint:errorlint // it is that one
 		t.Fatalf("after %d save points: %v", saved, err)
 	}
-	w.advance(lease.Length + time.Second) // the rest of the way through work
+	w.advance(lease.TTL + time.Second) // the rest of the way through work
 	w.finish(t, e)
 	if got := w.get(t, e, v.ID); got.State != Aborted || got.Error != reasonInactive || got.Collected != pageSize {
 		t.Fatalf("it is %s with %d: %s", got.State, got.Collected, got.Error)

@@ -151,7 +151,7 @@ func TestDamagedBytesAreNotDelivered(t *testing.T) {
 				if part := w.readBroken(t, p, v.ID); bytes.Contains(part, []byte("sealed")) {
 					t.Error("the end of the damaged entry came")
 				}
-				if p.Counters().Broken.Load() == 0 {
+				if p.Counters().BrokenEntries.Load() == 0 {
 					t.Error("nobody counted it")
 				}
 			}

@@ -46,7 +46,7 @@ func (q *queue) claim(ctx context.Context) (*batch, error) {
 		if over = b.State == Running; over && b.noProgress() && q.holderCrashed() {
 			b.Tries++ // the batch may have crashed its process
 		}
-		b.State, b.Epoch, b.Worker, b.Machine, b.Due = Running, b.Epoch+1, q.opt.Instance, q.opt.Machine, now.Add(lease.Length)
+		b.State, b.Epoch, b.Worker, b.Machine, b.Due = Running, b.Epoch+1, q.opt.Instance, q.opt.Machine, now.Add(lease.TTL)
 		b.YieldAt, b.ClaimedAt, b.ClaimedDone = 0, now, b.Collected+b.Failed
 		if b.Begun == 0 {
 			b.Begun = now
@@ -80,7 +80,7 @@ func (c *core) noteOutage(err error) error {
 
 // outageGrace is the time after a database outage in which an expired lease does not indicate a
 // crash: one lease length, and the delay until the next poll.
-const outageGrace = 2 * lease.Length
+const outageGrace = 2 * lease.TTL
 
 // holderCrashed reports whether an expired lease indicates that its worker crashed. It is false
 // shortly after a database outage, when heartbeats could not succeed.
@@ -99,7 +99,7 @@ func (q *queue) lockMachine(ctx context.Context, tx *sqldb.Tx, now drive.Time) (
 	if n == 0 {
 		made, err := tx.InsertNew(ctx, `INSERT INTO export_machines (machine, seen_at) VALUES (?, ?)`, q.opt.Machine, now)
 		if err == nil && !made {
-			err = sqldb.Again(errors.New("the machine's row has come"))
+			err = sqldb.Rerun(errors.New("the machine's row has come"))
 		}
 		if err != nil {
 			return 0, 0, err
@@ -147,7 +147,7 @@ func (q *queue) renewLease(ctx context.Context, b *batch) (yield bool, err error
 		return false, err
 	}
 	err = q.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := b.update(ctx, tx, "due_at = ?", now.Add(lease.Length)); err != nil {
+		if err := b.update(ctx, tx, "due_at = ?", now.Add(lease.TTL)); err != nil {
 			return err
 		}
 		var at drive.Time

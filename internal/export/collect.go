@@ -325,7 +325,7 @@ func (r *run) reusePins(ctx context.Context, list []listEntry) (map[int64]pin, e
 		return nil, nil
 	}
 	rows, err := r.opt.DB.Query(ctx, `SELECT n, NULLIF(blob_id, ''), size, crc32, mtime, charged FROM export_pins WHERE export_id = ? AND account_id = ?
-		AND n IN (`+sqldb.Marks(len(args))+`)`, append([]any{from, r.b.Account}, args...)...)
+		AND n IN (`+sqldb.Placeholders(len(args))+`)`, append([]any{from, r.b.Account}, args...)...)
 	type row struct {
 		n int64
 		p pin
@@ -408,7 +408,7 @@ func (r *run) record(ctx context.Context, page outcomes, upTo int64, store func(
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.counters.Collected.Add(int64(len(page.pins)))
-	r.counters.Missing.Add(int64(len(page.errors)))
+	r.counters.FailedEntries.Add(int64(len(page.errors)))
 	r.b.Collected += int64(len(page.pins))
 	r.b.Failed += int64(len(page.errors))
 	r.b.Bytes += bytes
@@ -420,7 +420,7 @@ func (r *run) record(ctx context.Context, page outcomes, upTo int64, store func(
 // gone.
 func (r *run) addRefs(ctx context.Context, tx *sqldb.Tx, pins []pin, store func(context.Context, *sqldb.Tx) (drive.BlobID, error)) (err error) {
 	if store != nil {
-		if err := r.opt.Hold(ctx, tx); err != nil {
+		if err := r.opt.CheckInstance(ctx, tx); err != nil {
 			return err
 		}
 		pins[0].blob, err = store(ctx, tx)

@@ -10,27 +10,27 @@ type Counters struct {
 	Sealed  atomic.Int64 // sealed batches
 	Aborted atomic.Int64 // failed tries of batches that are retried
 	Failed  atomic.Int64 // batches that failed for good
-	Late    atomic.Int64 // batches that ran longer than Options.Late
+	Late    atomic.Int64 // batches that ran longer than Options.OnForward
 
-	Collected atomic.Int64 // entries that arrived
-	Missing   atomic.Int64 // entries that failed
-	Fetched   atomic.Int64 // fetched bytes of remote documents
+	Collected     atomic.Int64 // entries that arrived
+	FailedEntries atomic.Int64 // entries that failed
+	Fetched       atomic.Int64 // fetched bytes of remote documents
 
 	TakenOver  atomic.Int64 // batches and jobs claimed after the lease of their worker expired
 	Lost       atomic.Int64 // batches and jobs that another worker claimed from this process
 	HandedOver atomic.Int64 // batches returned because another machine asked for them
 
-	Saved      atomic.Int64 // zips written into the drive or the bucket
-	Sent       atomic.Int64 // bytes of zips sent to clients
-	Broken     atomic.Int64 // entries whose bytes could not be delivered as sealed
-	BrokenSave atomic.Int64 // jobs that failed for good
+	FinishedJobs  atomic.Int64 // zips written into the drive or the bucket
+	Sent          atomic.Int64 // bytes of zips sent to clients
+	BrokenEntries atomic.Int64 // entries whose bytes could not be delivered as sealed
+	FailedJobs    atomic.Int64 // jobs that failed for good
 }
 
 // Counters returns the counters of this process. They are updated concurrently.
 func (e *Exports) Counters() *Counters { return &e.counters }
 
-// Displaced returns the number of downloads that were cancelled to free memory for smaller clients.
-func (e *Exports) Displaced() int64 { return e.sender.budget.Evicted() }
+// EvictedDownloads returns the number of downloads that were cancelled to free memory for smaller clients.
+func (e *Exports) EvictedDownloads() int64 { return e.sender.budget.Evicted() }
 
 // countingWriter is a ResponseWriter that adds the bytes of the body to n.
 type countingWriter struct {

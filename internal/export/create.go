@@ -21,7 +21,7 @@ type Request struct {
 	Names    string         `json:"names,omitempty"` // pattern for the paths in the zip of files below folders; see naming
 	Index    bool           `json:"index,omitempty"` // adds a CSV list of all entries to the zip
 	Priority int64          `json:"-"`               // MinPriority to MaxPriority; higher is claimed first
-	Again    bool           `json:"-"`               // creates a new batch even if one exists for the same folder and month
+	Force    bool           `json:"-"`               // creates a new batch even if one exists for the same folder and month
 }
 
 // storedRequest is the request as stored in the database and shown to the owner.
@@ -54,7 +54,7 @@ const (
 // a caller who is no administrator.
 func checkPriority(who drive.Who, priority int64) error {
 	if priority < MinPriority || priority > MaxPriority {
-		return drive.Bad("priority", drive.OutOfRange, "min", MinPriority, "max", MaxPriority, "sent", priority)
+		return drive.BadField("priority", drive.OutOfRange, "min", MinPriority, "max", MaxPriority, "sent", priority)
 	}
 	if priority > 0 && !who.Admin {
 		return drive.Fail(drive.Forbidden, "scope", "admin")
@@ -126,7 +126,7 @@ func (c *creator) create(ctx context.Context, who drive.Who, in Request, hook Ho
 	}
 	a := storedRequest{Request: in, Entries: len(in.Manifest), Mark: w.nextMark}
 	d := draft{who: who, name: in.Name, origin: Manual, request: a, list: w.list, priority: in.Priority, hook: hook}
-	if !in.Again && !in.Folder.IsZero() && in.Filter.Month != "" {
+	if !in.Force && !in.Folder.IsZero() && in.Filter.Month != "" {
 		return c.join(ctx, d)
 	}
 	return c.createSet(ctx, d)
@@ -262,7 +262,7 @@ func (b *batch) insert(ctx context.Context, tx *sqldb.Tx) error {
 			return fmt.Errorf("find the next revision: %w", err)
 		}
 	}
-	_, err := tx.Exec(ctx, "INSERT INTO exports ("+columns+") VALUES ("+sqldb.Marks(37)+")", b.ID, b.Account, b.User, b.Name, b.Origin,
+	_, err := tx.Exec(ctx, "INSERT INTO exports ("+columns+") VALUES ("+sqldb.Placeholders(37)+")", b.ID, b.Account, b.User, b.Name, b.Origin,
 		b.Request, b.Slot, b.Root, b.Revision, b.Parent, b.Priority, b.State, b.Total, 0, 0, 0, 0, 0, "", "", b.Due, 0, "", 0, 0, 0, 0, 0, "",
 		0, "", 0, b.Created, 0, 0, 0, 0)
 	if err != nil {
@@ -312,7 +312,7 @@ func insertEntries(ctx context.Context, tx *sqldb.Tx, id drive.ExportID, list []
 
 // rowMarks returns the SQL placeholders of several rows of a multi-row INSERT.
 func rowMarks(rows, columns int) string {
-	return strings.TrimSuffix(strings.Repeat("("+sqldb.Marks(columns)+"), ", rows), ", ")
+	return strings.TrimSuffix(strings.Repeat("("+sqldb.Placeholders(columns)+"), ", rows), ", ")
 }
 
 // discard deletes the list of a batch whose insert failed with cause, and returns cause. If cause

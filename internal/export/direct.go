@@ -8,19 +8,19 @@ import (
 	"smartdrive/internal/export/zipline"
 )
 
-// Direct lays out a zip from the current contents of the selected files, without a row, a reference
+// OpenDirect lays out a zip from the current contents of the selected files, without a row, a reference
 // or a temporary file. The caller can send it at once and must close it. The zip and its ETag are
 // stable while the files do not change; if a file is purged during the download, the download
 // breaks off. Direct ignores Filter, Manifest and Priority. It returns BadRequest for an empty
 // selection, TooLarge for too many files, and Unavailable if no memory is left. The memory is
 // accounted to client, a user or an address.
-func (e *Exports) Direct(ctx context.Context, who drive.Who, client string, in Request) (Download, error) {
+func (e *Exports) OpenDirect(ctx context.Context, who drive.Who, client string, in Request) (Download, error) {
 	return e.sender.direct(ctx, who, client, in)
 }
 
-// direct implements Direct.
+// direct implements OpenDirect.
 func (s *sender) direct(ctx context.Context, who drive.Who, client string, in Request) (Download, error) {
-	grant, err := s.budget.Take(ctx, client, directMemory, directMemory)
+	grant, err := s.budget.Acquire(ctx, client, directMemory, directMemory)
 	if err != nil {
 		return Download{}, err
 	}
@@ -29,9 +29,9 @@ func (s *sender) direct(ctx context.Context, who drive.Who, client string, in Re
 		grant.Close()
 		return Download{}, err
 	}
-	d.grant, d.Account, d.Picked = grant, who.Account, in.Nodes
+	d.grant, d.Account, d.Selected = grant, who.Account, in.Nodes
 	if len(in.Nodes) == 0 && !in.Folder.IsZero() {
-		d.Picked = []drive.NodeID{in.Folder}
+		d.Selected = []drive.NodeID{in.Folder}
 	}
 	return d, nil
 }
@@ -47,7 +47,7 @@ const (
 
 // layDirect lays out the zip within the memory of grant.
 func (s *sender) layDirect(ctx context.Context, who drive.Who, grant *zipline.Grant, in Request) (Download, error) {
-	ctx, leave := grant.Within(ctx)
+	ctx, leave := grant.EvictionContext(ctx)
 	defer leave()
 	end, err := acquireTurn(ctx, s.turns, who.Account)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *sender) layDirect(ctx context.Context, who drive.Who, grant *zipline.Gr
 	}
 	total := len(p.entries)
 	if total == 0 {
-		return Download{}, drive.Bad("nodes", drive.Required)
+		return Download{}, drive.BadField("nodes", drive.Required)
 	}
 	if err := p.fillContents(ctx); err != nil {
 		return Download{}, fmt.Errorf("look up the files of a zip: %w", err)
@@ -81,7 +81,7 @@ func (s *sender) layDirect(ctx context.Context, who drive.Who, grant *zipline.Gr
 	return Download{View: view, archive: archive, sender: s}, nil
 }
 
-// Close releases the memory of a download from Direct, OpenArchive or OpenSoFar. For other
+// Close releases the memory of a download from OpenDirect, OpenArchive or OpenSoFar. For other
 // downloads it does nothing.
 func (d Download) Close() {
 	if d.grant != nil {

@@ -20,16 +20,16 @@ func TestDirectLeavesNoRows(t *testing.T) {
 	b := w.put(t, "/d/b", "second")
 	in := Request{Folder: w.folder(t, "/d")}
 	for range sendMemory/directMemory + 1 { // each releases its slot, also after a failure
-		if _, err := e.Direct(t.Context(), w.who, "somebody", Request{Folder: b}); !drive.IsKind(err, drive.BadRequest) {
+		if _, err := e.OpenDirect(t.Context(), w.who, "somebody", Request{Folder: b}); !drive.IsKind(err, drive.BadRequest) {
 			t.Fatalf("of a file: %v", err)
 		}
-		d, err := e.Direct(t.Context(), w.who, "somebody", in)
+		d, err := e.OpenDirect(t.Context(), w.who, "somebody", in)
 		if err != nil {
 			t.Fatal(err)
 		}
 		d.Close()
 	}
-	d, err := e.Direct(t.Context(), w.who, "somebody", in)
+	d, err := e.OpenDirect(t.Context(), w.who, "somebody", in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestDirectLeavesNoRows(t *testing.T) {
 	w.check(t)
 	w.put(t, "/d/c", "3")
 	w.put(t, "/d/d", "4")
-	if _, err := e.Direct(t.Context(), w.who, "somebody", in); !drive.IsKind(err, drive.TooLarge) {
+	if _, err := e.OpenDirect(t.Context(), w.who, "somebody", in); !drive.IsKind(err, drive.TooLarge) {
 		t.Errorf("one that is too long: %v", err)
 	}
 }
@@ -60,13 +60,13 @@ func TestConcurrentDownloadsAreLimited(t *testing.T) {
 	w.put(t, "/d/a", "first")
 	in := Request{Folder: w.folder(t, "/d")}
 	for range sendMemory / directMemory {
-		d, err := e.Direct(t.Context(), w.who, "somebody", in)
+		d, err := e.OpenDirect(t.Context(), w.who, "somebody", in)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer d.Close()
 	}
-	if _, err := e.Direct(t.Context(), w.who, "somebody", in); !drive.IsKind(err, drive.Unavailable) {
+	if _, err := e.OpenDirect(t.Context(), w.who, "somebody", in); !drive.IsKind(err, drive.Unavailable) {
 		t.Errorf("one too many: %v", err)
 	}
 }
@@ -89,7 +89,7 @@ func TestDirectHasEmptyFolders(t *testing.T) {
 		{Request{Folder: w.folder(t, "/empty")}, "empty/"},
 		{Request{Nodes: []drive.NodeID{w.folder(t, "/empty"), w.folder(t, "/d/full")}}, "export/empty/ export/full/a"},
 	} {
-		d, err := e.Direct(t.Context(), w.who, "somebody", c.in)
+		d, err := e.OpenDirect(t.Context(), w.who, "somebody", c.in)
 		if err != nil {
 			t.Fatalf("%s: %v", c.want, err)
 		}

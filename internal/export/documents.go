@@ -25,15 +25,15 @@ type Documents interface {
 
 // Document is a document received by the intake.
 type Document struct {
-	ID     string
-	Number string
-	Date   string // such as 2026-10-31
-	Seller string // the seller's name
-	Source string
-	Taken  drive.Time   // when the intake received it
-	PDF    drive.NodeID // zero: no PDF
-	File   drive.NodeID // the original file; zero: deleted
-	Ext    string       // extension of File, such as ".xml"
+	ID         string
+	Number     string
+	Date       string // such as 2026-10-31
+	Seller     string // the seller's name
+	Source     string
+	ReceivedAt drive.Time   // when the intake received it
+	PDF        drive.NodeID // zero: no PDF
+	File       drive.NodeID // the original file; zero: deleted
+	Ext        string       // extension of File, such as ".xml"
 
 	Embedded string // SHA-256 (hex) of a PDF embedded in File, if PDF is zero; empty: none
 }
@@ -70,7 +70,7 @@ const intakeFolder = "intake"
 // fails, with a line in err.txt.
 func (lb *listBuilder) addDocuments(ctx context.Context, folder drive.Path) error {
 	if lb.opt.Documents == nil || len(folder) < 1 || len(folder) > 2 || folder[0] != intakeFolder {
-		return drive.Bad("folder", drive.NotAllowed, "allowed", []string{"/" + intakeFolder, "/" + intakeFolder + "/SOURCE"}, "sent", folder.String())
+		return drive.BadField("folder", drive.NotAllowed, "allowed", []string{"/" + intakeFolder, "/" + intakeFolder + "/SOURCE"}, "sent", folder.String())
 	}
 	source := ""
 	if len(folder) == 2 {
@@ -78,7 +78,7 @@ func (lb *listBuilder) addDocuments(ctx context.Context, folder drive.Path) erro
 	}
 	after := lb.since.At.Add(-lateDocuments)
 	return lb.opt.Documents.Each(ctx, lb.account, source, lb.match.month, lb.match.selection, func(d Document) error {
-		if !lb.match.matchesDay(d.Date) || lb.since.At != 0 && d.Taken < after {
+		if !lb.match.matchesDay(d.Date) || lb.since.At != 0 && d.ReceivedAt < after {
 			return nil
 		}
 		return lb.addDocument(d)

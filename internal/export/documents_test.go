@@ -100,7 +100,7 @@ func TestEmbeddedPDFsAreExported(t *testing.T) {
 		t.Errorf("the zip has %q", files)
 	}
 	docs.of["acme 2026-10"][1].PDF = w.put(t, "/intake/acme/c/a.pdf", "the late PDF")
-	more, err := e.Supplement(t.Context(), w.who, v.ID, More{Mode: Complete}, nil)
+	more, err := e.Supplement(t.Context(), w.who, v.ID, SupplementRequest{Mode: WithPrevious}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestDocumentsOfAMonth(t *testing.T) {
 		t.Errorf("the zip has %q", files)
 	}
 	docs.of["acme 2026-10"][1].PDF = w.put(t, "/intake/acme/c/a.pdf", "the late PDF")
-	more, err := e.Supplement(t.Context(), w.who, v.ID, More{Mode: Complete}, nil)
+	more, err := e.Supplement(t.Context(), w.who, v.ID, SupplementRequest{Mode: WithPrevious}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,23 +37,23 @@ type Options struct {
 	Instance   string // unique id of this process start; default "1"
 	Machine    string // name of the machine, for the limit of two workers per machine; default "local"
 	Generation int64  // fencing number of this start; part of the names of fetched files in the store
-	// Hold returns an error in tx if this instance was declared dead. Default: always nil.
-	Hold func(ctx context.Context, tx *sqldb.Tx) error
+	// CheckInstance returns an error in tx if this instance was declared dead. Default: always nil.
+	CheckInstance func(ctx context.Context, tx *sqldb.Tx) error
 
 	MaxEntries int // per batch; default 10,000. A longer list is split into several batches
 	// MaxSize limits the total size of the files of a batch at its creation; default 256 GiB. A
 	// larger list is split into several batches.
-	MaxSize drive.ByteSize
-	Life    time.Duration // time from sealing to expiry; default 7 d
-	Late    time.Duration // running time after which a batch is late and its owner is notified; default 1 h
-	Fetch   fetch.Options // empty Hosts disables fetching
+	MaxSize   drive.ByteSize
+	Lifetime  time.Duration // time from sealing to expiry; default 7 d
+	LateAfter time.Duration // running time after which a batch is late and its owner is notified; default 1 h
+	Fetch     fetch.Options // empty Hosts disables fetching
 	// MinFree is the disk space that fetching leaves free, if the store knows it. Default 10 GiB;
 	// negative: no limit.
 	MinFree drive.ByteSize
 	// Documents reads the documents of the intake. nil: exports of documents are refused.
 	Documents Documents
-	// Drive writes zips into the drive. nil: such jobs are refused.
-	Drive Drive
+	// DriveUploads writes zips into the drive. nil: such jobs are refused.
+	Drive DriveUploads
 	// Events receives an event for each sealed, failed, late or soon expiring batch, in the same
 	// transaction. nil: no events.
 	Events stream.Publisher
@@ -61,10 +61,10 @@ type Options struct {
 	Bucket Bucket
 	// Clock returns the time shared by all instances. Default: the database clock.
 	Clock func(ctx context.Context) (drive.Time, error)
-	// Kept returns the time that decides whether a retention period is over; see package retention.
+	// RetentionClock returns the time that decides whether a retention period is over; see package retention.
 	// Default: Clock.
-	Kept func() time.Time
-	Log  *slog.Logger
+	RetentionClock func() time.Time
+	Log            *slog.Logger
 }
 
 // Intervals and limits of the workers.
@@ -101,7 +101,7 @@ type Exports struct {
 	jobs      *jobRunner
 	workers   *workerPool
 
-	reading atomic.Int64 // bytes of request bodies being read; see Incoming
+	reading atomic.Int64 // bytes of request bodies being read; see LimitBody
 }
 
 // core is shared by all types of the package: options, database, clocks and counters.
@@ -123,8 +123,8 @@ func New(opt Options) *Exports {
 	if opt.Machine == "" {
 		opt.Machine = "local"
 	}
-	if opt.Hold == nil {
-		opt.Hold = func(context.Context, *sqldb.Tx) error { return nil }
+	if opt.CheckInstance == nil {
+		opt.CheckInstance = func(context.Context, *sqldb.Tx) error { return nil }
 	}
 	if opt.MaxEntries == 0 {
 		opt.MaxEntries = 10_000
@@ -132,11 +132,11 @@ func New(opt Options) *Exports {
 	if opt.MaxSize == 0 {
 		opt.MaxSize = 256 * drive.GiB
 	}
-	if opt.Life == 0 {
-		opt.Life = 7 * 24 * time.Hour
+	if opt.Lifetime == 0 {
+		opt.Lifetime = 7 * 24 * time.Hour
 	}
-	if opt.Late == 0 {
-		opt.Late = time.Hour
+	if opt.LateAfter == 0 {
+		opt.LateAfter = time.Hour
 	}
 	if opt.MinFree == 0 {
 		opt.MinFree = 10 * drive.GiB
@@ -187,10 +187,10 @@ func (c *core) now(ctx context.Context) (drive.Time, error) {
 
 // retentionNow returns the time by which retention periods are measured.
 func (c *core) retentionNow(ctx context.Context) (drive.Time, error) {
-	if c.opt.Kept == nil {
+	if c.opt.RetentionClock == nil {
 		return c.now(ctx)
 	}
-	return drive.TimeOf(c.opt.Kept()), nil
+	return drive.TimeOf(c.opt.RetentionClock()), nil
 }
 
 // State is the state of a batch; see the package comment.
@@ -357,9 +357,9 @@ func maybe(t drive.Time) *drive.Time {
 // key with it. A nil Hook is skipped; an error rolls everything back.
 type Hook func(ctx context.Context, tx *sqldb.Tx, v View) error
 
-// Putting reports whether this process is currently writing the named file to the store. The
+// IsWriting reports whether this process is currently writing the named file to the store. The
 // auditor must not treat such a file as an orphan.
-func (e *Exports) Putting(file string) bool {
+func (e *Exports) IsWriting(file string) bool {
 	_, ok := e.collector.writing.Load(file)
 	return ok
 }

@@ -53,11 +53,11 @@ func TestBatchAccountsForEveryEntry(t *testing.T) {
 		t.Error(diff)
 	}
 	c := e.Counters()
-	if c.Sealed.Load() != 1 || c.Collected.Load() != 7 || c.Missing.Load() != 3 || c.TakenOver.Load() != 0 || c.Fetched.Load() != 3*int64(len("%PDF-1.7 the document /in/1.pdf")) {
-		t.Errorf("%d sealed, %d collected, %d failed, %d bytes fetched", c.Sealed.Load(), c.Collected.Load(), c.Missing.Load(), c.Fetched.Load())
+	if c.Sealed.Load() != 1 || c.Collected.Load() != 7 || c.FailedEntries.Load() != 3 || c.TakenOver.Load() != 0 || c.Fetched.Load() != 3*int64(len("%PDF-1.7 the document /in/1.pdf")) {
+		t.Errorf("%d sealed, %d collected, %d failed, %d bytes fetched", c.Sealed.Load(), c.Collected.Load(), c.FailedEntries.Load(), c.Fetched.Load())
 	}
-	if c.Sent.Load() != int64(got.Size) || c.Broken.Load() != 0 {
-		t.Errorf("%d bytes of %d were sent, %d entries were broken", c.Sent.Load(), got.Size, c.Broken.Load())
+	if c.Sent.Load() != int64(got.Size) || c.BrokenEntries.Load() != 0 {
+		t.Errorf("%d bytes of %d were sent, %d entries were broken", c.Sent.Load(), got.Size, c.BrokenEntries.Load())
 	}
 	if files["disk/web/1.pdf"] != "%PDF-1.7 the document /in/1.pdf" || files["disk/store1/x3.pdf"] != text(3)+"in" {
 		t.Errorf("the contents are %q", files)
@@ -113,7 +113,7 @@ func TestSealedBatchOutlivesItsFiles(t *testing.T) {
 func TestSealedBatchExpires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	e := w.process(w.db, "a", func(o *Options) { o.Life = time.Hour })
+	e := w.process(w.db, "a", func(o *Options) { o.Lifetime = time.Hour })
 	v := w.create(t, e, w.manifest(t, "in"))
 	w.finish(t, e)
 	w.advance(time.Hour)
@@ -149,17 +149,17 @@ func TestSupplementHasMissingEntries(t *testing.T) {
 	w.finish(t, e)
 	w.put(t, "/in/gone.pdf", "found")
 	w.put(t, "/in/instead.pdf", "instead")
-	items := []Supplied{{N: 9, Item: Item{Path: "/in/instead.pdf"}}}
+	items := []ReplacedSource{{N: 9, Item: Item{Path: "/in/instead.pdf"}}}
 	for mode, want := range map[Mode][]string{
-		Alone:    {"disk/gone.pdf", "disk/m.pdf", "err.txt"},
-		Complete: slices.Sorted(slices.Values(append(slices.Clone(manifestFiles), "disk/gone.pdf", "disk/m.pdf"))),
+		OnlyMissing:  {"disk/gone.pdf", "disk/m.pdf", "err.txt"},
+		WithPrevious: slices.Sorted(slices.Values(append(slices.Clone(manifestFiles), "disk/gone.pdf", "disk/m.pdf"))),
 	} {
 		gets := w.requestsOf("/in/1.pdf")
 		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error { // an older release permitted that
 			_, err := tx.Exec(ctx, "UPDATE exports SET priority = 100 WHERE id = ?", v.ID)
 			return err
 		})
-		s, err := e.Supplement(t.Context(), w.who, v.ID, More{Mode: mode, Items: items}, nil)
+		s, err := e.Supplement(t.Context(), w.who, v.ID, SupplementRequest{Mode: mode, Items: items}, nil)
 		if s.Priority > 0 {
 			t.Errorf("a supplement of somebody who is no administrator has the priority %d", s.Priority)
 		}
@@ -179,7 +179,7 @@ func TestSupplementHasMissingEntries(t *testing.T) {
 		}
 		w.check(t)
 	}
-	if _, err := e.Supplement(t.Context(), w.who, v.ID, More{Items: []Supplied{{N: 1, Item: Item{Path: "/in/instead.pdf"}}}}, nil); !drive.IsKind(err, drive.BadRequest) {
+	if _, err := e.Supplement(t.Context(), w.who, v.ID, SupplementRequest{Items: []ReplacedSource{{N: 1, Item: Item{Path: "/in/instead.pdf"}}}}, nil); !drive.IsKind(err, drive.BadRequest) {
 		t.Errorf("a supplement of what has not failed: %v", err)
 	}
 }
@@ -214,7 +214,7 @@ func TestDeletedAccountHoldsNothing(t *testing.T) {
 	if _, err := e.CreateArchive(t.Context(), w.who, "somebody", Request{Folder: w.folder(t, "/in")}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Forget(t.Context(), w.who.Account); err != nil {
+	if err := e.DeleteAccount(t.Context(), w.who.Account); err != nil {
 		t.Fatal(err)
 	}
 	e.workers.work(t.Context(), b)

@@ -73,7 +73,7 @@ func (r *run) fetchOne(ctx context.Context, w listEntry) error {
 			return err
 		case why.Class == fetch.Final:
 			return r.recordFailure(ctx, w, why.Reason, detail(why))
-		case why.Class == fetch.Here && why.Reason != fetch.TimedOut && why.Reason != reasonUnreadable && try < fetchTries: // slow or unreadable sources are not retried at once
+		case why.Class == fetch.RetryHere && why.Reason != fetch.TimedOut && why.Reason != reasonUnreadable && try < fetchTries: // slow or unreadable sources are not retried at once
 			if err := pause(ctx, time.Second<<(2*(try-1))); err != nil {
 				return err
 			}
@@ -90,7 +90,7 @@ func (r *run) fetchOne(ctx context.Context, w listEntry) error {
 // the internal network.
 func detail(why *fetch.Error) string {
 	switch why.Reason {
-	case fetch.Missing, fetch.Refused, fetch.Busy, fetch.Odd, fetch.TooLarge, fetch.Encoded, fetch.NotPDF:
+	case fetch.Missing, fetch.Refused, fetch.Busy, fetch.UnexpectedStatus, fetch.TooLarge, fetch.Encoded, fetch.NotPDF:
 		if why.Err != nil {
 			return why.Err.Error()
 		}
@@ -124,7 +124,7 @@ func (r *run) deferEntry(why *fetch.Error) {
 	defer r.mu.Unlock()
 	r.deferred.entries++
 	r.deferred.reason = why.Reason
-	r.deferred.elsewhere = r.deferred.elsewhere || why.Class == fetch.Elsewhere
+	r.deferred.elsewhere = r.deferred.elsewhere || why.Class == fetch.RetryElsewhere
 	r.deferred.unread = r.deferred.unread || why.Reason == reasonUnreadable
 }
 
@@ -158,7 +158,7 @@ func (r *run) fetchInto(ctx context.Context, w listEntry) error {
 	}
 	r.counters.Fetched.Add(int64(part.Size))
 	r.testHook("stored")
-	err = r.commitFetched(ctx, w, doc, part, content.New{
+	err = r.commitFetched(ctx, w, doc, part, content.NewContent{
 		ID: id, File: file, Sum: part.Root, Size: part.Size, PartSize: onePart(part.Size), CRC32: part.CRC32,
 		Parts: content.PackParts([]content.PartSum{{CV: part.CV, CRC32: part.CRC32}}),
 	})
@@ -221,7 +221,7 @@ func onePart(size drive.ByteSize) drive.ByteSize {
 }
 
 // commitFetched commits a fetched document: content, pin and charge.
-func (r *run) commitFetched(ctx context.Context, w listEntry, doc *fetch.Document, part blob.Part, n content.New) error {
+func (r *run) commitFetched(ctx context.Context, w listEntry, doc *fetch.Document, part blob.Part, n content.NewContent) error {
 	now, err := r.now(ctx)
 	if err != nil {
 		return err

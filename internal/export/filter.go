@@ -55,12 +55,12 @@ var amount = regexp.MustCompile(`^-?[0-9]{1,30}(\.[0-9]{1,10})?$`)
 func (s Selection) check() error {
 	for field, value := range map[string]string{"min": s.Min, "max": s.Max} {
 		if value != "" && !amount.MatchString(value) {
-			return drive.Bad("of."+field, drive.Malformed, "expected", "a number such as 100.50")
+			return drive.BadField("of."+field, drive.Malformed, "expected", "a number such as 100.50")
 		}
 	}
 	for field, value := range map[string]string{"seller": s.Seller, "buyer": s.Buyer, "currency": s.Currency, "type": s.Type, "state": s.State, "q": s.Query} {
 		if len(value) > 255 {
-			return drive.Bad("of."+field, drive.TooLong, "limit", 255, "sent", len(value))
+			return drive.BadField("of."+field, drive.TooLong, "limit", 255, "sent", len(value))
 		}
 	}
 	return nil
@@ -93,7 +93,7 @@ func (f Filter) compile() (m matcher, err error) {
 	if f.Month != "" {
 		from, err := time.ParseInLocation("2006-01", f.Month, zone)
 		if err != nil {
-			return matcher{}, drive.Bad("month", drive.Malformed, "expected", "YYYY-MM")
+			return matcher{}, drive.BadField("month", drive.Malformed, "expected", "YYYY-MM")
 		}
 		m.from, m.to = drive.TimeOf(from), drive.TimeOf(from.AddDate(0, 1, 0))
 	}
@@ -103,18 +103,18 @@ func (f Filter) compile() (m matcher, err error) {
 	}
 	for _, ext := range f.Ext {
 		if ext = strings.ToLower(strings.TrimPrefix(ext, ".")); ext == "" || len(ext) > 32 || len(m.ext) == 32 {
-			return matcher{}, drive.Bad("ext", drive.Malformed, "expected", "up to 32 extensions such as pdf")
+			return matcher{}, drive.BadField("ext", drive.Malformed, "expected", "up to 32 extensions such as pdf")
 		}
 		m.ext = append(m.ext, "."+ext)
 	}
 	if f.Documents && (len(f.Ext) > 0 || f.Pattern != "") {
-		return matcher{}, drive.Bad("documents", drive.NotTogether, "with", "ext, pattern")
+		return matcher{}, drive.BadField("documents", drive.NotTogether, "with", "ext, pattern")
 	}
 	if f.XML && !f.Documents {
-		return matcher{}, drive.Bad("xml", drive.NotTogether, "with", "files: only with documents")
+		return matcher{}, drive.BadField("xml", drive.NotTogether, "with", "files: only with documents")
 	}
 	if f.Of != (Selection{}) && !f.Documents {
-		return matcher{}, drive.Bad("of", drive.NotTogether, "with", "files: only with documents")
+		return matcher{}, drive.BadField("of", drive.NotTogether, "with", "files: only with documents")
 	}
 	if err := f.Of.check(); err != nil {
 		return matcher{}, err
@@ -122,7 +122,7 @@ func (f Filter) compile() (m matcher, err error) {
 	m.documents, m.month, m.xml, m.selection = f.Documents, f.Month, f.XML, f.Of
 	m.pattern = strings.ToLower(f.Pattern)
 	if _, err := path.Match(m.pattern, ""); err != nil || len(m.pattern) > drive.MaxNameBytes {
-		return matcher{}, drive.Bad("pattern", drive.Malformed, "expected", "a pattern such as inv-*.pdf")
+		return matcher{}, drive.BadField("pattern", drive.Malformed, "expected", "a pattern such as inv-*.pdf")
 	}
 	return m, nil
 }
@@ -136,7 +136,7 @@ func (m *matcher) compileDays(f Filter) error {
 		return nil
 	}
 	if f.Month != "" {
-		return drive.Bad("month", drive.NotTogether, "with", "from, to")
+		return drive.BadField("month", drive.NotTogether, "with", "from, to")
 	}
 	m.to, m.first, m.last = maxFileTime, f.From, f.To
 	for field, text := range map[string]string{"from": f.From, "to": f.To} {
@@ -144,7 +144,7 @@ func (m *matcher) compileDays(f Filter) error {
 		switch {
 		case text == "":
 		case err != nil:
-			return drive.Bad(field, drive.Malformed, "expected", "YYYY-MM-DD")
+			return drive.BadField(field, drive.Malformed, "expected", "YYYY-MM-DD")
 		case field == "from":
 			m.from = drive.TimeOf(day)
 		default:
@@ -152,7 +152,7 @@ func (m *matcher) compileDays(f Filter) error {
 		}
 	}
 	if m.from >= m.to {
-		return drive.Bad("to", drive.OutOfRange, "min", f.From, "sent", f.To)
+		return drive.BadField("to", drive.OutOfRange, "min", f.From, "sent", f.To)
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func (m matcher) matchesDay(day string) bool {
 func zoneOf(name string) (*time.Location, error) {
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
-		return nil, drive.Bad("zone", drive.Malformed, "expected", "a name such as Europe/Berlin")
+		return nil, drive.BadField("zone", drive.Malformed, "expected", "a name such as Europe/Berlin")
 	}
 	return zone, nil
 }

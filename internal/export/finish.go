@@ -174,20 +174,20 @@ func (r *releaser) dropPins(ctx context.Context, tx *sqldb.Tx, b batch, pins []h
 			blobs = append(blobs, p.blob)
 		}
 	}
-	if _, err := tx.Exec(ctx, "DELETE FROM export_pins WHERE export_id = ? AND n IN ("+sqldb.Marks(len(pins))+")", args...); err != nil {
+	if _, err := tx.Exec(ctx, "DELETE FROM export_pins WHERE export_id = ? AND n IN ("+sqldb.Placeholders(len(pins))+")", args...); err != nil {
 		return err
 	}
 	return r.opt.Content.ReleaseAll(ctx, tx, b.Account, blobs...)
 }
 
-// Forget ends and deletes all batches, schedules, marks and archives of an account that is being
+// DeleteAccount ends and deletes all batches, schedules, marks and archives of an account that is being
 // purged. It works in short transactions and can be interrupted and repeated. When it returns nil,
 // the account's ledger has no charge of this package.
-func (e *Exports) Forget(ctx context.Context, account drive.AccountID) error {
+func (e *Exports) DeleteAccount(ctx context.Context, account drive.AccountID) error {
 	return e.releaser.deleteAccount(ctx, account)
 }
 
-// deleteAccount implements Forget.
+// deleteAccount implements DeleteAccount.
 func (r *releaser) deleteAccount(ctx context.Context, account drive.AccountID) error {
 	if err := r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		for _, end := range []string{

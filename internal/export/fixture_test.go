@@ -169,7 +169,7 @@ func (w *world) move(t testing.TB, n tree.Node, to drive.NodeID) {
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		below, err := w.tree.Extent(ctx, tx, n.ID)
 		if err == nil {
-			_, err = w.tree.Edit(ctx, tx, w.who.Account, n.ID, tree.Edit{Parent: to, Conflict: drive.ConflictFail, Below: below})
+			_, err = w.tree.Edit(ctx, tx, w.who.Account, n.ID, tree.Edit{Parent: to, Conflict: drive.ConflictFail, Extent: below})
 		}
 		return err
 	})
@@ -320,7 +320,7 @@ func (w *world) count(t testing.TB, query string, args ...any) (n int64) {
 // last call succeeds in every other case. It reports whether the process made that many calls.
 func (w *world) crashesAt(t testing.TB, calls int64, do func(*Exports), change ...func(*Options)) (died bool) {
 	t.Helper()
-	life := sqldbtest.NewLifeline(0, calls%2 == 0)
+	life := sqldbtest.NewKillSwitch(0, calls%2 == 0)
 	db := w.open(t, life.Connector)
 	dead := w.process(db, "dead", change...)
 	life.CutAt(calls)

@@ -48,7 +48,7 @@ func TestBatchHasEmptyFolders(t *testing.T) {
 	if got := w.get(t, e, v.ID); got.State != Sealed || got.Total != 3 || got.Collected != 2 || got.Failed != 1 {
 		t.Errorf("it is %s with %d + %d of %d: %s", got.State, got.Collected, got.Failed, got.Total, got.Error)
 	}
-	more := More{Mode: Complete, Items: []Supplied{{N: 2, Item: Item{Path: "/d/full/a"}}}}
+	more := SupplementRequest{Mode: WithPrevious, Items: []ReplacedSource{{N: 2, Item: Item{Path: "/d/full/a"}}}}
 	next, err := e.Supplement(t.Context(), w.who, v.ID, more, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -33,11 +33,11 @@ func (c *collector) ensureSpace(ctx context.Context) error {
 // hasSpace reports whether the store has at least MinFree bytes free. It is true for a store
 // without a size limit.
 func (c *collector) hasSpace(ctx context.Context) (bool, error) {
-	if !c.opt.Store.Caps().Bounded || c.opt.MinFree < 0 {
+	if !c.opt.Store.Caps().ReportsFree || c.opt.MinFree < 0 {
 		return true, nil
 	}
 	free, err := c.opt.Store.Free(ctx)
-	if err != nil && !c.opt.Store.Caps().Bounded { // the content store was just moved off the disk
+	if err != nil && !c.opt.Store.Caps().ReportsFree { // the content store was just moved off the disk
 		return true, nil
 	}
 	if err != nil {

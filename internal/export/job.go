@@ -172,7 +172,7 @@ func (r *jobRunner) claim(ctx context.Context) (*Job, error) {
 		}
 		j.State, j.epoch = "running", j.epoch+1
 		_, err = tx.Exec(ctx, "UPDATE export_jobs SET state = 'running', epoch = ?, worker = ?, machine = ?, due_at = ?, tries = ? WHERE id = ?",
-			j.epoch, r.opt.Instance, r.opt.Machine, now.Add(lease.Length), j.tries, j.ID)
+			j.epoch, r.opt.Instance, r.opt.Machine, now.Add(lease.TTL), j.tries, j.ID)
 		taken = j
 		return err
 	})
@@ -220,13 +220,13 @@ func (r *jobRunner) renewLease(ctx context.Context, j *Job) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return r.userInactive(ctx, j.user), r.update(ctx, j, "due_at = ?", now.Add(lease.Length))
+	return r.userInactive(ctx, j.user), r.update(ctx, j, "due_at = ?", now.Add(lease.TTL))
 }
 
 // work runs a claimed job under its lease and records the outcome in its row.
 func (r *jobRunner) work(ctx context.Context, j *Job) {
 	log := r.log.With("export", j.Export, "job", j.ID, "epoch", j.epoch)
-	err := lease.Hold(ctx, func(ctx context.Context) (bool, error) { return r.renewLease(ctx, j) },
+	err := lease.Run(ctx, func(ctx context.Context) (bool, error) { return r.renewLease(ctx, j) },
 		func(ctx context.Context, yield func() bool) error {
 			return attempt(j.tries, func() error { return r.write(ctx, j, yield) })
 		})
@@ -242,7 +242,7 @@ func (r *jobRunner) work(ctx context.Context, j *Job) {
 	case clockErr != nil:
 		err = errors.Join(err, clockErr)
 	case err == nil:
-		r.counters.Saved.Add(1)
+		r.counters.FinishedJobs.Add(1)
 		log.InfoContext(ctx, "the zip of an export was written", "node", j.node)
 		err = r.update(after, j, "state = 'done', node_id = ?, sent = ?, error = '', ended_at = ?", j.node, j.Sent, now)
 	case errors.Is(err, errInactive):
@@ -254,7 +254,7 @@ func (r *jobRunner) work(ctx context.Context, j *Job) {
 		log.WarnContext(ctx, "job postponed: the database or a store is unavailable", "error", err)
 		err = r.update(after, j, "state = 'pending', epoch = epoch + 1, error = ?, tries = ?, due_at = ?", reasonUnavailable, j.tries, now.Add(waitForStores))
 	case j.tries+1 > maxTries || drive.IsKind(err, drive.Gone, drive.NotFound, drive.DigestMismatch, drive.ParentGone, drive.Forbidden):
-		r.counters.BrokenSave.Add(1)
+		r.counters.FailedJobs.Add(1)
 		log.WarnContext(ctx, "job failed for good", "error", err)
 		err = r.fail(after, j, failureReason(err), now)
 	default:
@@ -270,7 +270,7 @@ func (r *jobRunner) work(ctx context.Context, j *Job) {
 // fail ends a job for good. It first extends the lease, so that no other worker writes, and then
 // deletes the parts already sent. After a crash in between, the job fails again.
 func (r *jobRunner) fail(ctx context.Context, j *Job, why string, now drive.Time) error {
-	if err := r.update(ctx, j, "due_at = ?", now.Add(lease.Length)); err != nil {
+	if err := r.update(ctx, j, "due_at = ?", now.Add(lease.TTL)); err != nil {
 		return err
 	}
 	at, err := r.targetOf(j, Download{})
@@ -341,7 +341,7 @@ func (r *jobRunner) writeParts(ctx context.Context, j *Job, d Download, at targe
 	// An entry longer than a part is verified in full with the part where it ends, so that no
 	// damaged file is published.
 	var broken atomic.Pointer[zipline.EntryError]
-	opt := zipline.Options{Window: 4 * drive.MiB, Recheck: -1, Broken: func(why *zipline.EntryError) {
+	opt := zipline.Options{Window: 4 * drive.MiB, VerifyLimit: -1, OnBroken: func(why *zipline.EntryError) {
 		r.sender.reportBroken(context.WithoutCancel(ctx), j.Export, why)
 		broken.Store(why)
 	}}

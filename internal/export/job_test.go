@@ -14,7 +14,7 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// memoryDrive is a Drive in memory, shared by all processes.
+// memoryDrive is a DriveUploads in memory, shared by all processes.
 type memoryDrive struct {
 	mu      sync.Mutex
 	uploads map[drive.UploadID]*memoryUpload
@@ -29,7 +29,7 @@ type memoryUpload struct {
 
 const shelfPart = 64 // bytes
 
-// Begin implements Drive.
+// Begin implements DriveUploads.
 func (s *memoryDrive) Begin(_ context.Context, _ drive.Who, f DriveFile) (drive.UploadID, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,8 +43,8 @@ func (s *memoryDrive) Begin(_ context.Context, _ drive.Who, f DriveFile) (drive.
 	return id, nil
 }
 
-// Look implements Drive.
-func (s *memoryDrive) Look(_ context.Context, _ drive.Who, id drive.UploadID) (Upload, error) {
+// State implements DriveUploads.
+func (s *memoryDrive) State(_ context.Context, _ drive.Who, id drive.UploadID) (Upload, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	u := s.uploads[id]
@@ -58,7 +58,7 @@ func (s *memoryDrive) Look(_ context.Context, _ drive.Who, id drive.UploadID) (U
 	}}, nil
 }
 
-// Put implements Drive.
+// Put implements DriveUploads.
 func (s *memoryDrive) Put(_ context.Context, _ drive.Who, id drive.UploadID, n int, size drive.ByteSize, body io.Reader) error {
 	raw, err := io.ReadAll(body)
 	if err != nil || drive.ByteSize(len(raw)) != size {
@@ -74,7 +74,7 @@ func (s *memoryDrive) Put(_ context.Context, _ drive.Who, id drive.UploadID, n i
 	return nil
 }
 
-// Cancel implements Drive.
+// Cancel implements DriveUploads.
 func (s *memoryDrive) Cancel(_ context.Context, _ drive.Who, id drive.UploadID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *memoryDrive) Cancel(_ context.Context, _ drive.Who, id drive.UploadID) 
 	return nil
 }
 
-// Complete implements Drive.
+// WithPrevious implements DriveUploads.
 func (s *memoryDrive) Complete(_ context.Context, _ drive.Who, id drive.UploadID) (drive.NodeID, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +126,7 @@ func TestJobSurvivesCrashAnywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		died := w.crashesAt(t, at, func(dead *Exports) { doJob(t, dead) }, with)
-		w.advance(lease.Length + time.Second)
+		w.advance(lease.TTL + time.Second)
 		heir := w.process(w.db, "heir", with)
 		if err := heir.Drain(t.Context()); err != nil {
 			t.Fatal(err)

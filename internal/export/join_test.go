@@ -10,7 +10,7 @@ import (
 )
 
 // Requests for the same month of a folder share one batch until it ends. Other requests, and those
-// with Again, get another batch.
+// with Force, get another batch.
 func TestSameMonthRequestJoinsBatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -62,7 +62,7 @@ func TestSameMonthRequestJoinsBatch(t *testing.T) {
 		t.Error("another request joins")
 	}
 	again := in
-	again.Again = true
+	again.Force = true
 	newer := ask(again)
 	if newer.Joined || newer.ID == first {
 		t.Error("again joins")

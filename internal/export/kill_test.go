@@ -23,7 +23,7 @@ import (
 func TestWorkerSurvivesCrashAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	whole := sqldbtest.NewLifeline(0, false)
+	whole := sqldbtest.NewKillSwitch(0, false)
 	e := w.process(w.open(t, whole.Connector), "whole")
 	w.create(t, e, w.manifest(t, "clean"))
 	before := whole.Made.Load()
@@ -35,7 +35,7 @@ func TestWorkerSurvivesCrashAnywhere(t *testing.T) {
 		v := w.create(t, w.process(w.db, "maker"), w.manifest(t, in))
 		at := 1 + rand.Int64N(calls)
 		arrived := w.killAt(t, v, at)
-		w.advance(lease.Length + time.Second)
+		w.advance(lease.TTL + time.Second)
 		heir := w.process(w.db, fmt.Sprint("heir", i))
 		w.finish(t, heir)
 		if got := w.get(t, heir, v.ID); got.State != Sealed || got.Collected != 7 || got.Failed != 3 {
@@ -105,7 +105,7 @@ func TestStaleWorkerChangesNothing(t *testing.T) {
 				}
 				once.Do(func() {
 					for w.get(t, heir, v.ID).State != Sealed { // a fetch of the slow worker may just have renewed the lease
-						w.advance(lease.Length + time.Second)
+						w.advance(lease.TTL + time.Second)
 						w.finish(t, heir)
 					}
 					still = w.state(t)

@@ -21,7 +21,7 @@ func TestSelectedFilesAreQueriedInSets(t *testing.T) {
 	}
 	var calls sqldbtest.Counter
 	e := w.process(w.open(t, calls.Connector), "one")
-	d, err := e.Direct(t.Context(), w.who, "somebody", in)
+	d, err := e.OpenDirect(t.Context(), w.who, "somebody", in)
 	if err != nil || d.Total != many {
 		t.Fatalf("%d files: %v", d.Total, err)
 	}
@@ -37,7 +37,7 @@ func TestSelectedFilesAreQueriedInSets(t *testing.T) {
 	w.trash(t, lost)
 	for node, want := range map[int]drive.Kind{3: drive.WrongState, 4: drive.NotFound, 5: 0} {
 		one := Request{Nodes: in.Nodes[node : node+1]}
-		d, err := e.Direct(t.Context(), w.who, "somebody", one)
+		d, err := e.OpenDirect(t.Context(), w.who, "somebody", one)
 		_, err2 := e.Create(t.Context(), w.who, one, nil)
 		if err == nil {
 			d.Close()
@@ -56,10 +56,10 @@ func TestSelectedFilesUseMemoryGrant(t *testing.T) {
 	e := w.process(w.db, "one")
 	e.sender.budget = zipline.NewBudget(directMemory)
 	ids := w.fill(t, w.put(t, "/d/a", "first"), int((directMemory-directWindow)/planMemory))
-	if _, err := e.Direct(t.Context(), w.who, "somebody", Request{Nodes: ids}); !drive.IsKind(err, drive.Unavailable) {
+	if _, err := e.OpenDirect(t.Context(), w.who, "somebody", Request{Nodes: ids}); !drive.IsKind(err, drive.Unavailable) {
 		t.Errorf("more than there is memory for: %v", err)
 	}
-	d, err := e.Direct(t.Context(), w.who, "somebody", Request{Nodes: ids[:100]})
+	d, err := e.OpenDirect(t.Context(), w.who, "somebody", Request{Nodes: ids[:100]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestLayoutTurnsAreSharedByAccount(t *testing.T) {
 	w := newWorld(t)
 	e := w.process(w.db, "one")
 	ask := func(who drive.Who, in Request) error {
-		d, err := e.Direct(t.Context(), who, who.User.String(), in)
+		d, err := e.OpenDirect(t.Context(), who, who.User.String(), in)
 		if err == nil {
 			d.Close()
 		}
@@ -117,7 +117,7 @@ func TestEvictedDownloadEnds(t *testing.T) {
 	for range 2 {
 		go func() {
 			for { // one may briefly have all memory before both have some
-				_, err := e.Direct(t.Context(), w.who, "somebody", in)
+				_, err := e.OpenDirect(t.Context(), w.who, "somebody", in)
 				if err == nil || e.sender.budget.Evicted() > 0 {
 					ended <- err
 					return
@@ -126,7 +126,7 @@ func TestEvictedDownloadEnds(t *testing.T) {
 		}()
 	}
 	for e.sender.budget.Evicted() == 0 {
-		g, err := e.sender.budget.Take(t.Context(), "another", directMemory, directMemory)
+		g, err := e.sender.budget.Acquire(t.Context(), "another", directMemory, directMemory)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ const (
 
 // encode returns the signed token.
 func (t linkToken) encode(key ticket.Key) string {
-	fields := ticket.Put(slices.Concat(t.export[:], t.user[:], t.account[:]), t.epoch, int64(t.expires))
+	fields := ticket.AppendNumbers(slices.Concat(t.export[:], t.user[:], t.account[:]), t.epoch, int64(t.expires))
 	return key.Sign(append(fields, t.session[:]...))
 }
 
@@ -45,7 +45,7 @@ func parseLinkToken(text string, key ticket.Key) (linkToken, bool) {
 	}
 	a := linkToken{
 		export: drive.ExportID(b[:16]), user: drive.UserID(b[16:32]), account: drive.AccountID(b[32:48]),
-		epoch: ticket.Number[int64](b[48:]), expires: ticket.Number[drive.Time](b[56:]),
+		epoch: ticket.ReadNumber[int64](b[48:]), expires: ticket.ReadNumber[drive.Time](b[56:]),
 	}
 	copy(a.session[:], b[sessionAt:])
 	return a, true
@@ -64,7 +64,7 @@ func (l *linkStore) key(ctx context.Context) (ticket.Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ticket.For(secret, "export access"), nil
+	return ticket.DeriveKey(secret, "export access"), nil
 }
 
 // Link is a download link. Anyone with the token can download the zip until the link or the batch
@@ -83,7 +83,7 @@ func (e *Exports) CreateLink(ctx context.Context, who drive.Who, id drive.Export
 // create implements CreateLink.
 func (l *linkStore) create(ctx context.Context, who drive.Who, id drive.ExportID, life time.Duration) (Link, error) {
 	if life < time.Second || life > MaxLinkLife {
-		return Link{}, drive.Bad("expires_in", drive.OutOfRange, "min", 1, "max", int(MaxLinkLife/time.Second), "sent", life.Seconds())
+		return Link{}, drive.BadField("expires_in", drive.OutOfRange, "min", 1, "max", int(MaxLinkLife/time.Second), "sent", life.Seconds())
 	}
 	d, err := l.sender.open(ctx, who, id)
 	if err != nil {
@@ -131,7 +131,7 @@ func (l *linkStore) open(ctx context.Context, token string) (Download, error) {
 	}
 	epoch, err := l.opt.Users.LinkEpoch(ctx, t.user)
 	if err == nil && !t.session.IsZero() {
-		err = l.opt.Users.SessionLives(ctx, t.session)
+		err = l.opt.Users.CheckSession(ctx, t.session)
 	}
 	if drive.IsKind(err, drive.NotFound) || err == nil && epoch != t.epoch {
 		return Download{}, drive.Fail(drive.Gone, "reason", "link-void")

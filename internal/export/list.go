@@ -20,7 +20,7 @@ func (c *creator) buildList(ctx context.Context, who drive.Who, in *Request) (*l
 		}
 	}
 	if given != 1 {
-		return nil, drive.Bad("nodes", drive.NotTogether, "with", "folder, manifest: exactly one of them")
+		return nil, drive.BadField("nodes", drive.NotTogether, "with", "folder, manifest: exactly one of them")
 	}
 	m, err := in.Filter.compile()
 	if err != nil {
@@ -35,9 +35,9 @@ func (c *creator) buildList(ctx context.Context, who drive.Who, in *Request) (*l
 	}
 	switch {
 	case len(in.Manifest) > 0 && in.Names != "":
-		err = drive.Bad("names", drive.NotTogether, "with", "manifest")
+		err = drive.BadField("names", drive.NotTogether, "with", "manifest")
 	case m.documents && in.Folder.IsZero():
-		err = drive.Bad("documents", drive.NotTogether, "with", "nodes, manifest")
+		err = drive.BadField("documents", drive.NotTogether, "with", "nodes, manifest")
 	case len(in.Manifest) > 0:
 		err = w.addManifest(ctx, in.Manifest)
 	case !in.Folder.IsZero():
@@ -90,7 +90,7 @@ func (c *core) liveFolder(ctx context.Context, account drive.AccountID, id drive
 	case !live:
 		err = drive.Fail(drive.WrongState, "state", "trashed")
 	case !n.IsFolder():
-		err = drive.Bad("folder", drive.NotAllowed, "allowed", []string{"folder"}, "sent", "file")
+		err = drive.BadField("folder", drive.NotAllowed, "allowed", []string{"folder"}, "sent", "file")
 	}
 	return n, at, err
 }
@@ -124,7 +124,7 @@ func (lb *listBuilder) addNodes(ctx context.Context, ids []drive.NodeID) error {
 		if err != nil {
 			return err
 		}
-		spots, err := lb.opt.Tree.SpotsOf(ctx, lb.opt.DB, slices.Collect(maps.Values(nodes)))
+		spots, err := lb.opt.Tree.LocationsOf(ctx, lb.opt.DB, slices.Collect(maps.Values(nodes)))
 		if err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func (lb *listBuilder) addNodes(ctx context.Context, ids []drive.NodeID) error {
 
 // addSelected adds a selected file, or the files below a selected folder. A node in the trash is
 // WrongState.
-func (lb *listBuilder) addSelected(ctx context.Context, n tree.Node, spots map[drive.NodeID]tree.Spot) error {
+func (lb *listBuilder) addSelected(ctx context.Context, n tree.Node, spots map[drive.NodeID]tree.Location) error {
 	spot, there := spots[n.Parent]
 	if n.Trashed != 0 || !n.IsRoot() && (!there || spot.Trashed != 0) {
 		return drive.Fail(drive.WrongState, "state", "trashed")
@@ -241,7 +241,7 @@ func (lb *listBuilder) children(ctx context.Context, top tree.Node) (map[drive.N
 // range of match are skipped.
 func (c *core) childrenOf(ctx context.Context, set []drive.NodeID, match matcher, fn func(tree.Node) error) error {
 	slices.SortFunc(set, func(a, b drive.NodeID) int { return bytes.Compare(a[:], b[:]) })
-	ask := tree.Below{Folders: set, From: match.from, To: match.to, Limit: c.listPage}
+	ask := tree.ChildQuery{Folders: set, From: match.from, To: match.to, Limit: c.listPage}
 	for {
 		page, err := c.opt.Tree.ChildrenOf(ctx, c.opt.DB, ask)
 		if err != nil {

@@ -34,7 +34,7 @@ func (w *world) names(t *testing.T, e *Exports, in Request) (all []string) {
 func TestListManyFolders(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	line := sqldbtest.NewLifeline(0, false)
+	line := sqldbtest.NewKillSwitch(0, false)
 	e := w.process(w.open(t, line.Connector), "a")
 	const wide, deep = 3*folderSet + 1, 20
 	var want []string

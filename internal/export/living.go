@@ -24,7 +24,7 @@ func (v visibility) load(ctx context.Context, g *core, nodes []tree.Node) error 
 	if len(unknown) == 0 {
 		return nil
 	}
-	spots, err := g.opt.Tree.SpotsOf(ctx, g.opt.DB, unknown)
+	spots, err := g.opt.Tree.LocationsOf(ctx, g.opt.DB, unknown)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ const (
 
 // badItem returns a Malformed error for a field of an item.
 func badItem(field, expected string) error {
-	return drive.Bad(field, drive.Malformed, "expected", expected)
+	return drive.BadField(field, drive.Malformed, "expected", expected)
 }
 
 // listEntry validates the item and converts it to a list entry.
@@ -45,7 +45,7 @@ func (it Item) listEntry() (w listEntry, err error) {
 			limit = maxDoc
 		}
 		if len(text) > limit {
-			return listEntry{}, drive.Bad(field, drive.TooLong, "limit", limit, "sent", len(text))
+			return listEntry{}, drive.BadField(field, drive.TooLong, "limit", limit, "sent", len(text))
 		}
 		if !utf8.ValidString(text) || strings.ContainsAny(text, "\x00\r\n\t") {
 			return listEntry{}, badItem(field, "UTF-8 on one line")
@@ -58,7 +58,7 @@ func (it Item) listEntry() (w listEntry, err error) {
 		}
 	}
 	if given != 1 {
-		return listEntry{}, drive.Bad("path", drive.NotTogether, "with", "url, node: exactly one of them")
+		return listEntry{}, drive.BadField("path", drive.NotTogether, "with", "url, node: exactly one of them")
 	}
 	return w, it.setSource(&w)
 }
@@ -111,7 +111,7 @@ func ReadManifest(r io.Reader, limit int) (items []Item, err error) {
 	}
 	first, err := in.Peek(1)
 	if errors.Is(err, io.EOF) {
-		return nil, drive.Bad("body", drive.Required)
+		return nil, drive.BadField("body", drive.Required)
 	}
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func ReadManifest(r io.Reader, limit int) (items []Item, err error) {
 		items, err = readCSV(in, limit)
 	}
 	if err == nil && len(items) == 0 {
-		err = drive.Bad("manifest", drive.Malformed, "expected", "a list that is not empty")
+		err = drive.BadField("manifest", drive.Malformed, "expected", "a list that is not empty")
 	}
 	return items, err
 }

@@ -30,7 +30,7 @@ func parseNaming(pattern string, documents bool) (naming, error) {
 	if documents {
 		fields = documentFields
 	}
-	bad := drive.Bad("names", drive.Malformed, "expected", "a pattern such as {"+fields[0]+"}/{date} {"+fields[1]+"}; fields: "+strings.Join(fields, ", "))
+	bad := drive.BadField("names", drive.Malformed, "expected", "a pattern such as {"+fields[0]+"}/{date} {"+fields[1]+"}; fields: "+strings.Join(fields, ", "))
 	if pattern == "" {
 		return nil, nil
 	}

@@ -48,7 +48,7 @@ func TestCrashingWorkFailsForGood(t *testing.T) {
 	})
 	died := func(claim func() bool) (times int64) {
 		for ; times <= 2*maxCrashTries && claim(); times++ { // and no one works on it
-			w.advance(lease.Length + time.Second)
+			w.advance(lease.TTL + time.Second)
 		}
 		return times
 	}
@@ -57,7 +57,7 @@ func TestCrashingWorkFailsForGood(t *testing.T) {
 	for range 2 * maxCrashTries {
 		w.claim(t, e)
 		w.write(t, exec("UPDATE exports SET claimed_done = claimed_done - 1 WHERE id = ?", good.ID)) // as if one entry had arrived
-		w.advance(lease.Length + time.Second)
+		w.advance(lease.TTL + time.Second)
 	}
 	if w.finish(t, e); w.get(t, e, good.ID).State != Sealed {
 		t.Fatalf("one that got on each time is %s", w.get(t, e, good.ID).State)

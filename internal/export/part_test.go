@@ -46,7 +46,7 @@ func TestLongListIsSplit(t *testing.T) {
 	if all != 7 || len(names) != 7 || !names["err-2of3.txt"] || !names["disk/a/a (2).pdf"] {
 		t.Errorf("the zips have %d entries, of different names %v", all, names)
 	}
-	again, err := e.Supplement(t.Context(), w.who, set[1].ID, More{}, nil)
+	again, err := e.Supplement(t.Context(), w.who, set[1].ID, SupplementRequest{}, nil)
 	if err != nil || again.Part != 2 || again.Revision != 2 {
 		t.Errorf("the supplement is %+v: %v", again, err)
 	}
@@ -54,7 +54,7 @@ func TestLongListIsSplit(t *testing.T) {
 		t.Errorf("it is called %s", got)
 	}
 	w.check(t)
-	if err := e.Forget(t.Context(), w.who.Account); err != nil {
+	if err := e.DeleteAccount(t.Context(), w.who.Account); err != nil {
 		t.Fatal(err)
 	}
 	if n := w.count(t, "SELECT COUNT(*) FROM export_parts"); n != 0 {

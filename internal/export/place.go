@@ -28,16 +28,16 @@ type targetState struct {
 	has      func(n int) bool
 }
 
-// Drive is the upload service of the installation.
-type Drive interface {
-	// Begin starts the upload of a file, or returns the open upload with the same Mark.
+// DriveUploads is the upload service of the installation.
+type DriveUploads interface {
+	// Begin starts the upload of a file, or returns the open upload with the same IdempotencyKey.
 	Begin(ctx context.Context, who drive.Who, f DriveFile) (drive.UploadID, error)
-	// Look returns the state of an upload. It returns Gone if the upload was cancelled or
+	// State returns the state of an upload. It returns Gone if the upload was cancelled or
 	// abandoned; the job then starts over.
-	Look(ctx context.Context, who drive.Who, id drive.UploadID) (Upload, error)
+	State(ctx context.Context, who drive.Who, id drive.UploadID) (Upload, error)
 	// Put stores part n of an upload.
 	Put(ctx context.Context, who drive.Who, id drive.UploadID, n int, size drive.ByteSize, body io.Reader) error
-	// Complete creates the file and returns its node. It is idempotent. If the file is still being
+	// WithPrevious creates the file and returns its node. It is idempotent. If the file is still being
 	// processed, it returns the zero id.
 	Complete(ctx context.Context, who drive.Who, id drive.UploadID) (drive.NodeID, error)
 	// Cancel discards an unfinished upload and its parts. Gone or NotFound: the upload has ended
@@ -47,10 +47,10 @@ type Drive interface {
 
 // DriveFile describes the file that an upload creates.
 type DriveFile struct {
-	Folder drive.NodeID
-	Name   drive.Name
-	Size   drive.ByteSize
-	Mark   string // idempotency key of the job
+	Folder         drive.NodeID
+	Name           drive.Name
+	Size           drive.ByteSize
+	IdempotencyKey string // idempotency key of the job
 }
 
 // Upload is the state of an upload. Has reports whether part n is stored.
@@ -70,7 +70,7 @@ type driveTarget struct {
 }
 
 // open finds or begins the upload. It stores the upload id in the job before any part is sent. If a
-// crash prevents that, Begin finds the upload by its Mark.
+// crash prevents that, Begin finds the upload by its IdempotencyKey.
 func (t driveTarget) open(ctx context.Context) (targetState, error) {
 	if !t.j.upload.IsZero() {
 		at, err := t.state(ctx)
@@ -79,7 +79,7 @@ func (t driveTarget) open(ctx context.Context) (targetState, error) {
 		}
 	}
 	id, err := t.opt.Drive.Begin(ctx, t.who, DriveFile{
-		Folder: t.j.Folder, Name: drive.Name(t.j.Name), Size: t.d.Size, Mark: "export-job/" + t.j.ID.String(),
+		Folder: t.j.Folder, Name: drive.Name(t.j.Name), Size: t.d.Size, IdempotencyKey: "export-job/" + t.j.ID.String(),
 	})
 	if err != nil {
 		return targetState{}, err
@@ -94,7 +94,7 @@ func (t driveTarget) open(ctx context.Context) (targetState, error) {
 
 // state returns the state of the upload and stores the node of a finished one.
 func (t driveTarget) state(ctx context.Context) (targetState, error) {
-	up, err := t.opt.Drive.Look(ctx, t.who, t.j.upload)
+	up, err := t.opt.Drive.State(ctx, t.who, t.j.upload)
 	if err == nil && up.Done {
 		t.j.node = up.Node
 	}

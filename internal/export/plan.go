@@ -49,7 +49,7 @@ func planNodeOf(n tree.Node) planNode {
 // read finds the files of a request in the order of the zip. It sets in.Name if it is empty.
 func (p *plan) read(ctx context.Context, in *Request) error {
 	if (len(in.Nodes) > 0) == !in.Folder.IsZero() {
-		return drive.Bad("nodes", drive.NotTogether, "with", "folder: exactly one of them")
+		return drive.BadField("nodes", drive.NotTogether, "with", "folder: exactly one of them")
 	}
 	if !in.Folder.IsZero() {
 		return p.readFolder(ctx, in)
@@ -75,7 +75,7 @@ func (p *plan) readFolder(ctx context.Context, in *Request) error {
 	}
 	top := tops[0]
 	if !top.folder {
-		return drive.Bad("folder", drive.NotAllowed, "allowed", []string{"folder"}, "sent", "file")
+		return drive.BadField("folder", drive.NotAllowed, "allowed", []string{"folder"}, "sent", "file")
 	}
 	if in.Name == "" {
 		in.Name = string(top.name)

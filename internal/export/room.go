@@ -117,7 +117,7 @@ func (r *run) pinnedBlobs(ctx context.Context, pins []pin) (map[drive.BlobID]boo
 		args = append(args, p.blob)
 	}
 	rows, err := r.opt.DB.Query(ctx, "SELECT DISTINCT blob_id FROM export_pins WHERE account_id = ? AND charged = 0 AND blob_id IN ("+
-		sqldb.Marks(len(pins))+")", args...)
+		sqldb.Placeholders(len(pins))+")", args...)
 	all, err := sqldb.Scan(rows, err, func(id *drive.BlobID, scan func(...any) error) error { return scan(id) })
 	if err != nil {
 		return nil, fmt.Errorf("look for what batches hold: %w", err)

@@ -84,7 +84,7 @@ func (c *calendar) create(ctx context.Context, who drive.Who, in Schedule) (Sche
 		"month": in.Filter.Month != "", "from": in.Filter.From != "", "to": in.Filter.To != "", "since_last": in.Filter.SinceLast,
 	} {
 		if given {
-			return Schedule{}, drive.Bad(field, drive.Unknown)
+			return Schedule{}, drive.BadField(field, drive.Unknown)
 		}
 	}
 	if _, err := parseNaming(in.Names, in.Filter.Documents); err != nil {
@@ -141,7 +141,7 @@ func (c *calendar) insert(ctx context.Context, tx *sqldb.Tx, s Schedule, now dri
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, "INSERT INTO export_schedules ("+scheduleColumns+", created_at) VALUES ("+sqldb.Marks(11)+")",
+	_, err = tx.Exec(ctx, "INSERT INTO export_schedules ("+scheduleColumns+", created_at) VALUES ("+sqldb.Placeholders(11)+")",
 		s.ID, s.account, s.user, s.Folder, s.Name, string(what), s.Zone, s.Priority, s.month, s.DueAt, now)
 	if err != nil {
 		return fmt.Errorf("insert schedule %s: %w", s.ID, err)

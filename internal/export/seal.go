@@ -51,7 +51,7 @@ func (c *collector) seal(ctx context.Context, b *batch) error {
 		return err
 	}
 	done := *b
-	done.Size, done.ETag, done.Expires = archive.Size(), archive.ETag(), now.Add(c.opt.Life)
+	done.Size, done.ETag, done.Expires = archive.Size(), archive.ETag(), now.Add(c.opt.Lifetime)
 	err = c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if a.Mark != nil { // lock order: ledger before batch
 			if err := c.opt.Ledger.Lock(ctx, tx, b.Account); err != nil {
@@ -225,7 +225,7 @@ func (c *collector) writeFrozen(ctx context.Context, b *batch, frozen []byte) er
 			return err
 		}
 		err = c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-			if err := b.update(ctx, tx, "due_at = ?", now.Add(lease.Length)); err != nil {
+			if err := b.update(ctx, tx, "due_at = ?", now.Add(lease.TTL)); err != nil {
 				return err
 			}
 			if n == 0 { // an earlier commit whose reply was lost

@@ -59,7 +59,7 @@ func TestScheduleSendsZipsToBucket(t *testing.T) {
 				dead.workers.work(t.Context(), b)
 			}
 		}, withBucket(r))
-		w.advance(lease.Length + time.Second)
+		w.advance(lease.TTL + time.Second)
 		heir := w.bucketWorker(r, fmt.Sprint("heir", at))
 		w.finish(t, heir)
 		if err := heir.Drain(t.Context()); err != nil {
@@ -133,7 +133,7 @@ func TestMonthlyZipInS3(t *testing.T) {
 		Endpoint: u.Host, Bucket: strings.Trim(u.Path, "/"), Prefix: servicetest.Unique(), AccessKey: u.User.Username(), SecretKey: secret,
 		Insecure: u.Query().Get("insecure") == "true", SpoolDir: t.TempDir(), Log: slog.New(slog.DiscardHandler),
 	}
-	servicetest.Emptied(t, u, at.Prefix)
+	servicetest.EmptyBucket(t, u, at.Prefix)
 	bucket, err := s3.New(at)
 	if err != nil {
 		t.Fatal(err)

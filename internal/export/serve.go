@@ -19,7 +19,7 @@ import (
 type sender struct {
 	*core
 	budget     *zipline.Budget // memory of the zips being sent
-	turns      *turn.Turns     // limits concurrent layouts; see enter
+	turns      *turn.Limiter   // limits concurrent layouts; see enter
 	cache      layoutCache
 	directMost int // overrides directMost; set by tests
 }
@@ -27,12 +27,12 @@ type sender struct {
 // Download is a zip, ready to be sent.
 type Download struct {
 	View
-	Account drive.AccountID
-	Picked  []drive.NodeID // selected files and folders of a zip from Direct; nil for a zip of a batch
-	archive *zipline.Archive
-	sender  *sender
-	grant   *zipline.Grant // memory of a zip from Direct or OpenSoFar, which is not cached; else nil
-	soFar   bool
+	Account  drive.AccountID
+	Selected []drive.NodeID // selected files and folders of a zip from OpenDirect; nil for a zip of a batch
+	archive  *zipline.Archive
+	sender   *sender
+	grant    *zipline.Grant // memory of a zip from OpenDirect or OpenSoFar, which is not cached; else nil
+	soFar    bool
 }
 
 // Filename returns the file name for saving the zip.
@@ -62,7 +62,7 @@ func (d Download) Serve(w http.ResponseWriter, r *http.Request, client string, r
 	if d.EndedAt != nil {
 		ended = *d.EndedAt
 	}
-	o := zipline.Options{Broken: func(err *zipline.EntryError) { d.sender.reportBroken(context.WithoutCancel(r.Context()), d.ID, err) }}
+	o := zipline.Options{OnBroken: func(err *zipline.EntryError) { d.sender.reportBroken(context.WithoutCancel(r.Context()), d.ID, err) }}
 	if d.grant != nil {
 		o.Window, o.Parallel = directWindow, directParallel
 	}
@@ -133,7 +133,7 @@ func (s *sender) layout(ctx context.Context, b batch) (*zipline.Archive, error) 
 // reportBroken logs and counts an entry that cannot be delivered. If its bytes are damaged, it
 // marks the batch as damaged for the owner.
 func (s *sender) reportBroken(ctx context.Context, id drive.ExportID, why *zipline.EntryError) {
-	s.counters.Broken.Add(1)
+	s.counters.BrokenEntries.Add(1)
 	s.log.ErrorContext(ctx, "an entry of a zip cannot be delivered; the download breaks off", "export", id, "entry", why.Index, "error", why.Err)
 	if !why.Damaged() || id.IsZero() {
 		return

@@ -59,7 +59,7 @@ func (lb *listBuilder) setMarks(ctx context.Context, in *Request) error {
 	key := markKey(in.Folder, in.Filter)
 	if key == "" {
 		if in.Filter.SinceLast {
-			return drive.Bad("since_last", drive.NotTogether, "with", "nodes, manifest, month, from, to")
+			return drive.BadField("since_last", drive.NotTogether, "with", "nodes, manifest, month, from, to")
 		}
 		return nil
 	}

@@ -102,8 +102,8 @@ func TestNamesByPattern(t *testing.T) {
 	w := newWorld(t)
 	pdf, xml := w.put(t, "/intake/acme/b/a.pdf", "the PDF"), w.put(t, "/intake/acme/b/a.xml", "the XML")
 	docs := fakeDocuments{map[string][]Document{"acme ": {
-		{ID: "1", Number: "A/1", Date: "2026-10-05", Seller: "Müller / Söhne", PDF: pdf, File: xml, Ext: ".xml", Taken: start},
-		{ID: "2", Number: "=A2", Date: "2026-11-06", Seller: "..", Taken: start},
+		{ID: "1", Number: "A/1", Date: "2026-10-05", Seller: "Müller / Söhne", PDF: pdf, File: xml, Ext: ".xml", ReceivedAt: start},
+		{ID: "2", Number: "=A2", Date: "2026-11-06", Seller: "..", ReceivedAt: start},
 	}}}
 	e := w.process(w.db, "1", func(o *Options) { o.Documents = docs })
 	v := w.create(t, e, Request{

@@ -44,7 +44,7 @@ func (s *sender) openSoFar(ctx context.Context, who drive.Who, client string, id
 	case Failed, Cancelled, Expired:
 		return Download{}, v.notSealed()
 	}
-	grant, err := s.budget.Take(ctx, client, directMemory, directMemory)
+	grant, err := s.budget.Acquire(ctx, client, directMemory, directMemory)
 	if err != nil {
 		return Download{}, err
 	}
@@ -59,7 +59,7 @@ func (s *sender) openSoFar(ctx context.Context, who drive.Who, client string, id
 
 // laySoFar lays out the zip within the memory of grant.
 func (s *sender) laySoFar(ctx context.Context, grant *zipline.Grant, b batch) (*zipline.Archive, error) {
-	ctx, leave := grant.Within(ctx)
+	ctx, leave := grant.EvictionContext(ctx)
 	defer leave()
 	end, err := acquireTurn(ctx, s.turns, b.Account)
 	if err != nil {

@@ -14,38 +14,38 @@ type Mode string
 
 // Modes of a supplement.
 const (
-	Alone    Mode = "alone"    // only the entries that were missing
-	Complete Mode = "complete" // also the entries of the previous batch
+	OnlyMissing  Mode = "alone"    // only the entries that were missing
+	WithPrevious Mode = "complete" // also the entries of the previous batch
 )
 
-// More describes a supplement. Items replace the sources of failed entries; all other failed
+// SupplementRequest describes a supplement. Items replace the sources of failed entries; all other failed
 // entries are tried again with the same source.
-type More struct {
+type SupplementRequest struct {
 	Mode  Mode
-	Items []Supplied
+	Items []ReplacedSource
 }
 
-// Supplied replaces the source of a failed entry.
-type Supplied struct {
+// ReplacedSource replaces the source of a failed entry.
+type ReplacedSource struct {
 	N    int64 // entry number in the previous batch
 	Item Item  // empty ID and Name keep the previous values
 }
 
 // Supplement creates the next revision of a sealed batch and tries its failed entries again, with
-// the sources of more or the previous ones. With Complete, the zip also has all entries of the
+// the sources of more or the previous ones. With WithPrevious, the zip also has all entries of the
 // previous batch, reused without fetching. It returns WrongState for a batch that is not sealed or
 // has no failures, and NotAllowed for an item that replaces no failure.
-func (e *Exports) Supplement(ctx context.Context, who drive.Who, id drive.ExportID, more More, hook Hook) (View, error) {
+func (e *Exports) Supplement(ctx context.Context, who drive.Who, id drive.ExportID, more SupplementRequest, hook Hook) (View, error) {
 	return e.creator.supplement(ctx, who, id, more, hook)
 }
 
 // supplement implements Supplement.
-func (c *creator) supplement(ctx context.Context, who drive.Who, id drive.ExportID, more More, hook Hook) (View, error) {
+func (c *creator) supplement(ctx context.Context, who drive.Who, id drive.ExportID, more SupplementRequest, hook Hook) (View, error) {
 	if more.Mode == "" {
-		more.Mode = Alone
+		more.Mode = OnlyMissing
 	}
-	if more.Mode != Alone && more.Mode != Complete {
-		return View{}, drive.Bad("mode", drive.NotAllowed, "allowed", []Mode{Alone, Complete}, "sent", string(more.Mode))
+	if more.Mode != OnlyMissing && more.Mode != WithPrevious {
+		return View{}, drive.BadField("mode", drive.NotAllowed, "allowed", []Mode{OnlyMissing, WithPrevious}, "sent", string(more.Mode))
 	}
 	b, err := c.find(ctx, c.opt.DB, "WHERE id = ? AND account_id = ?", id, who.Account)
 	if err != nil {
@@ -79,7 +79,7 @@ type previousEntry struct {
 }
 
 // supplementList builds the list of the supplement of b.
-func (c *creator) supplementList(ctx context.Context, b batch, more More) (list []listEntry, err error) {
+func (c *creator) supplementList(ctx context.Context, b batch, more SupplementRequest) (list []listEntry, err error) {
 	given := map[int64]Item{}
 	for _, s := range more.Items {
 		given[s.N] = s.Item
@@ -115,7 +115,7 @@ func (c *creator) supplementList(ctx context.Context, b batch, more More) (list 
 		}
 	}
 	for n := range given {
-		return nil, drive.Bad("items", drive.NotAllowed, "allowed", []string{"failures of the batch"}, "sent", n)
+		return nil, drive.BadField("items", drive.NotAllowed, "allowed", []string{"failures of the batch"}, "sent", n)
 	}
 	return w.list, nil
 }
@@ -125,7 +125,7 @@ func (c *creator) supplementList(ctx context.Context, b batch, more More) (list 
 func (lb *listBuilder) addPrevious(b batch, mode Mode, l previousEntry, given map[int64]Item) error {
 	next := l.w
 	if l.failed == 0 {
-		if mode == Alone {
+		if mode == OnlyMissing {
 			return nil
 		}
 		next.From, next.FromN = b.ID, l.w.N

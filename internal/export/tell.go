@@ -53,7 +53,7 @@ func (c *core) publish(ctx context.Context, tx *sqldb.Tx, typ stream.Type, b bat
 
 // endingAt returns the time of the ending event, stored in due_at of a sealed batch; 0: no event.
 func (c *core) endingAt(expires drive.Time) drive.Time {
-	if c.opt.Life <= endingSoon {
+	if c.opt.Lifetime <= endingSoon {
 		return 0
 	}
 	return expires.Add(-endingSoon)
@@ -88,7 +88,7 @@ func (r *releaser) publishEnding(ctx context.Context) error {
 	return nil
 }
 
-// publishLate reports each batch that runs longer than Options.Late once, with an event, a warning
+// publishLate reports each batch that runs longer than Options.OnForward once, with an event, a warning
 // and a counter.
 func (r *releaser) publishLate(ctx context.Context) error {
 	now, err := r.now(ctx)
@@ -96,7 +96,7 @@ func (r *releaser) publishLate(ctx context.Context) error {
 		return err
 	}
 	rows, err := r.opt.DB.Query(ctx, selectViews+`WHERE state IN ('pending', 'running', 'aborted') AND begun_at > 0 AND begun_at <= ? AND late_at = 0
-		LIMIT ?`, now.Add(-r.opt.Late), endingPage)
+		LIMIT ?`, now.Add(-r.opt.LateAfter), endingPage)
 	all, err := sqldb.Scan(rows, err, scanBatch)
 	if err != nil {
 		return fmt.Errorf("look for late batches: %w", err)

@@ -40,8 +40,8 @@ func textBytes(list []listEntry) (n int64) {
 // several times. An account has one turn at a time, so other accounts wait for at most one of its
 // lists. Downloads use separate turns and never wait for a batch. The caller calls end. If ctx ends
 // first, the error is Unavailable.
-func acquireTurn(ctx context.Context, lists *turn.Turns, account drive.AccountID) (end func(), err error) {
-	if end, err = lists.Take(ctx, account); err != nil {
+func acquireTurn(ctx context.Context, lists *turn.Limiter, account drive.AccountID) (end func(), err error) {
+	if end, err = lists.Acquire(ctx, account); err != nil {
 		return nil, drive.Wrap(errOr(context.Cause(ctx), err), drive.Unavailable)
 	}
 	return end, nil
@@ -51,7 +51,7 @@ func acquireTurn(ctx context.Context, lists *turn.Turns, account drive.AccountID
 // them.
 type listStore struct {
 	*core
-	turns *turn.Turns // in memory: see enter
+	turns *turn.Limiter // in memory: see enter
 }
 
 // charge records the size of a batch's list before the list is written. Above maxTexts it deletes
@@ -100,8 +100,8 @@ func (l *listStore) uncharge(ctx context.Context, id drive.ExportID) error {
 	})
 }
 
-// Incoming is the request body of a list. All bodies together have a memory limit.
-type Incoming struct {
+// LimitBody is the request body of a list. All bodies together have a memory limit.
+type LimitedBody struct {
 	src     io.Reader
 	all     *atomic.Int64
 	n       int64 // bytes read
@@ -109,12 +109,14 @@ type Incoming struct {
 	full    bool
 }
 
-// Incoming wraps the request body src. The caller calls Close when the parsed list is no longer in
+// LimitBody wraps the request body src. The caller calls Close when the parsed list is no longer in
 // memory.
-func (e *Exports) Incoming(src io.Reader) *Incoming { return &Incoming{src: src, all: &e.reading} }
+func (e *Exports) LimitBody(src io.Reader) *LimitedBody {
+	return &LimitedBody{src: src, all: &e.reading}
+}
 
 // Read implements io.Reader. Above the memory limit it returns the error of Err.
-func (in *Incoming) Read(p []byte) (int, error) {
+func (in *LimitedBody) Read(p []byte) (int, error) {
 	if in.full {
 		return 0, in.Err()
 	}
@@ -131,7 +133,7 @@ func (in *Incoming) Read(p []byte) (int, error) {
 }
 
 // Err returns Unavailable if the memory limit was reached, else nil.
-func (in *Incoming) Err() error {
+func (in *LimitedBody) Err() error {
 	if in.full {
 		return drive.Fail(drive.Unavailable, "retry_after", 10)
 	}
@@ -139,7 +141,7 @@ func (in *Incoming) Err() error {
 }
 
 // Close releases the memory of the body.
-func (in *Incoming) Close() {
+func (in *LimitedBody) Close() {
 	in.all.Add(-in.counted)
 	in.counted, in.full = 0, true
 }

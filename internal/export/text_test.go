@@ -64,7 +64,7 @@ func TestListTextPerAccountIsLimited(t *testing.T) {
 func TestIncomingLimitsMemory(t *testing.T) {
 	t.Parallel()
 	e := New(Options{Clock: func(context.Context) (drive.Time, error) { return start, nil }})
-	one, other := e.Incoming(io.LimitReader(zeros{}, bodyMemory)), e.Incoming(zeros{})
+	one, other := e.LimitBody(io.LimitReader(zeros{}, bodyMemory)), e.LimitBody(zeros{})
 	if n, err := io.Copy(io.Discard, one); err != nil || n != bodyMemory {
 		t.Fatalf("%d bytes, %v", n, err)
 	}
@@ -72,12 +72,12 @@ func TestIncomingLimitsMemory(t *testing.T) {
 		t.Fatalf("a second list beside it: %v", err)
 	}
 	other.Close()
-	small := e.Incoming(strings.NewReader(strings.Repeat("x", int(uncountedBody))))
+	small := e.LimitBody(strings.NewReader(strings.Repeat("x", int(uncountedBody))))
 	if n, err := io.Copy(io.Discard, small); err != nil || n != uncountedBody {
 		t.Errorf("a small list: %d bytes, %v", n, err)
 	}
 	one.Close()
-	again := e.Incoming(io.LimitReader(zeros{}, bodyMemory))
+	again := e.LimitBody(io.LimitReader(zeros{}, bodyMemory))
 	if _, err := io.Copy(io.Discard, again); errors.Join(err, again.Err()) != nil {
 		t.Errorf("when there is room: %v", err)
 	}

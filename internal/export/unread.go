@@ -39,7 +39,7 @@ func (r *run) classifyReadError(ctx context.Context, err error) error {
 	if ctx.Err() != nil || drive.IsKind(err, drive.Unavailable) && !r.storesReachable(ctx) {
 		return err
 	}
-	return &fetch.Error{Class: fetch.Here, Reason: reasonUnreadable, Err: err}
+	return &fetch.Error{Class: fetch.RetryHere, Reason: reasonUnreadable, Err: err}
 }
 
 // embeddedBody is an embedded file whose read errors are mapped by why.

@@ -92,7 +92,7 @@ func TestUnreadableContentFailsEntry(t *testing.T) {
 	}
 
 	refused.Store(nil)
-	more, err := e.Supplement(t.Context(), w.who, v.ID, More{Mode: Complete}, nil)
+	more, err := e.Supplement(t.Context(), w.who, v.ID, SupplementRequest{Mode: WithPrevious}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

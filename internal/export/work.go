@@ -48,7 +48,7 @@ func (p *workerPool) run(ctx context.Context) error {
 	var outage telemetry.Outage
 	for ctx.Err() == nil {
 		found, err := p.runOnce(ctx, &working)
-		outage.Note(ctx, p.log, "polling for batches failed; it will be repeated", err)
+		outage.Record(ctx, p.log, "polling for batches failed; it will be repeated", err)
 		if found {
 			continue
 		}
@@ -136,7 +136,7 @@ func (p *workerPool) work(ctx context.Context, b *batch) {
 	var asked atomic.Bool
 	p.queue.yieldFuncs.Store(b.ID, func() { asked.Store(true) })
 	defer p.queue.yieldFuncs.Delete(b.ID)
-	err := lease.Hold(ctx, func(ctx context.Context) (bool, error) { return p.queue.renewLease(ctx, b) }, func(ctx context.Context, yield func() bool) error {
+	err := lease.Run(ctx, func(ctx context.Context) (bool, error) { return p.queue.renewLease(ctx, b) }, func(ctx context.Context, yield func() bool) error {
 		return attempt(b.Tries, func() error { return p.collector.collect(ctx, b, func() bool { return asked.Load() || yield() }) })
 	})
 	// Store the outcome even if the process is stopping.

@@ -67,7 +67,7 @@ func up(ctx context.Context, set *services.Shared) error {
 			fmt.Println("MISSING", s.Missing())
 			continue
 		}
-		fmt.Printf("%-14s %s (%s)\n", s.Name, s.URL, s.How)
+		fmt.Printf("%-14s %s (%s)\n", s.Name, s.URL, s.Note)
 	}
 	return err
 }

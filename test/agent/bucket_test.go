@@ -46,7 +46,7 @@ func newSender(t *testing.T) *sender {
 		t.Fatal(err)
 	}
 	prefix := servicetest.Unique()
-	servicetest.Emptied(t, u, prefix)
+	servicetest.EmptyBucket(t, u, prefix)
 	u.Path += "/" + prefix
 	at, err := config.ParseS3(u.String(), nil)
 	if err != nil {

@@ -20,7 +20,7 @@ func (s *society) change(what string, p citizen, has, needs access.Right, method
 	status, answer := s.send(s.at, p.token, method, "/api/v1"+path, in)
 	ok = status/100 == 2
 	switch {
-	case s.Ends(s.Now, time.Now()): // the one or the other
+	case s.AnyExpires(s.Now, time.Now()): // the one or the other
 	case ok && !has.Has(needs):
 		s.note(fmt.Errorf("%s with %04b was done", what, has))
 	case !has.Has(needs):
@@ -45,21 +45,21 @@ func (s *society) mkdir(p citizen, parent drive.NodeID) {
 	if ok {
 		var made struct{ ID string }
 		s.note(json.Unmarshal(answer, &made))
-		s.Add(s.node(made.ID), parent, s.Of[parent])
+		s.Add(s.node(made.ID), parent, s.AccountIndex[parent])
 	}
 }
 
 // move takes a folder to another one of its drive: that takes a right at both.
 func (s *society) move(p citizen, node drive.NodeID) {
 	to := pick(s.rand, s.Nodes)
-	if s.Of[to] != s.Of[node] || s.Up[node].IsZero() || s.Below(to, node) {
+	if s.AccountIndex[to] != s.AccountIndex[node] || s.Parent[node].IsZero() || s.Below(to, node) {
 		return
 	}
 	has := s.Rights(p.user, node)
 	if there := s.Rights(p.user, to); has.Has(access.Change) && !there.Has(access.Create) {
 		status, answer := s.send(s.at, p.token, "PATCH", "/api/v1/nodes/"+node.String(), map[string]any{"parent": to})
 		if status != http.StatusForbidden && status != http.StatusNotFound {
-			if s.Ends(s.Now, time.Now()) {
+			if s.AnyExpires(s.Now, time.Now()) {
 				return
 			}
 			s.note(fmt.Errorf("move to where there is %04b: %d %s", there, status, answer))
@@ -67,7 +67,7 @@ func (s *society) move(p citizen, node drive.NodeID) {
 		return
 	}
 	if _, ok := s.change("move", p, has, access.Change, "PATCH", "/nodes/"+node.String(), map[string]any{"parent": to}); ok {
-		s.Up[node] = to
+		s.Parent[node] = to
 	}
 }
 
@@ -90,7 +90,7 @@ func (s *society) give(p citizen, node drive.NodeID) {
 		}
 		s.note(json.Unmarshal(answer, &given))
 		g.Expires = given.ExpiresAt
-		s.Give(g)
+		s.Grant(g)
 	}
 }
 
@@ -107,7 +107,7 @@ func (s *society) take(p citizen, _ drive.NodeID) {
 	}
 	path := fmt.Sprintf("/nodes/%s/grants/%s", g.Node, g.Principal)
 	if _, ok := s.change("take a role", p, s.Rights(p.user, g.Node), access.Manage, "DELETE", path, nil); ok {
-		s.Take(g.Node, g.Principal)
+		s.Revoke(g.Node, g.Principal)
 	}
 }
 
@@ -138,10 +138,10 @@ func (s *society) leave(p citizen, _ drive.NodeID) {
 }
 
 // aSpace is one of the spaces: rooms are drives and spaces by turns.
-func (s *society) aSpace() int { return 1 + 2*s.rand.IntN(len(s.Rooms)/2) }
+func (s *society) aSpace() int { return 1 + 2*s.rand.IntN(len(s.Accounts)/2) }
 
 func (s *society) setState(citizen, drive.NodeID) {
-	room := &s.Rooms[s.aSpace()]
+	room := &s.Accounts[s.aSpace()]
 	to := one(s.rand, access.Active, access.Active, access.Archived, access.Deleted)
 	path := "/admin/spaces/" + room.Account.String()
 	if to == access.Deleted && s.byAdmin("DELETE", path, nil) || to != access.Deleted && s.byAdmin("PATCH", path, map[string]any{"state": to}) {
@@ -150,8 +150,8 @@ func (s *society) setState(citizen, drive.NodeID) {
 }
 
 func (s *society) setRules(citizen, drive.NodeID) {
-	room := &s.Rooms[s.aSpace()]
-	links, outward := pick(s.rand, []access.Givers{access.Editors, access.Managers, access.Nobody}), pick(s.rand, []access.Givers{access.Managers, access.Nobody})
+	room := &s.Accounts[s.aSpace()]
+	links, outward := pick(s.rand, []access.SharingPolicy{access.Editors, access.Managers, access.Nobody}), pick(s.rand, []access.SharingPolicy{access.Managers, access.Nobody})
 	if s.byAdmin("PATCH", "/admin/spaces/"+room.Account.String(), map[string]any{"links": links, "outward": outward}) {
 		room.Links, room.Outward = links, outward
 	}

@@ -33,7 +33,7 @@ func (s *society) collect(p citizen, node drive.NodeID) {
 
 // link gives out a link, where the model says that somebody may; roots are given out by nobody.
 func (s *society) link(p citizen, l given, path string, in any) {
-	if len(s.links) >= mostLinks || s.Up[l.node].IsZero() {
+	if len(s.links) >= mostLinks || s.Parent[l.node].IsZero() {
 		return
 	}
 	may, has := l.opens(p.user, l.node), s.Rights(p.user, l.node)
@@ -48,7 +48,7 @@ func (s *society) link(p citizen, l given, path string, in any) {
 		s.links = append(s.links, l)
 	}
 	fine := may == (status == http.StatusCreated) && (may || status == http.StatusForbidden || !has.Has(access.See) && status == http.StatusNotFound)
-	if !fine && !s.Ends(s.Now, time.Now()) {
+	if !fine && !s.AnyExpires(s.Now, time.Now()) {
 		s.note(fmt.Errorf("%s with %04b (may: %v) is answered with %d: %s", l.what, has, may, status, answer))
 	}
 }

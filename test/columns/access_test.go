@@ -106,7 +106,7 @@ func newSociety(t *testing.T, c *column, seed uint64) *society {
 		var root struct{ ID string }
 		_, answer := s.send(s.at, p.token, "GET", "/api/v1/nodes/root", nil)
 		s.note(json.Unmarshal(answer, &root))
-		s.AddRoom(accesstest.Room{Owner: p.user, Root: s.node(root.ID), State: access.Active})
+		s.AddAccount(accesstest.Account{Owner: p.user, Root: s.node(root.ID), State: access.Active})
 		var made struct {
 			ID   string
 			Root string `json:"root_id"`
@@ -114,8 +114,8 @@ func newSociety(t *testing.T, c *column, seed uint64) *society {
 		s.must("POST", "/admin/spaces", map[string]any{"name": fmt.Sprintf("space-%d-%s", i, salt), "manager": p.user, "total": nil}, &made)
 		account, err := drive.ParseID[drive.AccountID](made.ID)
 		s.note(err)
-		s.AddRoom(accesstest.Room{Account: account, Root: s.node(made.Root), State: access.Active, Links: access.Editors, Outward: access.Managers})
-		s.Give(access.Grant{Node: s.node(made.Root), Principal: drive.PrincipalID(p.user), Role: access.Manager})
+		s.AddAccount(accesstest.Account{Account: account, Root: s.node(made.Root), State: access.Active, Links: access.Editors, Outward: access.Managers})
+		s.Grant(access.Grant{Node: s.node(made.Root), Principal: drive.PrincipalID(p.user), Role: access.Manager})
 	}
 	for i := range 3 {
 		var made struct{ ID string }
@@ -293,7 +293,7 @@ func (s *society) agree(at int, looks func() error) {
 		s.Now = time.Now()
 		late := at != s.at && time.Since(s.changed) <= heldFor
 		err := looks()
-		late = late || s.Ends(s.Now.Add(-s.behind(at)), time.Now()) // a role has ended meanwhile
+		late = late || s.AnyExpires(s.Now.Add(-s.behind(at)), time.Now()) // a role has ended meanwhile
 		if err == nil || !late || s.err != nil {
 			s.note(err)
 			return

@@ -208,11 +208,11 @@ func (c *column) ask(client *http.Client, method, url string, in, out any) error
 // fsck says what is not as it should be; nil: nothing.
 func (c *column) fsck(ctx context.Context) error {
 	last := c.sites[len(c.sites)-1]
-	client, done, err := app.Reach(ctx, last.cfg, slog.New(slog.DiscardHandler))
+	client, done, err := app.ConnectControl(ctx, last.cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
-	var found app.FsckAnswer
+	var found app.FsckResult
 	err = c.ask(client, "POST", "http://localhost"+app.RouteFsck, fsck.Scope{Deep: true}, &found)
 	client.CloseIdleConnections()
 	if err = errors.Join(err, done()); err != nil {

@@ -389,7 +389,7 @@ func newOwnTasks(l *ledger, address string) *ownTasks {
 		Queue:       o.queue,
 		Handlers:    map[timer.Kind]timer.Handler{timer.Park: func(ctx context.Context, f timer.Fired) error { return o.end(ctx, o.uploads[f.Key]) }},
 		Concurrency: map[timer.Kind]int{timer.Park: expiries},
-		Lost:        o.arm,
+		OnLoss:      o.arm,
 	})
 	return o
 }

@@ -323,7 +323,7 @@ func (o *ownUpload) part(ctx context.Context, n int) error {
 
 func (o *ownUpload) idle(context.Context) error {
 	return asTest(func() error {
-		o.site.Pass(o.rig, time.Minute)
+		o.site.AdvanceAndFire(o.rig, time.Minute)
 		if state, _ := o.site.State(o.rig, o.view.ID); state != "parked" {
 			return fmt.Errorf("after a minute without a part the upload is %s", state)
 		}

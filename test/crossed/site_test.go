@@ -47,10 +47,10 @@ func openSome(t *testing.T, n int, source string) (*uploadtest.Site, []*instance
 	for i := range some {
 		db := sqldbtest.OpenWith(t, sqldb.Options{Path: filepath.Join(site.Dir, "smartdrive.db"), MySQL: source, Connections: 32, Log: slog.New(slog.DiscardHandler)})
 		in := &instance{db: db, tree: tree.New(tree.Options{KeepVersions: 2, KeepVersionsFor: 1})}
-		in.uploads = upload.New(upload.Parts{
+		in.uploads = upload.New(upload.Dependencies{
 			DB: db, Staging: site.Local.Staging, Store: site.Local.Blobs, Tree: in.tree, Content: content.Content{}, Timers: noTimers{},
 			Events: outbox.New(db, outbox.Options{Source: "smartdrive/test"}),
-		}, upload.Options{MaxOpen: 2000, MinFree: 1, Instant: func() upload.Scope { return upload.ScopeOff }, Generation: int64(i + 1)})
+		}, upload.Options{MaxOpen: 2000, MinFree: 1, InstantScope: func() upload.Scope { return upload.ScopeOff }, Generation: int64(i + 1)})
 		in.files = files.New(files.Options{DB: db, Tree: in.tree, Store: site.Local.Blobs, Batch: 3, Direct: 6})
 		t.Cleanup(func() {
 			if err := in.uploads.Close(); err != nil {

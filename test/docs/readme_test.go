@@ -161,7 +161,7 @@ func (s *session) beginAndLeave(url, password string, content []byte) {
 	}
 	api = api.WithToken(in.Token)
 	size := int64(len(content))
-	up, err := api.BeginUpload(s.t.Context(), client.Begin{Path: "/backup/disk.img", Size: &size, PartSize: 1 << 20, Parents: true})
+	up, err := api.BeginUpload(s.t.Context(), client.NewUpload{Path: "/backup/disk.img", Size: &size, PartSize: 1 << 20, Parents: true})
 	if err != nil {
 		s.t.Fatal(err)
 	}

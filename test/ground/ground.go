@@ -41,7 +41,7 @@ func Flags(t testing.TB, of ...servicetest.Service) (flags []string) {
 			flags = append(flags, "--kafka", at)
 			leaveNothing(t, func(ctx context.Context) error { return deleteTopics(ctx, at, name) })
 		case servicetest.S3:
-			servicetest.Emptied(t, parse(t, at), name)
+			servicetest.EmptyBucket(t, parse(t, at), name)
 			u := parse(t, at)
 			u.Path += "/" + name
 			flags = append(flags, "--blobs", u.String())

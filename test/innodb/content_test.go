@@ -14,18 +14,18 @@ import (
 
 // brought is one upload's copy of the same content.
 type brought struct {
-	content.New
+	content.NewContent
 	id     drive.BlobID
 	reused bool
 }
 
 func bring() *brought {
 	id := drive.NewID[drive.BlobID]()
-	return &brought{New: content.New{ID: id, File: id.String(), Sum: digest.Sum{1}, Size: 5, PartSize: drive.MiB, Parts: []byte{}}}
+	return &brought{NewContent: content.NewContent{ID: id, File: id.String(), Sum: digest.Sum{1}, Size: 5, PartSize: drive.MiB, Parts: []byte{}}}
 }
 
 func (b *brought) attach(ctx context.Context, tx *sqldb.Tx) (err error) {
-	b.id, b.reused, err = content.Content{}.Attach(ctx, tx, b.New)
+	b.id, b.reused, err = content.Content{}.Attach(ctx, tx, b.NewContent)
 	return err
 }
 
@@ -138,7 +138,7 @@ func let(t *testing.T, d drives, account drive.AccountID, files ...string) {
 	t.Helper()
 	must(t, d.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
 		for _, file := range files {
-			n := bring().New
+			n := bring().NewContent
 			n.File, n.Sum = file, digest.Sum{file[0]}
 			id, _, err := content.Content{}.Attach(ctx, tx, n)
 			if err == nil {
@@ -183,7 +183,9 @@ func TestTwoForgetTheSameFile(t *testing.T) {
 	d := newDrive(t)
 	account := drive.NewID[drive.AccountID]()
 	let(t, d, account, "a", "b")
-	forget := func(ctx context.Context, tx *sqldb.Tx) error { return content.Content{}.Forget(ctx, tx, []string{"a"}) }
+	forget := func(ctx context.Context, tx *sqldb.Tx) error {
+		return content.Content{}.DeleteReleased(ctx, tx, []string{"a"})
+	}
 	first := d.hold(t, forget)
 	second := d.write(t, forget)
 	d.raw.awaitWaiting(t, 1)

@@ -52,7 +52,7 @@ func TestCrashFlushResumeCompleteEndsAtZero(t *testing.T) {
 	}
 	// quiet is the park timer of every gen so far, from everybody at once.
 	quiet := func() {
-		twin := s.Twin()
+		twin := s.SecondInstance()
 		_, gen := s.State(t, v.ID)
 		atOnce(8, func(i int) error {
 			fired := timer.Fired{Key: timer.Key{Kind: timer.Park, ID: v.ID}, Gen: max(1, gen-int64(i/2))}

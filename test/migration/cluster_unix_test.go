@@ -50,7 +50,7 @@ func TestCluster(t *testing.T) {
 	id := s.status().Instances[1].ID // they are in the order of their starts
 	quiet.kill()
 	people.workFor(20)
-	for _, phase := range []migrate.Phase{migrate.Second, migrate.ReadNew} {
+	for _, phase := range []migrate.Phase{migrate.DualWrite, migrate.ReadNew} {
 		if s.status().Phase >= phase { // the machine is so slow that the sleeper counted as dead when the gate was tried
 			continue
 		}

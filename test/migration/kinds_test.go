@@ -64,7 +64,7 @@ func bucket(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	servicetest.Emptied(t, at, name)
+	servicetest.EmptyBucket(t, at, name)
 	return at.JoinPath(name).String()
 }
 

@@ -22,7 +22,7 @@ type Shared struct {
 type State struct {
 	Name string // as in SMARTDRIVE_TEST_<NAME>, in lower case
 	URL  string // empty if unavailable
-	How  string // such as "in 1.2 s"
+	Note string // such as "in 1.2 s"
 	Err  error  // reason why it is unavailable
 }
 
@@ -91,7 +91,7 @@ func (s *Shared) guard() (*os.File, error) {
 // last Up wrote.
 func (s *Shared) up(ctx context.Context, name, ours string) State {
 	if url := os.Getenv(variable(name)); url != "" && url != ours {
-		return State{Name: name, URL: url, How: fromEnvironment}
+		return State{Name: name, URL: url, Note: fromEnvironment}
 	}
 	began := time.Now()
 	it, err := s.find(ctx, name)
@@ -101,7 +101,7 @@ func (s *Shared) up(ctx context.Context, name, ours string) State {
 	if err != nil {
 		return State{Name: name, Err: err}
 	}
-	return State{Name: name, URL: it.URL(), How: fmt.Sprintf("in %.1f s", time.Since(began).Seconds())}
+	return State{Name: name, URL: it.URL(), Note: fmt.Sprintf("in %.1f s", time.Since(began).Seconds())}
 }
 
 // fromEnvironment marks an address from the environment. In the file it is a comment after the
@@ -129,7 +129,7 @@ func (s *Shared) write(states []State) error {
 			}
 		}
 		switch {
-		case state.How == fromEnvironment:
+		case state.Note == fromEnvironment:
 			fmt.Fprintf(&env, "%s='%s' # %s\n", variable(state.Name), url, fromEnvironment)
 		case url != "":
 			fmt.Fprintf(&env, "%s='%s'\n", variable(state.Name), url)

@@ -306,7 +306,7 @@ func (h *harness) startCluster(ctx context.Context) (err error) {
 		}
 	}
 	u := url.URL{Scheme: "mysql", User: url.UserPassword(c.cfg.MySQL.User, string(c.cfg.MySQL.Password)), Host: c.cfg.MySQL.Addr, Path: "/" + c.name}
-	c.db, err = sqldb.Open(ctx, sqldb.Options{MySQL: u.String(), Look: true, Log: slog.New(slog.DiscardHandler)})
+	c.db, err = sqldb.Open(ctx, sqldb.Options{MySQL: u.String(), ReadOnly: true, Log: slog.New(slog.DiscardHandler)})
 	return err
 }
 

@@ -32,7 +32,7 @@ func (h *harness) beginShared(ctx context.Context, name string, seed uint64) (up
 	if up.apis[1], err = h.second.withToken(up.apis[0].Token()); err != nil {
 		return up, err
 	}
-	up.upload, err = up.apis[0].BeginUpload(ctx, client.Begin{Path: "/report.bin", Size: &sh.file, PartSize: sh.part})
+	up.upload, err = up.apis[0].BeginUpload(ctx, client.NewUpload{Path: "/report.bin", Size: &sh.file, PartSize: sh.part})
 	return up, err
 }
 
@@ -216,7 +216,7 @@ func (h *harness) finishShared(ctx context.Context, up sharedUpload, api *client
 	if err := putParts(ctx, api, up.upload, up.file, first, int64(up.upload.Parts)); err != nil {
 		return err
 	}
-	done, err := api.CompleteUpload(ctx, up.upload.ID, client.Amend{})
+	done, err := api.CompleteUpload(ctx, up.upload.ID, client.UploadChange{})
 	if err != nil {
 		return err
 	}

@@ -221,7 +221,7 @@ func playIntake(ctx context.Context, st *harness) error {
 	}
 
 	st.narrate(bilingual{"The conflict waits for a person, who decides for the new one.", "冲突等待人工裁决；这里选择保留新的。"})
-	settled, err := api.SettleMany(ctx, "acme", "new")
+	settled, err := api.SettleConflicts(ctx, "acme", "new")
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ const password = "seven velvet otters count kites"
 
 // addUser creates a user with a quota in bytes and returns a logged-in client.
 func (h *harness) addUser(ctx context.Context, name string, quota int64) (client.User, *client.Client, error) {
-	u, err := h.admin.CreateUser(ctx, client.NewUser{Name: name, Password: password, Total: &client.Total{Bytes: quota}})
+	u, err := h.admin.CreateUser(ctx, client.NewUser{Name: name, Password: password, Total: &client.Quota{Bytes: quota}})
 	if err != nil {
 		return u, nil, err
 	}
@@ -168,7 +168,7 @@ func (h *harness) query(ctx context.Context, do func(*sqldb.DB) error) error {
 	if h.cluster != nil {
 		return do(h.cluster.db)
 	}
-	db, err := sqldb.Open(ctx, sqldb.Options{Path: filepath.Join(h.server.data, "smartdrive.db"), Look: true})
+	db, err := sqldb.Open(ctx, sqldb.Options{Path: filepath.Join(h.server.data, "smartdrive.db"), ReadOnly: true})
 	if err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ func playUpload(ctx context.Context, st *harness) error {
 		"ann 的配额是 %s。她开始上传 %s 的文件，每片 %s，静默上限 %s。声明的大小立即预留。",
 	}, size(sh.quota), size(sh.file), size(sh.part), st.idle())
 	declared := sh.file
-	u, err := api.BeginUpload(ctx, client.Begin{Path: "/report.bin", Size: &declared, PartSize: sh.part})
+	u, err := api.BeginUpload(ctx, client.NewUpload{Path: "/report.bin", Size: &declared, PartSize: sh.part})
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func playUpload(ctx context.Context, st *harness) error {
 	if err := putParts(ctx, api, u, file, 3, int64(u.Parts)); err != nil {
 		return err
 	}
-	done, err := api.CompleteUpload(ctx, u.ID, client.Amend{})
+	done, err := api.CompleteUpload(ctx, u.ID, client.UploadChange{})
 	if err != nil {
 		return err
 	}
@@ -353,7 +353,7 @@ func playAttack(ctx context.Context, st *harness) error {
 	refused := false
 	for i := 1; i <= 6; i++ {
 		declared := int64(file)
-		u, err := api.BeginUpload(ctx, client.Begin{Path: fmt.Sprintf("/junk-%d", i), Size: &declared, PartSize: mib})
+		u, err := api.BeginUpload(ctx, client.NewUpload{Path: fmt.Sprintf("/junk-%d", i), Size: &declared, PartSize: mib})
 		outcome := "201"
 		switch {
 		case client.CodeOf(err) == client.CodeQuota:
@@ -445,7 +445,7 @@ func playInstant(ctx context.Context, st *harness) error {
 		"eve 只知道哈希，没有文件。服务器提出只有持有全部字节的人才能回答的质询；eve 只能猜。",
 	})
 	declared := int64(len(file))
-	claim := client.Begin{Path: "/stolen.mp4", Size: &declared, Digests: n.Digests}
+	claim := client.NewUpload{Path: "/stolen.mp4", Size: &declared, Digests: n.Digests}
 	u, err := eves.BeginUpload(ctx, claim)
 	if err != nil {
 		return err

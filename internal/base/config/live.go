@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Live is a setting that administrators may change while the server runs.
-type Live struct {
+// LiveSetting is a setting that administrators may change while the server runs.
+type LiveSetting struct {
 	Name    string
 	Form    string // description of the allowed values
 	Help    string
@@ -14,12 +14,12 @@ type Live struct {
 	Given   *string // value from a flag, variable or the file, which administrators cannot override; nil: not given
 }
 
-// Lives returns the settings that can be changed while the server runs, in the order of the help.
-func (c *Config) Lives() []Live {
-	var all []Live
+// LiveSettings returns the settings that can be changed while the server runs, in the order of the help.
+func (c *Config) LiveSettings() []LiveSetting {
+	var all []LiveSetting
 	for i := range settings {
 		if s := &settings[i]; s.live != "" {
-			l := Live{Name: s.name, Form: s.live, Help: s.help, Default: s.def}
+			l := LiveSetting{Name: s.name, Form: s.live, Help: s.help, Default: s.def}
 			if v, ok := c.given[s.name]; ok {
 				l.Given = &v
 			}

@@ -17,8 +17,8 @@ const (
 	Cluster  Mode = "cluster"               // as Shared, with Kafka between schedulers and workers
 )
 
-// Many reports whether several instances may run.
-func (m Mode) Many() bool { return m == Shared || m == Cluster }
+// MultiInstance reports whether several instances may run.
+func (m Mode) MultiInstance() bool { return m == Shared || m == Cluster }
 
 // parts tells which external services are configured.
 type parts struct{ mysql, s3, redis, kafka bool }
@@ -81,10 +81,10 @@ func (c *Config) agreeMode() error {
 		return fmt.Errorf("%s. %s", strings.Join(why, ". "), allowedModes)
 	}
 	var errs []error
-	if !mode.Many() && !c.Roles.All() {
+	if !mode.MultiInstance() && !c.Roles.All() {
 		errs = append(errs, errors.New("--roles: there is one instance without Redis and S3, and it has all roles; leave --roles out"))
 	}
-	if !mode.Many() {
+	if !mode.MultiInstance() {
 		c.Roles.Export, c.Roles.Ingest = true, true // there is no other instance
 	}
 	errs = append(errs, c.agreeDelayTopics())
@@ -173,9 +173,9 @@ func setRoles(c *Config, v string) error {
 	return nil
 }
 
-// Possible returns the mode for the configured services, or the error why the combination is
+// CheckMode returns the mode for the configured services, or the error why the combination is
 // refused. It ignores Roles.
-func (c *Config) Possible() (Mode, error) {
+func (c *Config) CheckMode() (Mode, error) {
 	next := *c
 	next.Roles = Roles{API: true, Scheduler: true, Worker: true}
 	if err := next.agreeMode(); err != nil {

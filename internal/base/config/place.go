@@ -10,46 +10,46 @@ import (
 	"strings"
 )
 
-// Contents is a storage location for contents other than the configured one, such as the target of
+// BlobLocation is a storage location for contents other than the configured one, such as the target of
 // a move. Its text form is the value of --blobs and, for S3, a space and the value of --redis,
 // including secrets.
-type Contents struct {
+type BlobLocation struct {
 	Dir   string // absolute path; empty: S3
 	S3    *S3
 	Redis *Redis // for the journals of uploads; nil without S3
 }
 
-// ParseContents parses the text form. Keys missing from its URL are taken from environ, as for
+// ParseBlobLocation parses the text form. Keys missing from its URL are taken from environ, as for
 // --blobs.
-func ParseContents(text string, environ []string) (Contents, error) {
+func ParseBlobLocation(text string, environ []string) (BlobLocation, error) {
 	blobs, redis, _ := strings.Cut(text, " ")
 	if !strings.HasPrefix(text, "s3:") && !strings.Contains(redis, "://") { // a directory with a space in its name
 		blobs, redis = text, ""
 	}
 	var c Config
 	if err := setBlobs(&c, blobs); err != nil {
-		return Contents{}, err
+		return BlobLocation{}, err
 	}
 	if c.S3 == nil {
 		if redis != "" {
-			return Contents{}, errors.New("a directory needs no Redis")
+			return BlobLocation{}, errors.New("a directory needs no Redis")
 		}
 		if !filepath.IsAbs(c.Blobs) { // it is stored and read by processes with other working directories
-			return Contents{}, fmt.Errorf("%q is not an absolute path", c.Blobs)
+			return BlobLocation{}, fmt.Errorf("%q is not an absolute path", c.Blobs)
 		}
-		return Contents{Dir: filepath.Clean(c.Blobs)}, nil
+		return BlobLocation{Dir: filepath.Clean(c.Blobs)}, nil
 	}
 	if redis == "" {
-		return Contents{}, errors.New("the journal of the parts of uploads lies in Redis when the bytes are on S3: name one")
+		return BlobLocation{}, errors.New("the journal of the parts of uploads lies in Redis when the bytes are on S3: name one")
 	}
 	if err := setRedis(&c, redis); err != nil {
-		return Contents{}, fmt.Errorf("redis: %w", err)
+		return BlobLocation{}, fmt.Errorf("redis: %w", err)
 	}
-	return Contents{S3: c.S3, Redis: c.Redis}, c.S3.credentials(environ, "to-blobs")
+	return BlobLocation{S3: c.S3, Redis: c.Redis}, c.S3.credentials(environ, "to-blobs")
 }
 
 // Text returns the text form, without a key that equals the one in environ.
-func (c Contents) Text(environ []string) string {
+func (c BlobLocation) Text(environ []string) string {
 	if c.S3 == nil {
 		return c.Dir
 	}
@@ -102,15 +102,15 @@ func (r *Redis) text() string {
 }
 
 // Same reports whether both are the same location; keys and passwords may differ.
-func (c Contents) Same(o Contents) bool {
+func (c BlobLocation) Same(o BlobLocation) bool {
 	if c.S3 == nil || o.S3 == nil {
 		return c.S3 == o.S3 && c.Dir == o.Dir
 	}
 	return c.S3.Endpoint == o.S3.Endpoint && c.S3.Bucket == o.S3.Bucket && c.S3.Prefix == o.S3.Prefix
 }
 
-// SameJournal reports whether both would keep journals in the same Redis database.
-func (c Contents) SameJournal(o Contents) bool {
+// SharesRedis reports whether both would keep journals in the same Redis database.
+func (c BlobLocation) SharesRedis(o BlobLocation) bool {
 	if c.Redis == nil || o.Redis == nil || c.Redis.DB != o.Redis.DB {
 		return false
 	}
@@ -124,8 +124,8 @@ func ParseMySQL(text string) (*MySQL, error) {
 	return c.MySQL, err
 }
 
-// Shown returns the text of a location, of a database or of contents, without its secrets.
-func Shown(place string) string {
+// RedactLocation returns the text of a location, of a database or of contents, without its secrets.
+func RedactLocation(place string) string {
 	words := strings.Fields(place)
 	for i, word := range words {
 		if !strings.Contains(word, "://") {

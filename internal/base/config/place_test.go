@@ -16,7 +16,7 @@ func TestShownHidesSecrets(t *testing.T) {
 		"mysql://u:hid%zz@h:1/db": "mysql://...",
 		"s3://k:hidden@h/b/p?x=1 redis://:hidden@r:6379/1": "s3://k@h/b/p?x=1 redis://@r:6379/1",
 	} {
-		if got := Shown(place); got != want {
+		if got := RedactLocation(place); got != want {
 			t.Errorf("%q is shown as %q, want %q", place, got, want)
 		}
 	}
@@ -25,9 +25,9 @@ func TestShownHidesSecrets(t *testing.T) {
 func TestParseContents(t *testing.T) {
 	t.Parallel()
 	env := []string{"AWS_ACCESS_KEY_ID=k", "AWS_SECRET_ACCESS_KEY=s"}
-	parse := func(text string) Contents {
+	parse := func(text string) BlobLocation {
 		t.Helper()
-		c, err := ParseContents(text, env)
+		c, err := ParseBlobLocation(text, env)
 		if err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
@@ -40,15 +40,15 @@ func TestParseContents(t *testing.T) {
 	if !one.Same(two) || one.Same(dir) || !dir.Same(parse("/srv/data/")) || one.Same(parse("s3://h/b/q redis://r/0")) {
 		t.Error("places are taken for each other")
 	}
-	if one.SameJournal(two) || !one.SameJournal(parse("s3://h/c redis://r:6379")) || one.SameJournal(dir) {
+	if one.SharesRedis(two) || !one.SharesRedis(parse("s3://h/c redis://r:6379")) || one.SharesRedis(dir) {
 		t.Error("journals are taken for each other")
 	}
 	for _, text := range []string{"s3://h/b", "s3://h redis://r", "/srv redis://r", "s3://h/b http://r", "ftp://h/b", ""} {
-		if c, err := ParseContents(text, env); err == nil && text != "" {
+		if c, err := ParseBlobLocation(text, env); err == nil && text != "" {
 			t.Errorf("%q is taken: %+v", text, c)
 		}
 	}
-	if _, err := ParseContents("s3://h/b redis://r", nil); err == nil {
+	if _, err := ParseBlobLocation("s3://h/b redis://r", nil); err == nil {
 		t.Error("a bucket without a key is taken")
 	}
 }
@@ -62,11 +62,11 @@ func TestContentsText(t *testing.T) {
 		"s3://other:s%2F%3F@h/b rediss://r:6379,q:6379?cluster=true",
 		"s3://h/b redis://:p@r:26379?sentinel=main",
 	} {
-		want, err := ParseContents(text, env)
+		want, err := ParseBlobLocation(text, env)
 		if err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
-		got, err := ParseContents(want.Text(env), env)
+		got, err := ParseBlobLocation(want.Text(env), env)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%q comes back as %q, %v:\n%s", text, want.Text(env), err, diff)
 		}

@@ -14,9 +14,9 @@ import (
 
 // Size and time limits of challenges.
 const (
-	maxRange      = int64(drive.GiB) // largest range in bytes; fits a 32-bit length and JavaScript's buffers
-	ChallengeLife = 5 * time.Minute  // time to answer a challenge for content without reading time
-	answerRate    = 32 << 20         // bytes per second that the slowest client reads and hashes
+	maxRange     = int64(drive.GiB) // largest range in bytes; fits a 32-bit length and JavaScript's buffers
+	ChallengeTTL = 5 * time.Minute  // time to answer a challenge for content without reading time
+	answerRate   = 32 << 20         // bytes per second that the slowest client reads and hashes
 )
 
 // Range is a byte range of a file. Its JSON form is [offset, length].
@@ -67,7 +67,7 @@ func (c Challenge) Expired(now drive.Time) bool { return now >= c.ExpiresAt }
 // cryptographically secure, such as crypto/rand.Reader. Samples would admit a client that lacks a
 // few bytes, or that retries until the samples miss them.
 func NewChallenge(random io.Reader, size int64, now drive.Time) (Challenge, error) {
-	c := Challenge{ExpiresAt: now.Add(ChallengeLife + ReadingTime(size))}
+	c := Challenge{ExpiresAt: now.Add(ChallengeTTL + ReadingTime(size))}
 	if _, err := io.ReadFull(random, c.Nonce[:]); err != nil {
 		return Challenge{}, fmt.Errorf("choose nonce: %w", err)
 	}
@@ -78,8 +78,8 @@ func NewChallenge(random io.Reader, size int64, now drive.Time) (Challenge, erro
 // ReadingTime returns how long a slow client takes to read and hash size bytes.
 func ReadingTime(size int64) time.Duration { return time.Duration(size/answerRate) * time.Second }
 
-// AsksAll reports whether the challenge covers every byte of a content of size bytes.
-func (c Challenge) AsksAll(size int64) bool { return slices.Equal(c.Ranges, wholeRanges(size)) }
+// CoversAll reports whether the challenge covers every byte of a content of size bytes.
+func (c Challenge) CoversAll(size int64) bool { return slices.Equal(c.Ranges, wholeRanges(size)) }
 
 // wholeRanges returns consecutive ranges that cover size bytes; empty, not nil, for 0.
 func wholeRanges(size int64) []Range {

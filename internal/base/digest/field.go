@@ -80,7 +80,7 @@ func FormatReprDigest(s Set) string {
 func parseDigestField(name, field string, known ...FieldAlgo) ([]FieldDigest, error) {
 	members, ok := parseByteDictionary(field)
 	if !ok {
-		return nil, drive.Bad(name, drive.Malformed, "expected", "sha-256=:<base64>:")
+		return nil, drive.BadField(name, drive.Malformed, "expected", "sha-256=:<base64>:")
 	}
 	var list []FieldDigest
 	for _, algo := range known {
@@ -89,12 +89,12 @@ func parseDigestField(name, field string, known ...FieldAlgo) ([]FieldDigest, er
 			continue
 		}
 		if len(value) != algo.Size() {
-			return nil, drive.Bad(name, drive.Malformed, "expected", string(algo)+"=:<base64>:", "algorithm", string(algo))
+			return nil, drive.BadField(name, drive.Malformed, "expected", string(algo)+"=:<base64>:", "algorithm", string(algo))
 		}
 		list = append(list, FieldDigest{algo, value})
 	}
 	if len(list) == 0 && len(members) > 0 {
-		return nil, drive.Bad(name, drive.NotAllowed, "allowed", known)
+		return nil, drive.BadField(name, drive.NotAllowed, "allowed", known)
 	}
 	return list, nil
 }

@@ -245,7 +245,7 @@ func TestPartCVFromFile(t *testing.T) {
 		var crc uint32
 		for off := 0; off < len(b); off += 64 * kib {
 			n := min(64*kib, len(b)-off)
-			cv, sum, err := PartCV(t.Context(), bytes.NewReader(b), int64(off), int64(n), buf)
+			cv, sum, err := HashPart(t.Context(), bytes.NewReader(b), int64(off), int64(n), buf)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -264,7 +264,7 @@ func TestPartCVFromFile(t *testing.T) {
 func TestLoadContinuesPart(t *testing.T) {
 	t.Parallel()
 	b := content(256 * kib)
-	want, _, err := PartCV(t.Context(), bytes.NewReader(b), 128*kib, 128*kib, nil)
+	want, _, err := HashPart(t.Context(), bytes.NewReader(b), 128*kib, 128*kib, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,13 +284,13 @@ func TestLoadContinuesPart(t *testing.T) {
 func TestPartCVFindsEveryFlippedBit(t *testing.T) {
 	t.Parallel()
 	b := content(2*groupSize + 3000)
-	want, _, err := PartCV(t.Context(), bytes.NewReader(b), 0, int64(len(b)), nil)
+	want, _, err := HashPart(t.Context(), bytes.NewReader(b), 0, int64(len(b)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := 0; i < len(b); i += 997 {
 		b[i] ^= 4
-		got, _, err := PartCV(t.Context(), bytes.NewReader(b), 0, int64(len(b)), nil)
+		got, _, err := HashPart(t.Context(), bytes.NewReader(b), 0, int64(len(b)), nil)
 		if err != nil || got == want {
 			t.Errorf("byte %d changed: %v, %v", i, got, err)
 		}
@@ -328,7 +328,7 @@ func TestReadErrorsAreNotDigests(t *testing.T) {
 		"disk error":     {t.Context(), faultyAt{bytes.NewReader(b), 70000, errDisk}, errDisk},
 		"cancelled":      {stopped, bytes.NewReader(b), context.Canceled},
 	} {
-		cv, crc, err := PartCV(c.ctx, c.src, 0, int64(len(b)), make([]byte, 16*kib))
+		cv, crc, err := HashPart(c.ctx, c.src, 0, int64(len(b)), make([]byte, 16*kib))
 		if !errors.Is(err, c.want) || !cv.IsZero() || crc != 0 {
 			t.Errorf("%s: PartCV = %v, %08x, %v", name, cv, crc, err)
 		}

@@ -29,7 +29,7 @@ func ParseProofAlgo(s string) (ProofAlgo, error) {
 	case ProofHMAC, ProofBlake3:
 		return a, nil
 	}
-	return "", drive.Bad("alg", drive.NotAllowed, "allowed", []ProofAlgo{ProofHMAC, ProofBlake3}, "sent", s)
+	return "", drive.BadField("alg", drive.NotAllowed, "allowed", []ProofAlgo{ProofHMAC, ProofBlake3}, "sent", s)
 }
 
 // keyed returns the hash with nonce as its key.
@@ -73,8 +73,8 @@ func Answer(ctx context.Context, src io.ReaderAt, c Challenge, algo ProofAlgo) (
 	return h.Sum(nil), nil
 }
 
-// SameAnswer compares two answers in constant time.
-func SameAnswer(right, sent []byte) bool { return hmac.Equal(right, sent) }
+// EqualAnswers compares two answers in constant time.
+func EqualAnswers(right, sent []byte) bool { return hmac.Equal(right, sent) }
 
 // longest returns the length of the longest range.
 func longest(ranges []Range) (n int64) {

@@ -74,7 +74,7 @@ func TestChallengeNeedsRandomness(t *testing.T) {
 func TestChallengeExpires(t *testing.T) {
 	t.Parallel()
 	c := newChallenge(t, 1)
-	if c.ExpiresAt.Sub(now) != ChallengeLife || c.Expired(now) || c.Expired(c.ExpiresAt-1) || !c.Expired(c.ExpiresAt) {
+	if c.ExpiresAt.Sub(now) != ChallengeTTL || c.Expired(now) || c.Expired(c.ExpiresAt-1) || !c.Expired(c.ExpiresAt) {
 		t.Errorf("expires at %v", c.ExpiresAt)
 	}
 }
@@ -132,7 +132,7 @@ func TestAnswerDependsOnEverything(t *testing.T) {
 			return a
 		}
 		right := answer(b, base)
-		if !SameAnswer(right, answer(bytes.Clone(b), base)) {
+		if !EqualAnswers(right, answer(bytes.Clone(b), base)) {
 			t.Errorf("%s: the same file gives another answer", algo)
 		}
 		for name, c := range map[string]struct {
@@ -153,11 +153,11 @@ func TestAnswerDependsOnEverything(t *testing.T) {
 			if c.change != nil {
 				c.change(&ch)
 			}
-			if SameAnswer(right, answer(file, ch)) {
+			if EqualAnswers(right, answer(file, ch)) {
 				t.Errorf("%s: another %s gives the same answer", algo, name)
 			}
 		}
-		if SameAnswer(right, right[:31]) || SameAnswer(right, nil) {
+		if EqualAnswers(right, right[:31]) || EqualAnswers(right, nil) {
 			t.Errorf("%s: a cut answer passes", algo)
 		}
 	}

@@ -62,7 +62,7 @@ func ParseSet(declared map[string]string) (Set, error) {
 	for _, name := range slices.Sorted(maps.Keys(declared)) {
 		algo := Algo(name)
 		if algo.Size() == 0 {
-			return nil, drive.Bad("digests", drive.NotAllowed, "allowed", Algos(), "sent", name)
+			return nil, drive.BadField("digests", drive.NotAllowed, "allowed", Algos(), "sent", name)
 		}
 		b := make([]byte, algo.Size())
 		if err := parseHex(b, declared[name], "digests."+name); err != nil {

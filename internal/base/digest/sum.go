@@ -53,7 +53,7 @@ func (c *CV) UnmarshalText(b []byte) error { return parseHex(c[:], string(b), "c
 // because two spellings would be two index keys. After an error dst is unchanged; the error is a
 // BadRequest for field.
 func parseHex(dst []byte, s, field string) error {
-	malformed := drive.Bad(field, drive.Malformed, "expected", fmt.Sprintf("%d lower-case hex digits", 2*len(dst)))
+	malformed := drive.BadField(field, drive.Malformed, "expected", fmt.Sprintf("%d lower-case hex digits", 2*len(dst)))
 	if len(s) != 2*len(dst) {
 		return malformed
 	}

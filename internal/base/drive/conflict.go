@@ -18,5 +18,5 @@ func ParseConflict(s string, def Conflict) (Conflict, error) {
 	case ConflictFail, ConflictRename, ConflictReplace:
 		return c, nil
 	}
-	return "", Bad("conflict", NotAllowed, "allowed", []Conflict{ConflictFail, ConflictRename, ConflictReplace}, "sent", s)
+	return "", BadField("conflict", NotAllowed, "allowed", []Conflict{ConflictFail, ConflictRename, ConflictReplace}, "sent", s)
 }

@@ -116,9 +116,9 @@ func Wrap(err error, kind Kind, args ...any) *Error {
 	return e
 }
 
-// Bad returns a BadRequest for one field. args are alternating names and values that describe what
+// BadField returns a BadRequest for one field. args are alternating names and values that describe what
 // is allowed.
-func Bad(field string, reason Reason, args ...any) *Error {
+func BadField(field string, reason Reason, args ...any) *Error {
 	return Fail(BadRequest, append([]any{"field", field, "reason", string(reason)}, args...)...)
 }
 

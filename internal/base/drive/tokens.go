@@ -6,8 +6,8 @@ import "strings"
 // protocols without lock tokens; such requests pass all locks of their user.
 type Tokens string
 
-// Submit returns the Tokens of a request that submits exactly these locks.
-func Submit(locks []LockID) Tokens {
+// SubmitTokens returns the Tokens of a request that submits exactly these locks.
+func SubmitTokens(locks []LockID) Tokens {
 	var b strings.Builder
 	b.WriteByte(' ')
 	for _, id := range locks {
@@ -16,7 +16,7 @@ func Submit(locks []LockID) Tokens {
 	return Tokens(b.String())
 }
 
-// Pass reports whether a request with these Tokens may pass a lock of its own user.
-func (t Tokens) Pass(id LockID) bool {
+// Passes reports whether a request with these Tokens may pass a lock of its own user.
+func (t Tokens) Passes(id LockID) bool {
 	return t == "" || strings.Contains(string(t), " "+id.String()+" ")
 }

@@ -3,16 +3,16 @@ package drive
 // Who is the caller of a use case: the acting user and the account acted on. It is passed as a
 // parameter, never in a context.
 type Who struct {
-	User    UserID
-	Account AccountID
-	Guest   bool      // the account is not the user's own; package access has granted the access
-	Session SessionID // the login or token of the request
-	Admin   bool
-	Scopes  Scope
-	Head    string // protocol of the request, for the activity log: api, tus, draft, link, ...
-	Address string // client address; empty: unknown
-	Tokens  Tokens // locks submitted by a WebDAV request
-	Renew   bool   // the user must set a new password first: Scopes is empty until then
+	User               UserID
+	Account            AccountID
+	Guest              bool      // the account is not the user's own; package access has granted the access
+	Session            SessionID // the login or token of the request
+	Admin              bool
+	Scopes             Scope
+	Head               string // protocol of the request, for the activity log: api, tus, draft, link, ...
+	Address            string // client address; empty: unknown
+	Tokens             Tokens // locks submitted by a WebDAV request
+	MustChangePassword bool   // the user must set a new password first: Scopes is empty until then
 }
 
 // LinkHead is the Head of visitors who use a link and have no account. They read with the rights of

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Sign writes the id of this process, which must hold the lock, into the file.
-func Sign(f *os.File) error {
+// WritePID writes the id of this process, which must hold the lock, into the file.
+func WritePID(f *os.File) error {
 	err := f.Truncate(0)
 	if err == nil {
 		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
@@ -20,8 +20,8 @@ func Sign(f *os.File) error {
 	return nil
 }
 
-// Holder returns the process id that Sign wrote last; 0 if unknown.
-func Holder(f *os.File) int {
+// ReadPID returns the process id that WritePID wrote last; 0 if unknown.
+func ReadPID(f *os.File) int {
 	text, err := io.ReadAll(io.NewSectionReader(f, 0, 32))
 	if err != nil {
 		return 0

@@ -26,18 +26,18 @@ func (m *Metrics) Counters(name, help string, labels []string, f func(set func(v
 	})
 }
 
-// Counted is the state of a histogram. Counts has one more element than Bounds and is not
+// HistogramState is the state of a histogram. Counts has one more element than Bounds and is not
 // cumulative.
-type Counted struct {
+type HistogramState struct {
 	Bounds []float64 // upper bounds of the buckets, in the unit of the metric
 	Counts []uint64
 	Sum    float64
 }
 
 // Histograms is Gauges for histograms.
-func (m *Metrics) Histograms(name, help string, labels []string, f func(set func(c Counted, values ...string))) {
+func (m *Metrics) Histograms(name, help string, labels []string, f func(set func(c HistogramState, values ...string))) {
 	m.collect(name, help, labels, func(d *prometheus.Desc, out chan<- prometheus.Metric) {
-		f(func(c Counted, values ...string) {
+		f(func(c HistogramState, values ...string) {
 			buckets, total := make(map[float64]uint64, len(c.Bounds)), uint64(0)
 			for i, bound := range c.Bounds {
 				total += c.Counts[i]

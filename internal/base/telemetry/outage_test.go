@@ -17,8 +17,8 @@ func TestOutageLogsBeginningAndEnd(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, err := range []error{nil, errors.New("refused"), errors.New("refused"), errors.New("gone"), nil, nil} {
-		o.Note(t.Context(), log, "Redis does not answer", err, slog.String("at", "cache"))
-		o.Note(ended, log, "Redis does not answer", context.Canceled)
+		o.Record(t.Context(), log, "Redis does not answer", err, slog.String("at", "cache"))
+		o.Record(ended, log, "Redis does not answer", context.Canceled)
 	}
 	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
 	if len(lines) != 2 || !strings.Contains(lines[0], `level=WARN msg="Redis does not answer" at=cache error=refused`) ||

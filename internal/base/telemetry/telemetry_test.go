@@ -57,8 +57,8 @@ func TestHandlerServesMetrics(t *testing.T) {
 	m.Counters("kept_total", "Kept.", nil, func(set func(float64, ...string)) { set(6) })
 	m.Counter("never_total", "Has not happened.")
 	m.Gauges("absent", "Nothing is known.", nil, func(func(float64, ...string)) {})
-	m.Histograms("late_seconds", "Late.", []string{"kind"}, func(set func(Counted, ...string)) {
-		set(Counted{Bounds: []float64{0.1, 1}, Counts: []uint64{3, 2, 1}, Sum: 9}, "park")
+	m.Histograms("late_seconds", "Late.", []string{"kind"}, func(set func(HistogramState, ...string)) {
+		set(HistogramState{Bounds: []float64{0.1, 1}, Counts: []uint64{3, 2, 1}, Sum: 9}, "park")
 	})
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))

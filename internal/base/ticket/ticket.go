@@ -26,9 +26,9 @@ const version = 1
 // Key signs tickets of one kind.
 type Key []byte
 
-// For derives the key for one kind of ticket from a secret. Signatures of different purposes are
+// DeriveKey derives the key for one kind of ticket from a secret. Signatures of different purposes are
 // not interchangeable.
-func For(secret []byte, purpose string) Key { return Key(secret).Sum([]byte(purpose)) }
+func DeriveKey(secret []byte, purpose string) Key { return Key(secret).Sum([]byte(purpose)) }
 
 // Sum returns the HMAC-SHA256 of message.
 func (k Key) Sum(message []byte) []byte {
@@ -57,15 +57,15 @@ func (k Key) Open(text string, least, most int) (fields []byte, ok bool) {
 	return body[1:], hmac.Equal(sum, k.Sum(body))
 }
 
-// Put appends numbers to fields.
-func Put[N ~int64](fields []byte, numbers ...N) []byte {
+// AppendNumbers appends numbers to fields.
+func AppendNumbers[N ~int64](fields []byte, numbers ...N) []byte {
 	for _, n := range numbers {
 		fields = binary.BigEndian.AppendUint64(fields, uint64(n)) //nolint:gosec // the same 64 bits
 	}
 	return fields
 }
 
-// Number decodes the number at the beginning of fields. It panics if fields has fewer than 8 bytes.
-func Number[N ~int64](fields []byte) N {
+// ReadNumber decodes the number at the beginning of fields. It panics if fields has fewer than 8 bytes.
+func ReadNumber[N ~int64](fields []byte) N {
 	return N(binary.BigEndian.Uint64(fields)) //nolint:gosec // the same 64 bits
 }

@@ -9,11 +9,11 @@ import (
 
 func TestTicket(t *testing.T) {
 	t.Parallel()
-	key := For([]byte("secret"), "test")
-	fields := Put([]byte("abc"), int64(-7))
+	key := DeriveKey([]byte("secret"), "test")
+	fields := AppendNumbers([]byte("abc"), int64(-7))
 	text := key.Sign(fields)
 	got, ok := key.Open(text, 3, 11)
-	if !ok || !cmp.Equal(got, fields) || Number[int64](got[3:]) != -7 {
+	if !ok || !cmp.Equal(got, fields) || ReadNumber[int64](got[3:]) != -7 {
 		t.Fatalf("%q, %v", got, ok)
 	}
 	for i := range text {
@@ -26,7 +26,7 @@ func TestTicket(t *testing.T) {
 		}
 	}
 	for name, open := range map[string]func() ([]byte, bool){
-		"another purpose": func() ([]byte, bool) { return For([]byte("secret"), "other").Open(text, 3, 11) },
+		"another purpose": func() ([]byte, bool) { return DeriveKey([]byte("secret"), "other").Open(text, 3, 11) },
 		"the secret":      func() ([]byte, bool) { return Key("secret").Open(text, 3, 11) },
 		"too short":       func() ([]byte, bool) { return key.Open(text, 12, 20) },
 		"too long":        func() ([]byte, bool) { return key.Open(text, 3, 10) },

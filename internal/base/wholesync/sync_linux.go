@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Can reports whether Sync makes the files in dir durable and reports failed writes. That holds
+// Supported reports whether Sync makes the files in dir durable and reports failed writes. That holds
 // from kernel 5.8 on, for file systems that write to disks themselves. For others, such as FUSE,
 // syncfs(2) may do nothing.
-func Can(dir *os.File) bool {
+func Supported(dir *os.File) bool {
 	var fs unix.Statfs_t
 	var name unix.Utsname
 	if unix.Fstatfs(int(dir.Fd()), &fs) != nil || unix.Uname(&name) != nil {
@@ -31,8 +31,8 @@ func Can(dir *os.File) bool {
 	return err == nil && minorErr == nil && (m > 5 || m == 5 && n >= 8)
 }
 
-// Reaches reports whether a Sync of dir also covers other: they are on the same file system.
-func Reaches(dir *os.File, other os.FileInfo) bool {
+// SameFileSystem reports whether a Sync of dir also covers other: they are on the same file system.
+func SameFileSystem(dir *os.File, other os.FileInfo) bool {
 	info, err := dir.Stat()
 	if err != nil {
 		return false

@@ -25,7 +25,7 @@ func TestReachesOnlyOwnFileSystem(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := wholesync.Reaches(whole, info); got != want {
+		if got := wholesync.SameFileSystem(whole, info); got != want {
 			t.Errorf("%s: %v", path, got)
 		}
 	}

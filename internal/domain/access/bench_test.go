@@ -19,10 +19,10 @@ import (
 func BenchmarkEnter(b *testing.B) {
 	w := newFixture(b, 3, 10)
 	const space, levels, members = 2, 64, 10_000
-	deep := w.Rooms[space].Root
+	deep := w.Accounts[space].Root
 	for i := range levels {
 		w.write(b, func(ctx context.Context, tx *sqldb.Tx) error {
-			n, err := w.tree.CreateFolder(ctx, tx, w.Rooms[space].Account, tree.Place{Parent: deep, Name: drive.Name(fmt.Sprint(i)), Conflict: drive.ConflictFail})
+			n, err := w.tree.CreateFolder(ctx, tx, w.Accounts[space].Account, tree.Place{Parent: deep, Name: drive.Name(fmt.Sprint(i)), Conflict: drive.ConflictFail})
 			deep = n.ID
 			return err
 		})
@@ -30,7 +30,7 @@ func BenchmarkEnter(b *testing.B) {
 	w.write(b, func(ctx context.Context, tx *sqldb.Tx) error {
 		for range members {
 			if _, err := tx.Exec(ctx, `INSERT INTO grants (node_id, principal_id, account_id, kind, role, granted_by, note, created_at, updated_at, expires_at)
-				VALUES (?, ?, ?, 'user', 'viewer', '', '', 0, 0, 0)`, w.Rooms[space].Root, drive.NewID[drive.UserID](), w.Rooms[space].Account); err != nil {
+				VALUES (?, ?, ?, 'user', 'viewer', '', '', 0, 0, 0)`, w.Accounts[space].Root, drive.NewID[drive.UserID](), w.Accounts[space].Account); err != nil {
 				return err
 			}
 		}
@@ -39,8 +39,8 @@ func BenchmarkEnter(b *testing.B) {
 				return err
 			}
 		}
-		_, err := w.Set(ctx, tx, access.Grant{
-			Node: w.Rooms[space].Root, Account: w.Rooms[space].Account, Kind: access.Group, Principal: drive.PrincipalID(w.Groups[4]), Role: access.Editor,
+		_, err := w.Access.Grant(ctx, tx, access.Grant{
+			Node: w.Accounts[space].Root, Account: w.Accounts[space].Account, Kind: access.Group, Principal: drive.PrincipalID(w.Groups[4]), Role: access.Editor,
 		})
 		return err
 	})
@@ -49,8 +49,8 @@ func BenchmarkEnter(b *testing.B) {
 		who  drive.Who
 		node drive.NodeID
 	}{
-		{"owner", w.people[0], w.Rooms[0].Root},
-		{"member", w.people[2], w.Rooms[space].Root},
+		{"owner", w.people[0], w.Accounts[0].Root},
+		{"member", w.people[2], w.Accounts[space].Root},
 		{"member 64 levels deep", w.people[2], deep},
 		{"outsider 64 levels deep", w.people[1], deep},
 		{"nothing there", w.people[1], drive.NewID[drive.NodeID]()},

@@ -28,12 +28,12 @@ type epoch struct {
 
 const metaEpoch = "access-epoch"
 
-// Stamp identifies the epoch in which a decision was made.
-type Stamp struct{ own, foreign int64 }
+// EpochStamp identifies the epoch in which a decision was made.
+type EpochStamp struct{ own, foreign int64 }
 
-// Stamp returns the current epoch; false: it is unknown, and decisions must not be cached.
-func (a *Access) Stamp() (Stamp, bool) {
-	s := Stamp{a.epoch.own.Load(), a.epoch.foreign.Load()}
+// EpochStamp returns the current epoch; false: it is unknown, and decisions must not be cached.
+func (a *Access) Stamp() (EpochStamp, bool) {
+	s := EpochStamp{a.epoch.own.Load(), a.epoch.foreign.Load()}
 	if !a.opt.Shared {
 		return s, true
 	}
@@ -57,9 +57,9 @@ func (a *Access) endEpoch(ctx context.Context, tx *sqldb.Tx) error {
 	return nil
 }
 
-// Moved ends the epoch because a folder moved, so that other grants apply to it, or was trashed, so
+// InvalidateIfGranted ends the epoch because a folder moved, so that other grants apply to it, or was trashed, so
 // that guests lose access.
-func (a *Access) Moved(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+func (a *Access) InvalidateIfGranted(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	var any int
 	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM grants WHERE account_id = ?)`, account).Scan(&any)
 	if err != nil || any == 0 {

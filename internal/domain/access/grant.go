@@ -53,15 +53,15 @@ func scanGrant(g *Grant, scan func(...any) error) error {
 	return scan(&g.Node, &g.Account, &g.Principal, &g.Kind, &g.Role, &g.By, &g.Note, &g.Created, &g.Updated, &g.Expires, &g.Name)
 }
 
-// Set gives a principal a role at a node, replacing the one it has there. The caller has checked
+// Grant gives a principal a role at a node, replacing the one it has there. The caller has checked
 // that this is allowed. It fails with BadRequest if the principal does not exist, the note is too
 // long or the expiry has passed, and with TooManyOpen beyond the limits.
-func (a *Access) Set(ctx context.Context, tx *sqldb.Tx, g Grant) (Grant, error) {
+func (a *Access) Grant(ctx context.Context, tx *sqldb.Tx, g Grant) (Grant, error) {
 	if !utf8.ValidString(g.Note) || len(g.Note) > maxNote {
-		return Grant{}, drive.Bad("note", drive.TooLong, "limit", maxNote, "sent", len(g.Note))
+		return Grant{}, drive.BadField("note", drive.TooLong, "limit", maxNote, "sent", len(g.Note))
 	}
 	if g.Expires != 0 && g.Expires <= a.now() {
-		return Grant{}, drive.Bad("expires_in", drive.OutOfRange, "min", 1)
+		return Grant{}, drive.BadField("expires_in", drive.OutOfRange, "min", 1)
 	}
 	if err := a.requirePrincipal(ctx, tx, g); err != nil {
 		return Grant{}, err
@@ -96,7 +96,7 @@ func (a *Access) requirePrincipal(ctx context.Context, tx *sqldb.Tx, g Grant) (e
 		err = tx.QueryRow(ctx, `SELECT 1 FROM users WHERE id = ? AND state <> 'deleted'`, g.Principal).Scan(&there)
 	}
 	if drive.IsKind(err, drive.NotFound) {
-		return drive.Bad(string(g.Kind), drive.Unknown)
+		return drive.BadField(string(g.Kind), drive.Unknown)
 	}
 	return err
 }
@@ -125,8 +125,8 @@ func (a *Access) FindGrant(ctx context.Context, q sqldb.Querier, node drive.Node
 	return g, err
 }
 
-// Take deletes a principal's grant at a node and returns it. taken is false if there was none.
-func (a *Access) Take(ctx context.Context, tx *sqldb.Tx, node drive.NodeID, principal drive.PrincipalID) (was Grant, taken bool, err error) {
+// Revoke deletes a principal's grant at a node and returns it. taken is false if there was none.
+func (a *Access) Revoke(ctx context.Context, tx *sqldb.Tx, node drive.NodeID, principal drive.PrincipalID) (was Grant, taken bool, err error) {
 	was, err = a.FindGrant(ctx, tx, node, principal)
 	if drive.IsKind(err, drive.NotFound) {
 		return Grant{}, false, nil
@@ -154,18 +154,18 @@ func (a *Access) ListAt(ctx context.Context, q sqldb.Querier, node drive.NodeID,
 	return all, nil
 }
 
-// Above is a grant at a node or at a folder above it.
-type Above struct {
+// GrantAbove is a grant at a node or at a folder above it.
+type GrantAbove struct {
 	Grant
 
 	Level int // levels above the node; zero: the node itself
-	// Idle tells that the grant currently gives nothing: the space shares with members only, and
+	// Ineffective tells that the grant currently gives nothing: the space shares with members only, and
 	// the principal is not a member.
-	Idle bool
+	Ineffective bool
 }
 
-// ListUp lists up to limit grants at a node and above it, nearest first, up to most levels above.
-func (a *Access) ListUp(ctx context.Context, q sqldb.Querier, node drive.NodeID, most, limit int) ([]Above, error) {
+// ListAbove lists up to limit grants at a node and above it, nearest first, up to most levels above.
+func (a *Access) ListAbove(ctx context.Context, q sqldb.Querier, node drive.NodeID, most, limit int) ([]GrantAbove, error) {
 	rows, err := q.Query(ctx, `WITH RECURSIVE up (id, parent_id, level) AS (
 			SELECT id, parent_id, 0 FROM nodes WHERE id = ?
 			UNION ALL
@@ -177,8 +177,8 @@ func (a *Access) ListUp(ctx context.Context, q sqldb.Querier, node drive.NodeID,
 		FROM up JOIN grants g ON g.node_id = up.id
 		LEFT JOIN users u ON u.id = g.principal_id LEFT JOIN user_groups p ON p.id = g.principal_id
 		WHERE g.expires_at = 0 OR g.expires_at > ? ORDER BY up.level, g.principal_id LIMIT ?`, node, min(most, maxLevels), a.now(), a.now(), limit)
-	all, err := sqldb.Scan(rows, err, func(g *Above, scan func(...any) error) error {
-		return scanGrant(&g.Grant, func(dest ...any) error { return scan(append(dest, &g.Level, &g.Idle)...) })
+	all, err := sqldb.Scan(rows, err, func(g *GrantAbove, scan func(...any) error) error {
+		return scanGrant(&g.Grant, func(dest ...any) error { return scan(append(dest, &g.Level, &g.Ineffective)...) })
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the grants above node %s: %w", node, err)
@@ -235,8 +235,8 @@ func (a *Access) Purge(ctx context.Context, ended time.Time) error {
 	return err
 }
 
-// Forget deletes all grants of an account, and its space.
-func (a *Access) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+// DeleteAccount deletes all grants of an account, and its space.
+func (a *Access) DeleteAccount(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	for _, table := range []string{"grants", "spaces"} {
 		if _, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE account_id = ?", account); err != nil {
 			return fmt.Errorf("forget the %s of account %s: %w", table, account, err)
@@ -245,8 +245,8 @@ func (a *Access) Forget(ctx context.Context, tx *sqldb.Tx, account drive.Account
 	return a.endEpoch(ctx, tx)
 }
 
-// ForgetPrincipal deletes all grants of a user or group, and a user's group memberships and mounts.
-func (a *Access) ForgetPrincipal(ctx context.Context, tx *sqldb.Tx, id drive.PrincipalID) error {
+// DeletePrincipal deletes all grants of a user or group, and a user's group memberships and mounts.
+func (a *Access) DeletePrincipal(ctx context.Context, tx *sqldb.Tx, id drive.PrincipalID) error {
 	for _, query := range []string{
 		`DELETE FROM grants WHERE principal_id = ?`, `DELETE FROM group_members WHERE user_id = ?`, `DELETE FROM mounts WHERE user_id = ?`,
 	} {

@@ -11,8 +11,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Team is a group of users.
-type Team struct {
+// UserGroup is a group of users.
+type UserGroup struct {
 	ID      drive.GroupID
 	Name    string
 	Created drive.Time
@@ -36,11 +36,11 @@ func parseLabel(s string) (string, error) {
 	_, notID := drive.ParseID[drive.NodeID](strings.ToLower(label))
 	switch {
 	case len(label) > maxLabel:
-		return "", drive.Bad("name", drive.TooLong, "limit", maxLabel, "sent", len(label))
+		return "", drive.BadField("name", drive.TooLong, "limit", maxLabel, "sent", len(label))
 	case notID == nil:
-		return "", drive.Bad("name", drive.Malformed, "expected", "a name that is not an id")
+		return "", drive.BadField("name", drive.Malformed, "expected", "a name that is not an id")
 	case strings.TrimSpace(label) != label || strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return "", drive.Bad("name", drive.Malformed, "expected", "visible characters, no space at either end")
+		return "", drive.BadField("name", drive.Malformed, "expected", "visible characters, no space at either end")
 	}
 	return label, nil
 }
@@ -51,50 +51,50 @@ func slotOf(label string) string { return drive.Name(label).Fold() }
 const teamColumns = "id, name, created_at, updated_at"
 
 // scanTeam reads teamColumns into t.
-func scanTeam(t *Team, scan func(...any) error) error {
+func scanTeam(t *UserGroup, scan func(...any) error) error {
 	return scan(&t.ID, &t.Name, &t.Created, &t.Updated)
 }
 
 // CreateGroup creates a group. It fails with NameTaken if another one has the name, ignoring case,
 // and with TooManyOpen.
-func (a *Access) CreateGroup(ctx context.Context, tx *sqldb.Tx, name string) (Team, error) {
+func (a *Access) CreateGroup(ctx context.Context, tx *sqldb.Tx, name string) (UserGroup, error) {
 	name, err := parseLabel(name)
 	if err != nil {
-		return Team{}, err
+		return UserGroup{}, err
 	}
 	var n int
 	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM user_groups`).Scan(&n); err != nil {
-		return Team{}, fmt.Errorf("count the groups: %w", err)
+		return UserGroup{}, fmt.Errorf("count the groups: %w", err)
 	}
 	if n >= maxGroups {
-		return Team{}, drive.Fail(drive.TooManyOpen, "reason", "groups", "limit", maxGroups, "sent", n+1)
+		return UserGroup{}, drive.Fail(drive.TooManyOpen, "reason", "groups", "limit", maxGroups, "sent", n+1)
 	}
-	t := Team{ID: drive.NewID[drive.GroupID](), Name: name, Created: a.now(), Updated: a.now()}
+	t := UserGroup{ID: drive.NewID[drive.GroupID](), Name: name, Created: a.now(), Updated: a.now()}
 	made, err := tx.InsertNew(ctx, `INSERT INTO user_groups (id, name, slot, created_at, updated_at) VALUES (?, ?, ?, ?, ?)`,
 		t.ID, t.Name, slotOf(name), t.Created, t.Updated)
 	if err == nil && !made {
 		err = drive.Fail(drive.NameTaken, "name", name)
 	}
 	if err != nil {
-		return Team{}, fmt.Errorf("create group %q: %w", name, err)
+		return UserGroup{}, fmt.Errorf("create group %q: %w", name, err)
 	}
 	return t, nil
 }
 
 // RenameGroup renames a group. It fails with NameTaken or NotFound.
-func (a *Access) RenameGroup(ctx context.Context, tx *sqldb.Tx, id drive.GroupID, name string) (Team, error) {
+func (a *Access) RenameGroup(ctx context.Context, tx *sqldb.Tx, id drive.GroupID, name string) (UserGroup, error) {
 	name, err := parseLabel(name)
 	if err != nil {
-		return Team{}, err
+		return UserGroup{}, err
 	}
 	n, err := tx.Exec(ctx, `UPDATE user_groups SET name = ?, slot = ?, updated_at = ? WHERE id = ?`, name, slotOf(name), a.now(), id)
 	switch {
 	case sqldb.IsDuplicate(err):
-		return Team{}, drive.Wrap(err, drive.NameTaken, "name", name)
+		return UserGroup{}, drive.Wrap(err, drive.NameTaken, "name", name)
 	case err != nil:
-		return Team{}, fmt.Errorf("rename group %s: %w", id, err)
+		return UserGroup{}, fmt.Errorf("rename group %s: %w", id, err)
 	case n == 0:
-		return Team{}, drive.Fail(drive.NotFound)
+		return UserGroup{}, drive.Fail(drive.NotFound)
 	}
 	return a.FindGroup(ctx, tx, id)
 }
@@ -111,11 +111,11 @@ func (a *Access) DeleteGroup(ctx context.Context, tx *sqldb.Tx, id drive.GroupID
 	if err != nil {
 		return fmt.Errorf("delete group %s: %w", id, err)
 	}
-	return a.ForgetPrincipal(ctx, tx, drive.PrincipalID(id))
+	return a.DeletePrincipal(ctx, tx, drive.PrincipalID(id))
 }
 
 // FindGroup returns a group, or NotFound.
-func (a *Access) FindGroup(ctx context.Context, q sqldb.Querier, id drive.GroupID) (t Team, err error) {
+func (a *Access) FindGroup(ctx context.Context, q sqldb.Querier, id drive.GroupID) (t UserGroup, err error) {
 	err = scanTeam(&t, q.QueryRow(ctx, "SELECT "+teamColumns+" FROM user_groups WHERE id = ?", id).Scan)
 	return t, err
 }
@@ -127,14 +127,14 @@ func (a *Access) LockGroup(ctx context.Context, tx *sqldb.Tx, id drive.GroupID) 
 }
 
 // FindGroupByName returns the group with a name, ignoring case, or NotFound.
-func (a *Access) FindGroupByName(ctx context.Context, q sqldb.Querier, name string) (t Team, err error) {
+func (a *Access) FindGroupByName(ctx context.Context, q sqldb.Querier, name string) (t UserGroup, err error) {
 	err = scanTeam(&t, q.QueryRow(ctx, "SELECT "+teamColumns+" FROM user_groups WHERE slot = ?", slotOf(name)).Scan)
 	return t, err
 }
 
 // ListGroups lists groups whose name starts with prefix, ordered by folded name, and the cursor of
 // the next page; "" after the last.
-func (a *Access) ListGroups(ctx context.Context, q sqldb.Querier, prefix, cursor string, limit int) ([]Team, string, error) {
+func (a *Access) ListGroups(ctx context.Context, q sqldb.Querier, prefix, cursor string, limit int) ([]UserGroup, string, error) {
 	after, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
 		return nil, "", drive.Wrap(err, drive.CursorInvalid)

@@ -8,13 +8,13 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Succession is a node that is handed over to another account and its successor there; for a file
+// Successor is a node that is handed over to another account and its successor there; for a file
 // they are the same.
-type Succession struct{ Node, Heir drive.NodeID }
+type Successor struct{ Node, Heir drive.NodeID }
 
-// Hand moves grants and mounts from nodes to their successors in another account. owner is the user
+// HandOver moves grants and mounts from nodes to their successors in another account. owner is the user
 // who owns that account and needs no grant there; zero: it is a space.
-func (a *Access) Hand(ctx context.Context, tx *sqldb.Tx, from, to drive.AccountID, owner drive.UserID, all ...Succession) error {
+func (a *Access) HandOver(ctx context.Context, tx *sqldb.Tx, from, to drive.AccountID, owner drive.UserID, all ...Successor) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -31,7 +31,7 @@ func (a *Access) Hand(ctx context.Context, tx *sqldb.Tx, from, to drive.AccountI
 }
 
 // handOverGrants moves the grants and mounts of one node.
-func handOverGrants(ctx context.Context, tx *sqldb.Tx, to drive.AccountID, owner drive.UserID, s Succession) error {
+func handOverGrants(ctx context.Context, tx *sqldb.Tx, to drive.AccountID, owner drive.UserID, s Successor) error {
 	if !owner.IsZero() {
 		if _, err := tx.Exec(ctx, "DELETE FROM grants WHERE node_id = ? AND principal_id = ?", s.Node, owner.String()); err != nil {
 			return err

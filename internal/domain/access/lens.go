@@ -44,7 +44,7 @@ func LensesOf(ctx context.Context, q sqldb.Querier, a *Access, user drive.UserID
 		lenses[id] = Lens{access: a, who: drive.Who{User: user, Account: id, Guest: true}, grants: map[drive.NodeID][]grantStep{}}
 	}
 	for some := range slices.Chunk(accounts, nodesPerStatement) {
-		marks, in := sqldb.In(some)
+		marks, in := sqldb.ListArgs(some)
 		rows, err := q.Query(ctx, `WITH `+mineCTE+`
 			SELECT g.account_id, g.node_id, g.role, g.expires_at FROM mine JOIN grants g ON g.principal_id = mine.id WHERE g.account_id IN (`+marks+`)`,
 			append([]any{user.String(), user.String()}, in...)...)
@@ -74,9 +74,9 @@ func (l Lens) rights(node drive.NodeID) (r Right, granted bool) {
 	return r, granted
 }
 
-// Sum returns a hash of the lens that changes when the user's effective grants in the account
+// Digest returns a hash of the lens that changes when the user's effective grants in the account
 // change. It is the same in every process; "" for the zero Lens.
-func (l Lens) Sum() string {
+func (l Lens) Digest() string {
 	if l.access == nil {
 		return ""
 	}
@@ -89,8 +89,8 @@ func (l Lens) Sum() string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// Narrows reports whether the lens may hide a node below a visible one.
-func (l Lens) Narrows(node drive.NodeID) bool {
+// MayHideBelow reports whether the lens may hide a node below a visible one.
+func (l Lens) MayHideBelow(node drive.NodeID) bool {
 	for id := range l.grants {
 		if r, granted := l.rights(id); granted && id != node && !r.Has(See) {
 			return true
@@ -123,16 +123,16 @@ func (l Lens) ShowsChild(id drive.NodeID) bool {
 	return !granted || r.Has(See)
 }
 
-// Spot tells whether a node is visible, and from which top.
-type Spot struct {
+// Visibility tells whether a node is visible, and from which top.
+type Visibility struct {
 	Seen  bool
 	Top   drive.NodeID // see Pass
 	Level int
 }
 
-// Spots returns, by id, which nodes of the account are visible, and from where. It costs one
+// Visibilities returns, by id, which nodes of the account are visible, and from where. It costs one
 // statement.
-func (l Lens) Spots(ctx context.Context, q sqldb.Querier, ids []drive.NodeID) (map[drive.NodeID]Spot, error) {
+func (l Lens) Visibilities(ctx context.Context, q sqldb.Querier, ids []drive.NodeID) (map[drive.NodeID]Visibility, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -141,7 +141,7 @@ func (l Lens) Spots(ctx context.Context, q sqldb.Querier, ids []drive.NodeID) (m
 		args = append(args, id)
 	}
 	rows, err := q.Query(ctx, `WITH RECURSIVE up (start, id, parent_id, level) AS (
-			SELECT id, id, parent_id, 0 FROM nodes WHERE id IN (`+sqldb.Marks(len(ids))+`)
+			SELECT id, id, parent_id, 0 FROM nodes WHERE id IN (`+sqldb.Placeholders(len(ids))+`)
 			UNION ALL
 			SELECT up.start, n.id, n.parent_id, up.level + 1 FROM up JOIN nodes n ON n.id = up.parent_id WHERE up.level < ?)
 		SELECT start, id, level, parent_id IS NULL FROM up`, append(args, maxLevels)...)
@@ -162,11 +162,11 @@ func (l Lens) Spots(ctx context.Context, q sqldb.Querier, ids []drive.NodeID) (m
 			stepsOf[at.start] = append(stepsOf[at.start], g)
 		}
 	}
-	spots := make(map[drive.NodeID]Spot, len(ids))
+	spots := make(map[drive.NodeID]Visibility, len(ids))
 	for _, id := range ids {
 		sortByLevel(stepsOf[id])
 		v := decide(stepsOf[id], l.access.now())
-		spots[id] = Spot{Seen: v.rights.Has(See), Top: v.top, Level: v.level}
+		spots[id] = Visibility{Seen: v.rights.Has(See), Top: v.top, Level: v.level}
 	}
 	return spots, nil
 }

@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Standing is a user's rights at a node, and the node's account.
-type Standing struct {
+// NodeRights is a user's rights at a node, and the node's account.
+type NodeRights struct {
 	Rights  Right
 	Account drive.AccountID
 	Own     bool // the node is in the user's own drive
@@ -23,8 +23,8 @@ const nodesPerStatement = 500
 
 // RightsOf returns a user's rights at nodes shared by name or below such nodes, of any accounts, by
 // id. It costs one statement per 500 nodes. Nodes without any right have no entry.
-func (a *Access) RightsOf(ctx context.Context, q sqldb.Querier, who drive.Who, nodes []drive.NodeID) (map[drive.NodeID]Standing, error) {
-	rights := make(map[drive.NodeID]Standing, len(nodes))
+func (a *Access) RightsOf(ctx context.Context, q sqldb.Querier, who drive.Who, nodes []drive.NodeID) (map[drive.NodeID]NodeRights, error) {
+	rights := make(map[drive.NodeID]NodeRights, len(nodes))
 	for some := range slices.Chunk(nodes, nodesPerStatement) {
 		if err := (batch{q, a.now()}).addRights(ctx, who, some, rights); err != nil {
 			return nil, fmt.Errorf("look what may be done at %d nodes: %w", len(nodes), err)
@@ -40,17 +40,17 @@ type batch struct {
 }
 
 // addRights adds the user's rights at the nodes to the map rights.
-func (b batch) addRights(ctx context.Context, who drive.Who, nodes []drive.NodeID, rights map[drive.NodeID]Standing) error {
+func (b batch) addRights(ctx context.Context, who drive.Who, nodes []drive.NodeID, rights map[drive.NodeID]NodeRights) error {
 	paths, err := b.readPaths(ctx, map[drive.UserID][]drive.NodeID{who.User: nodes})
 	for claim, path := range paths {
 		id := claim.Node
 		if !who.Guest && path.account == who.Account { // own, although also shared with one of the user's groups
-			rights[id] = Standing{Rights: All, Account: path.account, Own: true}
+			rights[id] = NodeRights{Rights: All, Account: path.account, Own: true}
 			continue
 		}
 		v := decide(path.steps, b.now)
 		if r := v.narrowed(path); r != 0 {
-			rights[id] = Standing{Rights: r, Account: path.account, All: v.all}
+			rights[id] = NodeRights{Rights: r, Account: path.account, All: v.all}
 		}
 	}
 	return err
@@ -87,7 +87,7 @@ func (b batch) addPasses(ctx context.Context, who drive.Who, nodes []drive.NodeI
 		node    drive.NodeID
 		account drive.AccountID
 	}
-	marks, in := sqldb.In(nodes)
+	marks, in := sqldb.ListArgs(nodes)
 	// Without "AND account_id = ?", with which SQLite reads all nodes of the account.
 	rows, err := b.q.Query(ctx, "SELECT id, account_id FROM nodes WHERE id IN ("+marks+")", in...)
 	all, err := sqldb.Scan(rows, err, func(p *place, scan func(...any) error) error { return scan(&p.node, &p.account) })
@@ -99,8 +99,8 @@ func (b batch) addPasses(ctx context.Context, who drive.Who, nodes []drive.NodeI
 	return err
 }
 
-// Claim is a user and a node that Entitled checks.
-type Claim struct {
+// UserNode is a user and a node that Entitled checks.
+type UserNode struct {
 	User drive.UserID
 	Node drive.NodeID
 }
@@ -111,8 +111,8 @@ const claimsPerStatement = 200
 
 // Entitled returns the claims whose users have the right for use by a grant, as in Enter. It costs
 // one statement per 200 claims. It does not consider that a user owns a node.
-func Entitled(ctx context.Context, a *Access, q sqldb.Querier, claims []Claim, use Use) (map[Claim]bool, error) {
-	entitled := make(map[Claim]bool, len(claims))
+func Entitled(ctx context.Context, a *Access, q sqldb.Querier, claims []UserNode, use Use) (map[UserNode]bool, error) {
+	entitled := make(map[UserNode]bool, len(claims))
 	for some := range slices.Chunk(claims, claimsPerStatement) {
 		of := map[drive.UserID][]drive.NodeID{}
 		for _, c := range some {
@@ -132,19 +132,19 @@ func Entitled(ctx context.Context, a *Access, q sqldb.Querier, claims []Claim, u
 
 // readPaths reads the grants of users at nodes and above them, by claim. A node without grants has
 // no entry.
-func (b batch) readPaths(ctx context.Context, of map[drive.UserID][]drive.NodeID) (map[Claim]grantPath, error) {
+func (b batch) readPaths(ctx context.Context, of map[drive.UserID][]drive.NodeID) (map[UserNode]grantPath, error) {
 	var users, at []any
 	var starts []string
 	for user, nodes := range of {
-		marks, in := sqldb.In(nodes)
+		marks, in := sqldb.ListArgs(nodes)
 		users, at = append(users, user.String()), append(append(at, user.String()), in...)
 		starts = append(starts, `SELECT u.id, n.id, n.id, n.parent_id, n.account_id, n.trashed_at > 0, 0 FROM users u CROSS JOIN nodes n
 			WHERE u.id = ? AND n.id IN (`+marks+`)`)
 	}
 	args := slices.Concat(users, users, at, []any{maxLevels})
 	rows, err := b.q.Query(ctx, `WITH RECURSIVE mine (user_id, id) AS (
-			SELECT id, id FROM users WHERE id IN (`+sqldb.Marks(len(users))+`)
-			UNION ALL SELECT user_id, group_id FROM group_members WHERE user_id IN (`+sqldb.Marks(len(users))+`)),
+			SELECT id, id FROM users WHERE id IN (`+sqldb.Placeholders(len(users))+`)
+			UNION ALL SELECT user_id, group_id FROM group_members WHERE user_id IN (`+sqldb.Placeholders(len(users))+`)),
 		up (user_id, start, id, parent_id, account_id, trashed, level) AS (
 			`+strings.Join(starts, " UNION ALL ")+`
 			UNION ALL
@@ -156,7 +156,7 @@ func (b batch) readPaths(ctx context.Context, of map[drive.UserID][]drive.NodeID
 		LEFT JOIN spaces s ON s.account_id = up.account_id
 		WHERE g.role IS NOT NULL OR up.trashed ORDER BY up.level`, args...)
 	type link struct {
-		Claim
+		UserNode
 		grantStep
 		way grantPath // without steps
 	}
@@ -164,14 +164,14 @@ func (b batch) readPaths(ctx context.Context, of map[drive.UserID][]drive.NodeID
 		w := &l.way
 		return scan(&l.User, &l.Node, &w.account, &l.node, &l.level, &w.trashed, &l.atRoot, &l.role, &l.expires, &w.space, &w.state, &w.links, &w.outward)
 	})
-	paths := map[Claim]grantPath{}
+	paths := map[UserNode]grantPath{}
 	for _, l := range all {
-		so := paths[l.Claim]
+		so := paths[l.UserNode]
 		if l.way.steps = so.steps; l.role != "" {
 			l.way.steps = append(l.way.steps, l.grantStep)
 		}
 		l.way.trashed = l.way.trashed || so.trashed
-		paths[l.Claim] = l.way
+		paths[l.UserNode] = l.way
 	}
 	return paths, err
 }

@@ -44,7 +44,7 @@ func TestRightsOfMoreNodesThanParameters(t *testing.T) {
 func TestGrantsPerPrincipalAreLimited(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, 4, 0)
-	owner, bob, eve := w.Rooms[0], w.people[2].User, w.people[3].User
+	owner, bob, eve := w.Accounts[0], w.people[2].User, w.people[3].User
 	const most = 10_000
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		rows := make([][]any, most)
@@ -55,7 +55,7 @@ func TestGrantsPerPrincipalAreLimited(t *testing.T) {
 	})
 	give := func(account drive.AccountID, node drive.NodeID, to drive.UserID) error {
 		return w.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
-			_, err := w.Set(ctx, tx, access.Grant{Node: node, Account: account, Kind: access.User, Principal: drive.PrincipalID(to), Role: access.Viewer})
+			_, err := w.Access.Grant(ctx, tx, access.Grant{Node: node, Account: account, Kind: access.User, Principal: drive.PrincipalID(to), Role: access.Viewer})
 			return err
 		})
 	}

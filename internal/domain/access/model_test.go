@@ -41,7 +41,9 @@ func newFixture(t testing.TB, people, groups int) *fixture {
 	w.Now = time.UnixMilli(1_800_000_000_000)
 	clock := func() time.Time { return w.Now }
 	w.Access = access.New(access.Options{DB: db, Now: clock})
-	w.tree = tree.New(tree.Options{Now: clock, Trashed: func(ctx context.Context, tx *sqldb.Tx, n tree.Node) error { return w.Moved(ctx, tx, n.Account) }})
+	w.tree = tree.New(tree.Options{Now: clock, OnFolderTrashed: func(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
+		return w.InvalidateIfGranted(ctx, tx, n.Account)
+	}})
 	cheap := account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}}
 	users := account.NewUsers(db, account.NewAuth(db, cheap), cheap)
 	for i := range people {
@@ -63,7 +65,7 @@ func newFixture(t testing.TB, people, groups int) *fixture {
 		})
 	}
 	for i := range 4 {
-		d := accesstest.Room{State: access.Active}
+		d := accesstest.Account{State: access.Active}
 		if i >= 2 {
 			d.Account, d.Links, d.Outward = drive.NewID[drive.AccountID](), access.Editors, access.Managers
 		} else {
@@ -82,7 +84,7 @@ func newFixture(t testing.TB, people, groups int) *fixture {
 			_, err = w.CreateSpace(ctx, tx, access.Space{ID: d.Account, Root: d.Root, Name: fmt.Sprintf("space %d", i)})
 			return err
 		})
-		w.AddRoom(d)
+		w.AddAccount(d)
 	}
 	return w
 }
@@ -109,7 +111,7 @@ func (f *fixture) compareAll(t testing.TB, who drive.Who) {
 		t.Fatal(err)
 	}
 	for _, node := range f.Nodes {
-		own := f.Room(node).Account == who.Account // own nodes are not queried
+		own := f.AccountOf(node).Account == who.Account // own nodes are not queried
 		if want := f.Rights(who.User, node); rights[node].Rights != want && !own {
 			t.Fatalf("%v may %04b at %v, by many at once, and the model says %04b", who.User, rights[node].Rights, node, want)
 		}
@@ -195,9 +197,9 @@ func (f *fixture) compare(t testing.TB, who drive.Who, node drive.NodeID) {
 
 func (f *fixture) makeFolder(t testing.TB, r *rand.Rand, parent drive.NodeID) {
 	t.Helper()
-	of := f.Of[parent]
+	of := f.AccountIndex[parent]
 	f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		n, err := f.tree.CreateFolder(ctx, tx, f.Rooms[of].Account, tree.Place{
+		n, err := f.tree.CreateFolder(ctx, tx, f.Accounts[of].Account, tree.Place{
 			Parent: parent, Name: drive.Name(fmt.Sprint(r.Int64())), Conflict: drive.ConflictFail,
 		})
 		if drive.IsKind(err, drive.BadName, drive.ParentGone) { // too deep or trashed
@@ -213,19 +215,19 @@ func (f *fixture) makeFolder(t testing.TB, r *rand.Rand, parent drive.NodeID) {
 func (f *fixture) moveFolder(t testing.TB, r *rand.Rand, id drive.NodeID) {
 	t.Helper()
 	parent := f.Nodes[r.IntN(len(f.Nodes))]
-	if f.Up[id].IsZero() || f.Of[parent] != f.Of[id] {
+	if f.Parent[id].IsZero() || f.AccountIndex[parent] != f.AccountIndex[id] {
 		return
 	}
-	account := f.Room(id).Account
+	account := f.AccountOf(id).Account
 	err := f.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
 		if _, err := f.tree.Edit(ctx, tx, account, id, tree.Edit{Parent: parent}); err != nil {
 			return err
 		}
-		return f.Moved(ctx, tx, account)
+		return f.InvalidateIfGranted(ctx, tx, account)
 	})
 	switch {
 	case err == nil:
-		f.Up[id] = parent
+		f.Parent[id] = parent
 	case !drive.IsKind(err, drive.Cycle, drive.BadName, drive.NameTaken, drive.WrongState, drive.ParentGone):
 		t.Fatal(err)
 	}
@@ -233,11 +235,11 @@ func (f *fixture) moveFolder(t testing.TB, r *rand.Rand, id drive.NodeID) {
 
 func (f *fixture) trash(t testing.TB, id drive.NodeID) {
 	t.Helper()
-	if f.Up[id].IsZero() {
+	if f.Parent[id].IsZero() {
 		return
 	}
 	f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := f.tree.Trash(ctx, tx, f.Room(id).Account, id, 0)
+		_, err := f.tree.Trash(ctx, tx, f.AccountOf(id).Account, id, 0)
 		return err
 	})
 	if !f.InTrash(id) {
@@ -253,14 +255,14 @@ func (f *fixture) restore(t testing.TB, r *rand.Rand) {
 		trashed := slices.SortedFunc(maps.Keys(f.Trash), func(a, b drive.NodeID) int { return strings.Compare(a.String(), b.String()) })
 		id = trashed[r.IntN(len(trashed))]
 	}
-	if f.Up[id].IsZero() {
+	if f.Parent[id].IsZero() {
 		return
 	}
-	account := f.Room(id).Account
+	account := f.AccountOf(id).Account
 	var n tree.Node
 	err := f.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		if n, err = f.tree.Restore(ctx, tx, account, id, tree.Restore{}); err == nil {
-			err = f.Moved(ctx, tx, account)
+			err = f.InvalidateIfGranted(ctx, tx, account)
 		}
 		return err
 	})
@@ -271,12 +273,12 @@ func (f *fixture) restore(t testing.TB, r *rand.Rand) {
 		t.Fatal(err)
 	}
 	delete(f.Trash, id)
-	f.Up[id] = n.Parent
+	f.Parent[id] = n.Parent
 }
 
 func (f *fixture) grant(t testing.TB, r *rand.Rand, node drive.NodeID) {
 	t.Helper()
-	g := access.Grant{Node: node, Account: f.Room(node).Account, Kind: access.User, Role: access.Roles()[r.IntN(len(access.Roles()))]}
+	g := access.Grant{Node: node, Account: f.AccountOf(node).Account, Kind: access.User, Role: access.Roles()[r.IntN(len(access.Roles()))]}
 	if g.Principal = drive.PrincipalID(f.people[r.IntN(len(f.people))].User); r.IntN(2) == 0 {
 		g.Kind, g.Principal = access.Group, drive.PrincipalID(f.Groups[r.IntN(len(f.Groups))])
 	}
@@ -284,10 +286,10 @@ func (f *fixture) grant(t testing.TB, r *rand.Rand, node drive.NodeID) {
 		g.Expires = drive.TimeOf(f.Now).Add(time.Duration(1+r.IntN(1800)) * time.Second)
 	}
 	f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := f.Set(ctx, tx, g)
+		_, err := f.Access.Grant(ctx, tx, g)
 		return err
 	})
-	f.Give(g)
+	f.Model.Grant(g)
 }
 
 func (f *fixture) revoke(t testing.TB, r *rand.Rand) {
@@ -297,10 +299,10 @@ func (f *fixture) revoke(t testing.TB, r *rand.Rand) {
 	}
 	g := f.Grants[r.IntN(len(f.Grants))]
 	f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, _, err := f.Access.Take(ctx, tx, g.Node, g.Principal)
+		_, _, err := f.Access.Revoke(ctx, tx, g.Node, g.Principal)
 		return err
 	})
-	f.Model.Take(g.Node, g.Principal)
+	f.Model.Revoke(g.Node, g.Principal)
 }
 
 func (f *fixture) changeMembership(t testing.TB, r *rand.Rand) {
@@ -318,7 +320,7 @@ func (f *fixture) changeMembership(t testing.TB, r *rand.Rand) {
 
 func (f *fixture) archive(t testing.TB, r *rand.Rand) {
 	t.Helper()
-	d := &f.Rooms[2+r.IntN(2)]
+	d := &f.Accounts[2+r.IntN(2)]
 	d.State = []access.State{access.Active, access.Active, access.Archived, access.Deleted}[r.IntN(4)]
 	f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := f.ChangeSpace(ctx, tx, d.Account, access.SpaceChange{State: d.State})
@@ -329,9 +331,9 @@ func (f *fixture) archive(t testing.TB, r *rand.Rand) {
 // changeSettings changes the settings of a space.
 func (f *fixture) changeSettings(t testing.TB, r *rand.Rand) {
 	t.Helper()
-	d := &f.Rooms[2+r.IntN(2)]
-	d.Links = []access.Givers{access.Editors, access.Managers, access.Nobody}[r.IntN(3)]
-	d.Outward = []access.Givers{access.Managers, access.Nobody}[r.IntN(2)]
+	d := &f.Accounts[2+r.IntN(2)]
+	d.Links = []access.SharingPolicy{access.Editors, access.Managers, access.Nobody}[r.IntN(3)]
+	d.Outward = []access.SharingPolicy{access.Managers, access.Nobody}[r.IntN(2)]
 	f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := f.ChangeSpace(ctx, tx, d.Account, access.SpaceChange{Settings: access.SettingsChange{Links: &d.Links, Outward: &d.Outward}})
 		return err
@@ -349,7 +351,7 @@ func TestAccessMatchesModel(t *testing.T) {
 	if sqldbtest.OnMySQL() {
 		many = min(many, 3) // one takes six minutes there, so only few run
 	}
-	for worlds := range sqldbtest.Fewer(many) {
+	for worlds := range sqldbtest.Repetitions(many) {
 		r := rand.New(rand.NewPCG(19, uint64(worlds)))
 		w := newFixture(t, 6, 4)
 		for range depth.Pick(100, 700, 6000) {
@@ -372,15 +374,15 @@ func TestAccessMatchesModel(t *testing.T) {
 func TestUsesNameWeakestSufficientRole(t *testing.T) {
 	t.Parallel()
 	for _, use := range access.Uses() {
-		if !use.Least().Rights().Has(use.Needs()) || use.Needs() == 0 {
-			t.Errorf("use %d: %s has no right %04b", use, use.Least(), use.Needs())
+		if !use.MinRole().Rights().Has(use.Needs()) || use.Needs() == 0 {
+			t.Errorf("use %d: %s has no right %04b", use, use.MinRole(), use.Needs())
 		}
 		for _, role := range access.Roles() {
-			if role == use.Least() {
+			if role == use.MinRole() {
 				break
 			}
 			if role != access.Uploader && role.Rights().Has(use.Needs()) {
-				t.Errorf("use %d: %s suffices, the table says %s", use, role, use.Least())
+				t.Errorf("use %d: %s suffices, the table says %s", use, role, use.MinRole())
 			}
 		}
 	}
@@ -391,11 +393,11 @@ func TestGuestStaysGuest(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(19, 1))
 	w := newFixture(t, 2, 0)
-	w.makeFolder(t, r, w.Rooms[0].Root)
+	w.makeFolder(t, r, w.Accounts[0].Root)
 	folder := w.Nodes[len(w.Nodes)-1]
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := w.Set(ctx, tx, access.Grant{
-			Node: folder, Account: w.Rooms[0].Account, Principal: drive.PrincipalID(w.people[1].User), Kind: access.User, Role: access.Viewer,
+		_, err := w.Access.Grant(ctx, tx, access.Grant{
+			Node: folder, Account: w.Accounts[0].Account, Principal: drive.PrincipalID(w.people[1].User), Kind: access.User, Role: access.Viewer,
 		})
 		return err
 	})
@@ -407,7 +409,7 @@ func TestGuestStaysGuest(t *testing.T) {
 	if err != nil || again.Rights != access.Viewer.Rights() {
 		t.Errorf("rights %04b, %v", again.Rights, err)
 	}
-	if _, err := w.At(t.Context(), w.db, first.Who, w.Rooms[0].Root); !drive.IsKind(err, drive.NotFound) {
+	if _, err := w.At(t.Context(), w.db, first.Who, w.Accounts[0].Root); !drive.IsKind(err, drive.NotFound) {
 		t.Errorf("the root: %v", err)
 	}
 }

@@ -20,7 +20,7 @@ type Mount struct {
 	Alias  string // the user's own name for it; empty: the node's name
 	Hidden bool   // left out of lists unless asked for
 	// Shown is the name under which path-based clients see it; empty: none has seen it. See
-	// KeepNames.
+	// StoreMountNames.
 	Shown string
 	Since drive.Time // when the first of the user's grants there was given
 }
@@ -48,11 +48,11 @@ func scanMount(m *Mount, scan func(...any) error) error {
 	})
 }
 
-// ListMine lists up to limit nodes shared with a user by name, after the given node and ordered by
+// ListSharedWith lists up to limit nodes shared with a user by name, after the given node and ordered by
 // id, with the strongest grant of each. Roots of spaces, expired and ineffective grants are left
 // out, and hidden mounts unless hidden is set. It costs one statement, or more if many rows are
 // left out.
-func (a *Access) ListMine(ctx context.Context, q sqldb.Querier, user drive.UserID, after drive.NodeID, limit int, hidden bool) ([]Mount, error) {
+func (a *Access) ListSharedWith(ctx context.Context, q sqldb.Querier, user drive.UserID, after drive.NodeID, limit int, hidden bool) ([]Mount, error) {
 	var all []Mount
 	for look := limit + limit/4 + 16; ; look *= 2 { // a node may have several grants, for the user's groups
 		seen, err := readUserGrants(ctx, q, user, after, look, a.now())
@@ -229,7 +229,7 @@ func (a *Access) SetMount(ctx context.Context, tx *sqldb.Tx, user drive.UserID, 
 		var made bool
 		made, err = tx.InsertNew(ctx, `INSERT INTO mounts (node_id, user_id, name, hidden, updated_at) VALUES (?, ?, ?, ?, ?)`, node, user, now.name, now.hidden, a.now())
 		if err == nil && !made {
-			err = sqldb.Again(errConcurrentInsert)
+			err = sqldb.Rerun(errConcurrentInsert)
 		}
 	default:
 		err = nil
@@ -254,7 +254,7 @@ func checkAlias(alias string) error {
 	}
 	for _, r := range name {
 		if !unicode.IsPrint(r) {
-			return drive.Bad("name", drive.Malformed, "expected", "visible characters")
+			return drive.BadField("name", drive.Malformed, "expected", "visible characters")
 		}
 	}
 	return nil

@@ -18,7 +18,7 @@ import (
 func (f *fixture) mountsOf(t testing.TB, who drive.Who, hidden bool) map[drive.NodeID]string {
 	t.Helper()
 	list := func(after drive.NodeID, limit int) []access.Mount {
-		all, err := f.ListMine(t.Context(), f.db, who.User, after, limit, hidden)
+		all, err := f.ListSharedWith(t.Context(), f.db, who.User, after, limit, hidden)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func TestMountIsPrivateToReceiver(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, 4, 1)
 	const bob, eve = 2, 3
-	owner := w.Rooms[0]
+	owner := w.Accounts[0]
 	var folder, file drive.NodeID
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		for name, id := range map[drive.Name]*drive.NodeID{"folder": &folder, "other": &file} {
@@ -67,7 +67,7 @@ func TestMountIsPrivateToReceiver(t *testing.T) {
 		if life > 0 {
 			g.Expires = drive.TimeOf(w.Now.Add(life))
 		}
-		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error { _, err := w.Set(ctx, tx, g); return err })
+		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error { _, err := w.Access.Grant(ctx, tx, g); return err })
 	}
 	give(folder, access.User, drive.PrincipalID(w.people[bob].User), 0)
 	give(folder, access.Group, drive.PrincipalID(w.Groups[0]), 0)
@@ -96,7 +96,7 @@ func TestMountIsPrivateToReceiver(t *testing.T) {
 	for _, at := range []struct {
 		who  int
 		node drive.NodeID
-	}{{eve, file}, {1, folder}, {bob, owner.Root}, {bob, w.Rooms[2].Root}, {bob, drive.NewID[drive.NodeID]()}} {
+	}{{eve, file}, {1, folder}, {bob, owner.Root}, {bob, w.Accounts[2].Root}, {bob, drive.NewID[drive.NodeID]()}} {
 		if err := set(at.who, at.node, access.MountChange{Hidden: &yes}); !drive.IsKind(err, drive.NotFound) {
 			t.Errorf("person %d hides %s: %v", at.who, at.node, err)
 		}
@@ -113,7 +113,7 @@ func TestMountIsPrivateToReceiver(t *testing.T) {
 		t.Errorf("bob hides what has ended: %v", err)
 	}
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, _, err := w.Access.Take(ctx, tx, folder, drive.PrincipalID(w.people[bob].User))
+		_, _, err := w.Access.Revoke(ctx, tx, folder, drive.PrincipalID(w.people[bob].User))
 		return err
 	})
 	see("bob has nothing", w.mountsOf(t, w.people[bob], true), map[drive.NodeID]string{})
@@ -156,7 +156,7 @@ func TestMountIsPrivateToReceiver(t *testing.T) {
 func TestTrashingInvalidatesCachedRights(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, 3, 0)
-	owner, bob := w.Rooms[0], w.people[2]
+	owner, bob := w.Accounts[0], w.people[2]
 	up := []drive.NodeID{owner.Root}
 	for _, name := range []drive.Name{"shared", "sub", "deep", "leaf"} {
 		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -167,7 +167,7 @@ func TestTrashingInvalidatesCachedRights(t *testing.T) {
 	}
 	shared, leaf := up[1], up[4]
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := w.Set(ctx, tx, access.Grant{Node: shared, Account: owner.Account, Kind: access.User, Principal: drive.PrincipalID(bob.User), Role: access.Editor})
+		_, err := w.Access.Grant(ctx, tx, access.Grant{Node: shared, Account: owner.Account, Kind: access.User, Principal: drive.PrincipalID(bob.User), Role: access.Editor})
 		return err
 	})
 	for _, folder := range up[1:] {

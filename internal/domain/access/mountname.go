@@ -10,25 +10,25 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// MaxNames bounds the names of mounts stored per user. Further mounts have names that may change
+// MaxMountNames bounds the names of mounts stored per user. Further mounts have names that may change
 // when others are added or removed.
-const MaxNames = 10_000
+const MaxMountNames = 10_000
 
-// NamesAtOnce bounds the names that one call of KeepNames stores.
-const NamesAtOnce = 500
+// MountNamesPerTx bounds the names that one call of StoreMountNames stores.
+const MountNamesPerTx = 500
 
-// KeptName is the stored name under which path-based clients see a mount.
-type KeptName struct {
-	Node drive.NodeID
-	Was  string // stored name as it was read; empty: none
-	Name string // new stored name; empty: delete it
+// MountName is the stored name under which path-based clients see a mount.
+type MountName struct {
+	Node    drive.NodeID
+	OldName string // stored name as it was read; empty: none
+	Name    string // new stored name; empty: delete it
 }
 
-// Names returns the stored names of a user's mounts by node, including hidden ones and nodes no
+// MountNames returns the stored names of a user's mounts by node, including hidden ones and nodes no
 // longer shared.
-func (a *Access) Names(ctx context.Context, q sqldb.Querier, user drive.UserID) (map[drive.NodeID]string, error) {
+func (a *Access) MountNames(ctx context.Context, q sqldb.Querier, user drive.UserID) (map[drive.NodeID]string, error) {
 	rows, err := q.Query(ctx, `SELECT node_id, shown FROM mounts WHERE user_id = ? AND shown <> ''`, user)
-	all, err := sqldb.Scan(rows, err, func(k *KeptName, scan func(...any) error) error { return scan(&k.Node, &k.Name) })
+	all, err := sqldb.Scan(rows, err, func(k *MountName, scan func(...any) error) error { return scan(&k.Node, &k.Name) })
 	if err != nil {
 		return nil, fmt.Errorf("list the names that %s has: %w", user, err)
 	}
@@ -56,11 +56,11 @@ func (a *Access) ListNamed(ctx context.Context, q sqldb.Querier, user drive.User
 	return strongest(all), nil
 }
 
-// Called reports whether any node shared with a user has one of the folded names, by its owner or
+// HasMountNamed reports whether any node shared with a user has one of the folded names, by its owner or
 // by the user's alias. It costs one statement.
-func Called(ctx context.Context, q sqldb.Querier, user drive.UserID, folds ...string) (bool, error) {
+func HasMountNamed(ctx context.Context, q sqldb.Querier, user drive.UserID, folds ...string) (bool, error) {
 	me := user.String()
-	marks, args := sqldb.In(folds)
+	marks, args := sqldb.ListArgs(folds)
 	rows, err := q.Query(ctx, `WITH `+mineCTE+`
 		SELECT COALESCE(m.name, '') FROM mine JOIN grants g ON g.principal_id = mine.id JOIN nodes n ON n.id = g.node_id
 		LEFT JOIN mounts m ON m.node_id = g.node_id AND m.user_id = ?
@@ -74,11 +74,11 @@ func Called(ctx context.Context, q sqldb.Querier, user drive.UserID, folds ...st
 	}), nil
 }
 
-// KeepNames stores the names of up to NamesAtOnce mounts. A name is only stored if the stored one
-// still equals Was (compare-and-set). If one differs, kept is false and the caller must roll back
+// StoreMountNames stores the names of up to MountNamesPerTx mounts. A name is only stored if the stored one
+// still equals OldName (compare-and-set). If one differs, kept is false and the caller must roll back
 // and start over. Nodes no longer shared are skipped. It may be repeated.
-func (a *Access) KeepNames(ctx context.Context, tx *sqldb.Tx, user drive.UserID, names []KeptName) (kept bool, err error) {
-	names = slices.SortedFunc(slices.Values(names), func(a, b KeptName) int { return strings.Compare(a.Node.String(), b.Node.String()) })
+func (a *Access) StoreMountNames(ctx context.Context, tx *sqldb.Tx, user drive.UserID, names []MountName) (kept bool, err error) {
+	names = slices.SortedFunc(slices.Values(names), func(a, b MountName) int { return strings.Compare(a.Node.String(), b.Node.String()) })
 	nodes := make([]drive.NodeID, len(names))
 	for i, k := range names {
 		nodes[i] = k.Node
@@ -92,7 +92,7 @@ func (a *Access) KeepNames(ctx context.Context, tx *sqldb.Tx, user drive.UserID,
 		m, shared := now[k.Node]
 		switch {
 		case m.shown == k.Name && (m.exists || k.Name == ""), !shared:
-		case m.shown != k.Was:
+		case m.shown != k.OldName:
 			return false, nil
 		case m.exists:
 			if err = updateShown(ctx, tx, user, k); err != nil {
@@ -104,7 +104,7 @@ func (a *Access) KeepNames(ctx context.Context, tx *sqldb.Tx, user drive.UserID,
 	}
 	err = tx.InsertRows(ctx, `INSERT INTO mounts (node_id, user_id, name, hidden, updated_at, shown)`, made)
 	if sqldb.IsDuplicate(err) {
-		err = sqldb.Again(errConcurrentInsert)
+		err = sqldb.Rerun(errConcurrentInsert)
 	}
 	if err != nil {
 		return false, fmt.Errorf("name %d mounts of %s: %w", len(made), user, err)
@@ -113,10 +113,10 @@ func (a *Access) KeepNames(ctx context.Context, tx *sqldb.Tx, user drive.UserID,
 }
 
 // updateShown updates the stored name of a mount, or deletes its row if nothing else is in it.
-func updateShown(ctx context.Context, tx *sqldb.Tx, user drive.UserID, k KeptName) error {
-	n, err := tx.Exec(ctx, `UPDATE mounts SET shown = ? WHERE node_id = ? AND user_id = ? AND shown = ?`, k.Name, k.Node, user, k.Was)
+func updateShown(ctx context.Context, tx *sqldb.Tx, user drive.UserID, k MountName) error {
+	n, err := tx.Exec(ctx, `UPDATE mounts SET shown = ? WHERE node_id = ? AND user_id = ? AND shown = ?`, k.Name, k.Node, user, k.OldName)
 	if err == nil && n == 0 {
-		err = sqldb.Again(errConcurrentInsert)
+		err = sqldb.Rerun(errConcurrentInsert)
 	}
 	if err == nil && k.Name == "" {
 		err = dropUnusedMount(ctx, tx, user, k.Node)
@@ -137,7 +137,7 @@ func (a *Access) mountsAt(ctx context.Context, tx *sqldb.Tx, user drive.UserID, 
 	if len(nodes) == 0 {
 		return found, nil
 	}
-	marks, args := sqldb.In(nodes)
+	marks, args := sqldb.ListArgs(nodes)
 	rows, err := tx.Query(ctx, `WITH `+mineCTE+`
 		SELECT g.node_id FROM mine CROSS JOIN grants g ON g.node_id IN (`+marks+`) AND g.principal_id = mine.id
 		WHERE g.role <> 'none' AND (g.expires_at = 0 OR g.expires_at > ?)`, append(append([]any{user.String(), user.String()}, args...), a.now())...)
@@ -149,7 +149,7 @@ func (a *Access) mountsAt(ctx context.Context, tx *sqldb.Tx, user drive.UserID, 
 		found[id] = mountState{}
 	}
 	rows, err = tx.Query(ctx, `SELECT node_id, shown FROM mounts WHERE user_id = ? AND node_id IN (`+marks+`)`, append([]any{user}, args...)...)
-	there, err := sqldb.Scan(rows, err, func(k *KeptName, scan func(...any) error) error { return scan(&k.Node, &k.Name) })
+	there, err := sqldb.Scan(rows, err, func(k *MountName, scan func(...any) error) error { return scan(&k.Node, &k.Name) })
 	for _, k := range there {
 		found[k.Node] = mountState{true, k.Name}
 	}

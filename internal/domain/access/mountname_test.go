@@ -17,7 +17,7 @@ import (
 // shareFolders creates folders of the first user and gives bob, the third, a role at each.
 func (f *fixture) shareFolders(t *testing.T, n int) (nodes []drive.NodeID) {
 	t.Helper()
-	owner, bob := f.Rooms[0], drive.PrincipalID(f.people[2].User)
+	owner, bob := f.Accounts[0], drive.PrincipalID(f.people[2].User)
 	f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		nodes = nil
 		for i := range n {
@@ -27,7 +27,7 @@ func (f *fixture) shareFolders(t *testing.T, n int) (nodes []drive.NodeID) {
 				return err
 			}
 			nodes = append(nodes, folder.ID)
-			if _, err := f.Set(ctx, tx, access.Grant{Node: folder.ID, Account: owner.Account, Kind: access.User, Principal: bob, Role: access.Viewer}); err != nil {
+			if _, err := f.Access.Grant(ctx, tx, access.Grant{Node: folder.ID, Account: owner.Account, Kind: access.User, Principal: bob, Role: access.Viewer}); err != nil {
 				return err
 			}
 		}
@@ -36,11 +36,11 @@ func (f *fixture) shareFolders(t *testing.T, n int) (nodes []drive.NodeID) {
 	return nodes
 }
 
-// storeNames is KeepNames for bob.
-func (f *fixture) storeNames(t *testing.T, names ...access.KeptName) (kept bool) {
+// storeNames is StoreMountNames for bob.
+func (f *fixture) storeNames(t *testing.T, names ...access.MountName) (kept bool) {
 	t.Helper()
 	f.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		kept, err = f.KeepNames(ctx, tx, f.people[2].User, names)
+		kept, err = f.StoreMountNames(ctx, tx, f.people[2].User, names)
 		return err
 	})
 	return kept
@@ -48,7 +48,7 @@ func (f *fixture) storeNames(t *testing.T, names ...access.KeptName) (kept bool)
 
 func (f *fixture) storedNames(t *testing.T) map[drive.NodeID]string {
 	t.Helper()
-	names, err := f.Names(t.Context(), f.db, f.people[2].User)
+	names, err := f.MountNames(t.Context(), f.db, f.people[2].User)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestMountNameIsStored(t *testing.T) {
 	nodes := w.shareFolders(t, 2)
 	bob := w.people[2].User
 	for range 2 { // retry after a lost reply
-		if !w.storeNames(t, access.KeptName{Node: nodes[0], Name: "a"}, access.KeptName{Node: nodes[1], Name: "b"}, access.KeptName{Node: w.Rooms[1].Root, Name: "c"}) {
+		if !w.storeNames(t, access.MountName{Node: nodes[0], Name: "a"}, access.MountName{Node: nodes[1], Name: "b"}, access.MountName{Node: w.Accounts[1].Root, Name: "c"}) {
 			t.Fatal("the first names are not kept")
 		}
 	}
@@ -71,7 +71,7 @@ func TestMountNameIsStored(t *testing.T) {
 	if d := cmp.Diff(want, w.storedNames(t)); d != "" {
 		t.Error(d)
 	}
-	if w.storeNames(t, access.KeptName{Node: nodes[0], Name: "other"}) || w.storeNames(t, access.KeptName{Node: nodes[0], Was: "before", Name: "other"}) {
+	if w.storeNames(t, access.MountName{Node: nodes[0], Name: "other"}) || w.storeNames(t, access.MountName{Node: nodes[0], OldName: "before", Name: "other"}) {
 		t.Error("a name is kept in the place of one that was not read")
 	}
 	alias, none, hidden, seen := "mine", "", true, false
@@ -81,7 +81,7 @@ func TestMountNameIsStored(t *testing.T) {
 	if d := cmp.Diff(want, w.storedNames(t)); d != "" {
 		t.Errorf("hidden, called otherwise, and back: %s", d)
 	}
-	if !w.storeNames(t, access.KeptName{Node: nodes[0], Was: "a"}, access.KeptName{Node: nodes[1], Was: "b", Name: "d"}) {
+	if !w.storeNames(t, access.MountName{Node: nodes[0], OldName: "a"}, access.MountName{Node: nodes[1], OldName: "b", Name: "d"}) {
 		t.Error("names do not change")
 	}
 	if d := cmp.Diff(map[drive.NodeID]string{nodes[1]: "d"}, w.storedNames(t)); d != "" {
@@ -107,7 +107,7 @@ func TestConcurrentMountInserts(t *testing.T) {
 					if i%2 == 0 {
 						return w.SetMount(ctx, tx, w.people[2].User, node, access.MountChange{Hidden: &hidden})
 					}
-					kept, err := w.KeepNames(ctx, tx, w.people[2].User, []access.KeptName{{Node: node, Name: "a"}})
+					kept, err := w.StoreMountNames(ctx, tx, w.people[2].User, []access.MountName{{Node: node, Name: "a"}})
 					if err == nil && !kept {
 						t.Error("the name that another one has kept is another one")
 					}

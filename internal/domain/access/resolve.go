@@ -34,8 +34,8 @@ func New(opt Options) *Access {
 	}
 	return &Access{
 		opt:            opt,
-		orphans:        sqldb.Orphans{Table: "grants", Key: "node_id", Owner: "node_id", Of: "nodes"},
-		orphanedMounts: sqldb.Orphans{Table: "mounts", Key: "node_id", Owner: "node_id", Of: "nodes"},
+		orphans:        sqldb.Orphans{Table: "grants", Key: "node_id", Owner: "node_id", OwnerTable: "nodes"},
+		orphanedMounts: sqldb.Orphans{Table: "mounts", Key: "node_id", Owner: "node_id", OwnerTable: "nodes"},
 	}
 }
 
@@ -46,9 +46,9 @@ type Pass struct {
 	Who    drive.Who // acts on the account of the node
 	Node   drive.NodeID
 	Rights Right
-	Until  drive.Time // expiry, after which to authorize again; zero: never
-	All    bool       // manager of the root: no grant below narrows the rights
-	links  Givers     // who may create links; empty: the role decides
+	Until  drive.Time    // expiry, after which to authorize again; zero: never
+	All    bool          // manager of the root: no grant below narrows the rights
+	links  SharingPolicy // who may create links; empty: the role decides
 
 	// Of a guest: Top is the highest folder from which the node is visible, Level its distance
 	// above the node, and Space the name of the space whose root it is, if any. A guest may not
@@ -96,7 +96,7 @@ func (p Pass) Check(use Use) error {
 	case p.Rights.Has(use.Needs()):
 		return nil
 	case p.Rights.Has(See), p.Rights != 0 && p.Level == 0:
-		return drive.Fail(drive.Forbidden, "reason", "role", "role", string(p.Rights.Role()), "needs", string(use.Least()))
+		return drive.Fail(drive.Forbidden, "reason", "role", "role", string(p.Rights.Role()), "needs", string(use.MinRole()))
 	}
 	return drive.Fail(drive.NotFound)
 }
@@ -132,10 +132,10 @@ func (g grantPath) apply(p *Pass, now drive.Time) bool {
 	return true
 }
 
-// Given returns the rights that the grants alone give, ignoring that a space is archived or deleted
+// GrantedRights returns the rights that the grants alone give, ignoring that a space is archived or deleted
 // and that a node is in the trash. It is All for the caller's own node, and 0 for a missing node or
 // one without grants.
-func (a *Access) Given(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (Right, error) {
+func (a *Access) GrantedRights(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (Right, error) {
 	found, err := a.readPath(ctx, q, who, node, maxLevels)
 	switch {
 	case drive.IsKind(err, drive.NotFound):
@@ -146,9 +146,9 @@ func (a *Access) Given(ctx context.Context, q sqldb.Querier, who drive.Who, node
 	return decide(found.steps, a.now()).rights, nil
 }
 
-// Trashed reports whether a node is in the trash, itself or with a folder above it, and the user
+// InTrash reports whether a node is in the trash, itself or with a folder above it, and the user
 // would have the right for use if it were restored.
-func Trashed(ctx context.Context, a *Access, q sqldb.Querier, who drive.Who, node drive.NodeID, use Use) (bool, error) {
+func InTrash(ctx context.Context, a *Access, q sqldb.Querier, who drive.Who, node drive.NodeID, use Use) (bool, error) {
 	found, err := a.readPath(ctx, q, who, node, maxLevels)
 	if drive.IsKind(err, drive.NotFound) { // no grant left
 		return false, nil
@@ -156,9 +156,9 @@ func Trashed(ctx context.Context, a *Access, q sqldb.Querier, who drive.Who, nod
 	return err == nil && found.trashed && decide(found.steps, a.now()).rights.Has(use.Needs()), err
 }
 
-// Lasts returns until when a caller has a right at a node by the current grants. Zero: it does not
+// RightUntil returns until when a caller has a right at a node by the current grants. Zero: it does not
 // expire. A time that is not in the future: the caller does not have it.
-func (a *Access) Lasts(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID, want Right) (drive.Time, error) {
+func (a *Access) RightUntil(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID, want Right) (drive.Time, error) {
 	found, err := a.readPath(ctx, q, who, node, maxLevels)
 	if err != nil || found.isOwn {
 		return 0, err
@@ -175,10 +175,10 @@ func (a *Access) Lasts(ctx context.Context, q sqldb.Querier, who drive.Who, node
 	}
 }
 
-// CheckAway is Check for a use that removes the node from its folder. It fails with Forbidden
+// CheckRemoval is Check for a use that removes the node from its folder. It fails with Forbidden
 // {reason: shared-top} for a node that is itself the guest's top, because it stays where its owner
 // has put it.
-func (p Pass) CheckAway(use Use) error {
+func (p Pass) CheckRemoval(use Use) error {
 	if err := p.Check(use); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func ParseRole(s string) (Role, error) {
 			return r, nil
 		}
 	}
-	return "", drive.Bad("role", drive.NotAllowed, "allowed", Roles(), "sent", s)
+	return "", drive.BadField("role", drive.NotAllowed, "allowed", Roles(), "sent", s)
 }
 
 // Right is a set of rights at a node.

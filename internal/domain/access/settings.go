@@ -8,24 +8,24 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Givers names the members of a space who may share something with others.
-type Givers string
+// SharingPolicy names the members of a space who may share something with others.
+type SharingPolicy string
 
 // The givers.
 const (
-	Editors  Givers = "editors" // editors and managers
-	Managers Givers = "managers"
-	Nobody   Givers = "nobody"
+	Editors  SharingPolicy = "editors" // editors and managers
+	Managers SharingPolicy = "managers"
+	Nobody   SharingPolicy = "nobody"
 )
 
 // Settings are configured by the managers of a space.
 type Settings struct {
 	// Links restricts who may create share and collect links. Existing links of other members do
 	// not open.
-	Links Givers
-	// Outward restricts who may give roles to users who are not members (without a role at the
+	Links SharingPolicy
+	// ShareOutside restricts who may give roles to users who are not members (without a role at the
 	// root): Managers or Nobody. While it is Nobody, existing grants of such users have no effect.
-	Outward Givers
+	ShareOutside SharingPolicy
 	// TrashDays and VersionDays are how long trashed nodes and old versions are kept. Zero: as the
 	// server is configured.
 	TrashDays, VersionDays int
@@ -37,21 +37,23 @@ const MaxDays = 3650
 const settingColumns = "s.links, s.outward, s.trash_days, s.version_days"
 
 // scanArgs returns the scan destinations of settingColumns.
-func (s *Settings) scanArgs() []any { return []any{&s.Links, &s.Outward, &s.TrashDays, &s.VersionDays} }
+func (s *Settings) scanArgs() []any {
+	return []any{&s.Links, &s.ShareOutside, &s.TrashDays, &s.VersionDays}
+}
 
 // check fails with BadRequest if a setting is not valid.
 func (s Settings) check() error {
 	days := func(field string, n int) error {
 		if n < 0 || n > MaxDays {
-			return drive.Bad(field, drive.OutOfRange, "min", 0, "max", MaxDays, "sent", n)
+			return drive.BadField(field, drive.OutOfRange, "min", 0, "max", MaxDays, "sent", n)
 		}
 		return nil
 	}
 	switch {
 	case s.Links != Editors && s.Links != Managers && s.Links != Nobody:
-		return drive.Bad("links", drive.NotAllowed, "allowed", []Givers{Editors, Managers, Nobody}, "sent", s.Links)
-	case s.Outward != Managers && s.Outward != Nobody:
-		return drive.Bad("outward", drive.NotAllowed, "allowed", []Givers{Managers, Nobody}, "sent", s.Outward)
+		return drive.BadField("links", drive.NotAllowed, "allowed", []SharingPolicy{Editors, Managers, Nobody}, "sent", s.Links)
+	case s.ShareOutside != Managers && s.ShareOutside != Nobody:
+		return drive.BadField("outward", drive.NotAllowed, "allowed", []SharingPolicy{Managers, Nobody}, "sent", s.ShareOutside)
 	}
 	if err := days("trash_days", s.TrashDays); err != nil {
 		return err
@@ -61,14 +63,14 @@ func (s Settings) check() error {
 
 // SettingsChange is a change of settings; a nil field stays unchanged.
 type SettingsChange struct {
-	Links, Outward         *Givers
+	Links, Outward         *SharingPolicy
 	TrashDays, VersionDays *int
 }
 
 // applyTo returns s with the changes.
 func (c SettingsChange) applyTo(s Settings) Settings {
 	setIf(&s.Links, c.Links)
-	setIf(&s.Outward, c.Outward)
+	setIf(&s.ShareOutside, c.Outward)
 	setIf(&s.TrashDays, c.TrashDays)
 	setIf(&s.VersionDays, c.VersionDays)
 	return s
@@ -93,10 +95,10 @@ func (d decision) narrowed(path grantPath) Right {
 	return d.rights
 }
 
-// Opens reports whether a grant is effective for all who hold it: the space is not deleted, and it
+// IsEffective reports whether a grant is effective for all who hold it: the space is not deleted, and it
 // shares with users who are not members or the principal is a member. For a group below the root of
 // a space that shares with members only it returns false, because each of its users may differ.
-func Opens(ctx context.Context, a *Access, q sqldb.Querier, g Grant) (bool, error) {
+func IsEffective(ctx context.Context, a *Access, q sqldb.Querier, g Grant) (bool, error) {
 	one, err := a.FindSpace(ctx, q, g.Account)
 	switch {
 	case drive.IsKind(err, drive.NotFound):
@@ -105,7 +107,7 @@ func Opens(ctx context.Context, a *Access, q sqldb.Querier, g Grant) (bool, erro
 		return false, err
 	case one.State == Deleted:
 		return false, nil
-	case one.Outward != Nobody || one.Root == g.Node:
+	case one.ShareOutside != Nobody || one.Root == g.Node:
 		return true, nil
 	case g.Kind == Group:
 		return false, nil

@@ -57,7 +57,7 @@ func (a *Access) CreateSpace(ctx context.Context, tx *sqldb.Tx, s Space) (Space,
 		return Space{}, drive.Fail(drive.TooManyOpen, "reason", "spaces", "limit", maxSpaces, "sent", n+1)
 	}
 	s.Name, s.State, s.Created, s.Updated = name, Active, a.now(), a.now()
-	s.Settings = Settings{Links: Editors, Outward: Managers}
+	s.Settings = Settings{Links: Editors, ShareOutside: Managers}
 	made, err := tx.InsertNew(ctx, `INSERT INTO spaces (account_id, root_id, name, slot, state, created_by, created_at, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, s.ID, s.Root, s.Name, slotOf(name), s.State, s.By.String(), s.Created, s.Updated)
 	if err == nil && !made {
@@ -90,7 +90,7 @@ func (a *Access) ChangeSpace(ctx context.Context, tx *sqldb.Tx, id drive.Account
 	}
 	if c.State != "" {
 		if !slices.Contains([]State{Active, Archived, Deleted}, c.State) {
-			return Space{}, drive.Bad("state", drive.NotAllowed, "allowed", []State{Active, Archived}, "sent", c.State)
+			return Space{}, drive.BadField("state", drive.NotAllowed, "allowed", []State{Active, Archived}, "sent", c.State)
 		}
 		if s.State = c.State; s.State != Deleted {
 			s.Deleted = 0
@@ -109,7 +109,7 @@ func (a *Access) ChangeSpace(ctx context.Context, tx *sqldb.Tx, id drive.Account
 	s.Updated = a.now()
 	_, err = tx.Exec(ctx, `UPDATE spaces SET name = ?, slot = ?, state = ?, updated_at = ?, deleted_at = ?,
 		links = ?, outward = ?, trash_days = ?, version_days = ? WHERE account_id = ?`,
-		s.Name, slot, s.State, s.Updated, s.Deleted, s.Links, s.Outward, s.TrashDays, s.VersionDays, s.ID)
+		s.Name, slot, s.State, s.Updated, s.Deleted, s.Links, s.ShareOutside, s.TrashDays, s.VersionDays, s.ID)
 	switch {
 	case sqldb.IsDuplicate(err):
 		return Space{}, drive.Wrap(err, drive.NameTaken, "name", s.Name)

@@ -59,8 +59,8 @@ func Uses() []Use {
 	return all
 }
 
-// Least returns the weakest role that suffices.
-func (u Use) Least() Role { return needs[u].least }
+// MinRole returns the weakest role that suffices.
+func (u Use) MinRole() Role { return needs[u].least }
 
 // Needs returns the required right.
 func (u Use) Needs() Right { return needs[u].right }

@@ -16,8 +16,8 @@ type grantPath struct {
 	parent  drive.NodeID // of the node; zero: the node is a root
 	space   string       // name of the node's space; empty: a personal account
 	state   State
-	links   Givers // who may create links; empty: not in a space
-	outward Givers
+	links   SharingPolicy // who may create links; empty: not in a space
+	outward SharingPolicy
 	trashed bool // the node, or a folder above it, is trashed
 	steps   []grantStep
 }
@@ -113,7 +113,7 @@ func (a *Access) readPath(ctx context.Context, q sqldb.Querier, who drive.Who, n
 // which folder a node is in, because moving a file does not end the epoch.
 type pathCache struct {
 	mu      sync.Mutex
-	stamp   Stamp
+	stamp   EpochStamp
 	entries map[pathKey][]grantStep // levels count from the folder's children
 }
 
@@ -127,7 +127,7 @@ type pathKey struct {
 const maxCachedPaths = 20_000
 
 // get returns the cached grants of a key if they are of the epoch now.
-func (c *pathCache) get(now Stamp, key pathKey) ([]grantStep, bool) {
+func (c *pathCache) get(now EpochStamp, key pathKey) ([]grantStep, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stamp != now {
@@ -138,7 +138,7 @@ func (c *pathCache) get(now Stamp, key pathKey) ([]grantStep, bool) {
 }
 
 // put caches the grants above a node in the folder key. A full cache is cleared first.
-func (c *pathCache) put(now Stamp, key pathKey, steps []grantStep) {
+func (c *pathCache) put(now EpochStamp, key pathKey, steps []grantStep) {
 	var above []grantStep
 	for _, s := range steps {
 		if s.level > 0 {

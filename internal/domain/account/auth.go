@@ -228,7 +228,7 @@ func (a *Auth) read(ctx context.Context, hashes []secretHash) ([]authRow, error)
 		args[i] = hashes[i][:]
 	}
 	rows, err := a.db.Query(ctx, "SELECT "+authColumns+`, s.secret, u.account_id, u.name, u.slot, u.admin, u.state, u.must_change
-		FROM sessions s JOIN users u ON u.id = s.user_id WHERE s.secret IN (`+sqldb.Marks(len(args))+")", args...)
+		FROM sessions s JOIN users u ON u.id = s.user_id WHERE s.secret IN (`+sqldb.Placeholders(len(args))+")", args...)
 	all, err := sqldb.Scan(rows, err, func(r *authRow, scan func(...any) error) error {
 		return scanSession(&r.session, func(dest ...any) error {
 			return scan(append(dest, &r.hash, &r.account, &r.name, &r.slot, &r.admin, &r.state, &r.mustChange)...)
@@ -258,6 +258,6 @@ func (r *authRow) who(now drive.Time) (drive.Who, error) {
 	}
 	return drive.Who{
 		User: r.session.User, Account: r.account, Session: r.session.ID,
-		Admin: scopes.Has(drive.ScopeAdmin), Scopes: scopes, Renew: r.mustChange,
+		Admin: scopes.Has(drive.ScopeAdmin), Scopes: scopes, MustChangePassword: r.mustChange,
 	}, nil
 }

@@ -52,7 +52,7 @@ func (u *Users) Draft(ctx context.Context, name, password string, admin bool) (D
 func (u *Users) Create(ctx context.Context, tx *sqldb.Tx, d Draft) (User, error) {
 	if slots := lookalikeSlots(d.user.Name); len(slots) > 0 {
 		taken := 0
-		row := tx.QueryRow(ctx, "SELECT COUNT(*) FROM users WHERE slot IN ("+sqldb.Marks(len(slots))+")", slots...)
+		row := tx.QueryRow(ctx, "SELECT COUNT(*) FROM users WHERE slot IN ("+sqldb.Placeholders(len(slots))+")", slots...)
 		if err := row.Scan(&taken); err != nil {
 			return User{}, fmt.Errorf("look for names like %q: %w", d.user.Name, err)
 		}
@@ -98,7 +98,7 @@ func (u *Users) Update(ctx context.Context, tx *sqldb.Tx, id drive.UserID, p Pat
 	switch p.State {
 	case "", Active, Disabled:
 	default:
-		return User{}, drive.Bad("state", drive.NotAllowed, "allowed", []State{Active, Disabled}, "sent", p.State)
+		return User{}, drive.BadField("state", drive.NotAllowed, "allowed", []State{Active, Disabled}, "sent", p.State)
 	}
 	n, err := tx.Exec(ctx, `UPDATE users SET updated_at = ?, password = COALESCE(NULLIF(?, ''), password),
 		must_change = CASE WHEN ? = '' THEN must_change ELSE ? END,
@@ -134,7 +134,7 @@ func (u *Users) Update(ctx context.Context, tx *sqldb.Tx, id drive.UserID, p Pat
 	return user, u.checkAdminRemains(ctx, tx, user)
 }
 
-// reportChange reports a change that ends sessions to Options.Happened.
+// reportChange reports a change that ends sessions to Options.OnEffect.
 func (u *Users) reportChange(ctx context.Context, tx *sqldb.Tx, user User, p Patch) error {
 	switch e := (Effect{Account: user.Account, By: tx.Actor(), All: true}); {
 	case p.Password != "":

@@ -22,7 +22,7 @@ const (
 	Disconnected    What = "identity.ended"
 )
 
-// Effect is a security event of a user for the activity log; see Options.Happened.
+// Effect is a security event of a user for the activity log; see Options.OnEffect.
 type Effect struct {
 	What    What
 	Account drive.AccountID // the user's

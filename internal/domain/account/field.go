@@ -22,18 +22,18 @@ const (
 // {field}.
 func parseLabel(field, s string) (string, error) {
 	if !utf8.ValidString(s) {
-		return "", drive.Bad(field, drive.Malformed, "expected", "UTF-8")
+		return "", drive.BadField(field, drive.Malformed, "expected", "UTF-8")
 	}
 	s = norm.NFC.String(s)
 	switch {
 	case s == "":
-		return "", drive.Bad(field, drive.Required)
+		return "", drive.BadField(field, drive.Required)
 	case len(s) > MaxNameBytes:
-		return "", drive.Bad(field, drive.TooLong, "limit", MaxNameBytes, "sent", len(s))
+		return "", drive.BadField(field, drive.TooLong, "limit", MaxNameBytes, "sent", len(s))
 	case strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return "", drive.Bad(field, drive.Malformed, "expected", "visible characters")
+		return "", drive.BadField(field, drive.Malformed, "expected", "visible characters")
 	case strings.TrimSpace(s) != s:
-		return "", drive.Bad(field, drive.Malformed, "expected", "no space at either end")
+		return "", drive.BadField(field, drive.Malformed, "expected", "no space at either end")
 	}
 	return s, nil
 }
@@ -46,7 +46,7 @@ func parseName(s string) (string, error) {
 		return "", err
 	}
 	if strings.ContainsAny(name, "/:") {
-		return "", drive.Bad("name", drive.Malformed, "expected", "no '/' and no ':'")
+		return "", drive.BadField("name", drive.Malformed, "expected", "no '/' and no ':'")
 	}
 	return name, nil
 }
@@ -61,13 +61,13 @@ func parsePassword(field, s, name string) (string, error) {
 	s, ok := normalPassword(s)
 	switch {
 	case !ok && len(s) > MaxPasswordBytes:
-		return "", drive.Bad(field, drive.TooLong, "limit", MaxPasswordBytes, "sent", len(s))
+		return "", drive.BadField(field, drive.TooLong, "limit", MaxPasswordBytes, "sent", len(s))
 	case !ok:
-		return "", drive.Bad(field, drive.Malformed, "expected", "UTF-8")
+		return "", drive.BadField(field, drive.Malformed, "expected", "UTF-8")
 	case len(s) < MinPasswordBytes:
-		return "", drive.Bad(field, drive.OutOfRange, "min", MinPasswordBytes, "max", MaxPasswordBytes)
+		return "", drive.BadField(field, drive.OutOfRange, "min", MinPasswordBytes, "max", MaxPasswordBytes)
 	case isGuessable(s, name):
-		return "", drive.Bad(field, drive.Guessable)
+		return "", drive.BadField(field, drive.Guessable)
 	}
 	return s, nil
 }

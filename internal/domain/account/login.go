@@ -277,14 +277,14 @@ func (s *Sessions) ChangePassword(ctx context.Context, who drive.Who, current, n
 		return err
 	}
 	if cred.user.MustChange && next == current { // the administrator who chose it knows it
-		return drive.Bad("password", drive.NotAllowed, "allowed", "another one than the current password")
+		return drive.BadField("password", drive.NotAllowed, "allowed", "another one than the current password")
 	}
 	hash, err := s.users.Hash(ctx, cred.user.Name, next)
 	if err != nil {
 		return err
 	}
 	return s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		tx.ActFor(who)
+		tx.SetActor(who)
 		if err := s.recheckCredential(ctx, tx, cred); err != nil {
 			return err
 		}

@@ -33,9 +33,9 @@ var cjk = len(scripts) - 1
 func checkNewName(name string) error {
 	switch {
 	case norm.NFKC.String(name) != name:
-		return drive.Bad("name", drive.Malformed, "expected", "no compatibility characters, such as full-width letters")
+		return drive.BadField("name", drive.Malformed, "expected", "no compatibility characters, such as full-width letters")
 	case MixesScripts(name):
-		return drive.Bad("name", drive.Malformed, "expected", "letters of one script")
+		return drive.BadField("name", drive.Malformed, "expected", "letters of one script")
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func (u *Users) SetPreferences(ctx context.Context, id drive.UserID, value []byt
 		made, err := tx.InsertNew(ctx, `INSERT INTO preferences (user_id, value, updated_at)
 			SELECT id, ?, ? FROM users WHERE id = ? AND state <> 'deleted'`, string(value), now, id)
 		if err == nil && !made {
-			return sqldb.Again(fmt.Errorf("the first preferences of %s", id))
+			return sqldb.Rerun(fmt.Errorf("the first preferences of %s", id))
 		}
 		return wrapPreferences(err, id)
 	})

@@ -22,7 +22,7 @@ func TestTemporaryPasswordGivesNoScope(t *testing.T) {
 	}
 	g := f.login(t, "ann")
 	who, err := f.auth.Authenticate(t.Context(), g.Secret)
-	if err != nil || !g.MustChange || !who.Renew || who.Scopes != 0 || who.Admin {
+	if err != nil || !g.MustChange || !who.MustChangePassword || who.Scopes != 0 || who.Admin {
 		t.Errorf("%+v, %v of a login %+v", who, err, g)
 	}
 	f.clock.Advance(maxRowAge)
@@ -35,11 +35,11 @@ func TestTemporaryPasswordGivesNoScope(t *testing.T) {
 	if err := f.sessions.ChangePassword(t.Context(), who, secret, "another horse", client); err != nil {
 		t.Fatal(err)
 	}
-	if who, err = f.auth.Authenticate(t.Context(), g.Secret); err != nil || who.Renew || !who.Admin {
+	if who, err = f.auth.Authenticate(t.Context(), g.Secret); err != nil || who.MustChangePassword || !who.Admin {
 		t.Errorf("after the change %+v, %v", who, err)
 	}
 	f.clock.Advance(maxRowAge)
-	if who, err = f.other.auth.Authenticate(t.Context(), g.Secret); err != nil || who.Renew || !who.Admin {
+	if who, err = f.other.auth.Authenticate(t.Context(), g.Secret); err != nil || who.MustChangePassword || !who.Admin {
 		t.Errorf("in another process %+v, %v", who, err)
 	}
 	user, err := f.users.Find(t.Context(), f.db, ann.ID)

@@ -67,7 +67,7 @@ func (s *Sessions) addToken(
 		case drive.IsKind(err, drive.NotFound):
 			if err := insertSession(ctx, tx, session, hash); err != nil {
 				if sqldb.IsDuplicate(err) { // another user grants the same flow concurrently
-					err = sqldb.Again(err)
+					err = sqldb.Rerun(err)
 				}
 				return err
 			}
@@ -95,15 +95,15 @@ func checkToken(in *NewToken) (string, error) {
 	case err != nil:
 		return "", err
 	case in.Scopes == 0:
-		return "", drive.Bad("scopes", drive.Required)
+		return "", drive.BadField("scopes", drive.Required)
 	case !allScopes.Has(in.Scopes):
-		return "", drive.Bad("scopes", drive.NotAllowed, "allowed", []string{"read", "write", "admin"})
+		return "", drive.BadField("scopes", drive.NotAllowed, "allowed", []string{"read", "write", "admin"})
 	case !allHeads.Has(in.Heads):
-		return "", drive.Bad("heads", drive.NotAllowed, "allowed", []string{"native", "dav", "nextcloud"})
+		return "", drive.BadField("heads", drive.NotAllowed, "allowed", []string{"native", "dav", "nextcloud"})
 	case in.Scopes.Has(drive.ScopeAdmin) && in.Heads != drive.HeadNative:
-		return "", drive.Bad("scopes", drive.NotTogether, "with", "heads")
+		return "", drive.BadField("scopes", drive.NotTogether, "with", "heads")
 	case in.Life != 0 && (in.Life < minTokenLife || in.Life > maxTokenLife):
-		return "", drive.Bad("expires_in", drive.OutOfRange,
+		return "", drive.BadField("expires_in", drive.OutOfRange,
 			"min", int64(minTokenLife.Seconds()), "max", int64(maxTokenLife.Seconds()))
 	}
 	return name, nil

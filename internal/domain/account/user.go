@@ -129,7 +129,7 @@ func (u *Users) Find(ctx context.Context, q sqldb.Querier, id drive.UserID) (Use
 func (u *Users) FindMany(ctx context.Context, q sqldb.Querier, ids ...drive.UserID) (map[drive.UserID]User, error) {
 	found := make(map[drive.UserID]User, len(ids))
 	for some := range slices.Chunk(ids, usersPerStatement) {
-		marks, args := sqldb.In(some)
+		marks, args := sqldb.ListArgs(some)
 		rows, err := q.Query(ctx, "SELECT "+userColumns+" FROM users WHERE id IN ("+marks+") AND state <> 'deleted'", args...)
 		all, err := sqldb.Scan(rows, err, scanUser)
 		if err != nil {
@@ -150,7 +150,7 @@ func (u *Users) Names(ctx context.Context, q sqldb.Querier, ids ...drive.UserID)
 	if len(ids) == 0 {
 		return names, nil
 	}
-	marks, args := sqldb.In(ids)
+	marks, args := sqldb.ListArgs(ids)
 	rows, err := q.Query(ctx, "SELECT id, name FROM users WHERE id IN ("+marks+")", args...)
 	_, err = sqldb.Scan(rows, err, func(user *User, scan func(...any) error) error {
 		err := scan(&user.ID, &user.Name)
@@ -233,9 +233,9 @@ func (u *Users) LinkEpoch(ctx context.Context, user drive.UserID) (int64, error)
 	return epoch, nil
 }
 
-// SessionLives fails with NotFound if a login or token has ended or expired. Links created by a
+// CheckSession fails with NotFound if a login or token has ended or expired. Links created by a
 // session depend on it. It reads the database, so that it sees sessions ended by other processes.
-func (u *Users) SessionLives(ctx context.Context, id drive.SessionID) error {
+func (u *Users) CheckSession(ctx context.Context, id drive.SessionID) error {
 	var end drive.Time
 	if err := u.db.QueryRow(ctx, "SELECT expires_at FROM sessions WHERE id = ?", id).Scan(&end); err != nil {
 		return fmt.Errorf("read session %s: %w", id, err)

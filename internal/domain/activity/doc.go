@@ -11,8 +11,8 @@
 //
 // E1: the transaction of an effect inserts its entry (sqldb.Tx.InsertLate), so neither exists
 // without the other. Each value of trees.seq above the first retained one has exactly one row:
-// package tree reports every change of a node (Node). E2: entries of one account commit in the
-// order of their positions, because the caller of Note or Node holds the lock on the account's
+// package tree reports every change of a node (RecordNode). E2: entries of one account commit in the
+// order of their positions, because the caller of Record or RecordNode holds the lock on the account's
 // ledger row. A reader that has passed a position has missed none before it. E3: only Purge and
 // Forget delete rows.
 //

@@ -13,10 +13,10 @@ import (
 // account, have committed by then, because a transaction is aborted after 20 s (package sqldb).
 const settleTime = time.Minute
 
-// AfterAll lists up to limit settled entries of all accounts after a position, oldest first.
+// ListSettledAfter lists up to limit settled entries of all accounts after a position, oldest first.
 // Entries that commit later have higher positions. more reports that another call may return
 // entries at once.
-func (l *Log) AfterAll(ctx context.Context, q sqldb.Querier, after Position, limit int) (all []Entry, more bool, err error) {
+func (l *Log) ListSettledAfter(ctx context.Context, q sqldb.Querier, after Position, limit int) (all []Entry, more bool, err error) {
 	rows, err := q.Query(ctx, "SELECT "+columns+" FROM activity WHERE id > ? ORDER BY id LIMIT ?", int64(after), limit)
 	all, err = sqldb.Scan(rows, err, scanEntry)
 	if err != nil {
@@ -34,11 +34,11 @@ func (l *Log) AfterAll(ctx context.Context, q sqldb.Querier, after Position, lim
 	return all, len(all) == limit, nil
 }
 
-// Place returns the position from which an export continues after the entry with the event id;
+// PositionAfter returns the position from which an export continues after the entry with the event id;
 // empty: from the first entry. If account is set, the entry must belong to it. It fails with
 // CursorInvalid if the entry never existed there, for example after the restore of an older backup,
 // and with Gone if entries after it may have been purged.
-func (l *Log) Place(ctx context.Context, q sqldb.Querier, account drive.AccountID, event string) (Position, error) {
+func (l *Log) PositionAfter(ctx context.Context, q sqldb.Querier, account drive.AccountID, event string) (Position, error) {
 	if event == "" {
 		return 0, nil
 	}

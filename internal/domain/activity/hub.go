@@ -36,8 +36,8 @@ type Watch struct {
 	dirty map[drive.AccountID]struct{}
 }
 
-// Take returns the watched accounts that may have new entries since the last call.
-func (w *Watch) Take() []drive.AccountID {
+// Drain returns the watched accounts that may have new entries since the last call.
+func (w *Watch) Drain() []drive.AccountID {
 	w.mu.Lock()
 	all := slices.Collect(maps.Keys(w.dirty))
 	clear(w.dirty)

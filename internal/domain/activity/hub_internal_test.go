@@ -31,14 +31,14 @@ func TestWatchIsNotifiedOnceUntilDrained(t *testing.T) {
 		if !w.ready() || w.ready() || other.ready() || !every.ready() {
 			t.Error("three entries are not one thing to look at for those who wait for them")
 		}
-		if got := w.Take(); !slices.Equal(got, []drive.AccountID{a}) || len(w.Take()) != 0 {
+		if got := w.Drain(); !slices.Equal(got, []drive.AccountID{a}) || len(w.Drain()) != 0 {
 			t.Errorf("to look at is %v", got)
 		}
 	}
 	l.hub.announce(a) // before draining
-	w.Take()
+	w.Drain()
 	l.hub.announce(b)
-	if got := w.Take(); !slices.Equal(got, []drive.AccountID{b}) {
+	if got := w.Drain(); !slices.Equal(got, []drive.AccountID{b}) {
 		t.Errorf("after another one %v", got)
 	}
 	for _, one := range []*Watch{w, other, every} {
@@ -65,7 +65,7 @@ func TestNoNotificationIsLost(t *testing.T) {
 			defer w.Close()
 			for seen := 0; seen < entries; {
 				<-w.Ready
-				if len(w.Take()) > 0 {
+				if len(w.Drain()) > 0 {
 					mu.Lock()
 					seen = committed
 					mu.Unlock()

@@ -17,9 +17,9 @@ type Options struct {
 	DB *sqldb.DB
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Kept is the clock that retention periods are measured with; see package retention. Default:
+	// RetentionClock is the clock that retention periods are measured with; see package retention. Default:
 	// Now.
-	Kept func() time.Time
+	RetentionClock func() time.Time
 	// Keep is how long entries are kept. Default: 180 days.
 	Keep time.Duration
 	// Shared tells that other instances write entries, too.
@@ -42,8 +42,8 @@ func New(opt Options) *Log {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	if opt.Kept == nil {
-		opt.Kept = opt.Now
+	if opt.RetentionClock == nil {
+		opt.RetentionClock = opt.Now
 	}
 	if opt.Keep == 0 {
 		opt.Keep = keepDefault
@@ -54,7 +54,7 @@ func New(opt Options) *Log {
 // Entry is one recorded effect.
 type Entry struct {
 	ID      Position // assigned by the database
-	Salt    int64    // assigned by Note; random
+	Salt    int64    // assigned by Record; random
 	Account drive.AccountID
 	Seq     int64 // trees.seq of a change of a node; else 0
 	At      drive.Time
@@ -77,9 +77,9 @@ const (
 	saltTop = 1<<31 - 1 // a salt has 8 hexadecimal digits
 )
 
-// Note records an entry in the transaction of its effect. data is encoded as a JSON object; nil:
+// Record records an entry in the transaction of its effect. data is encoded as a JSON object; nil:
 // {}. The caller holds the lock on the ledger of the account (E2). It fails if data is too large.
-func (l *Log) Note(tx *sqldb.Tx, e Entry, data any) error {
+func (l *Log) Record(tx *sqldb.Tx, e Entry, data any) error {
 	if l == nil {
 		return nil
 	}
@@ -125,8 +125,8 @@ func text[T interface {
 	return id.String()
 }
 
-// Forget deletes all entries of an account, in short transactions.
-func (l *Log) Forget(ctx context.Context, account drive.AccountID) error {
+// DeleteAccount deletes all entries of an account, in short transactions.
+func (l *Log) DeleteAccount(ctx context.Context, account drive.AccountID) error {
 	for n := int64(purgeBatch); n >= purgeBatch; {
 		err := l.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 			n, err = tx.DeleteBatch(ctx, sqldb.Batch{
@@ -146,11 +146,11 @@ const (
 	purgeScanLimit = 100_000 // entries without an old one among them that one run reads
 )
 
-// Purge deletes entries older than Options.Keep. It scans a bounded part of the log per call and
+// Purge deletes entries older than Options.RetainOld. It scans a bounded part of the log per call and
 // continues there next time.
 func (l *Log) Purge(ctx context.Context) error {
-	old := sqldb.Sweep{Table: "activity", Time: "at", Batch: purgeBatch, Look: l.scanLimit}
-	_, upTo, err := old.Run(ctx, l.opt.DB, drive.TimeOf(l.opt.Kept().Add(-l.opt.Keep)), l.scanned.Load())
+	old := sqldb.Sweep{Table: "activity", Time: "at", Batch: purgeBatch, MaxExamined: l.scanLimit}
+	_, upTo, err := old.Run(ctx, l.opt.DB, drive.TimeOf(l.opt.RetentionClock().Add(-l.opt.Keep)), l.scanned.Load())
 	if err != nil {
 		return fmt.Errorf("purge the activity log: %w", err)
 	}

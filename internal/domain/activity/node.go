@@ -20,15 +20,15 @@ type nodeData struct {
 	From       drive.NodeID    `json:"from,omitzero"` // of a copy: the source
 }
 
-// Node records a change of a node; it is a tree.Options.Happened hook.
-func (l *Log) Node(tx *sqldb.Tx, e tree.Effect) {
+// RecordNode records a change of a node; it is a tree.Options.OnEffect hook.
+func (l *Log) RecordNode(tx *sqldb.Tx, e tree.Effect) {
 	if l == nil {
 		return
 	}
-	n, was := e.Node, e.Was
+	n, was := e.Node, e.Before
 	d := nodeData{Type: n.Type, Rev: n.Rev, Version: n.Version, Size: n.Size, From: e.From}
 	verb := verbOf(e)
-	if !was.ID.IsZero() && !e.Gone {
+	if !was.ID.IsZero() && !e.Deleted {
 		if was.Version != n.Version {
 			d.WasVersion = was.Version
 		}
@@ -50,24 +50,24 @@ func (l *Log) Node(tx *sqldb.Tx, e tree.Effect) {
 
 // verbOf returns the verb for a change of a node.
 func verbOf(e tree.Effect) Verb {
-	n, was := e.Node, e.Was
+	n, was := e.Node, e.Before
 	switch {
-	case e.Gone && e.Handed:
-		return NodeLeft
-	case e.Gone:
+	case e.Deleted && e.HandedOver:
+		return NodeHandedAway
+	case e.Deleted:
 		return NodeDeleted
-	case e.Handed:
-		return NodeArrived
+	case e.HandedOver:
+		return NodeHandedIn
 	case was.ID.IsZero() && !e.From.IsZero():
 		return NodeCopied
 	case was.ID.IsZero():
 		return NodeCreated
 	case !n.Operation.IsZero() && was.Operation.IsZero():
-		return NodeDoomed
+		return NodePurgeBegun
 	case was.Trashed == 0 && n.Trashed != 0:
 		return NodeTrashed
 	case was.Trashed != 0 && n.Trashed == 0 && !was.Operation.IsZero():
-		return NodeShown
+		return NodeCopyCompleted
 	case was.Trashed != 0 && n.Trashed == 0:
 		return NodeRestored
 	case was.Version != n.Version:

@@ -74,7 +74,7 @@ func (l *Log) Heads(ctx context.Context, q sqldb.Querier, accounts []drive.Accou
 		account drive.AccountID
 		at      Position
 	}
-	marks, in := sqldb.In(accounts)
+	marks, in := sqldb.ListArgs(accounts)
 	// Reads the end of the index per account; grouping would read all entries.
 	rows, err := q.Query(ctx, `SELECT a.id, COALESCE((SELECT x.id FROM activity x WHERE x.account_id = a.id ORDER BY x.id DESC LIMIT 1), 0)
 		FROM accounts a WHERE a.id IN (`+marks+`)`, in...)

@@ -36,7 +36,7 @@ func (p *purgeFixture) insertEntries(t *testing.T, n int, after time.Duration) {
 	account := drive.NewID[drive.AccountID]()
 	err := p.db.Write(t.Context(), func(_ context.Context, tx *sqldb.Tx) error {
 		for range n {
-			if err := p.log.Note(tx, activity.Entry{Account: account, Verb: activity.WebhookChanged}, nil); err != nil {
+			if err := p.log.Record(tx, activity.Entry{Account: account, Verb: activity.WebhookChanged}, nil); err != nil {
 				return err
 			}
 		}

@@ -52,9 +52,9 @@ func parse[T ~[16]byte](s string) (id T, err error) {
 	return drive.ParseID[T](s)
 }
 
-// Of lists up to limit entries of an account before a position (zero: from the newest), newest
+// ListBefore lists up to limit entries of an account before a position (zero: from the newest), newest
 // first.
-func (l *Log) Of(ctx context.Context, q sqldb.Querier, account drive.AccountID, before Position, limit int) ([]Entry, error) {
+func (l *Log) ListBefore(ctx context.Context, q sqldb.Querier, account drive.AccountID, before Position, limit int) ([]Entry, error) {
 	rows, err := q.Query(ctx, "SELECT "+columns+" FROM activity WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ?",
 		account, orTop(before), limit)
 	all, err := sqldb.Scan(rows, err, scanEntry)
@@ -64,8 +64,8 @@ func (l *Log) Of(ctx context.Context, q sqldb.Querier, account drive.AccountID, 
 	return all, nil
 }
 
-// At is Of for the entries about one node and its direct children.
-func (l *Log) At(ctx context.Context, q sqldb.Querier, node drive.NodeID, before Position, limit int) ([]Entry, error) {
+// ListBeforeAt is ListBefore for the entries about one node and its direct children.
+func (l *Log) ListBeforeAt(ctx context.Context, q sqldb.Querier, node drive.NodeID, before Position, limit int) ([]Entry, error) {
 	// A join, because for IN MariaDB checks every row against the union.
 	rows, err := q.Query(ctx, "SELECT "+columns+` FROM (
 			SELECT id AS found FROM (SELECT id FROM activity WHERE node_id = ? AND id < ? ORDER BY id DESC LIMIT ?) AS its
@@ -78,8 +78,8 @@ func (l *Log) At(ctx context.Context, q sqldb.Querier, node drive.NodeID, before
 	return all, nil
 }
 
-// After lists up to limit entries of an account after a position, oldest first.
-func (l *Log) After(ctx context.Context, q sqldb.Querier, account drive.AccountID, after Position, limit int) ([]Entry, error) {
+// ListAfter lists up to limit entries of an account after a position, oldest first.
+func (l *Log) ListAfter(ctx context.Context, q sqldb.Querier, account drive.AccountID, after Position, limit int) ([]Entry, error) {
 	rows, err := q.Query(ctx, "SELECT "+columns+" FROM activity WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?",
 		account, int64(after), limit)
 	all, err := sqldb.Scan(rows, err, scanEntry)
@@ -89,8 +89,8 @@ func (l *Log) After(ctx context.Context, q sqldb.Querier, account drive.AccountI
 	return all, nil
 }
 
-// AfterAt is After for the entries about one node and its direct children.
-func (l *Log) AfterAt(ctx context.Context, q sqldb.Querier, node drive.NodeID, after Position, limit int) ([]Entry, error) {
+// ListAfterAt is ListAfter for the entries about one node and its direct children.
+func (l *Log) ListAfterAt(ctx context.Context, q sqldb.Querier, node drive.NodeID, after Position, limit int) ([]Entry, error) {
 	rows, err := q.Query(ctx, "SELECT "+columns+` FROM (
 			SELECT id AS found FROM (SELECT id FROM activity WHERE node_id = ? AND id > ? ORDER BY id LIMIT ?) AS its
 			UNION SELECT id FROM (SELECT id FROM activity WHERE folder_id = ? AND id > ? ORDER BY id LIMIT ?) AS those) AS here
@@ -125,9 +125,9 @@ func (l *Log) Head(ctx context.Context, q sqldb.Querier, account drive.AccountID
 	return head, err
 }
 
-// Before returns the position of an account's last entry before the given time; zero: none. It
+// PositionBefore returns the position of an account's last entry before the given time; zero: none. It
 // reads the entries after that time.
-func (l *Log) Before(ctx context.Context, q sqldb.Querier, account drive.AccountID, moment drive.Time) (p Position, err error) {
+func (l *Log) PositionBefore(ctx context.Context, q sqldb.Querier, account drive.AccountID, moment drive.Time) (p Position, err error) {
 	err = q.QueryRow(ctx, "SELECT id FROM activity WHERE account_id = ? AND at < ? ORDER BY id DESC LIMIT 1", account, moment).Scan(&p)
 	if drive.IsKind(err, drive.NotFound) {
 		return 0, nil

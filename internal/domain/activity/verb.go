@@ -10,22 +10,22 @@ type Verb string
 
 // The verbs. A test checks that each is written somewhere.
 const (
-	NodeCreated  Verb = "node.created"
-	NodeCopied   Verb = "node.copied"  // a new node created by copying a folder
-	NodeChanged  Verb = "node.changed" // content or modification time changed
-	NodeMoved    Verb = "node.moved"   // renamed or moved to another folder
-	NodeTrashed  Verb = "node.trashed"
-	NodeRestored Verb = "node.restored" // from the trash
-	NodeShown    Verb = "node.shown"    // the copy of a folder is complete and visible
-	NodeDoomed   Verb = "node.doomed"   // its permanent deletion begins
-	NodeDeleted  Verb = "node.deleted"  // permanently
-	NodeLeft     Verb = "node.left"     // handed over to another account
-	NodeArrived  Verb = "node.arrived"  // handed over from another account
-	DriveHanded  Verb = "drive.handed"  // the handover of a user's whole drive begins
-	GrantSet     Verb = "grant.set"     // a role was given or changed
-	GrantTaken   Verb = "grant.taken"
-	SpaceCreated Verb = "space.created"
-	SpaceChanged Verb = "space.changed" // renamed, archived, deleted, restored, or its quota changed
+	NodeCreated       Verb = "node.created"
+	NodeCopied        Verb = "node.copied"  // a new node created by copying a folder
+	NodeChanged       Verb = "node.changed" // content or modification time changed
+	NodeMoved         Verb = "node.moved"   // renamed or moved to another folder
+	NodeTrashed       Verb = "node.trashed"
+	NodeRestored      Verb = "node.restored" // from the trash
+	NodeCopyCompleted Verb = "node.shown"    // the copy of a folder is complete and visible
+	NodePurgeBegun    Verb = "node.doomed"   // its permanent deletion begins
+	NodeDeleted       Verb = "node.deleted"  // permanently
+	NodeHandedAway    Verb = "node.left"     // handed over to another account
+	NodeHandedIn      Verb = "node.arrived"  // handed over from another account
+	DriveHanded       Verb = "drive.handed"  // the handover of a user's whole drive begins
+	GrantSet          Verb = "grant.set"     // a role was given or changed
+	GrantTaken        Verb = "grant.taken"
+	SpaceCreated      Verb = "space.created"
+	SpaceChanged      Verb = "space.changed" // renamed, archived, deleted, restored, or its quota changed
 
 	ShareCreated   Verb = "share.created" // a link for downloads
 	ShareChanged   Verb = "share.changed"
@@ -74,8 +74,8 @@ const (
 // Verbs returns all verbs.
 func Verbs() []Verb {
 	return []Verb{
-		NodeCreated, NodeCopied, NodeChanged, NodeMoved, NodeTrashed, NodeRestored, NodeShown, NodeDoomed, NodeDeleted,
-		NodeLeft, NodeArrived, DriveHanded,
+		NodeCreated, NodeCopied, NodeChanged, NodeMoved, NodeTrashed, NodeRestored, NodeCopyCompleted, NodePurgeBegun, NodeDeleted,
+		NodeHandedAway, NodeHandedIn, DriveHanded,
 		GrantSet, GrantTaken, SpaceCreated, SpaceChanged,
 		ShareCreated, ShareChanged, ShareEnded, CollectCreated, CollectChanged, CollectEnded,
 		WebhookCreated, WebhookChanged, WebhookDisabled, WebhookDeleted,
@@ -110,8 +110,8 @@ func Matches(verb Verb, types []string) bool {
 // identities, and server settings that the user has changed.
 func Security() []string { return []string{"login", "token", "identity", "password", "setting"} }
 
-// Sent reports whether a webhook for types gets a verb. Empty types match as in Matches, but
+// SentToWebhook reports whether a webhook for types gets a verb. Empty types match as in Matches, but
 // without Security: a webhook must request those explicitly.
-func Sent(verb Verb, types []string) bool {
+func SentToWebhook(verb Verb, types []string) bool {
 	return Matches(verb, types) && (len(types) > 0 || !Matches(verb, Security()))
 }

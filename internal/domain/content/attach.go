@@ -19,13 +19,13 @@ type identity struct {
 }
 
 // identity returns the identity of n.
-func (n New) identity() identity { return identity{n.Sum, n.Size} }
+func (n NewContent) identity() identity { return identity{n.Sum, n.Size} }
 
 // AttachAll is Attach for several contents of one account with few statements. It returns the blob
 // of each. New blobs are inserted in the order of digests and references taken in the order of ids,
 // so that concurrent transactions lock rows in one order. The files of contents that exist already
 // are released.
-func (c Content) AttachAll(ctx context.Context, tx *sqldb.Tx, contents []New) ([]drive.BlobID, error) {
+func (c Content) AttachAll(ctx context.Context, tx *sqldb.Tx, contents []NewContent) ([]drive.BlobID, error) {
 	there, err := c.bySums(ctx, tx, contents)
 	if err != nil {
 		return nil, err
@@ -40,12 +40,12 @@ func (c Content) AttachAll(ctx context.Context, tx *sqldb.Tx, contents []New) ([
 }
 
 // bySums returns the blobs of contents by identity, including damaged ones.
-func (c Content) bySums(ctx context.Context, q sqldb.Querier, contents []New) (map[identity]Blob, error) {
+func (c Content) bySums(ctx context.Context, q sqldb.Querier, contents []NewContent) (map[identity]Blob, error) {
 	sums := make([]string, len(contents))
 	for i, n := range contents {
 		sums[i] = hex.EncodeToString(n.Sum[:])
 	}
-	marks, args := sqldb.In(sums)
+	marks, args := sqldb.ListArgs(sums)
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM blobs WHERE algo = 'blake3' AND digest IN (`+marks+`)`, args...)
 	blobs, err := sqldb.Scan(rows, err, scanBlob)
 	if err != nil {
@@ -70,7 +70,7 @@ type batchAttach struct {
 }
 
 // decide decides what to do with content i.
-func (a *batchAttach) decide(i int, n New, there map[identity]Blob) error {
+func (a *batchAttach) decide(i int, n NewContent, there map[identity]Blob) error {
 	a.copies = append(a.copies, 0)
 	same, known := there[n.identity()]
 	switch first, mine := a.newBlobs[n.identity()]; {
@@ -94,7 +94,7 @@ func (a *batchAttach) decide(i int, n New, there map[identity]Blob) error {
 }
 
 // write executes the decisions of decide.
-func (a *batchAttach) write(ctx context.Context, tx *sqldb.Tx, contents []New) error {
+func (a *batchAttach) write(ctx context.Context, tx *sqldb.Tx, contents []NewContent) error {
 	if err := retryIfChanged(a.insertNew(ctx, tx, contents)); err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (a *batchAttach) write(ctx context.Context, tx *sqldb.Tx, contents []New) e
 }
 
 // insertNew inserts the new blobs.
-func (a *batchAttach) insertNew(ctx context.Context, tx *sqldb.Tx, contents []New) error {
+func (a *batchAttach) insertNew(ctx context.Context, tx *sqldb.Tx, contents []NewContent) error {
 	order := make([]int, 0, len(a.newBlobs))
 	for _, i := range a.newBlobs {
 		order = append(order, i)
@@ -151,7 +151,7 @@ func (c Content) refMany(ctx context.Context, tx *sqldb.Tx, id drive.BlobID, n i
 
 // releaseFiles inserts released rows for the files that are not needed. The files are new, so no
 // such rows exist.
-func (a *batchAttach) releaseFiles(ctx context.Context, tx *sqldb.Tx, contents []New) error {
+func (a *batchAttach) releaseFiles(ctx context.Context, tx *sqldb.Tx, contents []NewContent) error {
 	if len(a.released) == 0 {
 		return nil
 	}
@@ -178,7 +178,7 @@ func (a *batchAttach) releaseFiles(ctx context.Context, tx *sqldb.Tx, contents [
 }
 
 // addAllAliases inserts the additional digests that the server has computed.
-func (a *batchAttach) addAllAliases(ctx context.Context, tx *sqldb.Tx, contents []New) error {
+func (a *batchAttach) addAllAliases(ctx context.Context, tx *sqldb.Tx, contents []NewContent) error {
 	var rows [][]any
 	var others []int // contents of existing or repeated blobs, whose aliases may exist already
 	for i, n := range contents {

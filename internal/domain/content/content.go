@@ -38,8 +38,8 @@ type Blob struct {
 	Damaged  drive.Time // when the bytes were found missing or changed; zero: not damaged
 }
 
-// New describes content that was just stored under File and verified.
-type New struct {
+// NewContent describes content that was just stored under File and verified.
+type NewContent struct {
 	ID       drive.BlobID // chosen before the transaction (I1)
 	File     string
 	Sum      digest.Sum
@@ -91,7 +91,7 @@ func (c Content) Find(ctx context.Context, q sqldb.Querier, id drive.BlobID) (Bl
 // A blob that is damaged, or unsound by Inspector.Prepare, is healed: the new file replaces the old
 // one. If another transaction stores the same content concurrently, the error makes sqldb run this
 // transaction again.
-func (c Content) Attach(ctx context.Context, tx *sqldb.Tx, n New) (id drive.BlobID, reused bool, err error) {
+func (c Content) Attach(ctx context.Context, tx *sqldb.Tx, n NewContent) (id drive.BlobID, reused bool, err error) {
 	same, err := c.bySum(ctx, tx, n.Sum, n.Size)
 	switch {
 	case drive.IsKind(err, drive.NotFound):
@@ -118,7 +118,7 @@ func (c Content) Attach(ctx context.Context, tx *sqldb.Tx, n New) (id drive.Blob
 // error that makes sqldb run the transaction again.
 func retryIfChanged(err error) error {
 	if drive.IsKind(err, drive.NotFound) || sqldb.IsDuplicate(err) {
-		return sqldb.Again(err)
+		return sqldb.Rerun(err)
 	}
 	return err
 }
@@ -132,7 +132,7 @@ func (c Content) bySum(ctx context.Context, q sqldb.Querier, sum digest.Sum, siz
 }
 
 // insert inserts a blob with one reference.
-func (c Content) insert(ctx context.Context, tx *sqldb.Tx, n New) error {
+func (c Content) insert(ctx context.Context, tx *sqldb.Tx, n NewContent) error {
 	_, err := tx.Exec(ctx, `INSERT INTO blobs
 		(id, file, algo, digest, size, part_size, crc32, refs, created_at, scrubbed_at, parts) VALUES (?, ?, 'blake3', ?, ?, ?, ?, 1, ?, ?, ?)`,
 		n.ID, n.File, hex.EncodeToString(n.Sum[:]), n.Size, n.PartSize, n.CRC32, c.now(), c.now(), n.Parts)
@@ -143,12 +143,12 @@ func (c Content) insert(ctx context.Context, tx *sqldb.Tx, n New) error {
 }
 
 // replaces reports whether n's file is to replace the file of the blob same.
-func (n New) replaces(same Blob) bool {
+func (n NewContent) replaces(same Blob) bool {
 	return same.Damaged != 0 || n.Unsound != "" && n.Unsound == same.File
 }
 
 // heal replaces the file of a damaged blob, adds a reference, and releases the old file.
-func (c Content) heal(ctx context.Context, tx *sqldb.Tx, old Blob, n New) error {
+func (c Content) heal(ctx context.Context, tx *sqldb.Tx, old Blob, n NewContent) error {
 	changed, err := tx.Exec(ctx, `UPDATE blobs SET file = ?, part_size = ?, crc32 = ?, parts = ?, refs = refs + 1, damaged_at = 0, scrubbed_at = ?
 		WHERE id = ? AND file = ?`, n.File, n.PartSize, n.CRC32, n.Parts, c.now(), old.ID, old.File)
 	if err != nil {
@@ -260,8 +260,8 @@ func (c Content) Aliases(ctx context.Context, q sqldb.Querier, id drive.BlobID) 
 	return set, nil
 }
 
-// AliasesOf is Aliases for several blobs. Missing blobs are not in the map.
-func (c Content) AliasesOf(ctx context.Context, q sqldb.Querier, ids []drive.BlobID) (map[drive.BlobID]digest.Set, error) {
+// AliasesMany is Aliases for several blobs. Missing blobs are not in the map.
+func (c Content) AliasesMany(ctx context.Context, q sqldb.Querier, ids []drive.BlobID) (map[drive.BlobID]digest.Set, error) {
 	all := make(map[drive.BlobID]digest.Set, len(ids))
 	for some := range slices.Chunk(ids, 500) { // a statement has room for a few thousand ids
 		args := make([]any, 0, 2*len(some))
@@ -270,7 +270,7 @@ func (c Content) AliasesOf(ctx context.Context, q sqldb.Querier, ids []drive.Blo
 				args = append(args, id)
 			}
 		}
-		in := " IN (" + sqldb.Marks(len(some)) + ")"
+		in := " IN (" + sqldb.Placeholders(len(some)) + ")"
 		rows, err := q.Query(ctx, "SELECT id, algo, digest FROM blobs WHERE id"+in+" UNION ALL SELECT blob_id, algo, digest FROM aliases WHERE blob_id"+in, args...)
 		type entry struct {
 			id        drive.BlobID

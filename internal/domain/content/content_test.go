@@ -38,14 +38,14 @@ func (s *store) do(fn func(ctx context.Context, tx *sqldb.Tx) error) error {
 	return s.db.Write(context.Background(), fn)
 }
 
-func fresh(sum byte, file string) content.New {
-	return content.New{
+func fresh(sum byte, file string) content.NewContent {
+	return content.NewContent{
 		ID: drive.NewID[drive.BlobID](), File: file, Sum: digest.Sum{sum}, Size: 100, PartSize: drive.MiB,
 		Parts: content.PackParts([]content.PartSum{{CV: digest.CV{sum}}}),
 	}
 }
 
-func (s *store) attach(t testing.TB, n content.New) (id drive.BlobID, reused bool) {
+func (s *store) attach(t testing.TB, n content.NewContent) (id drive.BlobID, reused bool) {
 	t.Helper()
 	err := s.do(func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		id, reused, err = s.Attach(ctx, tx, n)

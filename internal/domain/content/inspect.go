@@ -38,21 +38,23 @@ const (
 	maxConcurrentInspections = 16
 )
 
-// BadError reports that stored bytes do not match the row of their blob.
-type BadError struct {
+// UnsoundError reports that stored bytes do not match the row of their blob.
+type UnsoundError struct {
 	Blob    drive.BlobID
 	Changed bool   // the bytes differ; false: they are missing or unreadable
 	Found   string // description of the stored bytes
 }
 
 // Error returns a text for the log.
-func (e *BadError) Error() string { return fmt.Sprintf("the content of blob %s: %s", e.Blob, e.Found) }
+func (e *UnsoundError) Error() string {
+	return fmt.Sprintf("the content of blob %s: %s", e.Blob, e.Found)
+}
 
 // Prepare inspects the blobs that contents would be attached to. If the bytes of a blob are
 // missing, changed or unreadable, it sets Unsound, and Attach replaces them. Call it outside of
 // transactions, because it may read whole contents.
-func (i Inspector) Prepare(ctx context.Context, contents ...*New) error {
-	all := make([]New, len(contents))
+func (i Inspector) Prepare(ctx context.Context, contents ...*NewContent) error {
+	all := make([]NewContent, len(contents))
 	for k, n := range contents {
 		n.Unsound = ""
 		all[k] = *n
@@ -68,7 +70,7 @@ func (i Inspector) Prepare(ctx context.Context, contents ...*New) error {
 	}
 	inspections, ctx := errgroup.WithContext(ctx)
 	inspections.SetLimit(1)
-	if i.Store.Caps().Far {
+	if i.Store.Caps().HighLatency {
 		inspections.SetLimit(maxConcurrentInspections)
 	}
 	for id, b := range there {
@@ -91,7 +93,7 @@ func (i Inspector) Prepare(ctx context.Context, contents ...*New) error {
 
 // Inspect verifies the bytes of a blob quickly: existence and size, the checksum of small content,
 // and the digest of larger content up to limit bytes whose last scrub is old. It returns nil if
-// they pass, a BadError if not, and another error if the store cannot be reached.
+// they pass, a UnsoundError if not, and another error if the store cannot be reached.
 func (i Inspector) Inspect(ctx context.Context, b Blob, limit drive.ByteSize) error {
 	if b.Size <= smallContent {
 		return i.classify(b, i.checkSmall(ctx, b))
@@ -117,7 +119,7 @@ func (i Inspector) Reread(ctx context.Context, b Blob) error {
 // they have changed. It does not mark missing or unreadable bytes, because a file system or disk
 // may be temporarily absent; fsck handles those.
 func (i Inspector) Report(ctx context.Context, b Blob, cause error) error {
-	bad, ok := errors.AsType[*BadError](cause)
+	bad, ok := errors.AsType[*UnsoundError](cause)
 	if !ok {
 		i.log().WarnContext(ctx, "stored content not checked: the store does not answer", "blob", b.ID, "error", cause)
 		return nil
@@ -126,12 +128,12 @@ func (i Inspector) Report(ctx context.Context, b Blob, cause error) error {
 	if !bad.Changed {
 		return nil
 	}
-	return i.Mark(ctx, b)
+	return i.MarkDamaged(ctx, b)
 }
 
-// Mark marks a blob as damaged: nothing links to it any more, and the next upload of the same
+// MarkDamaged marks a blob as damaged: nothing links to it any more, and the next upload of the same
 // content replaces it. A blob that is gone or has another file is left alone.
-func (i Inspector) Mark(ctx context.Context, b Blob) error {
+func (i Inspector) MarkDamaged(ctx context.Context, b Blob) error {
 	return i.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE blobs SET damaged_at = ? WHERE id = ? AND file = ? AND damaged_at = 0`, i.now(), b.ID, b.File)
 		if err != nil {
@@ -145,7 +147,7 @@ func (i Inspector) Mark(ctx context.Context, b Blob) error {
 func (i Inspector) checkSize(ctx context.Context, b Blob) error {
 	size, err := i.Store.Stat(ctx, b.File)
 	if err == nil && size != b.Size {
-		err = &BadError{Blob: b.ID, Changed: true, Found: fmt.Sprintf("%d bytes instead of %d", size, b.Size)}
+		err = &UnsoundError{Blob: b.ID, Changed: true, Found: fmt.Sprintf("%d bytes instead of %d", size, b.Size)}
 	}
 	return err
 }
@@ -163,7 +165,7 @@ func (i Inspector) checkDigest(ctx context.Context, b Blob) error {
 	return i.open(ctx, b, func(file blob.Object) error {
 		m, err := Measure(ctx, file, b.Size, b.PartSize)
 		if err == nil && m.Sum != b.Sum {
-			err = &BadError{Blob: b.ID, Changed: true, Found: "blake3 " + m.Sum.String()}
+			err = &UnsoundError{Blob: b.ID, Changed: true, Found: "blake3 " + m.Sum.String()}
 		}
 		return err
 	})
@@ -176,7 +178,7 @@ func (i Inspector) open(ctx context.Context, b Blob, check func(blob.Object) err
 		return err
 	}
 	if file.Size() != b.Size {
-		err = &BadError{Blob: b.ID, Changed: true, Found: fmt.Sprintf("%d bytes instead of %d", file.Size(), b.Size)}
+		err = &UnsoundError{Blob: b.ID, Changed: true, Found: fmt.Sprintf("%d bytes instead of %d", file.Size(), b.Size)}
 	} else {
 		err = check(file)
 	}
@@ -190,20 +192,20 @@ func readChecked(file io.ReaderAt, b Blob) ([]byte, error) {
 		return nil, err
 	}
 	if sum := crc32.ChecksumIEEE(bytes); sum != b.CRC32 {
-		return nil, &BadError{Blob: b.ID, Changed: true, Found: fmt.Sprintf("CRC-32 %08x instead of %08x", sum, b.CRC32)}
+		return nil, &UnsoundError{Blob: b.ID, Changed: true, Found: fmt.Sprintf("CRC-32 %08x instead of %08x", sum, b.CRC32)}
 	}
 	return bytes, nil
 }
 
-// classify converts definite errors of the store (missing, unreadable, truncated) to a BadError.
+// classify converts definite errors of the store (missing, unreadable, truncated) to a UnsoundError.
 func (i Inspector) classify(b Blob, err error) error {
 	switch {
 	case drive.IsKind(err, drive.NotFound):
-		return &BadError{Blob: b.ID, Found: "no such file"}
+		return &UnsoundError{Blob: b.ID, Found: "no such file"}
 	case Unreadable(err):
-		return &BadError{Blob: b.ID, Found: "an error of reading"}
+		return &UnsoundError{Blob: b.ID, Found: "an error of reading"}
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return &BadError{Blob: b.ID, Changed: true, Found: "it ends early"}
+		return &UnsoundError{Blob: b.ID, Changed: true, Found: "it ends early"}
 	}
 	return err
 }

@@ -16,7 +16,7 @@ func (c Content) FindMany(ctx context.Context, q sqldb.Querier, ids ...drive.Blo
 	if len(ids) == 0 {
 		return found, nil
 	}
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM blobs WHERE id IN (`+sqldb.Marks(len(ids))+`)`, args(ids)...)
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM blobs WHERE id IN (`+sqldb.Placeholders(len(ids))+`)`, args(ids)...)
 	all, err := sqldb.Scan(rows, err, scanBlob)
 	if err != nil {
 		return nil, fmt.Errorf("find %d blobs: %w", len(ids), err)
@@ -52,7 +52,7 @@ func (c Content) RefMany(ctx context.Context, tx *sqldb.Tx, ids ...drive.BlobID)
 		return nil, err
 	}
 	if len(single) > 0 {
-		if _, err := tx.Exec(ctx, `UPDATE blobs SET refs = refs + 1 WHERE id IN (`+sqldb.Marks(len(single))+`)`, args(single)...); err != nil {
+		if _, err := tx.Exec(ctx, `UPDATE blobs SET refs = refs + 1 WHERE id IN (`+sqldb.Placeholders(len(single))+`)`, args(single)...); err != nil {
 			return nil, fmt.Errorf("reference %d blobs: %w", len(single), err)
 		}
 	}
@@ -77,7 +77,7 @@ func (c Content) lockMany(ctx context.Context, tx *sqldb.Tx, lists ...[]drive.Bl
 	if len(ids) == 0 {
 		return present, nil
 	}
-	rows, err := tx.Query(ctx, `SELECT id FROM blobs WHERE id IN (`+sqldb.Marks(len(ids))+`) ORDER BY id`+tx.ForUpdate(), args(ids)...)
+	rows, err := tx.Query(ctx, `SELECT id FROM blobs WHERE id IN (`+sqldb.Placeholders(len(ids))+`) ORDER BY id`+tx.ForUpdate(), args(ids)...)
 	all, err := sqldb.Scan(rows, err, func(id *drive.BlobID, scan func(...any) error) error { return scan(id) })
 	if err != nil {
 		return nil, fmt.Errorf("lock %d blobs: %w", len(ids), err)

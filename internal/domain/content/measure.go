@@ -31,7 +31,7 @@ func Measure(ctx context.Context, src io.ReaderAt, size, partSize drive.ByteSize
 	var cvs []digest.CV
 	for off := drive.ByteSize(0); off < size; off += partSize {
 		n := min(partSize, size-off)
-		cv, crc, err := digest.PartCV(ctx, src, int64(off), int64(n), buf)
+		cv, crc, err := digest.HashPart(ctx, src, int64(off), int64(n), buf)
 		if err != nil {
 			return Measured{}, err
 		}

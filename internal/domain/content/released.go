@@ -72,11 +72,11 @@ type Claim struct {
 	Grace time.Duration // time since the release before a file is due
 	Hold  time.Duration // how long other claims skip the claimed files
 	Limit int           // maximum number of due files
-	// Together also claims files in the same packs as the due ones, if they are due or deferred.
-	Together bool
+	// SamePacks also claims files in the same packs as the due ones, if they are due or deferred.
+	SamePacks bool
 }
 
-// samePackFactor bounds the additional files of a claim with Together, as a multiple of Limit.
+// samePackFactor bounds the additional files of a claim with SamePacks, as a multiple of Limit.
 const samePackFactor = 3
 
 // ClaimReleased claims the oldest due files. It skips files that other transactions are claiming. A
@@ -89,7 +89,7 @@ func (c Content) ClaimReleased(ctx context.Context, tx *sqldb.Tx, claim Claim) (
 	if len(files) == 0 {
 		return nil, nil, nil
 	}
-	if claim.Together {
+	if claim.SamePacks {
 		if files, err = c.addSamePack(ctx, tx, files, claim, samePackFactor*claim.Limit); err != nil {
 			return nil, nil, fmt.Errorf("look for released files of the same packs: %w", err)
 		}
@@ -102,7 +102,7 @@ func (c Content) ClaimReleased(ctx context.Context, tx *sqldb.Tx, claim Claim) (
 		return nil, nil, err
 	}
 	if len(used) > 0 {
-		if err := c.Forget(ctx, tx, used); err != nil {
+		if err := c.DeleteReleased(ctx, tx, used); err != nil {
 			return nil, nil, err
 		}
 		files = slices.DeleteFunc(files, func(r Released) bool { return slices.Contains(used, r.File) })
@@ -153,7 +153,7 @@ func (c Content) addSamePack(ctx context.Context, tx *sqldb.Tx, files []Released
 	var packs [][2]string
 	for _, r := range files {
 		known[r.File] = true
-		from, to, ok := blob.Together(r.File)
+		from, to, ok := blob.PackRange(r.File)
 		if ok && !slices.Contains(packs, [2]string{from, to}) {
 			packs = append(packs, [2]string{from, to})
 		}
@@ -214,9 +214,9 @@ func (c Content) namedByBlobs(ctx context.Context, tx *sqldb.Tx, names []string)
 	return used, nil
 }
 
-// Forget deletes the released rows of deleted files and the debts for them. Files without a row are
+// DeleteReleased deletes the released rows of deleted files and the debts for them. Files without a row are
 // ignored. It accepts as many names as a claim returns.
-func (c Content) Forget(ctx context.Context, tx *sqldb.Tx, files []string) error {
+func (c Content) DeleteReleased(ctx context.Context, tx *sqldb.Tx, files []string) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -248,7 +248,7 @@ func skipLocked(tx *sqldb.Tx) string {
 }
 
 // whereFile returns a WHERE clause for n names of files.
-func whereFile(n int) string { return ` WHERE file IN (` + sqldb.Marks(n) + `)` }
+func whereFile(n int) string { return ` WHERE file IN (` + sqldb.Placeholders(n) + `)` }
 
 // scanName scans one name.
 func scanName(name *string, scan func(dest ...any) error) error { return scan(name) }

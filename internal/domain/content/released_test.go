@@ -34,7 +34,7 @@ func (s *store) claim(t *testing.T, limit int) (files, used []string) {
 
 func (s *store) forget(t *testing.T, files ...string) {
 	t.Helper()
-	if err := s.do(func(ctx context.Context, tx *sqldb.Tx) error { return s.Forget(ctx, tx, files) }); err != nil {
+	if err := s.do(func(ctx context.Context, tx *sqldb.Tx) error { return s.DeleteReleased(ctx, tx, files) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -111,7 +111,7 @@ func TestTogetherClaimsFilesOfSamePack(t *testing.T) {
 	s.releaseEach(t, fresh)
 	var files []string
 	err := s.do(func(ctx context.Context, tx *sqldb.Tx) error {
-		taken, _, err := s.ClaimReleased(ctx, tx, content.Claim{Grace: grace, Hold: hold, Limit: 10, Together: true})
+		taken, _, err := s.ClaimReleased(ctx, tx, content.Claim{Grace: grace, Hold: hold, Limit: 10, SamePacks: true})
 		for _, r := range taken {
 			files = append(files, r.File)
 		}
@@ -138,7 +138,7 @@ func TestFileInUseIsNotClaimed(t *testing.T) {
 	}
 }
 
-// TestForgetClearsDebtOnce (Q6): a repeated Forget does not reduce the debt again.
+// TestForgetClearsDebtOnce (Q6): a repeated DeleteReleased does not reduce the debt again.
 func TestForgetClearsDebtOnce(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)

@@ -15,31 +15,31 @@ import (
 // checksum first, except at a store with high latency, where that would cost a request. In larger
 // content, each part that is read in order from its beginning is compared before its last bytes are
 // returned; on a mismatch ReadAt fails. Content that does not match is marked as damaged. Errors
-// are those of the store, and Internal wrapping a BadError.
+// are those of the store, and Internal wrapping a UnsoundError.
 func (i Inspector) Open(ctx context.Context, b Blob) (blob.Object, error) {
 	file, err := i.Store.Open(ctx, b.File)
 	if err != nil {
 		return nil, err
 	}
 	if file.Size() != b.Size {
-		err = &BadError{Blob: b.ID, Changed: true, Found: fmt.Sprintf("%d bytes instead of %d", file.Size(), b.Size)}
+		err = &UnsoundError{Blob: b.ID, Changed: true, Found: fmt.Sprintf("%d bytes instead of %d", file.Size(), b.Size)}
 		return nil, i.refuse(ctx, b, errors.Join(err, file.Close()))
 	}
-	if _, here := file.(blob.InMemory); b.Size > smallContent || i.Store.Caps().Far && !here {
+	if _, here := file.(blob.MemoryObject); b.Size > smallContent || i.Store.Caps().HighLatency && !here {
 		return &verifyingObject{Object: file, i: i, b: b, sums: i.sumReader(ctx, b), onBad: func(err error) error { return i.refuse(ctx, b, err) }, next: -1}, nil
 	}
 	bytes, err := readChecked(file, b)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, i.refuse(ctx, b, err)
 	}
-	return blob.InMemory(bytes), nil
+	return blob.MemoryObject(bytes), nil
 }
 
 // refuse reports a failed check of a blob's bytes and returns it as an Internal error. Errors of
 // the store are returned as they are.
 func (i Inspector) refuse(ctx context.Context, b Blob, cause error) error {
 	cause = i.classify(b, cause)
-	bad, ok := errors.AsType[*BadError](cause)
+	bad, ok := errors.AsType[*UnsoundError](cause)
 	if !ok {
 		return cause
 	}
@@ -90,7 +90,7 @@ func (v *verifyingObject) ReadAt(p []byte, off int64) (int, error) {
 	for _, part := range v.add(p[:n], off) {
 		if want, ok := v.sum(part.n); ok && want != part.crc {
 			found := fmt.Sprintf("part %d has CRC-32 %08x instead of %08x", part.n, part.crc, want)
-			return 0, v.onBad(&BadError{Blob: v.b.ID, Changed: true, Found: found})
+			return 0, v.onBad(&UnsoundError{Blob: v.b.ID, Changed: true, Found: found})
 		}
 	}
 	return n, err

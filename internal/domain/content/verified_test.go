@@ -71,7 +71,7 @@ func TestOpenDetectsWrongBytes(t *testing.T) {
 			if _, err := dir.Blobs.Put(t.Context(), name, blob.NewBody(bytes.NewReader(data), blob.BodyOptions{Size: drive.ByteSize(c.size)})); err != nil {
 				t.Fatal(err)
 			}
-			id, _ := s.attach(t, content.New{
+			id, _ := s.attach(t, content.NewContent{
 				ID: drive.NewID[drive.BlobID](), File: name, Sum: m.Sum, Size: drive.ByteSize(c.size), PartSize: part, CRC32: m.CRC32, Parts: content.PackParts(m.Parts),
 			})
 			read := func() ([]byte, content.Blob, error) {

@@ -35,9 +35,9 @@ func New(db *sqldb.DB, now func() time.Time) *Growth {
 	return &Growth{db: db, now: now}
 }
 
-// Note records today's figures and replaces earlier ones of the same day. free is the free space of
+// Record records today's figures and replaces earlier ones of the same day. free is the free space of
 // the store in bytes; nil: unknown. It may be repeated and run concurrently; the last call wins.
-func (g *Growth) Note(ctx context.Context, free *drive.ByteSize) error {
+func (g *Growth) Record(ctx context.Context, free *drive.ByteSize) error {
 	d := g.today()
 	d.Free = free
 	err := g.db.QueryRow(ctx, "SELECT COUNT(*), COALESCE(SUM(finished), 0), COALESCE(SUM(unfinished), 0) FROM ledgers").Scan(&d.Accounts, &d.Finished, &d.Unfinished)

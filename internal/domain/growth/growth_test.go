@@ -22,7 +22,7 @@ func TestNoteReplacesFiguresOfTheDay(t *testing.T) {
 	g := growth.New(db, func() time.Time { return now })
 	note := func(free *drive.ByteSize) {
 		t.Helper()
-		if err := g.Note(t.Context(), free); err != nil {
+		if err := g.Record(t.Context(), free); err != nil {
 			t.Fatal(err)
 		}
 	}

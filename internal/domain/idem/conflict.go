@@ -20,7 +20,7 @@ const (
 
 // Conflict is a creation that was refused because its idempotency key had been used for another
 // request, such as a debit that is repeated with another amount (SOURCES I4). It stays in the
-// user's list until a person resolves it with Settle.
+// user's list until a person resolves it with Resolve.
 type Conflict struct {
 	ID      drive.ConflictID `json:"id"`
 	Method  string           `json:"method"`
@@ -92,8 +92,8 @@ func (c *Conflicts) List(ctx context.Context, user drive.UserID, cursor string, 
 	return all[:limit], all[limit-1].ID.String(), nil
 }
 
-// Settle removes a conflict from its user's list, or fails with NotFound.
-func (c *Conflicts) Settle(ctx context.Context, user drive.UserID, id drive.ConflictID) error {
+// Resolve removes a conflict from its user's list, or fails with NotFound.
+func (c *Conflicts) Resolve(ctx context.Context, user drive.UserID, id drive.ConflictID) error {
 	return c.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "DELETE FROM key_conflicts WHERE id = ? AND user_id = ?", id, user)
 		switch {
@@ -127,8 +127,8 @@ func (c *Conflicts) Purge(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// Forget deletes all conflicts of a user, in the transaction that prepares the user's deletion.
-func (c *Conflicts) Forget(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
+// DeleteUser deletes all conflicts of a user, in the transaction that prepares the user's deletion.
+func (c *Conflicts) DeleteUser(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM key_conflicts WHERE user_id = ?", user); err != nil {
 		return fmt.Errorf("delete conflicts of %s: %w", user, err)
 	}

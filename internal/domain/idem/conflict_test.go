@@ -62,11 +62,11 @@ func TestConflictingDebitIsRecorded(t *testing.T) {
 	if n := f.created(t); n != 1 {
 		t.Errorf("%d debits", n)
 	}
-	wantKind(t, conflicts.Settle(t.Context(), drive.NewID[drive.UserID](), all[0].ID), drive.NotFound)
-	if err := conflicts.Settle(t.Context(), f.user, all[0].ID); err != nil {
+	wantKind(t, conflicts.Resolve(t.Context(), drive.NewID[drive.UserID](), all[0].ID), drive.NotFound)
+	if err := conflicts.Resolve(t.Context(), f.user, all[0].ID); err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, conflicts.Settle(t.Context(), f.user, all[0].ID), drive.NotFound)
+	wantKind(t, conflicts.Resolve(t.Context(), f.user, all[0].ID), drive.NotFound)
 	if err := conflicts.Purge(t.Context(), f.clock.Now().Add(conflictKeep)); err != nil {
 		t.Fatal(err)
 	}

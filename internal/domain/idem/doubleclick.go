@@ -16,10 +16,10 @@ const (
 	maxClicks  = 16 << 10 // users and operations in memory, about 3 MiB
 )
 
-// DoubleClick limits how often a user repeats an operation (SOURCES I3), before the keys are
+// ClickLimiter limits how often a user repeats an operation (SOURCES I3), before the keys are
 // checked. It is not a protection: each process counts separately, and when its memory is full it
 // evicts the least recently used of a sample.
-type DoubleClick struct {
+type ClickLimiter struct {
 	opt   Options
 	limit int // greatest number of buckets
 
@@ -39,14 +39,14 @@ type bucket struct {
 	usedAt  time.Time
 }
 
-// NewDoubleClick returns an empty limit.
-func NewDoubleClick(opt Options) *DoubleClick {
-	return &DoubleClick{opt: opt.withDefaults(), limit: maxClicks, buckets: map[clickKey]*bucket{}}
+// NewClickLimiter returns an empty limit.
+func NewClickLimiter(opt Options) *ClickLimiter {
+	return &ClickLimiter{opt: opt.withDefaults(), limit: maxClicks, buckets: map[clickKey]*bucket{}}
 }
 
 // Allow counts one operation. If the user exceeds the limit, it fails with Rate and retry_after in
 // whole seconds. operation must come from a fixed set of names.
-func (d *DoubleClick) Allow(user drive.UserID, operation string) error {
+func (d *ClickLimiter) Allow(user drive.UserID, operation string) error {
 	now := d.opt.Now()
 	r := d.bucket(clickKey{user, operation}, now).ReserveN(now, 1)
 	wait := r.DelayFrom(now)
@@ -58,7 +58,7 @@ func (d *DoubleClick) Allow(user drive.UserID, operation string) error {
 }
 
 // bucket returns the limiter of a key, and creates it if necessary.
-func (d *DoubleClick) bucket(key clickKey, now time.Time) *rate.Limiter {
+func (d *ClickLimiter) bucket(key clickKey, now time.Time) *rate.Limiter {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	b, ok := d.buckets[key]
@@ -75,7 +75,7 @@ func (d *DoubleClick) bucket(key clickKey, now time.Time) *rate.Limiter {
 
 // evictLocked removes the least recently used of up to 16 random buckets. A bucket unused for two
 // seconds is full again, so removing it changes nothing.
-func (d *DoubleClick) evictLocked() {
+func (d *ClickLimiter) evictLocked() {
 	var victim clickKey
 	var oldest *bucket
 	sampled := 0

@@ -12,7 +12,7 @@ import (
 func TestDoubleClickAllowsABurstAndThenARate(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	d := NewDoubleClick(Options{Now: c.Now})
+	d := NewClickLimiter(Options{Now: c.Now})
 	ann, bob := drive.NewID[drive.UserID](), drive.NewID[drive.UserID]()
 	allowed := func(user drive.UserID, operation string) (n int) {
 		for d.Allow(user, operation) == nil {
@@ -43,7 +43,7 @@ func TestDoubleClickAllowsABurstAndThenARate(t *testing.T) {
 
 func TestDoubleClickMemoryIsBounded(t *testing.T) {
 	t.Parallel()
-	d := NewDoubleClick(Options{Now: newClock().Now})
+	d := NewClickLimiter(Options{Now: newClock().Now})
 	d.limit = 8
 	for i := range 100 {
 		if err := d.Allow(drive.NewID[drive.UserID](), fmt.Sprint(i)); err != nil {

@@ -11,10 +11,10 @@ import (
 // maxIntervals bounds the creations in memory, about 2 MiB.
 const maxIntervals = 16 << 10
 
-// Intervals allows each user one creation of a kind per interval, for kinds with an interval
+// IntervalLimiter allows each user one creation of a kind per interval, for kinds with an interval
 // (SOURCES I5). Unlike keys and prepare ids, it refuses a second creation even if it is intended.
 // Each process counts separately, in memory.
-type Intervals struct {
+type IntervalLimiter struct {
 	now   func() time.Time
 	every map[string]time.Duration
 
@@ -22,16 +22,16 @@ type Intervals struct {
 	last map[clickKey]time.Time // end of the interval of the user's last creation
 }
 
-// NewIntervals returns the intervals by kind of creation. A kind that is not in every is not
+// NewIntervalLimiter returns the intervals by kind of creation. A kind that is not in every is not
 // limited.
-func NewIntervals(every map[string]time.Duration, opt Options) *Intervals {
-	return &Intervals{now: opt.withDefaults().Now, every: every, last: map[clickKey]time.Time{}}
+func NewIntervalLimiter(every map[string]time.Duration, opt Options) *IntervalLimiter {
+	return &IntervalLimiter{now: opt.withDefaults().Now, every: every, last: map[clickKey]time.Time{}}
 }
 
 // Begin starts an interval for a creation of the kind. If the user's last interval has not ended,
 // it fails with drive.Rate and retry_after in whole seconds. The caller must call undo if nothing
-// was created. A nil Intervals allows everything.
-func (v *Intervals) Begin(user drive.UserID, kind string) (undo func(), err error) {
+// was created. A nil IntervalLimiter allows everything.
+func (v *IntervalLimiter) Begin(user drive.UserID, kind string) (undo func(), err error) {
 	if v == nil || v.every[kind] == 0 {
 		return func() {}, nil
 	}
@@ -57,7 +57,7 @@ func (v *Intervals) Begin(user drive.UserID, kind string) (undo func(), err erro
 
 // evictLocked removes the ended intervals. If there are none, it removes arbitrary ones to bound
 // the memory: that many users within one interval are no double clicks.
-func (v *Intervals) evictLocked(now time.Time) {
+func (v *IntervalLimiter) evictLocked(now time.Time) {
 	for key, end := range v.last {
 		if !end.After(now) {
 			delete(v.last, key)

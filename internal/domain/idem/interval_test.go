@@ -11,7 +11,7 @@ import (
 func TestIntervalsAllowOneCreationOfAKindAtATime(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	v := NewIntervals(map[string]time.Duration{"export": 5 * time.Second}, Options{Now: c.Now})
+	v := NewIntervalLimiter(map[string]time.Duration{"export": 5 * time.Second}, Options{Now: c.Now})
 	ann, bob := drive.NewID[drive.UserID](), drive.NewID[drive.UserID]()
 	begin := func(user drive.UserID, kind string, wait int) func() {
 		t.Helper()
@@ -44,7 +44,7 @@ func TestIntervalsAllowOneCreationOfAKindAtATime(t *testing.T) {
 
 func TestIntervalsMemoryIsBounded(t *testing.T) {
 	t.Parallel()
-	v := NewIntervals(map[string]time.Duration{"export": time.Hour}, Options{Now: newClock().Now})
+	v := NewIntervalLimiter(map[string]time.Duration{"export": time.Hour}, Options{Now: newClock().Now})
 	for range maxIntervals + 100 {
 		if _, err := v.Begin(drive.NewID[drive.UserID](), "export"); err != nil {
 			t.Fatal(err)

@@ -29,17 +29,17 @@ func parseKey(s string) (string, error) {
 	if strings.HasPrefix(s, `"`) {
 		text, ok := unquote(s)
 		if !ok {
-			return "", drive.Bad(header, drive.Malformed, "expected", "a quoted string (RFC 9651)")
+			return "", drive.BadField(header, drive.Malformed, "expected", "a quoted string (RFC 9651)")
 		}
 		s = text
 	}
 	switch {
 	case s == "":
-		return "", drive.Bad(header, drive.Required)
+		return "", drive.BadField(header, drive.Required)
 	case len(s) > MaxKeyBytes:
-		return "", drive.Bad(header, drive.TooLong, "limit", MaxKeyBytes, "sent", len(s))
+		return "", drive.BadField(header, drive.TooLong, "limit", MaxKeyBytes, "sent", len(s))
 	case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }):
-		return "", drive.Bad(header, drive.Malformed, "expected", "printable ASCII")
+		return "", drive.BadField(header, drive.Malformed, "expected", "printable ASCII")
 	}
 	return s, nil
 }

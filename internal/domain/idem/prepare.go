@@ -66,7 +66,7 @@ func OpenPreparedIDs(ctx context.Context, db *sqldb.DB, opt Options) (*PreparedI
 // storeSecret stores the secret unless there is one, and returns the stored one.
 func storeSecret(ctx context.Context, db *sqldb.DB, fresh string) (text string, err error) {
 	err = db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		if made, err := meta.Make(ctx, tx, secretName, fresh); err != nil || made {
+		if made, err := meta.Create(ctx, tx, secretName, fresh); err != nil || made {
 			text = fresh
 			return err
 		}
@@ -109,10 +109,10 @@ func (p *PreparedIDs) Verify(user drive.UserID, id string, now time.Time) error 
 	text, ok := strings.CutPrefix(id, preparePrefix)
 	b, err := preparedBase64.DecodeString(text)
 	if !ok || err != nil || len(b) != prepareBytes || b[0] != prepareVersion || preparePrefix+preparedBase64.EncodeToString(b) != id {
-		return drive.Bad(header, drive.Malformed, "expected", "a prepare id of this server")
+		return drive.BadField(header, drive.Malformed, "expected", "a prepare id of this server")
 	}
 	if !hmac.Equal(p.mac(user, b[:signedBytes]), b[signedBytes:]) {
-		return drive.Bad(header, drive.Malformed, "expected", "a prepare id of this server")
+		return drive.BadField(header, drive.Malformed, "expected", "a prepare id of this server")
 	}
 	if expires := drive.Time(binary.BigEndian.Uint64(b[1:])); drive.TimeOf(now) >= expires {
 		return drive.Fail(drive.Gone, "reason", "expired")

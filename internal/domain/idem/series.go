@@ -25,7 +25,7 @@ import (
 
 // Series is one attempt at a request for many items.
 type Series struct { // results of earlier attempts, by item
-	Done map[int]Done // what attempts before this one have done, by item
+	Done map[int]ItemResult // what attempts before this one have done, by item
 
 	k       *Keys
 	req     Request
@@ -33,14 +33,14 @@ type Series struct { // results of earlier attempts, by item
 	attempt int64
 }
 
-// Mark is a hash of an item's request; a retry must send the same.
-type Mark [16]byte
+// ItemHash is a hash of an item's request; a retry must send the same.
+type ItemHash [16]byte
 
-// Done is the recorded result of an item: success or refusal. Refusals are recorded because later
+// ItemResult is the recorded result of an item: success or refusal. Refusals are recorded because later
 // items could change the answer to a retry.
-type Done struct {
+type ItemResult struct {
 	Item    int
-	Mark    Mark
+	Mark    ItemHash
 	Created bool
 	Node    drive.NodeID // created or changed node; zero: none
 	Refusal []byte       // refusal in the caller's encoding; empty: success
@@ -57,7 +57,7 @@ func (k *Keys) OpenSeries(ctx context.Context, req Request) (*Series, error) {
 	}
 	s := &Series{k: k, req: req.scoped()}
 	err := k.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		s.Done = map[int]Done{}
+		s.Done = map[int]ItemResult{}
 		born, err := s.beginAttempt(ctx, tx)
 		if err != nil {
 			return err
@@ -104,7 +104,7 @@ func (s *Series) beginAttempt(ctx context.Context, tx *sqldb.Tx) (born drive.Tim
 	n, err := tx.Exec(ctx, "UPDATE idempotency SET body = ?, created_at = ?"+whereKey+" AND body = ?",
 		append(append([]any{s.attemptText(), born}, s.req.key()...), row.body)...)
 	if err == nil && n == 0 {
-		err = sqldb.Again(errors.New("another attempt"))
+		err = sqldb.Rerun(errors.New("another attempt"))
 	}
 	return born, err
 }
@@ -139,10 +139,10 @@ func (s *Series) read(ctx context.Context, tx *sqldb.Tx, born drive.Time) error 
 	return nil
 }
 
-// Hold must be the first step of each transaction of an attempt. It fails with InProgress if
+// Lock must be the first step of each transaction of an attempt. It fails with InProgress if
 // another attempt has taken over; otherwise no attempt can take over until the transaction ends. It
 // does nothing for a nil Series.
-func (s *Series) Hold(ctx context.Context, tx *sqldb.Tx) error {
+func (s *Series) Lock(ctx context.Context, tx *sqldb.Tx) error {
 	if s == nil {
 		return nil
 	}
@@ -157,9 +157,9 @@ func (s *Series) Hold(ctx context.Context, tx *sqldb.Tx) error {
 	return nil
 }
 
-// Keep records the results of a transaction and must be its last step. Each item occurs once in a
+// Record records the results of a transaction and must be its last step. Each item occurs once in a
 // series. It does nothing for a nil Series.
-func (s *Series) Keep(ctx context.Context, tx *sqldb.Tx, done []Done) error {
+func (s *Series) Record(ctx context.Context, tx *sqldb.Tx, done []ItemResult) error {
 	if s == nil || len(done) == 0 {
 		return nil
 	}
@@ -179,7 +179,7 @@ func (s *Series) Keep(ctx context.Context, tx *sqldb.Tx, done []Done) error {
 
 // pack appends the encoding of d: item, 1 if created, mark, node id, length of the refusal,
 // refusal.
-func (d Done) pack(to []byte) []byte {
+func (d ItemResult) pack(to []byte) []byte {
 	to = binary.AppendUvarint(to, uint64(d.Item))
 	created := byte(0)
 	if d.Created {
@@ -192,18 +192,18 @@ func (d Done) pack(to []byte) []byte {
 	return append(to, d.Refusal...)
 }
 
-// unpackDone decodes one Done and returns the rest of b. Invalid data fails with errCorrupt.
-func unpackDone(b []byte) (d Done, rest []byte, err error) {
+// unpackDone decodes one ItemResult and returns the rest of b. Invalid data fails with errCorrupt.
+func unpackDone(b []byte) (d ItemResult, rest []byte, err error) {
 	item, n := binary.Uvarint(b)
 	if n <= 0 || len(b) < n+1+len(d.Mark)+len(d.Node) {
-		return Done{}, nil, errCorrupt
+		return ItemResult{}, nil, errCorrupt
 	}
 	d.Item, d.Created, b = int(item), b[n] == 1, b[n+1:]
 	b = b[copy(d.Mark[:], b):]
 	b = b[copy(d.Node[:], b):]
 	size, n := binary.Uvarint(b)
 	if n <= 0 || size > uint64(len(b)-n) {
-		return Done{}, nil, errCorrupt
+		return ItemResult{}, nil, errCorrupt
 	}
 	d.Refusal, b = b[n:n+int(size)], b[n+int(size):]
 	return d, b, nil

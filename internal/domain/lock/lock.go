@@ -6,12 +6,12 @@
 // A lock belongs to a user. Other users cannot change the content of the locked node, move it or
 // delete it, through any head. If the node is a folder, they cannot add or remove children. A deep
 // lock on a folder also applies to everything below it. Package tree enforces this with Rules.Check
-// and Rules.Leave in the transaction of the change. Requests of the lock's user pass, except WebDAV
+// and Rules.ReleaseForMove in the transaction of the change. Requests of the lock's user pass, except WebDAV
 // requests that do not submit the lock's token (drive.Tokens).
 //
 // A lock has expired when its timeout has passed or its owner may no longer write to the node, even
 // if its row still exists; Purge deletes such rows to free space. A lock is on the node, not on its
-// path, and ends when the node is moved or trashed (RFC 4918 §7.5, §7.6): Rules.Leave.
+// path, and ends when the node is moved or trashed (RFC 4918 §7.5, §7.6): Rules.ReleaseForMove.
 //
 // The package owns the table dav_locks. It reads nodes and users.
 package lock
@@ -26,21 +26,21 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Lock is a lock as stored, plus By and Own.
+// Lock is a lock as stored, plus UserName and OwnAccount.
 type Lock struct {
-	ID        drive.LockID
-	Node      drive.NodeID
-	Account   drive.AccountID // account of the node
-	User      drive.UserID
-	Exclusive bool
-	Deep      bool
-	Made      bool          // the lock request created the file
-	Owner     string        // the client's description of the owner: XML
-	Lasts     time.Duration // timeout of the lock, from its creation or last refresh
-	Expires   drive.Time
+	ID          drive.LockID
+	Node        drive.NodeID
+	Account     drive.AccountID // account of the node
+	User        drive.UserID
+	Exclusive   bool
+	Deep        bool
+	CreatedFile bool          // the lock request created the file
+	Owner       string        // the client's description of the owner: XML
+	Timeout     time.Duration // timeout of the lock, from its creation or last refresh
+	Expires     drive.Time
 
-	By  string // present name of the user; read only
-	Own bool   // the account is the user's own; read only
+	UserName   string // present name of the user; read only
+	OwnAccount bool   // the account is the user's own; read only
 }
 
 const (
@@ -57,8 +57,8 @@ const columns = "l.id, l.node_id, l.account_id, l.user_id, l.scope = 'exclusive'
 // scan scans a row of columns.
 func scan(l *Lock, scan func(...any) error) error {
 	var lasts int64
-	err := scan(&l.ID, &l.Node, &l.Account, &l.User, &l.Exclusive, &l.Deep, &l.Made, &l.Owner, &lasts, &l.Expires, &l.By, &l.Own)
-	l.Lasts = time.Duration(lasts) * time.Millisecond
+	err := scan(&l.ID, &l.Node, &l.Account, &l.User, &l.Exclusive, &l.Deep, &l.CreatedFile, &l.Owner, &lasts, &l.Expires, &l.UserName, &l.OwnAccount)
+	l.Timeout = time.Duration(lasts) * time.Millisecond
 	return err
 }
 
@@ -69,7 +69,7 @@ const up = `WITH RECURSIVE up (id, parent_id, level) AS (
 			SELECT n.id, n.parent_id, up.level + 1 FROM up JOIN nodes n ON n.id = up.parent_id WHERE up.level < ?) `
 
 // At returns the unexpired locks that apply to a node: its own and the deep ones of its ancestors.
-// It does not check Rules.Lost.
+// It does not check Rules.WithoutRights.
 func At(ctx context.Context, q sqldb.Querier, now drive.Time, node drive.NodeID) ([]Lock, error) {
 	rows, err := q.Query(ctx, up+`SELECT `+columns+` FROM up CROSS JOIN dav_locks l ON l.node_id = up.id LEFT JOIN users u ON u.id = l.user_id
 		WHERE l.expires_at > ? AND (up.level = 0 OR l.deep = 1) ORDER BY up.level, l.id`, node, maxDepth, now)
@@ -88,7 +88,7 @@ func On(ctx context.Context, q sqldb.Querier, now drive.Time, nodes []drive.Node
 			args = append(args, id)
 		}
 		rows, err := q.Query(ctx, `SELECT `+columns+` FROM dav_locks l LEFT JOIN users u ON u.id = l.user_id
-		WHERE l.node_id IN (`+sqldb.Marks(len(some))+`) AND l.expires_at > ? ORDER BY l.id`, append(args, now)...)
+		WHERE l.node_id IN (`+sqldb.Placeholders(len(some))+`) AND l.expires_at > ? ORDER BY l.id`, append(args, now)...)
 		locks, err := sqldb.Scan(rows, err, scan)
 		if err != nil {
 			return nil, fmt.Errorf("list the locks on %d nodes: %w", len(nodes), err)
@@ -127,21 +127,21 @@ func Any(ctx context.Context, q sqldb.Querier, now drive.Time, account drive.Acc
 // Rules decide which locks are valid and which requests they block.
 type Rules struct {
 	Now func() time.Time
-	// Lost returns the locks whose owners may no longer write to their nodes; they count as
-	// expired. If Lost is nil, locks expire only by time.
-	Lost func(ctx context.Context, q sqldb.Querier, all []Lock) (map[drive.LockID]bool, error)
+	// WithoutRights returns the locks whose owners may no longer write to their nodes; they count as
+	// expired. If WithoutRights is nil, locks expire only by time.
+	WithoutRights func(ctx context.Context, q sqldb.Querier, all []Lock) (map[drive.LockID]bool, error)
 }
 
 // now returns the current time.
 func (r Rules) now() drive.Time { return drive.TimeOf(r.Now()) }
 
-// Holding returns those locks whose owners may still write. Inside a transaction it deletes the
+// Valid returns those locks whose owners may still write. Inside a transaction it deletes the
 // others, so that they do not become valid again with the owner's permission.
-func (r Rules) Holding(ctx context.Context, q sqldb.Querier, all []Lock) ([]Lock, error) {
-	if r.Lost == nil || len(all) == 0 {
+func (r Rules) Valid(ctx context.Context, q sqldb.Querier, all []Lock) ([]Lock, error) {
+	if r.WithoutRights == nil || len(all) == 0 {
 		return all, nil
 	}
-	lost, err := r.Lost(ctx, q, all)
+	lost, err := r.WithoutRights(ctx, q, all)
 	if err != nil {
 		return nil, fmt.Errorf("ask for the rights of %d locks: %w", len(all), err)
 	}
@@ -177,7 +177,7 @@ func (r Rules) At(ctx context.Context, q sqldb.Querier, account drive.AccountID,
 	if err != nil {
 		return nil, err
 	}
-	return r.Holding(ctx, q, all)
+	return r.Valid(ctx, q, all)
 }
 
 // Check fails with Locked {by, until} if the request may not change a node or, with below, one of
@@ -197,7 +197,7 @@ func (r Rules) check(ctx context.Context, q sqldb.Querier, account drive.Account
 	}
 	passed := map[drive.NodeID]bool{}
 	for _, l := range all {
-		passed[l.Node] = passed[l.Node] || by.User.IsZero() || l.User == by.User && by.Tokens.Pass(l.ID)
+		passed[l.Node] = passed[l.Node] || by.User.IsZero() || l.User == by.User && by.Tokens.Passes(l.ID)
 	}
 	for _, l := range all {
 		if !passed[l.Node] {
@@ -207,11 +207,11 @@ func (r Rules) check(ctx context.Context, q sqldb.Querier, account drive.Account
 	return all, nil
 }
 
-// Held reports whether all locks with these ids are still valid.
-func (r Rules) Held(ctx context.Context, q sqldb.Querier, ids []drive.LockID) (bool, error) {
+// AllValid reports whether all locks with these ids are still valid.
+func (r Rules) AllValid(ctx context.Context, q sqldb.Querier, ids []drive.LockID) (bool, error) {
 	var held []Lock
 	for some := range slices.Chunk(ids, chunkSize) {
-		marks, args := sqldb.In(some)
+		marks, args := sqldb.ListArgs(some)
 		rows, err := q.Query(ctx, "SELECT "+columns+" FROM dav_locks l LEFT JOIN users u ON u.id = l.user_id WHERE l.id IN ("+marks+") AND l.expires_at > ?",
 			append(args, r.now())...)
 		locks, err := sqldb.Scan(rows, err, scan)
@@ -220,7 +220,7 @@ func (r Rules) Held(ctx context.Context, q sqldb.Querier, ids []drive.LockID) (b
 		}
 		held = append(held, locks...)
 	}
-	held, err := r.Holding(ctx, q, held)
+	held, err := r.Valid(ctx, q, held)
 	for _, id := range ids {
 		if !slices.ContainsFunc(held, func(l Lock) bool { return l.ID == id }) {
 			return false, err
@@ -231,17 +231,17 @@ func (r Rules) Held(ctx context.Context, q sqldb.Querier, ids []drive.LockID) (b
 
 // Refusal returns the Locked error for a request that the lock blocks.
 func (l Lock) Refusal() *drive.Error {
-	if l.By == "" {
+	if l.UserName == "" {
 		return drive.Fail(drive.Locked, "until", l.Expires)
 	}
-	return drive.Fail(drive.Locked, "by", l.By, "until", l.Expires)
+	return drive.Fail(drive.Locked, "by", l.UserName, "until", l.Expires)
 }
 
-// Take creates a lock. The caller must hold the lock on the account's ledger, so that concurrent
+// Acquire creates a lock. The caller must hold the lock on the account's ledger, so that concurrent
 // calls are serialized. It fails with Locked if a conflicting lock exists (RFC 4918 §6.2): on the
 // node, deep on an ancestor or, for a deep lock, on a descendant. It fails with TooManyOpen if the
 // account has maxPerAccount locks.
-func (r Rules) Take(ctx context.Context, tx *sqldb.Tx, l Lock) (Lock, error) {
+func (r Rules) Acquire(ctx context.Context, tx *sqldb.Tx, l Lock) (Lock, error) {
 	now := r.now()
 	existing, err := r.At(ctx, tx, l.Account, l.Node, l.Deep)
 	if err != nil {
@@ -259,13 +259,13 @@ func (r Rules) Take(ctx context.Context, tx *sqldb.Tx, l Lock) (Lock, error) {
 	if n >= maxPerAccount {
 		return Lock{}, drive.Fail(drive.TooManyOpen, "reason", "locks", "limit", maxPerAccount, "sent", n+1)
 	}
-	l.ID, l.Expires = drive.NewID[drive.LockID](), now.Add(l.Lasts)
+	l.ID, l.Expires = drive.NewID[drive.LockID](), now.Add(l.Timeout)
 	scope := "shared"
 	if l.Exclusive {
 		scope = "exclusive"
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO dav_locks (id, node_id, account_id, user_id, scope, deep, made, owner, lasts, created_at, expires_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, l.ID, l.Node, l.Account, l.User, scope, l.Deep, l.Made, l.Owner, l.Lasts.Milliseconds(), now, l.Expires)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, l.ID, l.Node, l.Account, l.User, scope, l.Deep, l.CreatedFile, l.Owner, l.Timeout.Milliseconds(), now, l.Expires)
 	if err != nil {
 		return Lock{}, fmt.Errorf("lock node %v: %w", l.Node, err)
 	}
@@ -291,17 +291,17 @@ func Release(ctx context.Context, tx *sqldb.Tx, ids ...drive.LockID) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	marks, args := sqldb.In(ids)
+	marks, args := sqldb.ListArgs(ids)
 	if _, err := tx.Exec(ctx, "DELETE FROM dav_locks WHERE id IN ("+marks+")", args...); err != nil {
 		return fmt.Errorf("release %d locks: %w", len(ids), err)
 	}
 	return nil
 }
 
-// Leave prepares to move a node out of its folder or delete it: it ends the locks on the node and
+// ReleaseForMove prepares to move a node out of its folder or delete it: it ends the locks on the node and
 // its descendants (RFC 4918 §7.6). It fails like Check if the node, its descendants or the folder
 // is locked for the request (§7.4).
-func (r Rules) Leave(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, folder, node drive.NodeID, by drive.Who) error {
+func (r Rules) ReleaseForMove(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, folder, node drive.NodeID, by drive.Who) error {
 	any, err := Any(ctx, tx, r.now(), account)
 	if err != nil || !any {
 		return err
@@ -356,8 +356,8 @@ func Purge(ctx context.Context, db *sqldb.DB, now drive.Time) error {
 	return nil
 }
 
-// Forget deletes all locks of an account.
-func Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+// DeleteAccount deletes all locks of an account.
+func DeleteAccount(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM dav_locks WHERE account_id = ?", account); err != nil {
 		return fmt.Errorf("forget the locks of account %v: %w", account, err)
 	}

@@ -34,40 +34,40 @@ func Kinds() []Kind {
 	return []Kind{Share, Role, Space, Group, Export, Collect, Quota, Webhook, Operation}
 }
 
-// What names the event within its kind.
-type What string
+// Event names the event within its kind.
+type Event string
 
 // The events.
 const (
-	Given    What = "given"
-	Changed  What = "changed"
-	More     What = "more" // further shares that are not notified one by one
-	Taken    What = "taken"
-	Ending   What = "ending" // a role expires soon, or an export is deleted soon
-	Ended    What = "ended"
-	Late     What = "late" // an export takes longer than expected
-	Ready    What = "ready"
-	Failed   What = "failed"
-	Arrived  What = "arrived"
-	Full     What = "full" // nearly full
-	Disabled What = "disabled"
+	Given      Event = "given"
+	Changed    Event = "changed"
+	MoreShares Event = "more" // further shares that are not notified one by one
+	Taken      Event = "taken"
+	Ending     Event = "ending" // a role expires soon, or an export is deleted soon
+	Ended      Event = "ended"
+	Late       Event = "late" // an export takes longer than expected
+	Ready      Event = "ready"
+	Failed     Event = "failed"
+	Arrived    Event = "arrived"
+	Full       Event = "full" // nearly full
+	Disabled   Event = "disabled"
 )
 
 // Cause is an event that one or more users are notified of.
 type Cause struct {
 	Kind    Kind            `json:"kind"`
-	What    What            `json:"what"`
+	What    Event           `json:"what"`
 	Account drive.AccountID `json:"account"`         // account of the event
 	Node    drive.NodeID    `json:"node,omitzero"`   // subject of the event; zero: none
 	By      drive.UserID    `json:"by,omitzero"`     // user who caused it and is not notified
 	User    drive.UserID    `json:"user,omitzero"`   // recipient; zero: see Group and Users
 	Group   drive.GroupID   `json:"group,omitzero"`  // all members are recipients; zero: see Users
-	Users   []drive.UserID  `json:"users,omitempty"` // recipients who were in a deleted group; at most MostUsers
+	Users   []drive.UserID  `json:"users,omitempty"` // recipients who were in a deleted group; at most MaxUsers
 	Data    Data            `json:"data"`
 }
 
-// MostUsers bounds Cause.Users, so that a record stays far below 64 KiB.
-const MostUsers = 500
+// MaxUsers bounds Cause.Users, so that a record stays far below 64 KiB.
+const MaxUsers = 500
 
 // Data holds the details of a notice.
 type Data struct {
@@ -89,13 +89,13 @@ type ID = drive.ID[idTag]
 // idTag makes ID a distinct type.
 type idTag struct{}
 
-// Due returns the stream record of a cause. Call it before the transaction, or once in it, because
+// NewRecord returns the stream record of a cause. Call it before the transaction, or once in it, because
 // each call creates a new id.
-func Due(c Cause) (stream.Record, error) {
+func NewRecord(c Cause) (stream.Record, error) {
 	return stream.New(stream.TopicNotices, stream.NoticeDue, c.Account, string(c.Kind), c)
 }
 
-// CauseOf decodes a record that Due created.
+// CauseOf decodes a record that NewRecord created.
 func CauseOf(r stream.Record) (Cause, ID, error) {
 	var c Cause
 	if err := json.Unmarshal(r.Data, &c); err != nil {
@@ -104,9 +104,9 @@ func CauseOf(r stream.Record) (Cause, ID, error) {
 	return c, ID(r.ID), nil
 }
 
-// Named returns the id of a cause found by scanning, which may be found again: it derives from the
+// DerivedID returns the id of a cause found by scanning, which may be found again: it derives from the
 // subject and from the time it belongs to.
-func Named(at drive.Time, parts ...string) ID {
+func DerivedID(at drive.Time, parts ...string) ID {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00") + fmt.Sprintf("\x00%d", int64(at))))
 	var id ID
 	copy(id[:], sum[:])
@@ -166,10 +166,10 @@ func (c Choices) All() Choices {
 func (c Choices) Check() error {
 	for k, ch := range c {
 		if !slices.Contains(Kinds(), k) {
-			return drive.Bad("channels", drive.NotAllowed, "allowed", Kinds(), "sent", string(k))
+			return drive.BadField("channels", drive.NotAllowed, "allowed", Kinds(), "sent", string(k))
 		}
 		if !slices.Contains(Channels(), ch) {
-			return drive.Bad("channels", drive.NotAllowed, "allowed", Channels(), "sent", string(ch))
+			return drive.BadField("channels", drive.NotAllowed, "allowed", Channels(), "sent", string(ch))
 		}
 	}
 	return nil

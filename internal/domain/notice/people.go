@@ -23,22 +23,22 @@ const (
 	Refused   State = "refused"   // its mail server rejected several mails
 )
 
-// Person holds a user's notification settings and the state of mailing.
-type Person struct {
+// Preferences holds a user's notification settings and the state of mailing.
+type Preferences struct {
 	User    drive.UserID
 	Address string // mail address
 	State   State
 	Code    string // code that confirms the address
 	// expiry of Code
-	Until    drive.Time
-	Tries    int // wrong codes entered
-	Codes    int // codes requested since Since
-	Since    drive.Time
-	Language string
-	Channels Choices
+	CodeExpires drive.Time
+	Tries       int // wrong codes entered
+	Codes       int // codes requested since CodesSince
+	CodesSince  drive.Time
+	Language    string
+	Channels    Choices
 
-	Due          drive.Time // when the next mail is sent; zero: none is scheduled
-	Sent         drive.Time // when the last mail with notices was sent
+	MailDue      drive.Time // when the next mail is sent; zero: none is scheduled
+	LastMail     drive.Time // when the last mail with notices was sent
 	Failures     int        // consecutive failures
 	FailingSince drive.Time
 }
@@ -47,9 +47,9 @@ const personColumns = `user_id, address, state, code, code_until, code_tries, co
 	failing_since`
 
 // scanPerson reads personColumns into p.
-func scanPerson(p *Person, scan func(...any) error) error {
+func scanPerson(p *Preferences, scan func(...any) error) error {
 	var channels []byte
-	err := scan(&p.User, &p.Address, &p.State, &p.Code, &p.Until, &p.Tries, &p.Codes, &p.Since, &p.Language, &channels, &p.Due, &p.Sent,
+	err := scan(&p.User, &p.Address, &p.State, &p.Code, &p.CodeExpires, &p.Tries, &p.Codes, &p.CodesSince, &p.Language, &channels, &p.MailDue, &p.LastMail,
 		&p.Failures, &p.FailingSince)
 	if err != nil {
 		return err
@@ -57,23 +57,23 @@ func scanPerson(p *Person, scan func(...any) error) error {
 	return json.Unmarshal(channels, &p.Channels)
 }
 
-// FindPerson returns a user's settings; a user without a row has the defaults.
-func (n *Notices) FindPerson(ctx context.Context, q sqldb.Querier, user drive.UserID) (Person, error) {
+// FindPreferences returns a user's settings; a user without a row has the defaults.
+func (n *Notices) FindPreferences(ctx context.Context, q sqldb.Querier, user drive.UserID) (Preferences, error) {
 	return findPerson(ctx, q, user, "")
 }
 
-// findPerson is FindPerson with a locking clause appended to the query.
-func findPerson(ctx context.Context, q sqldb.Querier, user drive.UserID, lock string) (p Person, err error) {
+// findPerson is FindPreferences with a locking clause appended to the query.
+func findPerson(ctx context.Context, q sqldb.Querier, user drive.UserID, lock string) (p Preferences, err error) {
 	err = scanPerson(&p, q.QueryRow(ctx, "SELECT "+personColumns+" FROM notice_people WHERE user_id = ?"+lock, user).Scan)
 	if drive.IsKind(err, drive.NotFound) {
-		return Person{User: user, State: None, Language: "en"}, nil
+		return Preferences{User: user, State: None, Language: "en"}, nil
 	}
 	return p, wrap(err, "find how to tell", user)
 }
 
-// ChangePerson reads a user's settings, calls change and stores the result. It locks the row, which
+// ChangePreferences reads a user's settings, calls change and stores the result. It locks the row, which
 // serializes concurrent changes. An error from change is returned and nothing is stored.
-func (n *Notices) ChangePerson(ctx context.Context, tx *sqldb.Tx, user drive.UserID, change func(*Person) error) (p Person, err error) {
+func (n *Notices) ChangePreferences(ctx context.Context, tx *sqldb.Tx, user drive.UserID, change func(*Preferences) error) (p Preferences, err error) {
 	if p, err = findPerson(ctx, tx, user, tx.ForUpdate()); err != nil {
 		return p, err
 	}
@@ -85,7 +85,7 @@ func (n *Notices) ChangePerson(ctx context.Context, tx *sqldb.Tx, user drive.Use
 		return p, fmt.Errorf("encode the channels of user %s: %w", user, err)
 	}
 	values := []any{
-		p.Address, p.State, p.Code, p.Until, p.Tries, p.Codes, p.Since, p.Language, string(channels), p.Due, p.Sent, p.Failures, p.FailingSince, n.now(),
+		p.Address, p.State, p.Code, p.CodeExpires, p.Tries, p.Codes, p.CodesSince, p.Language, string(channels), p.MailDue, p.LastMail, p.Failures, p.FailingSince, n.now(),
 	}
 	changed, err := tx.Exec(ctx, `UPDATE notice_people SET address = ?, state = ?, code = ?, code_until = ?, code_tries = ?, codes = ?, codes_since = ?,
 		language = ?, channels = ?, due_at = ?, sent_at = ?, failures = ?, failing_since = ?, updated_at = ? WHERE user_id = ?`, append(values, user)...)
@@ -93,9 +93,9 @@ func (n *Notices) ChangePerson(ctx context.Context, tx *sqldb.Tx, user drive.Use
 		return p, wrap(err, "change how to tell", user)
 	}
 	made, err := tx.InsertNew(ctx, `INSERT INTO notice_people (address, state, code, code_until, code_tries, codes, codes_since, language, channels,
-		due_at, sent_at, failures, failing_since, updated_at, user_id) VALUES (`+sqldb.Marks(15)+")", append(values, user)...)
+		due_at, sent_at, failures, failing_since, updated_at, user_id) VALUES (`+sqldb.Placeholders(15)+")", append(values, user)...)
 	if err == nil && !made {
-		err = sqldb.Again(errConcurrentInsert)
+		err = sqldb.Rerun(errConcurrentInsert)
 	}
 	return p, wrap(err, "keep how to tell", user)
 }
@@ -108,7 +108,7 @@ const maxDelay = 3 * time.Hour
 
 // ListDue lists up to limit users whose mail is due: first those who wait for a code, then the
 // longest waiting.
-func (n *Notices) ListDue(ctx context.Context, limit int) (all []Person, err error) {
+func (n *Notices) ListDue(ctx context.Context, limit int) (all []Preferences, err error) {
 	now := n.now()
 	for _, due := range []struct {
 		from, to drive.Time
@@ -127,19 +127,19 @@ func (n *Notices) ListDue(ctx context.Context, limit int) (all []Person, err err
 
 // ListUnmailed lists a user's notices that wait to be mailed, newest first.
 func (n *Notices) ListUnmailed(ctx context.Context, q sqldb.Querier, user drive.UserID) ([]Notice, error) {
-	rows, err := q.Query(ctx, "SELECT "+columns+" FROM notices WHERE user_id = ? AND mail = 1 ORDER BY id DESC LIMIT ?", user, Most)
+	rows, err := q.Query(ctx, "SELECT "+columns+" FROM notices WHERE user_id = ? AND mail = 1 ORDER BY id DESC LIMIT ?", user, MaxPerUser)
 	all, err := sqldb.Scan(rows, err, scanNotice)
 	return all, wrap(err, "list what is to be mailed to", user)
 }
 
-// Mailed marks notices as mailed and reports whether others still wait.
-func (n *Notices) Mailed(ctx context.Context, tx *sqldb.Tx, user drive.UserID, all []Notice) (more bool, err error) {
+// MarkMailed marks notices as mailed and reports whether others still wait.
+func (n *Notices) MarkMailed(ctx context.Context, tx *sqldb.Tx, user drive.UserID, all []Notice) (more bool, err error) {
 	if len(all) > 0 {
 		ids := make([]ID, len(all))
 		for i, one := range all {
 			ids[i] = one.ID
 		}
-		marks, in := sqldb.In(ids)
+		marks, in := sqldb.ListArgs(ids)
 		if _, err := tx.Exec(ctx, "UPDATE notices SET mail = 0 WHERE user_id = ? AND id IN ("+marks+")", append([]any{user}, in...)...); err != nil {
 			return false, wrap(err, "note what was mailed to", user)
 		}
@@ -156,10 +156,10 @@ func (n *Notices) Has(ctx context.Context, q sqldb.Querier, user drive.UserID, i
 	return there > 0, wrap(err, "look whether to tell", user)
 }
 
-// MailSoon schedules a mail to a user: after soon, but at least pause after the last one (or after
+// ScheduleMail schedules a mail to a user: after soon, but at least pause after the last one (or after
 // now, if that has a time in the future). An earlier schedule stays. It always locks the user's
 // row, so that a mail being sent is recorded after the notices that this transaction adds.
-func (n *Notices) MailSoon(ctx context.Context, tx *sqldb.Tx, user drive.UserID, soon, pause time.Duration) error {
+func (n *Notices) ScheduleMail(ctx context.Context, tx *sqldb.Tx, user drive.UserID, soon, pause time.Duration) error {
 	now := n.now()
 	at := now.Add(soon)
 	_, err := tx.Exec(ctx, `UPDATE notice_people SET due_at = CASE WHEN due_at > 0 THEN due_at WHEN sent_at > ? THEN ? WHEN sent_at > ? THEN sent_at + ?

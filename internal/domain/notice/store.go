@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// Most bounds the notices of a user, so that others cannot fill the database.
-	Most = 1000
-	// Keep is how long a notice is kept.
-	Keep = 90 * 24 * time.Hour
+	// MaxPerUser bounds the notices of a user, so that others cannot fill the database.
+	MaxPerUser = 1000
+	// Retention is how long a notice is kept.
+	Retention = 90 * 24 * time.Hour
 
-	maxPerMaker   = Most / 10 // if a user has too many notices and one maker caused more than this, that maker's are deleted first
-	replaceWindow = time.Hour // repeated events on one subject within it become one notice
-	purgeBatch    = 500       // rows per transaction
+	maxPerMaker   = MaxPerUser / 10 // if a user has too many notices and one maker caused more than this, that maker's are deleted first
+	replaceWindow = time.Hour       // repeated events on one subject within it become one notice
+	purgeBatch    = 500             // rows per transaction
 )
 
 // Options configures New. DB is required; the zero value of each other field selects its default.
@@ -26,8 +26,8 @@ type Options struct {
 	DB *sqldb.DB
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Kept is the clock that retention periods are measured with. Default: Now.
-	Kept func() time.Time
+	// RetentionClock is the clock that retention periods are measured with. Default: Now.
+	RetentionClock func() time.Time
 }
 
 // Notices stores notices. It is safe for concurrent use.
@@ -38,8 +38,8 @@ func New(opt Options) *Notices {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	if opt.Kept == nil {
-		opt.Kept = opt.Now
+	if opt.RetentionClock == nil {
+		opt.RetentionClock = opt.Now
 	}
 	return &Notices{opt}
 }
@@ -95,14 +95,14 @@ func parse[T ~[16]byte](s string) (id T, err error) {
 }
 
 // Add inserts a notice. made is false if the user already has it (E4). If the user then has more
-// than Most, it deletes the oldest notice of the maker with the most notices (E5); if that is the
+// than MaxPerUser, it deletes the oldest notice of the maker with the most notices (E5); if that is the
 // new one, made is false, too.
 func (n *Notices) Add(ctx context.Context, tx *sqldb.Tx, one Notice) (made bool, err error) {
 	data, err := json.Marshal(one.Data)
 	if err != nil {
 		return false, fmt.Errorf("encode the data of a notice: %w", err)
 	}
-	made, err = tx.InsertNew(ctx, "INSERT INTO notices ("+columns+") VALUES ("+sqldb.Marks(11)+")", one.User, one.ID, string(one.Kind),
+	made, err = tx.InsertNew(ctx, "INSERT INTO notices ("+columns+") VALUES ("+sqldb.Placeholders(11)+")", one.User, one.ID, string(one.Kind),
 		string(one.What), one.Account, text(one.Node), text(one.By), string(data), n.now(), drive.Time(0), one.Mail)
 	if err != nil || !made {
 		return false, wrap(err, "tell", one.User)
@@ -116,7 +116,7 @@ func (n *Notices) Add(ctx context.Context, tx *sqldb.Tx, one Notice) (made bool,
 
 // excessNotice returns the notice of a user that must be deleted; zero: none.
 func excessNotice(ctx context.Context, tx *sqldb.Tx, user drive.UserID) (last ID, err error) {
-	err = tx.QueryRow(ctx, "SELECT id FROM notices WHERE user_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?", user, Most).Scan(&last)
+	err = tx.QueryRow(ctx, "SELECT id FROM notices WHERE user_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?", user, MaxPerUser).Scan(&last)
 	if drive.IsKind(err, drive.NotFound) {
 		return ID{}, nil
 	}
@@ -186,26 +186,26 @@ func (n *Notices) Unread(ctx context.Context, q sqldb.Querier, user drive.UserID
 	return count, wrap(err, "count the notices of", user)
 }
 
-// Read marks notices of a user as read. Missing ones and those already read are ignored.
-func (n *Notices) Read(ctx context.Context, tx *sqldb.Tx, user drive.UserID, ids []ID) error {
+// MarkRead marks notices of a user as read. Missing ones and those already read are ignored.
+func (n *Notices) MarkRead(ctx context.Context, tx *sqldb.Tx, user drive.UserID, ids []ID) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	marks, in := sqldb.In(ids)
+	marks, in := sqldb.ListArgs(ids)
 	_, err := tx.Exec(ctx, "UPDATE notices SET read_at = ? WHERE user_id = ? AND id IN ("+marks+") AND read_at = 0",
 		append([]any{n.now(), user}, in...)...)
 	return wrap(err, "note what was read by", user)
 }
 
-// ReadUpTo marks a notice of a user and all older ones as read.
-func (n *Notices) ReadUpTo(ctx context.Context, tx *sqldb.Tx, user drive.UserID, last ID) error {
+// MarkReadUpTo marks a notice of a user and all older ones as read.
+func (n *Notices) MarkReadUpTo(ctx context.Context, tx *sqldb.Tx, user drive.UserID, last ID) error {
 	_, err := tx.Exec(ctx, "UPDATE notices SET read_at = ? WHERE user_id = ? AND id <= ? AND read_at = 0", n.now(), user, last)
 	return wrap(err, "note what was read by", user)
 }
 
-// Purge deletes notices older than Keep.
+// Purge deletes notices older than Retention.
 func (n *Notices) Purge(ctx context.Context) error {
-	before := drive.TimeOf(n.opt.Kept().Add(-Keep))
+	before := drive.TimeOf(n.opt.RetentionClock().Add(-Retention))
 	for dropped := int64(purgeBatch); dropped >= purgeBatch; {
 		err := n.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 			dropped, err = tx.DeleteBatch(ctx, sqldb.Batch{Table: "notices", Key: "user_id", Where: "at < ?", Order: "at", Args: []any{before}, Limit: purgeBatch})
@@ -218,8 +218,8 @@ func (n *Notices) Purge(ctx context.Context) error {
 	return nil
 }
 
-// Forget deletes a user's notices and settings.
-func (n *Notices) Forget(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
+// DeleteUser deletes a user's notices and settings.
+func (n *Notices) DeleteUser(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
 	for _, table := range []string{"notices", "notice_people"} {
 		if _, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE user_id = ?", user); err != nil {
 			return fmt.Errorf("forget the %s of user %s: %w", table, user, err)

@@ -45,7 +45,7 @@ type Change struct {
 func Find(ctx context.Context, q sqldb.Querier, nodes []drive.NodeID) (map[drive.NodeID][]Property, error) {
 	found := map[drive.NodeID][]Property{}
 	for i := 0; i < len(nodes); i += maxIDs {
-		marks, args := sqldb.In(nodes[i:min(i+maxIDs, len(nodes))])
+		marks, args := sqldb.ListArgs(nodes[i:min(i+maxIDs, len(nodes))])
 		type row struct {
 			node drive.NodeID
 			Property
@@ -152,20 +152,20 @@ func Copy(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, from, to d
 	return nil
 }
 
-// Forget deletes the properties of an account.
-func Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+// DeleteAccount deletes the properties of an account.
+func DeleteAccount(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM dav_properties WHERE account_id = ?", account); err != nil {
 		return fmt.Errorf("forget the properties of account %v: %w", account, err)
 	}
 	return nil
 }
 
-// Hand moves the properties of nodes to the account that the nodes move to.
-func Hand(ctx context.Context, tx *sqldb.Tx, to drive.AccountID, nodes []drive.NodeID) error {
+// HandOver moves the properties of nodes to the account that the nodes move to.
+func HandOver(ctx context.Context, tx *sqldb.Tx, to drive.AccountID, nodes []drive.NodeID) error {
 	if len(nodes) == 0 {
 		return nil
 	}
-	marks, in := sqldb.In(nodes)
+	marks, in := sqldb.ListArgs(nodes)
 	if _, err := tx.Exec(ctx, "UPDATE dav_properties SET account_id = ? WHERE node_id IN ("+marks+")", append([]any{to}, in...)...); err != nil {
 		return fmt.Errorf("hand properties over: %w", err)
 	}

@@ -123,7 +123,7 @@ func (Ledger) GetMany(ctx context.Context, q sqldb.Querier, accounts ...drive.Ac
 	}
 	found := make(map[drive.AccountID]Balance, len(accounts))
 	for some := range slices.Chunk(accounts, getAtOnce) {
-		marks, args := sqldb.In(some)
+		marks, args := sqldb.ListArgs(some)
 		rows, err := q.Query(ctx, `SELECT account_id, total, finished, unfinished, reserved, `+owed+`, version FROM ledgers WHERE account_id IN (`+marks+`)`, args...)
 		all, err := sqldb.Scan(rows, err, func(e *entry, scan func(...any) error) error {
 			return scan(&e.account, &e.Total, &e.Finished, &e.Unfinished, &e.Reserved, &e.Owed, &e.Version)

@@ -14,8 +14,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Most bounds the stars of a user.
-const Most = 1000
+// MaxPerUser bounds the stars of a user.
+const MaxPerUser = 1000
 
 // Stars stores stars. It is safe for concurrent use.
 type Stars struct {
@@ -29,10 +29,10 @@ func New(db *sqldb.DB, now func() time.Time) *Stars {
 	if now == nil {
 		now = time.Now
 	}
-	return &Stars{db: db, now: now, orphans: sqldb.Orphans{Table: "stars", Key: "node_id", Owner: "node_id", Of: "nodes"}}
+	return &Stars{db: db, now: now, orphans: sqldb.Orphans{Table: "stars", Key: "node_id", Owner: "node_id", OwnerTable: "nodes"}}
 }
 
-// Add stars a node for a user. Repeating it changes nothing. It fails with TooManyOpen beyond Most.
+// Add stars a node for a user. Repeating it changes nothing. It fails with TooManyOpen beyond MaxPerUser.
 // It locks the user's row, so that concurrent calls are counted correctly. The caller has checked
 // access.
 func (s *Stars) Add(ctx context.Context, user drive.UserID, node drive.NodeID) error {
@@ -49,8 +49,8 @@ func (s *Stars) Add(ctx context.Context, user drive.UserID, node drive.NodeID) e
 		if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM stars WHERE user_id = ?", user).Scan(&n); err != nil {
 			return fmt.Errorf("count the stars of %s: %w", user, err)
 		}
-		if n > Most {
-			return drive.Fail(drive.TooManyOpen, "reason", "stars", "limit", Most, "sent", n)
+		if n > MaxPerUser {
+			return drive.Fail(drive.TooManyOpen, "reason", "stars", "limit", MaxPerUser, "sent", n)
 		}
 		return nil
 	})
@@ -69,7 +69,7 @@ func (s *Stars) Remove(ctx context.Context, user drive.UserID, node drive.NodeID
 // IDs returns the ids of all nodes that a user has starred, newest star first. Ids of permanently
 // deleted nodes may remain until Purge.
 func (s *Stars) IDs(ctx context.Context, q sqldb.Querier, user drive.UserID) ([]drive.NodeID, error) {
-	ids, _, err := s.List(ctx, q, user, "", Most)
+	ids, _, err := s.List(ctx, q, user, "", MaxPerUser)
 	return ids, err
 }
 
@@ -105,8 +105,8 @@ func (s *Stars) Purge(ctx context.Context) error {
 	return err
 }
 
-// Forget deletes all stars of a user.
-func (s *Stars) Forget(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
+// DeleteUser deletes all stars of a user.
+func (s *Stars) DeleteUser(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM stars WHERE user_id = ?", user); err != nil {
 		return fmt.Errorf("delete the stars of %s: %w", user, err)
 	}

@@ -8,8 +8,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Below selects live children of several folders, one page at a time.
-type Below struct {
+// ChildQuery selects live children of several folders, one page at a time.
+type ChildQuery struct {
 	Folders []drive.NodeID // in ascending order of ids
 	// From and To limit files to those modified in [From, To); zero: no limit. Folders always
 	// match.
@@ -22,7 +22,7 @@ type Below struct {
 
 // ChildrenOf returns the next page of b with one statement, ordered by folder id and then by name.
 // The caller may leave folders that were already read completely in b.Folders.
-func (r Reader) ChildrenOf(ctx context.Context, q sqldb.Querier, b Below) ([]Node, error) {
+func (r Reader) ChildrenOf(ctx context.Context, q sqldb.Querier, b ChildQuery) ([]Node, error) {
 	var args []any
 	for _, id := range b.Folders {
 		if id.String() >= b.After.Parent.String() || b.After.ID.IsZero() {
@@ -32,7 +32,7 @@ func (r Reader) ChildrenOf(ctx context.Context, q sqldb.Querier, b Below) ([]Nod
 	if len(args) == 0 {
 		return nil, nil
 	}
-	where := "WHERE n.parent_id IN (" + sqldb.Marks(len(args)) + ") AND n.trashed_at = 0"
+	where := "WHERE n.parent_id IN (" + sqldb.Placeholders(len(args)) + ") AND n.trashed_at = 0"
 	if b.To != 0 {
 		where, args = where+" AND (n.type = ? OR n.mtime >= ? AND n.mtime < ?)", append(args, TypeFolder, b.From, b.To)
 	}

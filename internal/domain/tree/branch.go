@@ -16,7 +16,7 @@ func (t *Tree) StartBranch(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 	if err := t.checkParent(ctx, tx, account, p, below); err != nil {
 		return Node{}, err
 	}
-	if err := t.opt.Enters(ctx, tx, Folder{account, p.Parent}, tx.Actor()); err != nil {
+	if err := t.opt.CheckAdd(ctx, tx, Folder{account, p.Parent}, tx.Actor()); err != nil {
 		return Node{}, err
 	}
 	seq, err := t.allocSeqs(ctx, tx, account, 1, 1)

@@ -65,7 +65,7 @@ func countByLevel(ctx context.Context, q sqldb.Querier, tops string, arg any, li
 			args = append(args, id)
 		}
 		todo = slices.Clone(todo[len(args):])
-		rows, err := q.Query(ctx, "SELECT id FROM nodes WHERE parent_id IN ("+sqldb.Marks(len(args))+") LIMIT ?", append(args, limit)...)
+		rows, err := q.Query(ctx, "SELECT id FROM nodes WHERE parent_id IN ("+sqldb.Placeholders(len(args))+") LIMIT ?", append(args, limit)...)
 		below, err := sqldb.Scan(rows, err, scan)
 		if err != nil {
 			return 0, err

@@ -85,7 +85,7 @@ type Overdue struct {
 }
 
 // ListDue returns up to limit due entries that match of, oldest first, after the given entry (zero:
-// from the first). An entry may be out of date and list nothing that old; see Settle.
+// from the first). An entry may be out of date and list nothing that old; see RefreshDue.
 func (r Reader) ListDue(ctx context.Context, q sqldb.Querier, of Overdue, after Due, limit int) ([]Due, error) {
 	whose, args := "", []any{of.Kind, after.Since, of.Before, after.Since, after.ID}
 	switch days := periodColumns[of.Kind]; {
@@ -105,25 +105,25 @@ func (r Reader) ListDue(ctx context.Context, q sqldb.Querier, of Overdue, after 
 // 0: the server's.
 var periodColumns = map[DueKind]string{DueTrash: "trash_days", DueVersions: "version_days"}
 
-// Keeping is an account's own retention period.
-type Keeping struct {
+// RetentionPeriod is an account's own retention period.
+type RetentionPeriod struct {
 	Account drive.AccountID
 	Days    int64
 }
 
-// ListKeeping returns the spaces that have their own retention period for a kind.
-func ListKeeping(ctx context.Context, q sqldb.Querier, kind DueKind) ([]Keeping, error) {
+// ListRetentionPeriods returns the spaces that have their own retention period for a kind.
+func ListRetentionPeriods(ctx context.Context, q sqldb.Querier, kind DueKind) ([]RetentionPeriod, error) {
 	days := periodColumns[kind]
 	if days == "" {
 		return nil, nil
 	}
 	rows, err := q.Query(ctx, "SELECT account_id, "+days+" FROM spaces WHERE "+days+" > 0")
-	return sqldb.Scan(rows, err, func(k *Keeping, scan func(...any) error) error { return scan(&k.Account, &k.Days) })
+	return sqldb.Scan(rows, err, func(k *RetentionPeriod, scan func(...any) error) error { return scan(&k.Account, &k.Days) })
 }
 
-// Settle updates the due entry of a place after items were deleted, or deletes the entry if no item
+// RefreshDue updates the due entry of a place after items were deleted, or deletes the entry if no item
 // is left. The caller holds the lock on the account, so that no new item is missed.
-func (t *Tree) Settle(ctx context.Context, tx *sqldb.Tx, d Due) error {
+func (t *Tree) RefreshDue(ctx context.Context, tx *sqldb.Tx, d Due) error {
 	since, err := t.oldestDue(ctx, tx, d.Kind, d.ID)
 	switch {
 	case err != nil:

@@ -59,7 +59,7 @@ func TestDue(t *testing.T) {
 		t.Errorf("due before its time: %+v", early)
 	}
 	settle := func() []tree.Due {
-		g.write(t, func(ctx context.Context, tx *sqldb.Tx) error { return g.tree.Settle(ctx, tx, due[0]) })
+		g.write(t, func(ctx context.Context, tx *sqldb.Tx) error { return g.tree.RefreshDue(ctx, tx, due[0]) })
 		return g.due(t, tree.DueTrash, g.now)
 	}
 	if _, err := g.restore(t, a.ID, tree.Restore{}); err != nil {

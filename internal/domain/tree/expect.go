@@ -13,12 +13,12 @@ import (
 // calls Check in its transaction. The zero value expects nothing.
 type Expect struct {
 	Rev   int64          // revision of the changed node; zero: any. A mismatch is Precondition {current}.
-	Seen  []Seen         // a mismatch is stale
+	Seen  []SeenNode     // a mismatch is stale
 	Locks []drive.LockID // locks that must still be held; else stale
 }
 
-// Seen is one node as the caller read it, or a name that was free.
-type Seen struct {
+// SeenNode is one node as the caller read it, or a name that was free.
+type SeenNode struct {
 	Parent drive.NodeID // the node's folder; zero: not compared
 	Name   drive.Name   // in Parent
 	Node   drive.NodeID // zero: Name was free in Parent
@@ -53,7 +53,7 @@ func (e Expect) Check(ctx context.Context, q sqldb.Querier, t *Tree) error {
 	if len(e.Locks) == 0 {
 		return nil
 	}
-	held, err := t.opt.Held(ctx, q, e.Locks)
+	held, err := t.opt.LocksHeld(ctx, q, e.Locks)
 	if err == nil && !held {
 		err = drive.Wrap(errStale, drive.Precondition)
 	}
@@ -61,7 +61,7 @@ func (e Expect) Check(ctx context.Context, q sqldb.Querier, t *Tree) error {
 }
 
 // isUnchanged reports whether the database still matches s.
-func (s Seen) isUnchanged(ctx context.Context, q sqldb.Querier, r Reader) (bool, error) {
+func (s SeenNode) isUnchanged(ctx context.Context, q sqldb.Querier, r Reader) (bool, error) {
 	if s.Node.IsZero() {
 		_, err := r.queryNode(ctx, q, "WHERE n.parent_id = ? AND n.slot = ?", s.Parent, s.Name)
 		if drive.IsKind(err, drive.NotFound) {

@@ -37,7 +37,7 @@ func ParsePosition(s string) (p Position, err error) {
 		p.Base, err = parseSeq(base)
 	}
 	if err != nil || p.String() != s {
-		return Position{}, drive.Bad("after", drive.Malformed, "expected", "what the last page gave as next")
+		return Position{}, drive.BadField("after", drive.Malformed, "expected", "what the last page gave as next")
 	}
 	return p, nil
 }
@@ -89,7 +89,7 @@ func (r Reader) Seqs(ctx context.Context, q sqldb.Querier, accounts []drive.Acco
 	}
 	seqs := make(map[drive.AccountID]int64, len(accounts))
 	for some := range slices.Chunk(accounts, nodesPerStatement) {
-		marks, in := sqldb.In(some)
+		marks, in := sqldb.ListArgs(some)
 		rows, err := q.Query(ctx, "SELECT account_id, seq FROM trees WHERE account_id IN ("+marks+")", in...)
 		all, err := sqldb.Scan(rows, err, func(a *at, scan func(...any) error) error { return scan(&a.account, &a.seq) })
 		if err != nil {
@@ -102,7 +102,7 @@ func (r Reader) Seqs(ctx context.Context, q sqldb.Querier, accounts []drive.Acco
 	return seqs, nil
 }
 
-// Changes returns up to limit changes after a position. It fails with Gone {reason: feed-expired}
+// Changes returns up to limit changes after a position. It fails with Deleted {reason: feed-expired}
 // if tombstones after the position were dropped, or if the position is newer than the tree because
 // the database was restored from a backup. The reader must then start from the beginning.
 func (r Reader) Changes(ctx context.Context, q sqldb.Querier, account drive.AccountID, after Position, limit int) (Feed, error) {

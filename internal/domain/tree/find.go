@@ -86,20 +86,20 @@ func (r Reader) PathOf(ctx context.Context, q sqldb.Querier, id drive.NodeID) (p
 	return spot.Path, err == nil && spot.Trashed == 0, err
 }
 
-// Spot is the location of a node.
-type Spot struct {
+// Location is the location of a node.
+type Location struct {
 	Path    drive.Path
 	Trashed drive.Time // trash time of the node or of the nearest trashed folder above it; zero: live
 }
 
 // Locate returns path and trash time of a node. It fails like PathOf.
-func (r Reader) Locate(ctx context.Context, q sqldb.Querier, id drive.NodeID) (Spot, error) {
+func (r Reader) Locate(ctx context.Context, q sqldb.Querier, id drive.NodeID) (Location, error) {
 	up, err := r.readChain(ctx, q, id)
 	switch {
 	case err != nil:
-		return Spot{}, err
+		return Location{}, err
 	case up.owned():
-		return Spot{}, drive.Fail(drive.NotFound)
+		return Location{}, drive.Fail(drive.NotFound)
 	}
 	return up.location(), nil
 }
@@ -143,8 +143,8 @@ func (r Reader) readChain(ctx context.Context, q sqldb.Querier, id drive.NodeID)
 }
 
 // location returns path and trash time of the first node of c.
-func (c chain) location() Spot {
-	spot := Spot{Path: c.path()}
+func (c chain) location() Location {
+	spot := Location{Path: c.path()}
 	if i := slices.IndexFunc(c, func(l chainNode) bool { return l.trashed != 0 }); i >= 0 {
 		spot.Trashed = c[i].trashed
 	}

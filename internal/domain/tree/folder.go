@@ -47,7 +47,7 @@ func (t *Tree) CreateFolder(ctx context.Context, tx *sqldb.Tx, account drive.Acc
 
 // addFolder creates a folder whose name is known to be free.
 func (t *Tree) addFolder(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, parent drive.NodeID, name drive.Name) (Node, error) {
-	if err := t.opt.Enters(ctx, tx, Folder{account, parent}, tx.Actor()); err != nil {
+	if err := t.opt.CheckAdd(ctx, tx, Folder{account, parent}, tx.Actor()); err != nil {
 		return Node{}, err
 	}
 	seq, err := t.allocSeqs(ctx, tx, account, 1, 1)

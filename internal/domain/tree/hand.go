@@ -14,21 +14,21 @@ import (
 // the old one is deleted once empty. After each transaction every node is in the same account as
 // its parent (N1).
 
-// Hand names the accounts of a handover and the target folder. The caller holds the locks on both
+// Handover names the accounts of a handover and the target folder. The caller holds the locks on both
 // ledgers.
-type Hand struct {
+type Handover struct {
 	From, To drive.AccountID
 	Folder   drive.NodeID
 }
 
-// Inhabitants returns up to limit children of a folder to hand over, trashed ones first. It skips
+// HandoverChildren returns up to limit children of a folder to hand over, trashed ones first. It skips
 // children owned by an operation, which purges or builds them.
-func (r Reader) Inhabitants(ctx context.Context, q sqldb.Querier, folder drive.NodeID, limit int) ([]Node, error) {
+func (r Reader) HandoverChildren(ctx context.Context, q sqldb.Querier, folder drive.NodeID, limit int) ([]Node, error) {
 	return r.queryNodes(ctx, q, "WHERE n.parent_id = ? AND n.operation_id IS NULL ORDER BY n.slot LIMIT ?", folder, limit)
 }
 
-// Handed is the result of HandFiles.
-type Handed struct {
+// HandedFiles is the result of HandFiles.
+type HandedFiles struct {
 	Files    []Node
 	Versions int64
 	Size     drive.ByteSize // of the versions; the caller moves it from one ledger to the other
@@ -37,7 +37,7 @@ type Handed struct {
 // HandFiles moves files with all their versions: the first of all, with up to limit versions in
 // total, but at least one file. A file whose name is taken gets a free one. It fails with TooLarge
 // if the receiver would exceed its limit of nodes or old versions.
-func (t *Tree) HandFiles(ctx context.Context, tx *sqldb.Tx, h Hand, all []Node, limit int) (out Handed, err error) {
+func (t *Tree) HandFiles(ctx context.Context, tx *sqldb.Tx, h Handover, all []Node, limit int) (out HandedFiles, err error) {
 	if len(all) == 0 {
 		return out, nil
 	}
@@ -45,7 +45,7 @@ func (t *Tree) HandFiles(ctx context.Context, tx *sqldb.Tx, h Hand, all []Node, 
 		return out, fmt.Errorf("measure files that are handed over: %w", err)
 	}
 	all, versions := out.Files, out.Versions
-	marks, in := sqldb.In(idsOf(all))
+	marks, in := sqldb.ListArgs(idsOf(all))
 	n := int64(len(all))
 	// Not counted among the changes of the day: an administrator asked for the handover.
 	last, err := seqRequest{n: n, growth: n}.alloc(ctx, tx, t, h.To)
@@ -79,13 +79,13 @@ func (t *Tree) HandFiles(ctx context.Context, tx *sqldb.Tx, h Hand, all []Node, 
 }
 
 // firstFiles returns the first files of all with up to limit versions in total, but at least one.
-func firstFiles(ctx context.Context, q sqldb.Querier, all []Node, limit int) (out Handed, err error) {
+func firstFiles(ctx context.Context, q sqldb.Querier, all []Node, limit int) (out HandedFiles, err error) {
 	type sum struct {
 		node     drive.NodeID
 		versions int64
 		size     drive.ByteSize
 	}
-	marks, in := sqldb.In(idsOf(all))
+	marks, in := sqldb.ListArgs(idsOf(all))
 	rows, err := q.Query(ctx, "SELECT node_id, COUNT(*), SUM(size) FROM versions WHERE node_id IN ("+marks+") GROUP BY node_id", in...)
 	sums, err := sqldb.Scan(rows, err, func(s *sum, scan func(...any) error) error { return scan(&s.node, &s.versions, &s.size) })
 	if err != nil {
@@ -116,7 +116,7 @@ func idsOf(all []Node) []drive.NodeID {
 }
 
 // handFile moves the row of one file; seq is its number in the receiving tree.
-func (t *Tree) handFile(ctx context.Context, tx *sqldb.Tx, h Hand, was Node, seq int64) (err error) {
+func (t *Tree) handFile(ctx context.Context, tx *sqldb.Tx, h Handover, was Node, seq int64) (err error) {
 	n := was
 	n.Account, n.Parent, n.Seq, n.Rev, n.Updated = h.To, h.Folder, seq, was.Rev+1, t.now()
 	if n.Name, err = t.freeNameIn(ctx, tx, h, n); err != nil {
@@ -128,12 +128,12 @@ func (t *Tree) handFile(ctx context.Context, tx *sqldb.Tx, h Hand, was Node, seq
 		return wrap(err, "hand over node", n.ID)
 	}
 	t.sums.nodeCreated(tx, n)
-	t.opt.Happened(tx, Effect{Node: n, Handed: true})
+	t.opt.OnEffect(tx, Effect{Node: n, HandedOver: true})
 	return t.addDueOldTrash(ctx, tx, n)
 }
 
 // freeNameIn returns the name that n gets in the target folder: its own unless that is taken.
-func (t *Tree) freeNameIn(ctx context.Context, tx *sqldb.Tx, h Hand, n Node) (drive.Name, error) {
+func (t *Tree) freeNameIn(ctx context.Context, tx *sqldb.Tx, h Handover, n Node) (drive.Name, error) {
 	if n.Trashed != 0 {
 		return n.Name, nil
 	}
@@ -145,7 +145,7 @@ func (t *Tree) freeNameIn(ctx context.Context, tx *sqldb.Tx, h Hand, n Node) (dr
 }
 
 // HandFolder creates the counterpart of a folder in the target folder, trashed if the original is.
-func (t *Tree) HandFolder(ctx context.Context, tx *sqldb.Tx, h Hand, was Node) (Node, error) {
+func (t *Tree) HandFolder(ctx context.Context, tx *sqldb.Tx, h Handover, was Node) (Node, error) {
 	seq, err := seqRequest{n: 1, growth: 1}.alloc(ctx, tx, t, h.To)
 	if err != nil {
 		return Node{}, err
@@ -155,15 +155,15 @@ func (t *Tree) HandFolder(ctx context.Context, tx *sqldb.Tx, h Hand, was Node) (
 	if n.Name, err = t.freeNameIn(ctx, tx, h, n); err != nil {
 		return Node{}, err
 	}
-	if err := t.insert(ctx, tx, Effect{Node: n, From: was.ID, Handed: true}); err != nil {
+	if err := t.insert(ctx, tx, Effect{Node: n, From: was.ID, HandedOver: true}); err != nil {
 		return Node{}, err
 	}
 	return n, t.addDueOldTrash(ctx, tx, n)
 }
 
-// LeaveFolder deletes a folder whose contents were handed over and leaves a tombstone. left is
+// DeleteEmptyFolder deletes a folder whose contents were handed over and leaves a tombstone. left is
 // false if the folder is not empty and stays; true if it is deleted or was before.
-func (t *Tree) LeaveFolder(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID) (left bool, err error) {
+func (t *Tree) DeleteEmptyFolder(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID) (left bool, err error) {
 	n, err := t.queryNode(ctx, tx, "WHERE n.id = ? AND n.account_id = ?", id, account)
 	if drive.IsKind(err, drive.NotFound) {
 		return true, nil
@@ -196,8 +196,8 @@ func (r Reader) IsEmpty(ctx context.Context, q sqldb.Querier, folder drive.NodeI
 	return empty, wrap(err, "look into folder", folder)
 }
 
-// Population returns the number of nodes of an account, trash included, without the root.
-func (r Reader) Population(ctx context.Context, q sqldb.Querier, account drive.AccountID) (n int64, err error) {
+// NodeCount returns the number of nodes of an account, trash included, without the root.
+func (r Reader) NodeCount(ctx context.Context, q sqldb.Querier, account drive.AccountID) (n int64, err error) {
 	err = q.QueryRow(ctx, "SELECT node_count FROM trees WHERE account_id = ?", account).Scan(&n)
 	return n, wrap(err, "count the nodes of", account)
 }

@@ -51,7 +51,7 @@ func CheckLimit(limit int) (int, error) {
 	case limit == 0:
 		return 200, nil
 	case limit < 1 || limit > MaxLimit:
-		return 0, drive.Bad("limit", drive.OutOfRange, "min", 1, "max", MaxLimit, "sent", limit)
+		return 0, drive.BadField("limit", drive.OutOfRange, "min", 1, "max", MaxLimit, "sent", limit)
 	}
 	return limit, nil
 }
@@ -68,7 +68,7 @@ func (r Reader) Children(ctx context.Context, q sqldb.Querier, folder drive.Node
 	}
 	column, ok := sortColumns[l.Sort]
 	if !ok {
-		return Page{}, drive.Bad("sort", drive.NotAllowed, "allowed", []Sort{SortName, SortSize, SortMTime, SortType}, "sent", string(l.Sort))
+		return Page{}, drive.BadField("sort", drive.NotAllowed, "allowed", []Sort{SortName, SortSize, SortMTime, SortType}, "sent", string(l.Sort))
 	}
 	limit, err := CheckLimit(l.Limit)
 	if err != nil {

@@ -48,7 +48,7 @@ func (r Reader) byID(ctx context.Context, q sqldb.Querier, ids []drive.NodeID) (
 		for i, id := range some {
 			args[i] = id
 		}
-		all, err := r.queryNodes(ctx, q, "WHERE n.id IN ("+sqldb.Marks(len(some))+")", args...)
+		all, err := r.queryNodes(ctx, q, "WHERE n.id IN ("+sqldb.Placeholders(len(some))+")", args...)
 		if err != nil {
 			return nil, fmt.Errorf("find %d nodes: %w", len(ids), err)
 		}

@@ -14,7 +14,7 @@ type Edit struct {
 	MTime    drive.Time
 	Conflict drive.Conflict // ConflictReplace: a node of the same name in the target goes to the trash
 	Rev      int64          // the revision that the caller saw; zero: any
-	Below    Extent         // extent of a folder, read before the transaction; required to move one
+	Extent   Extent         // extent of a folder, read before the transaction; required to move one
 }
 
 // Edit renames, moves and sets the modification time of a live node. An edit that changes nothing
@@ -46,16 +46,16 @@ func (t *Tree) Edit(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 		return Node{}, err
 	}
 	stays := n.Parent == old.Parent && n.Name == old.Name
-	ask := t.opt.Leaves
+	ask := t.opt.CheckRemove
 	if stays {
-		ask = t.opt.Replaces
+		ask = t.opt.CheckReplace
 	}
 	if err := ask(ctx, tx, old, tx.Actor()); err != nil {
 		return Node{}, err
 	}
 	if !stays {
 		p := Place{Parent: n.Parent, Name: n.Name, Conflict: e.Conflict}
-		if n.Name, err = t.preparePlace(ctx, tx, n, up, p, e.Below); err != nil {
+		if n.Name, err = t.preparePlace(ctx, tx, n, up, p, e.Extent); err != nil {
 			return Node{}, err
 		}
 	}
@@ -67,7 +67,7 @@ func (t *Tree) Edit(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 	if err := t.update(ctx, tx, old, &n); err != nil || stays {
 		return n, err
 	}
-	return n, t.opt.Arrived(ctx, tx, n)
+	return n, t.opt.OnPlaced(ctx, tx, n)
 }
 
 // lockNode locks the tree and returns a node with its chain. It fails with NotFound for a node
@@ -81,7 +81,7 @@ func (t *Tree) lockNode(ctx context.Context, tx *sqldb.Tx, account drive.Account
 	case err != nil:
 		return Node{}, nil, err
 	case n.IsRoot():
-		return Node{}, nil, drive.Bad("id", drive.NotAllowed, "sent", "root")
+		return Node{}, nil, drive.BadField("id", drive.NotAllowed, "sent", "root")
 	}
 	up, err := t.readChain(ctx, tx, id)
 	if err == nil && up.owned() {
@@ -107,7 +107,7 @@ func (t *Tree) preparePlace(ctx context.Context, tx *sqldb.Tx, n Node, up chain,
 	if err := t.checkParent(ctx, tx, n.Account, p, below); err != nil {
 		return "", err
 	}
-	if err := t.opt.Enters(ctx, tx, Folder{n.Account, p.Parent}, tx.Actor()); err != nil {
+	if err := t.opt.CheckAdd(ctx, tx, Folder{n.Account, p.Parent}, tx.Actor()); err != nil {
 		return "", err
 	}
 	there, taken, err := t.Child(ctx, tx, n.Account, p.Parent, p.Name)
@@ -123,7 +123,7 @@ func (t *Tree) preparePlace(ctx context.Context, tx *sqldb.Tx, n Node, up chain,
 	case up.contains(there.ID):
 		return "", drive.Fail(drive.Cycle)
 	}
-	if err := t.opt.Leaves(ctx, tx, there, tx.Actor()); err != nil {
+	if err := t.opt.CheckRemove(ctx, tx, there, tx.Actor()); err != nil {
 		return "", err
 	}
 	was := there

@@ -96,7 +96,7 @@ func (t *Tree) insert(ctx context.Context, tx *sqldb.Tx, e Effect) error {
 		return err
 	}
 	t.sums.nodeCreated(tx, e.Node)
-	t.opt.Happened(tx, e)
+	t.opt.OnEffect(tx, e)
 	return nil
 }
 
@@ -131,9 +131,9 @@ func (t *Tree) updateBy(ctx context.Context, tx *sqldb.Tx, was Node, n *Node, by
 	if err != nil {
 		return wrap(err, "update node", n.ID)
 	}
-	t.opt.Happened(tx, Effect{Node: *n, Was: was, By: by})
+	t.opt.OnEffect(tx, Effect{Node: *n, Before: was, By: by})
 	if n.IsFolder() && was.Trashed == 0 && n.Trashed != 0 {
-		if err := t.opt.Trashed(ctx, tx, *n); err != nil {
+		if err := t.opt.OnFolderTrashed(ctx, tx, *n); err != nil {
 			return err
 		}
 	}

@@ -21,7 +21,7 @@ func (r Reader) Numbers(ctx context.Context, q sqldb.Querier, ids []drive.NodeID
 	}
 	found := make(map[drive.NodeID]int64, len(ids))
 	for some := range slices.Chunk(ids, idsPerStatement) {
-		marks, args := sqldb.In(some)
+		marks, args := sqldb.ListArgs(some)
 		rows, err := q.Query(ctx, "SELECT node_id, number FROM node_numbers WHERE node_id IN ("+marks+")", args...)
 		all, err := sqldb.Scan(rows, err, func(r *row, scan func(...any) error) error { return scan(&r.id, &r.n) })
 		if err != nil {
@@ -66,7 +66,7 @@ func (t *Tree) Number(ctx context.Context, tx *sqldb.Tx, ids []drive.NodeID) err
 	}
 	err = tx.InsertRows(ctx, "INSERT INTO node_numbers (node_id)", rows)
 	if sqldb.IsDuplicate(err) {
-		err = sqldb.Again(err)
+		err = sqldb.Rerun(err)
 	}
 	if err != nil {
 		return fmt.Errorf("number %d nodes: %w", len(rows), err)
@@ -81,7 +81,7 @@ func dropNumbers(ctx context.Context, tx *sqldb.Tx, gone []Node) error {
 		for i, n := range some {
 			ids[i] = n.ID
 		}
-		marks, args := sqldb.In(ids)
+		marks, args := sqldb.ListArgs(ids)
 		if _, err := tx.Exec(ctx, "DELETE FROM node_numbers WHERE node_id IN ("+marks+")", args...); err != nil {
 			return fmt.Errorf("forget the numbers of nodes: %w", err)
 		}

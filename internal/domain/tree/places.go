@@ -60,7 +60,7 @@ func (x folderIndex) request(wanted map[drive.NodeID]bool, id drive.NodeID) {
 // loadBatch reads folders and adds their parents that are not cached to above.
 func (x folderIndex) loadBatch(ctx context.Context, q sqldb.Querier, ids []any, above map[drive.NodeID]bool) error {
 	rows, err := q.Query(ctx, "SELECT id, parent_id, name, type = 'folder', trashed_at, operation_id FROM nodes WHERE id IN ("+
-		sqldb.Marks(len(ids))+")", ids...)
+		sqldb.Placeholders(len(ids))+")", ids...)
 	got, err := sqldb.Scan(rows, err, func(f *folderRow, scan func(...any) error) error {
 		return scan(&f.id, &f.parent, &f.name, &f.folder, &f.trashed, &f.operation)
 	})
@@ -117,10 +117,10 @@ func (r Reader) AnyWithin(ctx context.Context, q sqldb.Querier, account drive.Ac
 	}), nil
 }
 
-// SpotsOf returns the locations of the nodes' parent folders, by folder id. A folder that does not
+// LocationsOf returns the locations of the nodes' parent folders, by folder id. A folder that does not
 // exist, or is owned by an operation, has no entry.
-func (r Reader) SpotsOf(ctx context.Context, q sqldb.Querier, nodes []Node) (map[drive.NodeID]Spot, error) {
-	p, spots := folderIndex{}, map[drive.NodeID]Spot{}
+func (r Reader) LocationsOf(ctx context.Context, q sqldb.Querier, nodes []Node) (map[drive.NodeID]Location, error) {
+	p, spots := folderIndex{}, map[drive.NodeID]Location{}
 	if err := p.load(ctx, q, nodes); err != nil {
 		return nil, err
 	}

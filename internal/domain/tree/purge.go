@@ -13,16 +13,16 @@ import (
 // top stays trashed and owned by its operation until its last descendant is deleted. After a crash
 // the remaining nodes are still a tree, and the next PurgeStep continues.
 
-// Doom assigns a node to an operation that will purge it; from then on it cannot be found or
+// MarkForPurge assigns a node to an operation that will purge it; from then on it cannot be found or
 // restored. It fails with NotFound if another operation owns the node, and with Precondition
 // {current} if rev is neither zero nor the current revision.
-func (t *Tree) Doom(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID, rev int64, op drive.OperationID) (Node, error) {
+func (t *Tree) MarkForPurge(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID, rev int64, op drive.OperationID) (Node, error) {
 	n, up, err := t.lockNode(ctx, tx, account, id)
 	if err == nil {
 		err = checkRev(n, rev)
 	}
 	if err == nil && up.live() {
-		err = t.opt.Leaves(ctx, tx, n, tx.Actor())
+		err = t.opt.CheckRemove(ctx, tx, n, tx.Actor())
 	}
 	if err != nil {
 		return Node{}, err
@@ -206,7 +206,7 @@ func (t *Tree) PurgeAll(ctx context.Context, tx *sqldb.Tx, account drive.Account
 	case err != nil:
 		return Purge{}, err
 	}
-	forgotten, err := t.Forget(ctx, tx, account, math.MaxInt64, limit)
+	forgotten, err := t.DropTombstones(ctx, tx, account, math.MaxInt64, limit)
 	if err != nil || forgotten > 0 {
 		return Purge{}, err
 	}
@@ -263,14 +263,14 @@ func (t *Tree) insertTombstones(ctx context.Context, tx *sqldb.Tx, account drive
 		if handed {
 			t.sums.nodeLeft(tx, node)
 		}
-		t.opt.Happened(tx, Effect{Node: node, Was: node, Gone: true, Handed: handed})
+		t.opt.OnEffect(tx, Effect{Node: node, Before: node, Deleted: true, HandedOver: handed})
 	}
 	return addDue(ctx, tx, Due{DueTombstones, account.String(), account, now})
 }
 
-// Forget drops up to limit tombstones of the account older than before, oldest first, and returns
+// DropTombstones drops up to limit tombstones of the account older than before, oldest first, and returns
 // their number. Feed positions before them expire.
-func (t *Tree) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, before drive.Time, limit int) (int64, error) {
+func (t *Tree) DropTombstones(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, before drive.Time, limit int) (int64, error) {
 	var last int64
 	err := tx.QueryRow(ctx, `SELECT COALESCE(MAX(seq), 0) FROM (SELECT seq, deleted_at FROM tombstones WHERE account_id = ?
 		ORDER BY seq LIMIT ?) oldest WHERE deleted_at < ?`, account, limit, before).Scan(&last)

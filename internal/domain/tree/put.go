@@ -43,8 +43,8 @@ func (f File) author() drive.Who {
 // place returns the target of f.
 func (f File) place() Place { return Place{f.Parent, f.Name, f.Conflict, f.Base} }
 
-// Placed is the result of PutFile.
-type Placed struct {
+// PutResult is the result of PutFile.
+type PutResult struct {
 	Node    Node
 	Created bool      // false: an existing file got a version
 	Dropped []Version // dropped versions; the caller releases their blobs and subtracts their sizes from the ledger
@@ -54,28 +54,28 @@ type Placed struct {
 // saw. It fails with ParentGone (parent missing, trashed or not a folder), NameTaken,
 // VersionChanged {current}, BadName (too deep, path too long) or TooLarge (too many nodes, versions
 // or changes).
-func (t *Tree) PutFile(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, f File) (Placed, error) {
+func (t *Tree) PutFile(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, f File) (PutResult, error) {
 	if err := t.checkParent(ctx, tx, account, f.place(), Extent{}); err != nil {
-		return Placed{}, err
+		return PutResult{}, err
 	}
 	there, name, err := t.resolvePlace(ctx, tx, account, f.place())
 	if err != nil {
-		return Placed{}, err
+		return PutResult{}, err
 	}
 	return t.put(ctx, tx, account, there, name, f)
 }
 
 // Target is a path resolved within one transaction.
 type Target struct {
-	Folder drive.NodeID
-	There  Node // the node with the name; zero: the name is free
-	path   drive.Path
+	Folder   drive.NodeID
+	Existing Node // the node with the name; zero: the name is free
+	path     drive.Path
 }
 
-// Aim resolves the path of a file to be put, with one statement. If parents is set, it creates
+// ResolveTarget resolves the path of a file to be put, with one statement. If parents is set, it creates
 // missing folders. It fails with NotFound (no such folder), ParentGone (the parent is a file),
 // NameTaken (with parents: a file is in the way) or BadName (the root, too deep, path too long).
-func (t *Tree) Aim(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, path drive.Path, parents bool) (Target, error) {
+func (t *Tree) ResolveTarget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, path drive.Path, parents bool) (Target, error) {
 	above, name, ok := path.Split()
 	if !ok {
 		return Target{}, drive.Fail(drive.BadName, "reason", "empty")
@@ -107,35 +107,35 @@ func (t *Tree) Aim(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, p
 
 // PutFileAt is PutFile at a target resolved in the same transaction, without further lookups.
 // f.Parent and f.Name are ignored.
-func (t *Tree) PutFileAt(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, at Target, f File) (Placed, error) {
+func (t *Tree) PutFileAt(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, at Target, f File) (PutResult, error) {
 	_, f.Name, _ = at.path.Split()
 	f.Parent = at.Folder
-	there, name, err := t.resolveConflict(ctx, tx, account, f.place(), at.There)
+	there, name, err := t.resolveConflict(ctx, tx, account, f.place(), at.Existing)
 	if err != nil {
-		return Placed{}, err
+		return PutResult{}, err
 	}
 	return t.put(ctx, tx, account, there, name, f)
 }
 
 // put stores f as a version of there, or as a new file with the name if there is zero.
-func (t *Tree) put(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, there Node, name drive.Name, f File) (Placed, error) {
+func (t *Tree) put(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, there Node, name drive.Name, f File) (PutResult, error) {
 	if f.MTime == 0 {
 		f.MTime = t.now()
 	}
 	if !there.ID.IsZero() {
 		dropped, err := t.addVersion(ctx, tx, &there, f)
-		return Placed{Node: there, Dropped: dropped}, err
+		return PutResult{Node: there, Dropped: dropped}, err
 	}
 	n, err := t.addFile(ctx, tx, account, name, f)
 	if err == nil {
-		err = t.opt.Arrived(ctx, tx, n)
+		err = t.opt.OnPlaced(ctx, tx, n)
 	}
-	return Placed{Node: n, Created: true}, err
+	return PutResult{Node: n, Created: true}, err
 }
 
 // addFile creates a file whose name is known to be free.
 func (t *Tree) addFile(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, name drive.Name, f File) (Node, error) {
-	if err := t.opt.Enters(ctx, tx, Folder{account, f.Parent}, f.author()); err != nil {
+	if err := t.opt.CheckAdd(ctx, tx, Folder{account, f.Parent}, f.author()); err != nil {
 		return Node{}, err
 	}
 	seq, err := t.allocSeqs(ctx, tx, account, 1, 1)

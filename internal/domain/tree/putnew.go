@@ -8,27 +8,27 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Newcomers creates many new files of an account with few statements. Aim determines which files
+// NewFileBatch creates many new files of an account with few statements. Aim determines which files
 // are certainly new, and Put creates those. The caller then puts the others one by one with
-// Tree.Aim and Tree.PutFileAt.
-type Newcomers struct {
+// Tree.ResolveTarget and Tree.PutFileAt.
+type NewFileBatch struct {
 	Tree    *Tree
 	Account drive.AccountID
 }
 
-// Wanted is a file of a batch that may be new.
-type Wanted struct {
+// BatchFile is a file of a batch that may be new.
+type BatchFile struct {
 	Path     drive.Path
 	Parents  bool // create missing folders
 	Conflict drive.Conflict
-	Apart    bool // the caller puts this file on its own and may refuse it, so no folder is created for it
+	Separate bool // the caller puts this file on its own and may refuse it, so no folder is created for it
 }
 
-// Aim returns one target per file. It is set for a file whose folder exists, or was created by this
+// ResolveTarget returns one target per file. It is set for a file whose folder exists, or was created by this
 // call, and whose name is free. It is zero for a file that depends on an existing node or on an
 // earlier file. Putting first the files with a target and then the others has the same result as
 // putting all in order. On error, folders may have been created.
-func (n Newcomers) Aim(ctx context.Context, tx *sqldb.Tx, files []Wanted) ([]Target, error) {
+func (n NewFileBatch) ResolveTargets(ctx context.Context, tx *sqldb.Tx, files []BatchFile) ([]Target, error) {
 	a := targetResolver{tree: n.Tree, tx: tx, account: n.Account, folders: map[string]drive.NodeID{}, dependencies: map[string]bool{}}
 	targets := make([]Target, len(files))
 	of := map[drive.NodeID][]int{}
@@ -51,7 +51,7 @@ func (n Newcomers) Aim(ctx context.Context, tx *sqldb.Tx, files []Wanted) ([]Tar
 	return targets, nil
 }
 
-// targetResolver is the state of one call of Newcomers.Aim. Its map keys are paths as text.
+// targetResolver is the state of one call of NewFileBatch.Aim. Its map keys are paths as text.
 type targetResolver struct {
 	tree    *Tree
 	tx      *sqldb.Tx
@@ -63,7 +63,7 @@ type targetResolver struct {
 }
 
 // folderFor returns the folder of a file that may be new; zero: the file must be put on its own.
-func (r *targetResolver) folderFor(ctx context.Context, w Wanted) (drive.NodeID, error) {
+func (r *targetResolver) folderFor(ctx context.Context, w BatchFile) (drive.NodeID, error) {
 	above, name, ok := w.Path.Split()
 	if !ok {
 		return drive.NodeID{}, nil
@@ -71,7 +71,7 @@ func (r *targetResolver) folderFor(ctx context.Context, w Wanted) (drive.NodeID,
 	path, folder := w.Path.String(), above.String()
 	behind := r.dependencies[path]
 	r.dependencies[path] = true
-	if w.Apart {
+	if w.Separate {
 		r.addDependencies(above)
 		return drive.NodeID{}, nil
 	}
@@ -135,7 +135,7 @@ func (r *targetResolver) clearTaken(ctx context.Context, folder drive.NodeID, so
 		_, names[k], _ = targets[i].path.Split()
 		of[names[k]] = i
 	}
-	marks, args := sqldb.In(names)
+	marks, args := sqldb.ListArgs(names)
 	rows, err := r.tx.Query(ctx, "SELECT slot FROM nodes WHERE parent_id = ? AND slot IN ("+marks+")", append([]any{folder}, args...)...)
 	taken, err := sqldb.Scan(rows, err, func(name *drive.Name, scan func(...any) error) error { return scan(name) })
 	if err != nil {
@@ -149,7 +149,7 @@ func (r *targetResolver) clearTaken(ctx context.Context, folder drive.NodeID, so
 
 // clearAfterRename clears the targets of files that follow, in the same folder, a file that will be
 // renamed: the new name may be one of theirs.
-func clearAfterRename(files []Wanted, targets []Target) {
+func clearAfterRename(files []BatchFile, targets []Target) {
 	renamed := map[string]bool{}
 	for i, w := range files {
 		above, _, _ := w.Path.Split()
@@ -162,9 +162,9 @@ func clearAfterRename(files []Wanted, targets []Target) {
 	}
 }
 
-// Put creates the files at targets that Aim returned in the same transaction, one per file. All
+// Put creates the files at targets that ResolveTarget returned in the same transaction, one per file. All
 // targets must be set.
-func (n Newcomers) Put(ctx context.Context, tx *sqldb.Tx, targets []Target, files []File) ([]Placed, error) {
+func (n NewFileBatch) Put(ctx context.Context, tx *sqldb.Tx, targets []Target, files []File) ([]PutResult, error) {
 	count := int64(len(files))
 	if count == 0 {
 		return nil, nil
@@ -176,14 +176,14 @@ func (n Newcomers) Put(ctx context.Context, tx *sqldb.Tx, targets []Target, file
 	if err != nil {
 		return nil, err
 	}
-	placed := make([]Placed, count)
+	placed := make([]PutResult, count)
 	nodes, versions := make([][]any, count), make([][]any, count)
 	for i, f := range files {
 		f.Parent = targets[i].Folder
 		_, name, _ := targets[i].path.Split()
 		node := fileNode(n.Tree.newNode(n.Account, f.Parent, name, TypeFile), f)
 		node.Seq = last - count + 1 + int64(i)
-		placed[i] = Placed{Node: node, Created: true}
+		placed[i] = PutResult{Node: node, Created: true}
 		nodes[i], versions[i] = nodeRow(node), versionRow(node, f.By)
 	}
 	if err := tx.InsertRows(ctx, insertNodes, nodes); err != nil {
@@ -194,16 +194,16 @@ func (n Newcomers) Put(ctx context.Context, tx *sqldb.Tx, targets []Target, file
 	}
 	for i, p := range placed {
 		n.Tree.sums.nodeCreated(tx, p.Node)
-		n.Tree.opt.Happened(tx, Effect{Node: p.Node, By: files[i].author()})
-		if err := n.Tree.opt.Arrived(ctx, tx, p.Node); err != nil {
+		n.Tree.opt.OnEffect(tx, Effect{Node: p.Node, By: files[i].author()})
+		if err := n.Tree.opt.OnPlaced(ctx, tx, p.Node); err != nil {
 			return nil, err
 		}
 	}
 	return placed, nil
 }
 
-// checkEnters calls Options.Enters once for each folder and author.
-func (n Newcomers) checkEnters(ctx context.Context, tx *sqldb.Tx, targets []Target, files []File) error {
+// checkEnters calls Options.CheckAdd once for each folder and author.
+func (n NewFileBatch) checkEnters(ctx context.Context, tx *sqldb.Tx, targets []Target, files []File) error {
 	type entry struct {
 		folder drive.NodeID
 		by     drive.Who
@@ -215,7 +215,7 @@ func (n Newcomers) checkEnters(ctx context.Context, tx *sqldb.Tx, targets []Targ
 			continue
 		}
 		asked[e] = true
-		if err := n.Tree.opt.Enters(ctx, tx, Folder{n.Account, e.folder}, e.by); err != nil {
+		if err := n.Tree.opt.CheckAdd(ctx, tx, Folder{n.Account, e.folder}, e.by); err != nil {
 			return err
 		}
 	}

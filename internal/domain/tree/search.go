@@ -151,6 +151,6 @@ func (r Reader) matchingNodes(ctx context.Context, q sqldb.Querier, names []name
 	for _, n := range names {
 		ids = append(ids, n.id)
 	}
-	return r.queryNodes(ctx, q, "WHERE n.id IN ("+sqldb.Marks(len(names))+") AND n.trashed_at = 0 AND n.parent_id IS NOT NULL"+where+
+	return r.queryNodes(ctx, q, "WHERE n.id IN ("+sqldb.Placeholders(len(names))+") AND n.trashed_at = 0 AND n.parent_id IS NOT NULL"+where+
 		" ORDER BY n.name_fold, n.id", append(ids, args...)...)
 }

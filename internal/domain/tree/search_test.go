@@ -22,7 +22,7 @@ func (f *fixture) search(t *testing.T, s tree.Search) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spots, err := f.tree.SpotsOf(t.Context(), f.db, page.Items)
+		spots, err := f.tree.LocationsOf(t.Context(), f.db, page.Items)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,9 +32,9 @@ func (s *Sum) add(other Sum) {
 // negated returns -s.
 func (s Sum) negated() Sum { return Sum{-s.Files, -s.Folders, -s.Size} }
 
-// Mark identifies the state of a folder and its live descendants, like an ETag. It changes with
+// ChangeTag identifies the state of a folder and its live descendants, like an ETag. It changes with
 // every change among them, because each change has a higher seq.
-type Mark struct {
+type ChangeTag struct {
 	Seq   int64 // of the last change of the folder or a descendant
 	Nodes int64 // descendants
 	Size  drive.ByteSize
@@ -160,7 +160,7 @@ func applySums(ctx context.Context, tx *sqldb.Tx, changes []sumChange) error {
 	}
 	for c, folders := range same {
 		for some := range slices.Chunk(folders, idsPerStatement) {
-			marks, in := sqldb.In(some)
+			marks, in := sqldb.ListArgs(some)
 			if _, err := tx.Exec(ctx, `UPDATE folder_sums SET seq = CASE WHEN seq < ? THEN ? ELSE seq END, files = files + ?, folders = folders + ?,
 				size = size + ? WHERE folder_id IN (`+marks+")", append([]any{c.seq, c.seq, c.sum.Files, c.sum.Folders, c.sum.Size}, in...)...); err != nil {
 				return fmt.Errorf("add to the sums of %d folders: %w", len(some), err)
@@ -186,7 +186,7 @@ func parentsOf(ctx context.Context, tx *sqldb.Tx, folders map[drive.NodeID]sumCh
 	}
 	above := make(map[drive.NodeID]drive.NodeID, 2*len(ids))
 	for some := range slices.Chunk(ids, idsPerStatement) {
-		marks, in := sqldb.In(some)
+		marks, in := sqldb.ListArgs(some)
 		rows, err := tx.Query(ctx, fmt.Sprintf(selectAncestors, marks), in...)
 		found, err := sqldb.Scan(rows, err, func(p *[2]drive.NodeID, scan func(...any) error) error { return scan(&p[0], &p[1]) })
 		if err != nil {
@@ -230,7 +230,7 @@ func (s *sumTracker) deleteRows(ctx context.Context, tx *sqldb.Tx, gone []Node) 
 // deleteSums deletes the rows of folders.
 func deleteSums(ctx context.Context, tx *sqldb.Tx, folders []drive.NodeID) error {
 	for some := range slices.Chunk(folders, idsPerStatement) {
-		marks, in := sqldb.In(some)
+		marks, in := sqldb.ListArgs(some)
 		if _, err := tx.Exec(ctx, "DELETE FROM folder_sums WHERE folder_id IN ("+marks+")", in...); err != nil {
 			return fmt.Errorf("delete the sums of %d folders: %w", len(some), err)
 		}
@@ -238,27 +238,29 @@ func deleteSums(ctx context.Context, tx *sqldb.Tx, folders []drive.NodeID) error
 	return nil
 }
 
-// Summed is the stored sum of a folder.
-type Summed struct {
+// FolderSum is the stored sum of a folder.
+type FolderSum struct {
 	Account drive.AccountID
 	Seq     int64 // of the last change of the folder or a descendant
 	Sum     Sum
-	Known   bool // false: the sum has not been computed; see SumUp
+	Known   bool // false: the sum has not been computed; see StoreSums
 }
 
-// Mark returns the mark of a folder whose sum is known.
-func (s Summed) Mark() Mark { return Mark{s.Seq, s.Sum.Files + s.Sum.Folders, s.Sum.Size} }
+// ChangeTag returns the mark of a folder whose sum is known.
+func (s FolderSum) ChangeTag() ChangeTag {
+	return ChangeTag{s.Seq, s.Sum.Files + s.Sum.Folders, s.Sum.Size}
+}
 
 // Sums returns the stored sums of folders by id, of any account, live or trashed. A node that is
 // not a folder has no entry. A folder without a stored sum has an entry with Known false.
-func Sums(ctx context.Context, q sqldb.Querier, folders []drive.NodeID) (map[drive.NodeID]Summed, error) {
+func Sums(ctx context.Context, q sqldb.Querier, folders []drive.NodeID) (map[drive.NodeID]FolderSum, error) {
 	type row struct {
 		id drive.NodeID
-		Summed
+		FolderSum
 	}
-	found := make(map[drive.NodeID]Summed, len(folders))
+	found := make(map[drive.NodeID]FolderSum, len(folders))
 	for some := range slices.Chunk(folders, idsPerStatement) {
-		marks, in := sqldb.In(some)
+		marks, in := sqldb.ListArgs(some)
 		rows, err := q.Query(ctx, `SELECT n.id, n.account_id, CASE WHEN s.seq > n.seq THEN s.seq ELSE n.seq END, COALESCE(s.files, 0),
 			COALESCE(s.folders, 0), COALESCE(s.size, 0), s.folder_id IS NOT NULL
 			FROM nodes n LEFT JOIN folder_sums s ON s.folder_id = n.id WHERE n.id IN (`+marks+`) AND n.type = 'folder'`, in...)
@@ -269,15 +271,15 @@ func Sums(ctx context.Context, q sqldb.Querier, folders []drive.NodeID) (map[dri
 			return nil, fmt.Errorf("read the sums of %d folders: %w", len(some), err)
 		}
 		for _, one := range all {
-			found[one.id] = one.Summed
+			found[one.id] = one.FolderSum
 		}
 	}
 	return found, nil
 }
 
-// Unsummed returns up to limit live child folders, of the given folders, that have no stored sum.
-func Unsummed(ctx context.Context, q sqldb.Querier, in []drive.NodeID, limit int) ([]drive.NodeID, error) {
-	marks, args := sqldb.In(in)
+// FoldersWithoutSum returns up to limit live child folders, of the given folders, that have no stored sum.
+func FoldersWithoutSum(ctx context.Context, q sqldb.Querier, in []drive.NodeID, limit int) ([]drive.NodeID, error) {
+	marks, args := sqldb.ListArgs(in)
 	rows, err := q.Query(ctx, `SELECT n.id FROM nodes n LEFT JOIN folder_sums s ON s.folder_id = n.id WHERE n.parent_id IN (`+marks+`)
 		AND n.type = 'folder' AND n.trashed_at = 0 AND s.folder_id IS NULL LIMIT ?`, append(args, limit)...)
 	ids, err := sqldb.Scan(rows, err, func(id *drive.NodeID, scan func(...any) error) error { return scan(id) })
@@ -287,8 +289,8 @@ func Unsummed(ctx context.Context, q sqldb.Querier, in []drive.NodeID, limit int
 	return ids, nil
 }
 
-// Added holds sums that Add computed, for SumUp.
-type Added struct {
+// ComputedSums holds sums that ComputeSums computed, for StoreSums.
+type ComputedSums struct {
 	account drive.AccountID
 	folders []drive.NodeID
 	sumRows [][]any // rows of folder_sums
@@ -299,10 +301,10 @@ type Added struct {
 // treeVersion changes with each change of a tree.
 type treeVersion struct{ seq, nodes int64 }
 
-// Add computes the sums of folders of an account from their children, for SumUp. It skips a folder
-// that has a stored sum, and one with a live child folder without one (see Unsummed). It reads all
+// ComputeSums computes the sums of folders of an account from their children, for StoreSums. It skips a folder
+// that has a stored sum, and one with a live child folder without one (see FoldersWithoutSum). It reads all
 // children with one statement; call it outside of transactions where there may be many.
-func Add(ctx context.Context, q sqldb.Querier, account drive.AccountID, folders []drive.NodeID) (Added, error) {
+func ComputeSums(ctx context.Context, q sqldb.Querier, account drive.AccountID, folders []drive.NodeID) (ComputedSums, error) {
 	type row struct {
 		id       drive.NodeID
 		seq      int64
@@ -310,8 +312,8 @@ func Add(ctx context.Context, q sqldb.Querier, account drive.AccountID, folders 
 		complete bool
 		at       treeVersion
 	}
-	a := Added{account: account, folders: folders}
-	marks, in := sqldb.In(folders)
+	a := ComputedSums{account: account, folders: folders}
+	marks, in := sqldb.ListArgs(folders)
 	rows, err := q.Query(ctx, `SELECT f.id, COALESCE(MAX(CASE WHEN s.seq > n.seq THEN s.seq ELSE n.seq END), 0),
 			COALESCE(SUM(CASE n.type WHEN 'file' THEN 1 ELSE s.files END), 0), COALESCE(SUM(CASE n.type WHEN 'folder' THEN 1 + s.folders ELSE 0 END), 0),
 			COALESCE(SUM(CASE n.type WHEN 'file' THEN v.size ELSE s.size END), 0),
@@ -324,7 +326,7 @@ func Add(ctx context.Context, q sqldb.Querier, account drive.AccountID, folders 
 		return scan(&r.id, &r.seq, &r.sum.Files, &r.sum.Folders, &r.sum.Size, &r.complete, &r.at.seq, &r.at.nodes)
 	})
 	if err != nil {
-		return Added{}, fmt.Errorf("add up %d folders: %w", len(folders), err)
+		return ComputedSums{}, fmt.Errorf("add up %d folders: %w", len(folders), err)
 	}
 	for _, r := range all {
 		if a.version = r.at; r.complete {
@@ -334,9 +336,9 @@ func Add(ctx context.Context, q sqldb.Querier, account drive.AccountID, folders 
 	return a, nil
 }
 
-// SumUp stores sums that Add computed. stale reports that nothing was written because the tree has
+// StoreSums stores sums that ComputeSums computed. stale reports that nothing was written because the tree has
 // changed, or a folder got a row, since they were read: the caller computes them again.
-func SumUp(ctx context.Context, tx *sqldb.Tx, a Added) (stale bool, err error) {
+func StoreSums(ctx context.Context, tx *sqldb.Tx, a ComputedSums) (stale bool, err error) {
 	if len(a.sumRows) == 0 {
 		return false, nil
 	}
@@ -344,7 +346,7 @@ func SumUp(ctx context.Context, tx *sqldb.Tx, a Added) (stale bool, err error) {
 	if err != nil || at != a.version {
 		return err == nil, err
 	}
-	marks, in := sqldb.In(a.folders)
+	marks, in := sqldb.ListArgs(a.folders)
 	if err := tx.QueryRow(ctx, "SELECT COUNT(*) > 0 FROM folder_sums WHERE folder_id IN ("+marks+")", in...).Scan(&stale); err != nil || stale {
 		return stale, wrap(err, "look for the sums of", a.account)
 	}
@@ -370,10 +372,10 @@ func lockTree(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) (at tr
 	return at, wrap(err, "lock the tree of", account)
 }
 
-// Walk returns the sum of the live descendants of a node, and the seq of the last change of the
+// ComputeSum returns the sum of the live descendants of a node, and the seq of the last change of the
 // node or a descendant, without using the node's own row. It reads descendants down to folders that
 // have a row, some 100 ms for 100,000 nodes. For a missing node it returns zeros.
-func Walk(ctx context.Context, q sqldb.Querier, id drive.NodeID) (seq int64, s Sum, err error) {
+func ComputeSum(ctx context.Context, q sqldb.Querier, id drive.NodeID) (seq int64, s Sum, err error) {
 	err = q.QueryRow(ctx, `WITH RECURSIVE sub (id, levels) AS (
 			SELECT id, 0 FROM nodes WHERE id = ?
 			UNION ALL
@@ -388,17 +390,17 @@ func Walk(ctx context.Context, q sqldb.Querier, id drive.NodeID) (seq int64, s S
 	return seq, s, wrap(err, "walk below node", id)
 }
 
-// MarkOf returns the mark of one node without Size; Nodes includes the node itself. It reads
-// descendants like Walk. A missing or trashed node has the zero Mark.
-func MarkOf(ctx context.Context, q sqldb.Querier, id drive.NodeID) (Mark, error) {
+// ChangeTagOf returns the mark of one node without Size; Nodes includes the node itself. It reads
+// descendants like ComputeSum. A missing or trashed node has the zero ChangeTag.
+func ChangeTagOf(ctx context.Context, q sqldb.Querier, id drive.NodeID) (ChangeTag, error) {
 	var live bool
 	err := q.QueryRow(ctx, "SELECT trashed_at = 0 FROM nodes WHERE id = ?", id).Scan(&live)
 	if err != nil || !live {
 		if drive.IsKind(err, drive.NotFound) {
 			err = nil
 		}
-		return Mark{}, wrap(err, "sum up node", id)
+		return ChangeTag{}, wrap(err, "sum up node", id)
 	}
-	seq, s, err := Walk(ctx, q, id)
-	return Mark{Seq: seq, Nodes: s.Files + s.Folders + 1}, err
+	seq, s, err := ComputeSum(ctx, q, id)
+	return ChangeTag{Seq: seq, Nodes: s.Files + s.Folders + 1}, err
 }

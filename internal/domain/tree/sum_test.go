@@ -87,10 +87,10 @@ func (w *driver) checkSums(t *rapid.T) {
 		if s.Sum != b.sum {
 			t.Fatalf("folder %v (trashed: %v): the row says %+v, there is %+v", id, w.m.nodes[id].trashed, s.Sum, b.sum)
 		}
-		if missing, err := tree.Unsummed(t.Context(), w.db, []drive.NodeID{id}, 1); err != nil || len(missing) > 0 {
+		if missing, err := tree.FoldersWithoutSum(t.Context(), w.db, []drive.NodeID{id}, 1); err != nil || len(missing) > 0 {
 			t.Fatalf("folder %v was added up, and %v in it were not (%v)", id, missing, err)
 		}
-		mark := [2]int64{s.Seq, s.Mark().Nodes}
+		mark := [2]int64{s.Seq, s.ChangeTag().Nodes}
 		if was, known := w.marks[id][mark]; known && was != b.seen {
 			t.Fatalf("folder %v has the mark %v for %s and for %s", id, mark, was, b.seen)
 		}
@@ -122,7 +122,7 @@ func (w *driver) computeOneSum(t *rapid.T) {
 func (f *fixture) computeSums(t tb, folders ...drive.NodeID) {
 	t.Helper()
 	for {
-		kids, err := tree.Unsummed(t.Context(), f.db, folders, 1000)
+		kids, err := tree.FoldersWithoutSum(t.Context(), f.db, folders, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,12 +132,12 @@ func (f *fixture) computeSums(t tb, folders ...drive.NodeID) {
 		f.computeSums(t, kids...)
 	}
 	for some := range slices.Chunk(folders, 100) {
-		added, err := tree.Add(t.Context(), f.db, f.account, some)
+		added, err := tree.ComputeSums(t.Context(), f.db, f.account, some)
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-			if stale, err := tree.SumUp(ctx, tx, added); err != nil || stale {
+			if stale, err := tree.StoreSums(ctx, tx, added); err != nil || stale {
 				t.Fatalf("stale %v: %v", stale, err)
 			}
 			return nil
@@ -210,17 +210,17 @@ func TestStaleSums(t *testing.T) {
 		_, err := tx.Exec(ctx, "DELETE FROM folder_sums")
 		return err
 	})
-	sumUp := func(added tree.Added) (stale bool) {
+	sumUp := func(added tree.ComputedSums) (stale bool) {
 		t.Helper()
 		g.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-			stale, err = tree.SumUp(ctx, tx, added)
+			stale, err = tree.StoreSums(ctx, tx, added)
 			return err
 		})
 		return stale
 	}
-	add := func() tree.Added {
+	add := func() tree.ComputedSums {
 		t.Helper()
-		added, err := tree.Add(t.Context(), g.db, g.account, []drive.NodeID{a.ID})
+		added, err := tree.ComputeSums(t.Context(), g.db, g.account, []drive.NodeID{a.ID})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,7 +266,7 @@ func TestWalkWithoutSums(t *testing.T) {
 			return err
 		})
 		for _, id := range ids {
-			seq, sum, err := tree.Walk(t.Context(), g.db, id)
+			seq, sum, err := tree.ComputeSum(t.Context(), g.db, id)
 			if err != nil || seq != sums[id].Seq || sum != sums[id].Sum {
 				t.Errorf("%d, %+v, %v, want %+v", seq, sum, err, sums[id])
 			}

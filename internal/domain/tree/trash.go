@@ -18,7 +18,7 @@ func (t *Tree) Trash(ctx context.Context, tx *sqldb.Tx, account drive.AccountID,
 	if err := checkRev(n, rev); err != nil {
 		return Node{}, err
 	}
-	if err := t.opt.Leaves(ctx, tx, n, tx.Actor()); err != nil {
+	if err := t.opt.CheckRemove(ctx, tx, n, tx.Actor()); err != nil {
 		return Node{}, err
 	}
 	was := n
@@ -30,7 +30,7 @@ func (t *Tree) Trash(ctx context.Context, tx *sqldb.Tx, account drive.AccountID,
 type Restore struct {
 	Parent   drive.NodeID   // zero: the former folder, or the root if that is not live
 	Conflict drive.Conflict // empty: ConflictRename
-	Below    Extent         // as in Edit
+	Extent   Extent         // as in Edit
 }
 
 // Restore restores a node from the trash; a descendant of a trashed folder is restored alone. A
@@ -63,14 +63,14 @@ func (t *Tree) makeLive(ctx context.Context, tx *sqldb.Tx, n Node, up chain, r R
 	}
 	was := n
 	p := Place{Parent: r.Parent, Name: n.Name, Conflict: r.Conflict}
-	if n.Name, err = t.preparePlace(ctx, tx, n, up, p, r.Below); err != nil {
+	if n.Name, err = t.preparePlace(ctx, tx, n, up, p, r.Extent); err != nil {
 		return Node{}, err
 	}
 	n.Parent, n.Trashed, n.Operation = r.Parent, 0, drive.OperationID{}
 	if err := t.update(ctx, tx, was, &n); err != nil {
 		return n, err
 	}
-	return n, t.opt.Arrived(ctx, tx, n)
+	return n, t.opt.OnPlaced(ctx, tx, n)
 }
 
 // ListTrashedBefore returns up to limit nodes of the account that were trashed at or before the

@@ -91,7 +91,7 @@ func TestPurgeResumesAnywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := g.tree.Doom(ctx, tx, g.account, top.ID, 0, drive.NewID[drive.OperationID]())
+		_, err := g.tree.MarkForPurge(ctx, tx, g.account, top.ID, 0, drive.NewID[drive.OperationID]())
 		return err
 	})
 	crash := errors.New("the process died")
@@ -168,7 +168,7 @@ func TestDroppedTombstonesExpireFeeds(t *testing.T) {
 	forgotten := int64(0)
 	for n := int64(1); n > 0; forgotten += n {
 		g.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-			n, err = g.tree.Forget(ctx, tx, g.account, drive.TimeOf(g.now.AddDate(0, 0, -90)), 2)
+			n, err = g.tree.DropTombstones(ctx, tx, g.account, drive.TimeOf(g.now.AddDate(0, 0, -90)), 2)
 			return err
 		})
 	}

@@ -28,30 +28,30 @@ type Options struct {
 	KeepVersionsFor time.Duration
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Kept is the clock that retention periods are measured with; see package retention. Default:
+	// RetentionClock is the clock that retention periods are measured with; see package retention. Default:
 	// Now.
-	Kept func() time.Time
-	// Arrived is called after a node becomes visible at a place or gets new content: put, moved,
+	RetentionClock func() time.Time
+	// OnPlaced is called after a node becomes visible at a place or gets new content: put, moved,
 	// renamed or restored. It is not called for descendants. Default: no call.
-	Arrived func(ctx context.Context, tx *sqldb.Tx, n Node) error
-	// Happened is called for every change of a node except the creation of a root, once per seq.
+	OnPlaced func(ctx context.Context, tx *sqldb.Tx, n Node) error
+	// OnEffect is called for every change of a node except the creation of a root, once per seq.
 	// Default: no call.
-	Happened func(tx *sqldb.Tx, e Effect)
-	// Replaces is called before a user changes a node's content, or only its time. Default:
+	OnEffect func(tx *sqldb.Tx, e Effect)
+	// CheckReplace is called before a user changes a node's content, or only its time. Default:
 	// allowed.
-	Replaces func(ctx context.Context, tx *sqldb.Tx, n Node, by drive.Who) error
-	// Leaves is called before a live node leaves its place: moved, renamed, trashed, replaced or
+	CheckReplace func(ctx context.Context, tx *sqldb.Tx, n Node, by drive.Who) error
+	// CheckRemove is called before a live node leaves its place: moved, renamed, trashed, replaced or
 	// purged. It is not called for descendants. by is the user that the transaction acts for; zero:
 	// the server. Default: allowed.
-	Leaves func(ctx context.Context, tx *sqldb.Tx, n Node, by drive.Who) error
-	// Enters is called before a node is created in, moved into, renamed in or restored to a folder.
-	// by is as in Leaves. Default: allowed.
-	Enters func(ctx context.Context, tx *sqldb.Tx, in Folder, by drive.Who) error
-	// Trashed is called when a folder goes to the trash: trashed, replaced or purged. Default: no
+	CheckRemove func(ctx context.Context, tx *sqldb.Tx, n Node, by drive.Who) error
+	// CheckAdd is called before a node is created in, moved into, renamed in or restored to a folder.
+	// by is as in CheckRemove. Default: allowed.
+	CheckAdd func(ctx context.Context, tx *sqldb.Tx, in Folder, by drive.Who) error
+	// OnFolderTrashed is called when a folder goes to the trash: trashed, replaced or purged. Default: no
 	// call.
-	Trashed func(ctx context.Context, tx *sqldb.Tx, n Node) error
-	// Held reports whether all of these WebDAV locks are held. Default: false.
-	Held func(ctx context.Context, q sqldb.Querier, locks []drive.LockID) (bool, error)
+	OnFolderTrashed func(ctx context.Context, tx *sqldb.Tx, n Node) error
+	// LocksHeld reports whether all of these WebDAV locks are held. Default: false.
+	LocksHeld func(ctx context.Context, q sqldb.Querier, locks []drive.LockID) (bool, error)
 }
 
 // Folder identifies a folder and its account.
@@ -62,14 +62,14 @@ type Folder struct {
 
 // Effect describes one change of a node.
 type Effect struct {
-	Node Node
-	Was  Node         // state before; zero: the node is new
-	Gone bool         // permanently deleted: Node is its last state with the seq of its tombstone
-	From drive.NodeID // source of a copy; zero: not a copy
-	// Handed tells that the node came from another account, or with Gone, that it left for one.
+	Node    Node
+	Before  Node         // state before; zero: the node is new
+	Deleted bool         // permanently deleted: Node is its last state with the seq of its tombstone
+	From    drive.NodeID // source of a copy; zero: not a copy
+	// HandedFiles tells that the node came from another account, or with Deleted, that it left for one.
 	// From is then the original of a folder's counterpart.
-	Handed bool
-	By     drive.Who // author of the content; zero: the user that the transaction acts for
+	HandedOver bool
+	By         drive.Who // author of the content; zero: the user that the transaction acts for
 }
 
 // Tree stores nodes. It is safe for concurrent use; all state is in the database.
@@ -92,29 +92,29 @@ func New(opt Options) *Tree {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	if opt.Kept == nil {
-		opt.Kept = opt.Now
+	if opt.RetentionClock == nil {
+		opt.RetentionClock = opt.Now
 	}
-	if opt.Arrived == nil {
-		opt.Arrived = func(context.Context, *sqldb.Tx, Node) error { return nil }
+	if opt.OnPlaced == nil {
+		opt.OnPlaced = func(context.Context, *sqldb.Tx, Node) error { return nil }
 	}
-	if opt.Happened == nil {
-		opt.Happened = func(*sqldb.Tx, Effect) {}
+	if opt.OnEffect == nil {
+		opt.OnEffect = func(*sqldb.Tx, Effect) {}
 	}
-	if opt.Replaces == nil {
-		opt.Replaces = func(context.Context, *sqldb.Tx, Node, drive.Who) error { return nil }
+	if opt.CheckReplace == nil {
+		opt.CheckReplace = func(context.Context, *sqldb.Tx, Node, drive.Who) error { return nil }
 	}
-	if opt.Leaves == nil {
-		opt.Leaves = func(context.Context, *sqldb.Tx, Node, drive.Who) error { return nil }
+	if opt.CheckRemove == nil {
+		opt.CheckRemove = func(context.Context, *sqldb.Tx, Node, drive.Who) error { return nil }
 	}
-	if opt.Enters == nil {
-		opt.Enters = func(context.Context, *sqldb.Tx, Folder, drive.Who) error { return nil }
+	if opt.CheckAdd == nil {
+		opt.CheckAdd = func(context.Context, *sqldb.Tx, Folder, drive.Who) error { return nil }
 	}
-	if opt.Held == nil {
-		opt.Held = func(context.Context, sqldb.Querier, []drive.LockID) (bool, error) { return false, nil }
+	if opt.LocksHeld == nil {
+		opt.LocksHeld = func(context.Context, sqldb.Querier, []drive.LockID) (bool, error) { return false, nil }
 	}
-	if opt.Trashed == nil {
-		opt.Trashed = func(context.Context, *sqldb.Tx, Node) error { return nil }
+	if opt.OnFolderTrashed == nil {
+		opt.OnFolderTrashed = func(context.Context, *sqldb.Tx, Node) error { return nil }
 	}
 	return &Tree{opt: opt, sums: sumTracker{sqldb.Deferred[sumChange]{Do: applySums}}}
 }
@@ -125,7 +125,7 @@ func (t *Tree) KeepVersionsFor() time.Duration { return t.opt.KeepVersionsFor }
 func (t *Tree) now() drive.Time { return drive.TimeOf(t.opt.Now()) }
 
 // kept returns the time by which retention periods are measured.
-func (t *Tree) kept() drive.Time { return drive.TimeOf(t.opt.Kept()) }
+func (t *Tree) kept() drive.Time { return drive.TimeOf(t.opt.RetentionClock()) }
 
 // Create creates the tree of an account and returns its root. If the tree exists, it returns that
 // tree's root.

@@ -69,7 +69,7 @@ func file(ctx context.Context, tx *sqldb.Tx, p tree.Place, size drive.ByteSize) 
 	}, err
 }
 
-func (f *fixture) tryPut(t tb, p tree.Place, size drive.ByteSize) (placed tree.Placed, err error) {
+func (f *fixture) tryPut(t tb, p tree.Place, size drive.ByteSize) (placed tree.PutResult, err error) {
 	t.Helper()
 	err = f.try(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		content, err := file(ctx, tx, p, size)
@@ -105,7 +105,7 @@ func (f *fixture) mkdir(t tb, path string) (n tree.Node) {
 
 func (f *fixture) edit(t tb, id drive.NodeID, e tree.Edit) (n tree.Node, err error) {
 	t.Helper()
-	if e.Below, err = f.tree.Extent(t.Context(), f.db, id); err != nil {
+	if e.Extent, err = f.tree.Extent(t.Context(), f.db, id); err != nil {
 		t.Fatal(err)
 	}
 	err = f.try(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -137,7 +137,7 @@ func (f *fixture) restore(t tb, id drive.NodeID, r tree.Restore) (n tree.Node, e
 func (f *fixture) purge(t tb, id drive.NodeID, limit int) (dropped []tree.Version, err error) {
 	t.Helper()
 	err = f.try(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := f.tree.Doom(ctx, tx, f.account, id, 0, drive.NewID[drive.OperationID]())
+		_, err := f.tree.MarkForPurge(ctx, tx, f.account, id, 0, drive.NewID[drive.OperationID]())
 		return err
 	})
 	for done := err != nil; !done; {

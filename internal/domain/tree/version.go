@@ -47,14 +47,14 @@ func (r Reader) FindVersion(ctx context.Context, q sqldb.Querier, node drive.Nod
 
 // AddVersion makes the content of f the current version of the live file n. The place and name in f
 // are ignored.
-func (t *Tree) AddVersion(ctx context.Context, tx *sqldb.Tx, n Node, f File) (Placed, error) {
+func (t *Tree) AddVersion(ctx context.Context, tx *sqldb.Tx, n Node, f File) (PutResult, error) {
 	dropped, err := t.addVersion(ctx, tx, &n, f)
-	return Placed{Node: n, Dropped: dropped}, err
+	return PutResult{Node: n, Dropped: dropped}, err
 }
 
 // addVersion adds the version, updates n, and returns the versions dropped to make room.
 func (t *Tree) addVersion(ctx context.Context, tx *sqldb.Tx, n *Node, f File) ([]Version, error) {
-	if err := t.opt.Replaces(ctx, tx, *n, f.author()); err != nil {
+	if err := t.opt.CheckReplace(ctx, tx, *n, f.author()); err != nil {
 		return nil, err
 	}
 	was := *n
@@ -65,7 +65,7 @@ func (t *Tree) addVersion(ctx context.Context, tx *sqldb.Tx, n *Node, f File) ([
 	if err := t.insertVersion(ctx, tx, *n, f.By); err != nil {
 		return nil, err
 	}
-	if err := t.opt.Arrived(ctx, tx, *n); err != nil {
+	if err := t.opt.OnPlaced(ctx, tx, *n); err != nil {
 		return nil, err
 	}
 	dropped, err := t.dropOld(ctx, tx, *n, maxDropped)

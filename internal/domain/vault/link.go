@@ -58,7 +58,7 @@ func (v *Vault) OpenLink(ctx context.Context, q sqldb.Querier, l Link) (token, c
 		return l.Token, l.Code, nil
 	}
 	text, err := v.Open(ctx, q, l.row(), l.Sealed)
-	if errors.Is(err, ErrOtherKey) {
+	if errors.Is(err, ErrUnknownKey) {
 		return "", "", nil
 	}
 	if err != nil {
@@ -68,9 +68,9 @@ func (v *Vault) OpenLink(ctx context.Context, q sqldb.Querier, l Link) (token, c
 	return token, code, nil
 }
 
-// Recode returns the link with another code, or none if code is empty. The token stays, even if
+// SetCode returns the link with another code, or none if code is empty. The token stays, even if
 // only its hash is known.
-func (v *Vault) Recode(ctx context.Context, q sqldb.Querier, l Link, code string) (Link, error) {
+func (v *Vault) SetCode(ctx context.Context, q sqldb.Querier, l Link, code string) (Link, error) {
 	token, _, err := v.OpenLink(ctx, q, l)
 	if err != nil {
 		return Link{}, err
@@ -88,10 +88,10 @@ func HashToken(token string) string {
 	return hashPrefix + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// Lookup returns the two possible column values for a token: its hash, and the token itself for
+// TokenLookup returns the two possible column values for a token: its hash, and the token itself for
 // rows of earlier versions. A token that looks like a hash is not looked up in plain, because
 // otherwise a hash read from the database could be used as a token.
-func Lookup(token string) []any {
+func TokenLookup(token string) []any {
 	hash := HashToken(token)
 	if strings.Contains(token, ":") {
 		return []any{hash, hash}
@@ -99,8 +99,8 @@ func Lookup(token string) []any {
 	return []any{hash, token}
 }
 
-// Links is a table of links. The package that owns the table implements it.
-type Links interface {
+// LinkSecret is a table of links. The package that owns the table implements it.
+type LinkTable interface {
 	// Name returns the name of the table.
 	Name() string
 	// Page returns up to limit rows ordered by id, with ids greater than after.
@@ -117,7 +117,7 @@ const sealBatch = 200
 // key. It records in meta for which key it has finished, so that later calls cost one read.
 // Otherwise it reads every row once, in short transactions. It can be interrupted and may run in
 // several processes concurrently.
-func (v *Vault) SealLinks(ctx context.Context, table Links) error {
+func (v *Vault) SealLinks(ctx context.Context, table LinkTable) error {
 	k, err := v.newest(ctx, v.opt.DB)
 	if err != nil {
 		return fmt.Errorf("seal the %s: %w", table.Name(), err)
@@ -137,7 +137,7 @@ func (v *Vault) SealLinks(ctx context.Context, table Links) error {
 }
 
 // sealAll seals all rows of a table with key k, page by page.
-func (v *Vault) sealAll(ctx context.Context, table Links, k Key) error {
+func (v *Vault) sealAll(ctx context.Context, table LinkTable, k Key) error {
 	for after := ""; ; {
 		page, err := table.Page(ctx, after, sealBatch)
 		if err != nil || len(page) == 0 {
@@ -159,7 +159,7 @@ func (v *Vault) sealAll(ctx context.Context, table Links, k Key) error {
 }
 
 // sealOne seals one link, unless it is sealed with k already or its key is lost.
-func (v *Vault) sealOne(ctx context.Context, tx *sqldb.Tx, table Links, was Link, k Key) error {
+func (v *Vault) sealOne(ctx context.Context, tx *sqldb.Tx, table LinkTable, was Link, k Key) error {
 	if !was.isPlain() && strings.HasPrefix(was.Sealed, sealedPrefix+k.name()+":") {
 		return nil
 	}

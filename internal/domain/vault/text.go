@@ -20,7 +20,7 @@ const (
 )
 
 // Prepare ensures that a text key exists, and reseals text keys that are plain or sealed by an old
-// outside key. It must have succeeded once before Seal. It returns ErrOtherKey if the newest text
+// outside key. It must have succeeded once before Seal. It returns ErrUnknownKey if the newest text
 // key cannot be opened.
 func (v *Vault) Prepare(ctx context.Context) error {
 	rows, err := textKeys(ctx, v.opt.DB)
@@ -51,7 +51,7 @@ func (v *Vault) Seal(ctx context.Context, q sqldb.Querier, row, text string) (st
 	return k.seal(row, []byte(text))
 }
 
-// Open decrypts a value that Seal returned for row. It returns ErrOtherKey if no available key
+// Open decrypts a value that Seal returned for row. It returns ErrUnknownKey if no available key
 // opens it.
 func (v *Vault) Open(ctx context.Context, q sqldb.Querier, row, sealed string) (string, error) {
 	name, content, _ := strings.Cut(strings.TrimPrefix(sealed, sealedPrefix), ":")
@@ -64,12 +64,12 @@ func (v *Vault) Open(ctx context.Context, q sqldb.Querier, row, sealed string) (
 			return "", err
 		}
 		if k, known = find(keys, name); !known {
-			return "", fmt.Errorf("%w (%s)", ErrOtherKey, name)
+			return "", fmt.Errorf("%w (%s)", ErrUnknownKey, name)
 		}
 	}
 	text, err := k.open(row, content)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrOtherKey, err)
+		return "", fmt.Errorf("%w: %w", ErrUnknownKey, err)
 	}
 	return string(text), nil
 }
@@ -83,7 +83,7 @@ func find(keys []Key, name string) (Key, bool) {
 	return keys[at], true
 }
 
-// newest returns the text key for sealing, at most five seconds old. It returns ErrOtherKey if the
+// newest returns the text key for sealing, at most five seconds old. It returns ErrUnknownKey if the
 // newest key cannot be opened.
 func (v *Vault) newest(ctx context.Context, q sqldb.Querier) (Key, error) {
 	v.mu.Lock()
@@ -97,7 +97,7 @@ func (v *Vault) newest(ctx context.Context, q sqldb.Querier) (Key, error) {
 	}
 	switch {
 	case lost:
-		return Key{}, ErrOtherKey
+		return Key{}, ErrUnknownKey
 	case len(keys) == 0:
 		return Key{}, errors.New("there is no key of texts")
 	}
@@ -120,7 +120,7 @@ func (v *Vault) readTextKeys(ctx context.Context, q sqldb.Querier) (keys []Key, 
 		switch {
 		case err == nil:
 			keys = append(keys, Key{[keyBytes]byte(raw)})
-		case !errors.Is(err, ErrOtherKey):
+		case !errors.Is(err, ErrUnknownKey):
 			return nil, false, fmt.Errorf("read %s: %w", r.name, err)
 		case i == 0:
 			lost = true
@@ -166,6 +166,6 @@ func (v *Vault) addTextKey(ctx context.Context, tx *sqldb.Tx) error {
 	if err != nil {
 		return err
 	}
-	_, err = meta.Make(ctx, tx, row, text)
+	_, err = meta.Create(ctx, tx, row, text)
 	return err
 }

@@ -20,8 +20,8 @@ const (
 	cacheTTL = 5 * time.Second // how long cached values are used
 )
 
-// ErrOtherKey reports that a secret is sealed by a key that this process does not have.
-var ErrOtherKey = errors.New("a secret in the database is sealed by another key")
+// ErrUnknownKey reports that a secret is sealed by a key that this process does not have.
+var ErrUnknownKey = errors.New("a secret in the database is sealed by another key")
 
 // Options configure New. DB is required.
 type Options struct {
@@ -56,10 +56,10 @@ func New(opt Options) *Vault {
 	return &Vault{opt: opt}
 }
 
-// Links returns the secret of signed links, from which other packages derive keys per kind of link.
+// LinkSecret returns the secret of signed links, from which other packages derive keys per kind of link.
 // The first call of an installation creates it. A plain secret, or one sealed by an old key, is
-// resealed. It returns ErrOtherKey if no available key opens the secret.
-func (v *Vault) Links(ctx context.Context) ([]byte, error) {
+// resealed. It returns ErrUnknownKey if no available key opens the secret.
+func (v *Vault) LinkSecret(ctx context.Context) ([]byte, error) {
 	now := v.opt.Now()
 	v.mu.Lock()
 	secret, epoch := v.secret, v.epoch
@@ -114,7 +114,7 @@ func (v *Vault) parse(row, text string) (secret []byte, current bool, err error)
 			return secret, i == 0 && !v.opt.Plain, checkLength(secret, err)
 		}
 	}
-	return nil, false, fmt.Errorf("%w (%s)", ErrOtherKey, name)
+	return nil, false, fmt.Errorf("%w (%s)", ErrUnknownKey, name)
 }
 
 // checkLength returns err, or an error if secret has the wrong length.
@@ -147,7 +147,7 @@ func (v *Vault) insert(ctx context.Context, row string) error {
 		return err
 	}
 	return v.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := meta.Make(ctx, tx, row, text)
+		_, err := meta.Create(ctx, tx, row, text)
 		return err
 	})
 }
@@ -159,7 +159,7 @@ func (v *Vault) reseal(ctx context.Context, row, old string, secret []byte) erro
 		return err
 	}
 	return v.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := meta.Swap(ctx, tx, row, old, text)
+		_, err := meta.CompareAndSwap(ctx, tx, row, old, text)
 		return err
 	})
 }

@@ -24,7 +24,7 @@ func row(t *testing.T, db *sqldb.DB) (value string) {
 
 func secretOf(t *testing.T, db *sqldb.DB, keys ...vault.Key) []byte {
 	t.Helper()
-	secret, err := vault.New(vault.Options{DB: db, Keys: keys}).Links(t.Context())
+	secret, err := vault.New(vault.Options{DB: db, Keys: keys}).LinkSecret(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestLinkSecretSurvivesKeyChanges(t *testing.T) {
 		}
 	}
 	for name, keys := range map[string][]vault.Key{"the key before": {first}, "no key": nil} {
-		if _, err := vault.New(vault.Options{DB: db, Keys: keys}).Links(t.Context()); !errors.Is(err, vault.ErrOtherKey) {
+		if _, err := vault.New(vault.Options{DB: db, Keys: keys}).LinkSecret(t.Context()); !errors.Is(err, vault.ErrUnknownKey) {
 			t.Errorf("%s opens it: %v", name, err)
 		}
 	}
@@ -62,7 +62,7 @@ func TestRotationReachesOtherProcesses(t *testing.T) {
 	here, there := vault.New(opt), vault.New(opt)
 	links := func(v *vault.Vault) string {
 		t.Helper()
-		secret, err := v.Links(t.Context())
+		secret, err := v.LinkSecret(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestDamagedSecretIsRejected(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := vault.New(vault.Options{DB: db, Keys: []vault.Key{key}}).Links(t.Context()); err == nil {
+	if _, err := vault.New(vault.Options{DB: db, Keys: []vault.Key{key}}).LinkSecret(t.Context()); err == nil {
 		t.Error("a damaged secret is used")
 	}
 }
@@ -131,7 +131,7 @@ func TestPlainOptionUnsealsSecret(t *testing.T) {
 	t.Parallel()
 	db, key := sqldbtest.Open(t), vault.NewKey()
 	secret := secretOf(t, db, key)
-	got, err := vault.New(vault.Options{DB: db, Keys: []vault.Key{key}, Plain: true}).Links(t.Context())
+	got, err := vault.New(vault.Options{DB: db, Keys: []vault.Key{key}, Plain: true}).LinkSecret(t.Context())
 	if err != nil || !bytes.Equal(got, secret) || !bytes.Equal(secretOf(t, db), secret) {
 		t.Errorf("it is another one, or sealed: %v", err)
 	}
@@ -166,14 +166,14 @@ func TestTextOpensOnlyForItsRow(t *testing.T) {
 		if got, err := v.Open(t.Context(), db, "row 1", sealed); err != nil || got != text {
 			t.Errorf("%q, %v", got, err)
 		}
-		if _, err := v.Open(t.Context(), db, "row 2", sealed); !errors.Is(err, vault.ErrOtherKey) {
+		if _, err := v.Open(t.Context(), db, "row 2", sealed); !errors.Is(err, vault.ErrUnknownKey) {
 			t.Errorf("it is opened in another row: %v", err)
 		}
 	}
-	if _, err := open(t, db, "row 1", sealed, first); !errors.Is(err, vault.ErrOtherKey) {
+	if _, err := open(t, db, "row 1", sealed, first); !errors.Is(err, vault.ErrUnknownKey) {
 		t.Errorf("the key before opens it: %v", err)
 	}
-	if err := vault.New(vault.Options{DB: db, Keys: []vault.Key{first}}).Prepare(t.Context()); !errors.Is(err, vault.ErrOtherKey) {
+	if err := vault.New(vault.Options{DB: db, Keys: []vault.Key{first}}).Prepare(t.Context()); !errors.Is(err, vault.ErrUnknownKey) {
 		t.Errorf("a process with another key begins to seal: %v", err)
 	}
 	here, there := prepare(second), prepare(second)

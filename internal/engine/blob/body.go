@@ -149,10 +149,10 @@ func (b *body) stop(err error) error {
 	return err
 }
 
-// ReadLittle reads a small body to its end into b and returns its length and its Finish result. b
+// ReadSmall reads a small body to its end into b and returns its length and its Finish result. b
 // must be at least one byte longer than the longest body allowed; a body that fills b fails with
 // PartSize {limit, sent}. A cancelled ctx ends reading with its error.
-func ReadLittle(ctx context.Context, body Body, b []byte) (n int, part Part, err error) {
+func ReadSmall(ctx context.Context, body Body, b []byte) (n int, part Part, err error) {
 	for err == nil {
 		if err := ctx.Err(); err != nil {
 			return n, Part{}, err

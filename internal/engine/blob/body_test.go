@@ -49,7 +49,7 @@ func TestBodyOfLaterPartHasNoRoot(t *testing.T) {
 	if err != nil || !got.Root.IsZero() || got.N != 3 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	want, crc, err := digest.PartCV(t.Context(), bytes.NewReader(append(make([]byte, 3<<20), b...)), 3<<20, 5000, nil)
+	want, crc, err := digest.HashPart(t.Context(), bytes.NewReader(append(make([]byte, 3<<20), b...)), 3<<20, 5000, nil)
 	if err != nil || got.CV != want || got.CRC32 != crc {
 		t.Errorf("chaining value %v, want %v, %v", got.CV, want, err)
 	}

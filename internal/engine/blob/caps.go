@@ -21,7 +21,7 @@ type Caps struct {
 // # Shared stagings
 //
 // If two instances send the same part concurrently, the conflict is detected only when the second
-// one enters the part in the journal: equal bytes are success, different bytes are ThereError.
+// one enters the part in the journal: equal bytes are success, different bytes are PartExistsError.
 //
 // A lost journal is rebuilt from the bucket listing, with all parts Unread. The fences are lost
 // with it, and only the upload's row knows the current gen. The rebuilt journal therefore refuses
@@ -35,12 +35,12 @@ type Caps struct {
 // confirm. It makes the parts writable again and leaves the content in its place; a later Seal
 // replaces it. The caller that abandons the upload removes the content with Store.Remove.
 
-// ThereError refuses a Write because the journal already contains Part, written by this or another
+// PartExistsError refuses a Write because the journal already contains Part, written by this or another
 // instance.
-type ThereError struct{ Part Part }
+type PartExistsError struct{ Part Part }
 
 // Error returns a text for the log.
-func (e *ThereError) Error() string { return fmt.Sprintf("part %d is there already", e.Part.N) }
+func (e *PartExistsError) Error() string { return fmt.Sprintf("part %d is there already", e.Part.N) }
 
 // Unwrap returns the PartDiffers error that is shown to a client that sent different bytes.
-func (e *ThereError) Unwrap() error { return drive.Fail(drive.PartDiffers, "part", e.Part.N) }
+func (e *PartExistsError) Unwrap() error { return drive.Fail(drive.PartDiffers, "part", e.Part.N) }

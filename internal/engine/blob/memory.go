@@ -7,13 +7,13 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// InMemory is an Object whose bytes are all in memory.
-type InMemory []byte
+// MemoryObject is an Object whose bytes are all in memory.
+type MemoryObject []byte
 
-var _ Object = InMemory(nil)
+var _ Object = MemoryObject(nil)
 
 // ReadAt implements io.ReaderAt on the bytes; a negative offset is an error.
-func (c InMemory) ReadAt(b []byte, off int64) (n int, err error) {
+func (c MemoryObject) ReadAt(b []byte, off int64) (n int, err error) {
 	if off < 0 {
 		return 0, errors.New("read content: negative offset")
 	}
@@ -27,7 +27,7 @@ func (c InMemory) ReadAt(b []byte, off int64) (n int, err error) {
 }
 
 // Close does nothing.
-func (InMemory) Close() error { return nil }
+func (MemoryObject) Close() error { return nil }
 
 // Size returns the number of bytes.
-func (c InMemory) Size() drive.ByteSize { return drive.ByteSize(len(c)) }
+func (c MemoryObject) Size() drive.ByteSize { return drive.ByteSize(len(c)) }

@@ -30,11 +30,11 @@ func IsShard(name string) bool {
 // isHex reports whether c is a lower-case hexadecimal digit.
 func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }
 
-// PlaceIn returns the place of the entry called name in a shard: blobs/SHARD/NAME. It does not
+// ShardPath returns the place of the entry called name in a shard: blobs/SHARD/NAME. It does not
 // check that name belongs into that shard.
-func PlaceIn(shard, name string) string { return blobsDir + shard + "/" + name }
+func ShardPath(shard, name string) string { return blobsDir + shard + "/" + name }
 
-// SortPage sorts entries by place, stably.
-func SortPage(page []Stray) {
-	slices.SortStableFunc(page, func(a, b Stray) int { return cmp.Compare(a.Place, b.Place) })
+// SortEntries sorts entries by place, stably.
+func SortEntries(page []Entry) {
+	slices.SortStableFunc(page, func(a, b Entry) int { return cmp.Compare(a.Path, b.Path) })
 }

@@ -51,7 +51,7 @@ type Slot struct {
 // slotDigits is the form of the suffix that a slot adds to the name of its pack.
 const slotDigits = ".ffff.ff"
 
-// Name returns the name of the content in this slot.
+// ReserveName returns the name of the content in this slot.
 func (s Slot) Name() string { return fmt.Sprintf("%s.%04x.%02x", s.Pack, s.First, s.Blocks) }
 
 // SlotOf parses the name of content in a pack. ok is false if name has another form or no blocks.
@@ -74,16 +74,16 @@ func SlotOf(name string) (s Slot, ok bool) {
 	return Slot{Pack: name[:cut], First: first, Blocks: blocks}, true
 }
 
-// Together returns the range from < name < to that contains the names of all contents in the same
+// PackRange returns the range from < name < to that contains the names of all contents in the same
 // pack as name. ok is false if name is not the name of a slot.
-func Together(name string) (from, to string, ok bool) {
+func PackRange(name string) (from, to string, ok bool) {
 	at, ok := SlotOf(name)
 	return at.Pack + ".", at.Pack + "/", ok // '/' follows '.'
 }
 
-// Admits checks w against the upload's shape. It returns PartRange if the number is outside the
+// CheckWrite checks w against the upload's shape. It returns PartRange if the number is outside the
 // file and PartSize if the part is larger than its place in the file allows.
-func (r Ref) Admits(w Write) error {
+func (r Ref) CheckWrite(w Write) error {
 	end := drive.MaxFileSize
 	if r.Size != UnknownSize {
 		end = r.Size

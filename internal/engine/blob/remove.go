@@ -39,12 +39,12 @@ func RemoveEach(ctx context.Context, names []string, remove func(context.Context
 		})
 	}
 	_ = all.Wait() // each one's error is in errs
-	return gone, First(errs)
+	return gone, JoinFirst(errs)
 }
 
-// First joins the first three of errs. An unreachable store fails with the same error for every
+// JoinFirst joins the first three of errs. An unreachable store fails with the same error for every
 // content.
-func First(errs []error) error {
+func JoinFirst(errs []error) error {
 	const most = 3
 	return errors.Join(errs[:min(len(errs), most)]...)
 }

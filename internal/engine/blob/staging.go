@@ -30,12 +30,12 @@ type Staging interface {
 	// Write stores part w.N from body at its final place. When Write returns nil, the part is in
 	// the journal and survives kill -9 (P2). On any error, a cancelled ctx included, nothing of
 	// this attempt remains and the part counts as missing, unless Write was refused before it
-	// began: NotFound, WrongState, InProgress, PartRange, PartSize of w, or ThereError. The caller
+	// began: NotFound, WrongState, InProgress, PartRange, PartSize of w, or PartExistsError. The caller
 	// must run at most one Write per part at a time; a second one returns InProgress and changes
 	// nothing. Cancelling ctx does not interrupt a Read of body, so the caller must make the body's
 	// reader fail. If all bytes have arrived, they are accepted even if ctx ends then.
 	//
-	// Write returns ThereError before it reads the body if the journal already has the part; to
+	// Write returns PartExistsError before it reads the body if the journal already has the part; to
 	// send different bytes, the caller drops the part first. A part with unconfirmed bytes
 	// (Part.Unread, Staged.Suspect) is replaced as if it were missing.
 	Write(ctx context.Context, ref Ref, w Write, body Body) (Part, error)
@@ -50,10 +50,10 @@ type Staging interface {
 	// length of the tail, except in a store that cannot append: it merges pieces now and then,
 	// copying each byte O(log) times.
 	Extend(ctx context.Context, ref Ref, e Extend, body Body) (Part, error)
-	// Withhold is Extend without the journal entry. The new bytes are invisible until
-	// Withheld.Enter, and lost if the process dies before. The caller must call Enter or Discard on
+	// PrepareExtend is Extend without the journal entry. The new bytes are invisible until
+	// Withheld.Commit, and lost if the process dies before. The caller must call Commit or Discard on
 	// the result; until then the part counts as being written.
-	Withhold(ctx context.Context, ref Ref, e Extend, body Body) (Withheld, error)
+	PrepareExtend(ctx context.Context, ref Ref, e Extend, body Body) (PendingExtend, error)
 	// OpenTail returns a reader of the tail of part n, from its first byte. It returns NotFound if
 	// there is no tail. The caller closes the reader.
 	OpenTail(ctx context.Context, ref Ref, n int) (io.ReadCloser, error)
@@ -100,9 +100,9 @@ type Staging interface {
 
 	// ListStaged calls fn for every staged upload and for every unexpected entry among them, in no
 	// order. It stops at the first error of fn.
-	ListStaged(ctx context.Context, fn func(Stray) error) error
+	ListStaged(ctx context.Context, fn func(Entry) error) error
 	// QuarantineStaged moves an entry reported by ListStaged to the quarantine.
-	QuarantineStaged(ctx context.Context, s Stray) error
+	QuarantineStaged(ctx context.Context, s Entry) error
 }
 
 // Ref identifies a staged upload and its shape.
@@ -151,13 +151,13 @@ type Staged struct {
 	Now     drive.Time // the staging's clock when it answered, for comparison with Last; zero: use the local clock
 }
 
-// Withheld is a piece whose bytes are stored but not in the journal.
-type Withheld interface {
+// PendingExtend is a piece whose bytes are stored but not in the journal.
+type PendingExtend interface {
 	// Part returns the part that Extend would have returned.
 	Part() Part
-	// Enter adds the piece to the journal, with the errors of Extend. On an error the piece is
+	// Commit adds the piece to the journal, with the errors of Extend. On an error the piece is
 	// discarded.
-	Enter(ctx context.Context) error
+	Commit(ctx context.Context) error
 	// Discard deletes the piece and leaves the tail unchanged.
 	Discard(ctx context.Context)
 }
@@ -176,12 +176,12 @@ func (e Extend) Write() Write {
 	return Write{N: e.N, Gen: e.Gen, Session: e.Session, Size: UnknownSize}
 }
 
-// Admits checks e against the upload's shape: errors are those of Ref.Admits, and PartSize if e.At
+// CheckWrite checks e against the upload's shape: errors are those of Ref.CheckWrite, and PartSize if e.At
 // is negative or beyond e.Whole.
-func (e Extend) Admits(ref Ref) error {
+func (e Extend) CheckRef(ref Ref) error {
 	w := e.Write()
 	w.Size = e.Whole
-	if err := ref.Admits(w); err != nil {
+	if err := ref.CheckWrite(w); err != nil {
 		return err
 	}
 	if e.At < 0 || e.Whole <= 0 || e.At > e.Whole {
@@ -190,13 +190,13 @@ func (e Extend) Admits(ref Ref) error {
 	return nil
 }
 
-// Moved returns the OffsetMismatch error for a tail of length have instead of e.At.
-func (e Extend) Moved(have drive.ByteSize) error {
+// OffsetError returns the OffsetMismatch error for a tail of length have instead of e.At.
+func (e Extend) OffsetError(have drive.ByteSize) error {
 	return drive.Fail(drive.OffsetMismatch, "part", e.N, "offset", have, "sent", e.At)
 }
 
-// Check returns an error unless got is the part that results from e after a body of came bytes.
-func (e Extend) Check(got Part, came drive.ByteSize) error {
+// CheckResult returns an error unless got is the part that results from e after a body of came bytes.
+func (e Extend) CheckResult(got Part, came drive.ByteSize) error {
 	if got.N != e.N || got.Size != e.At+came || got.Size > e.Whole {
 		return fmt.Errorf("body ends part %d at byte %d, the tail of part %d is extended by %d from %d", got.N, got.Size, e.N, came, e.At)
 	}

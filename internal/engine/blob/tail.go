@@ -42,7 +42,7 @@ func (t *Tail) Write(p []byte) (int, error) {
 func (t *Tail) Part(n int, offset drive.ByteSize, session [16]byte) Part {
 	p := Part{N: n, Size: t.size, CRC32: t.crc.Sum32(), Session: session}
 	if offset == 0 {
-		p.CV, p.Root = t.hash.Both()
+		p.CV, p.Root = t.hash.CVAndRoot()
 	} else {
 		p.CV = t.hash.CV()
 	}

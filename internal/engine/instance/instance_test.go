@@ -106,14 +106,14 @@ func TestANewStartFromTheSameDirectoryEndsTheOld(t *testing.T) {
 		db := sqldbtest.Open(t)
 		old, n := join(t, db, 1)
 		hold := func() error {
-			return db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { return old.Hold(ctx, tx) })
+			return db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { return old.FenceTx(ctx, tx) })
 		}
 		if err := hold(); err != nil {
 			t.Errorf("the only one is not held: %v", err)
 		}
 		in := infoOf(2)
 		in.ID = old.Info().ID
-		if _, err := Join(t.Context(), db, Options{Info: in, Only: true, Now: n.now}); err != nil {
+		if _, err := Join(t.Context(), db, Options{Info: in, Exclusive: true, Now: n.now}); err != nil {
 			t.Fatalf("the lock was ours, and yet: %v", err)
 		}
 		if err := hold(); !drive.IsKind(err, drive.Stopping) || !errors.Is(err, ErrEnded) {
@@ -131,7 +131,7 @@ func TestOnlyRefusesASecondInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := sqldbtest.Open(t)
 		_, n := join(t, db, 1)
-		second := Options{Info: infoOf(2), Only: true, Now: n.now}
+		second := Options{Info: infoOf(2), Exclusive: true, Now: n.now}
 		_, err := Join(t.Context(), db, second)
 		if !drive.IsKind(err, drive.Unavailable) || !strings.Contains(err.Error(), `start 1 on host "host"`) {
 			t.Errorf("a second one: %v", err)
@@ -169,7 +169,7 @@ func TestEnd(t *testing.T) {
 		stopA, stopB := runs(t, a), runs(t, b)
 		ends := func(generation int64) bool {
 			t.Helper()
-			ended, err := b.End(t.Context(), generation)
+			ended, err := b.EndDead(t.Context(), generation)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -213,7 +213,7 @@ func TestAloneUsesNoDatabase(t *testing.T) {
 	if err := m.Lead(ctx, "job", func(context.Context) error { ran++; cancel(); return nil }); err != nil || ran != 1 {
 		t.Errorf("ran %d times, %v", ran, err)
 	}
-	if err := errors.Join(m.Run(ctx), m.Hold(ctx, nil), m.Leave(ctx)); err != nil {
+	if err := errors.Join(m.Run(ctx), m.FenceTx(ctx, nil), m.Leave(ctx)); err != nil {
 		t.Error(err)
 	}
 	if !isAlive(t, m, 5) || isAlive(t, m, 4) {
@@ -223,7 +223,7 @@ func TestAloneUsesNoDatabase(t *testing.T) {
 		t.Errorf("it is listed as %+v: %v", all, err)
 	}
 	for generation, want := range map[int64]bool{4: true, 5: false} {
-		if ended, err := m.End(t.Context(), generation); err != nil || ended != want {
+		if ended, err := m.EndDead(t.Context(), generation); err != nil || ended != want {
 			t.Errorf("start %d has ended: %t, %v", generation, ended, err)
 		}
 	}
@@ -263,13 +263,13 @@ func TestDeathAndEndByTheDatabase(t *testing.T) {
 		t.Errorf("the lease of a dead one: %d, %v", epoch, err)
 	}
 	hold := func(m *Member) error {
-		return db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { return m.Hold(ctx, tx) })
+		return db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { return m.FenceTx(ctx, tx) })
 	}
 	if err := errors.Join(hold(a), hold(b)); err != nil {
 		t.Errorf("nobody has ended yet: %v", err)
 	}
 	b.steadySince = b.steadySince.Add(-2 * ttl)
-	if ended, err := b.End(t.Context(), 1); err != nil || !ended {
+	if ended, err := b.EndDead(t.Context(), 1); err != nil || !ended {
 		t.Errorf("the dead one: %t, %v", ended, err)
 	}
 	if err := hold(a); !drive.IsKind(err, drive.Stopping) {
@@ -323,11 +323,11 @@ func TestHoldBlocksEnd(t *testing.T) {
 	var order []string
 	ended := make(chan error, 1)
 	err = db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := a.Hold(ctx, tx); err != nil {
+		if err := a.FenceTx(ctx, tx); err != nil {
 			return err
 		}
 		go func() {
-			_, err := b.End(context.WithoutCancel(ctx), 1)
+			_, err := b.EndDead(context.WithoutCancel(ctx), 1)
 			ended <- err
 		}()
 		select {
@@ -361,14 +361,14 @@ func TestBetweenRunsWhileNoInstanceIsAlive(t *testing.T) {
 			return nil
 		}
 		time.Sleep(ttl - time.Second)
-		if err := Between(t.Context(), db, n.now, change); !drive.IsKind(err, drive.Unavailable) || late != nil {
+		if err := RunExclusive(t.Context(), db, n.now, change); !drive.IsKind(err, drive.Unavailable) || late != nil {
 			t.Errorf("two are alive: %v", err)
 		}
 		if err := errors.Join(left.Leave(t.Context()), frozen.beat(t.Context())); err != nil {
 			t.Errorf("ended although one was alive: %v", err)
 		}
 		time.Sleep(ttl)
-		if err := Between(t.Context(), db, n.now, change); err != nil || late == nil {
+		if err := RunExclusive(t.Context(), db, n.now, change); err != nil || late == nil {
 			t.Errorf("nobody is alive: %v", err)
 		}
 		for _, m := range []*Member{frozen, late} {
@@ -382,7 +382,7 @@ func TestBetweenRunsWhileNoInstanceIsAlive(t *testing.T) {
 		}
 		failed := errors.New("failed")
 		time.Sleep(2 * ttl)
-		if err := Between(t.Context(), db, n.now, func() error { return failed }); !errors.Is(err, failed) {
+		if err := RunExclusive(t.Context(), db, n.now, func() error { return failed }); !errors.Is(err, failed) {
 			t.Errorf("a change that fails: %v", err)
 		}
 	})

@@ -42,10 +42,10 @@ func NoneAlive(ctx context.Context, db *sqldb.DB, now func(context.Context) (dri
 	return err
 }
 
-// Between runs change while no instance is alive. If one is alive, it fails with Unavailable. It
+// RunExclusive runs change while no instance is alive. If one is alive, it fails with Unavailable. It
 // ends all instances permanently before and after the change, so that a frozen instance, or one
 // that joined during the change, stops when it continues.
-func Between(ctx context.Context, db *sqldb.DB, now func(context.Context) (drive.Time, error), change func() error) error {
+func RunExclusive(ctx context.Context, db *sqldb.DB, now func(context.Context) (drive.Time, error), change func() error) error {
 	if err := NoneAlive(ctx, db, now); err != nil {
 		return err
 	}
@@ -133,13 +133,13 @@ func (m *Member) Oldest(ctx context.Context) (drive.Time, error) {
 	return oldest, err
 }
 
-// End ends the instance of that start permanently if it is dead, and reports whether it has ended.
-// The caller may then clean up after the instance: its later transactions fail in Hold.
+// EndDead ends the instance of that start permanently if it is dead, and reports whether it has ended.
+// The caller may then clean up after the instance: its later transactions fail in FenceTx.
 //
 // After an outage of the database all instances look dead until their next heartbeat. So an
 // instance ends others only if its own heartbeats have succeeded for longer than that.
 // instance that has itself been steady for longer than that ends others.
-func (m *Member) End(ctx context.Context, generation int64) (bool, error) {
+func (m *Member) EndDead(ctx context.Context, generation int64) (bool, error) {
 	if m.single {
 		return generation != m.opt.Generation, nil
 	}
@@ -183,10 +183,10 @@ func (m *Member) isSteady() bool {
 	return time.Since(m.steadySince) >= 2*ttl
 }
 
-// Hold fails with Stopping if this instance was ended. Otherwise the instance cannot be ended
+// FenceTx fails with Stopping if this instance was ended. Otherwise the instance cannot be ended
 // before the transaction is over. Call it in every transaction that references bytes which other
 // instances delete after this one has ended.
-func (m *Member) Hold(ctx context.Context, tx *sqldb.Tx) error {
+func (m *Member) FenceTx(ctx context.Context, tx *sqldb.Tx) error {
 	if m.single {
 		return nil
 	}

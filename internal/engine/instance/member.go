@@ -39,8 +39,8 @@ type Info struct {
 // Options configure Join. The zero value of each optional field means its default.
 type Options struct {
 	Info
-	// Only requires that no other instance is alive; otherwise Join fails with Unavailable.
-	Only bool
+	// Exclusive requires that no other instance is alive; otherwise Join fails with Unavailable.
+	Exclusive bool
 	// Now reads the clock shared by all instances: the database's. Required.
 	Now func(ctx context.Context) (drive.Time, error)
 	Log *slog.Logger // default slog.Default
@@ -57,7 +57,7 @@ type Member struct {
 	mu              sync.Mutex
 	leasesUntil     time.Time // end of the leases by the monotonic clock
 	leasesUntilWall time.Time // end of the leases by the wall clock
-	steadySince     time.Time // start of the present run of successful heartbeats; see End
+	steadySince     time.Time // start of the present run of successful heartbeats; see EndDead
 	ended           bool
 }
 
@@ -68,7 +68,7 @@ func Alone(in Info) *Member {
 }
 
 // Join registers this process and ends earlier starts from the same data directory. The caller must
-// hold the lock of that directory. If Options.Only is set and another instance is alive, it fails
+// hold the lock of that directory. If Options.Exclusive is set and another instance is alive, it fails
 // with Unavailable.
 func Join(ctx context.Context, db *sqldb.DB, opt Options) (*Member, error) {
 	opt.Log = cmp.Or(opt.Log, slog.Default())
@@ -82,7 +82,7 @@ func Join(ctx context.Context, db *sqldb.DB, opt Options) (*Member, error) {
 		return nil, fmt.Errorf("join the instances: %w", err)
 	}
 	m.trust(start)
-	if opt.Only {
+	if opt.Exclusive {
 		if err := m.refuseOthers(ctx); err != nil {
 			return nil, errors.Join(err, m.withdraw(context.WithoutCancel(ctx)))
 		}
@@ -154,7 +154,7 @@ func (m *Member) Run(ctx context.Context) error {
 		if errors.Is(err, ErrEnded) {
 			return err
 		}
-		outage.Note(ctx, m.log, "no heartbeat", err, slog.Any("leases_until", m.deadline()))
+		outage.Record(ctx, m.log, "no heartbeat", err, slog.Any("leases_until", m.deadline()))
 		select {
 		case <-ctx.Done():
 			return nil

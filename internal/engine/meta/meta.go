@@ -30,15 +30,15 @@ func Load(ctx context.Context, q sqldb.Querier, name string, into any) error {
 }
 
 // Set writes a value, replacing the old one. It may ask for a rerun of the transaction
-// (sqldb.Again).
+// (sqldb.Rerun).
 func Set(ctx context.Context, tx *sqldb.Tx, name, value string) error {
 	n, err := tx.Exec(ctx, `UPDATE meta SET value = ? WHERE name = ?`, value, name)
 	if err != nil || n > 0 {
 		return err
 	}
-	made, err := Make(ctx, tx, name, value)
+	made, err := Create(ctx, tx, name, value)
 	if err == nil && !made {
-		err = sqldb.Again(errors.New("the row has come"))
+		err = sqldb.Rerun(errors.New("the row has come"))
 	}
 	return err
 }
@@ -52,14 +52,14 @@ func Save(ctx context.Context, tx *sqldb.Tx, name string, value any) error {
 	return Set(ctx, tx, name, string(text))
 }
 
-// Make writes a value unless the name has one. It reports whether it wrote.
-func Make(ctx context.Context, tx *sqldb.Tx, name, value string) (made bool, err error) {
+// Create writes a value unless the name has one. It reports whether it wrote.
+func Create(ctx context.Context, tx *sqldb.Tx, name, value string) (made bool, err error) {
 	return tx.InsertNew(ctx, `INSERT INTO meta (name, value) VALUES (?, ?)`, name, value)
 }
 
-// Swap replaces the value was by value (compare-and-set). It returns false if the present value is
+// CompareAndSwap replaces the value was by value (compare-and-set). It returns false if the present value is
 // not was.
-func Swap(ctx context.Context, tx *sqldb.Tx, name, was, value string) (swapped bool, err error) {
+func CompareAndSwap(ctx context.Context, tx *sqldb.Tx, name, was, value string) (swapped bool, err error) {
 	n, err := tx.Exec(ctx, `UPDATE meta SET value = ? WHERE name = ? AND value = ?`, value, name, was)
 	return n > 0, err
 }

@@ -29,9 +29,9 @@ func TestMeta(t *testing.T) {
 	set := func(value string) func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
 		return func(ctx context.Context, tx *sqldb.Tx) (bool, error) { return true, meta.Set(ctx, tx, name, value) }
 	}
-	first := func(ctx context.Context, tx *sqldb.Tx) (bool, error) { return meta.Make(ctx, tx, name, "first") }
+	first := func(ctx context.Context, tx *sqldb.Tx) (bool, error) { return meta.Create(ctx, tx, name, "first") }
 	swap := func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
-		return meta.Swap(ctx, tx, name, "set", "swapped")
+		return meta.CompareAndSwap(ctx, tx, name, "set", "swapped")
 	}
 	forget := func(ctx context.Context, tx *sqldb.Tx) (bool, error) { return true, meta.Delete(ctx, tx, name) }
 	step("nothing to swap", swap, false, "")

@@ -52,10 +52,10 @@ type Options struct {
 	Now func(ctx context.Context) (drive.Time, error)
 	// Wall is the clock of this machine. Default time.Now.
 	Wall func() time.Time
-	// Passed returns the time elapsed since a fixed moment and never jumps. Default: the monotonic
+	// Elapsed returns the time elapsed since a fixed moment and never jumps. Default: the monotonic
 	// clock.
-	Passed func() time.Duration
-	Log    *slog.Logger // default slog.Default
+	Elapsed func() time.Duration
+	Log     *slog.Logger // default slog.Default
 }
 
 // Clock is the retention clock. It is safe for concurrent use.
@@ -64,11 +64,11 @@ type Clock struct {
 
 	mu         sync.Mutex
 	valid      bool          // Look has succeeded; the fields below are valid
-	at         drive.Time    // the clock's time at the last Look
-	latest     drive.Time    // Latest at the last Look
-	last       moment        // time of the last Look
-	doubtUntil time.Duration // by Passed: this instance distrusts the clocks until then
-	behind     time.Duration // difference to the database's clock at the last Look
+	at         drive.Time    // the clock's time at the last Update
+	latest     drive.Time    // Latest at the last Update
+	last       moment        // time of the last Update
+	doubtUntil time.Duration // by Elapsed: this instance distrusts the clocks until then
+	behind     time.Duration // difference to the database's clock at the last Update
 }
 
 // moment is one point in time by two clocks.
@@ -85,7 +85,7 @@ type saved struct {
 	Steady int64      `json:"steady"` // ms without a step observed by any instance
 }
 
-// New returns a Clock. Until the first successful Look its time is zero, so that nothing counts as
+// New returns a Clock. Until the first successful Update its time is zero, so that nothing counts as
 // old.
 func New(opt Options) *Clock {
 	if opt.Now == nil {
@@ -94,15 +94,15 @@ func New(opt Options) *Clock {
 	if opt.Wall == nil {
 		opt.Wall = time.Now
 	}
-	if opt.Passed == nil {
+	if opt.Elapsed == nil {
 		begun := time.Now()
-		opt.Passed = func() time.Duration { return time.Since(begun) }
+		opt.Elapsed = func() time.Duration { return time.Since(begun) }
 	}
 	opt.Log = cmp.Or(opt.Log, slog.Default())
 	return &Clock{opt: opt}
 }
 
-// Now returns the retention time. It does no I/O. Zero before the first successful Look.
+// Now returns the retention time. It does no I/O. Zero before the first successful Update.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,12 +118,12 @@ func (c *Clock) Latest() time.Time {
 	return c.sinceLocked(c.latest).Std()
 }
 
-// sinceLocked advances a time of the last Look by the elapsed time, at most maxCredit.
+// sinceLocked advances a time of the last Update by the elapsed time, at most maxCredit.
 func (c *Clock) sinceLocked(at drive.Time) drive.Time {
 	if !c.valid {
 		return 0
 	}
-	return at.Add(min(c.opt.Passed()-c.last.passed, maxCredit))
+	return at.Add(min(c.opt.Elapsed()-c.last.passed, maxCredit))
 }
 
 // movedLocked advances a stored time by the elapsed time. own is the same time as this process
@@ -146,14 +146,14 @@ func (c *Clock) Behind() time.Duration {
 	return c.behind
 }
 
-// Run calls Look every minute until ctx is done. After a failure the clock continues for 10 minutes
-// and then stops until Look succeeds.
+// Run calls Update every minute until ctx is done. After a failure the clock continues for 10 minutes
+// and then stops until Update succeeds.
 func (c *Clock) Run(ctx context.Context) error {
 	tick := time.NewTicker(updateEvery)
 	defer tick.Stop()
 	var outage telemetry.Outage
 	for {
-		outage.Note(ctx, c.opt.Log, "retention clock not updated; after 10 minutes nothing more expires", c.Look(ctx))
+		outage.Record(ctx, c.opt.Log, "retention clock not updated; after 10 minutes nothing more expires", c.Update(ctx))
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -162,18 +162,18 @@ func (c *Clock) Run(ctx context.Context) error {
 	}
 }
 
-// Look compares the clocks, advances the retention clock and adopts the updates of other instances.
-func (c *Clock) Look(ctx context.Context) error {
+// Update compares the clocks, advances the retention clock and adopts the updates of other instances.
+func (c *Clock) Update(ctx context.Context) error {
 	text, row, err := c.find(ctx)
 	if err != nil {
 		return fmt.Errorf("read the clock of retention: %w", err)
 	}
-	asked, wall := c.opt.Passed(), c.opt.Wall()
+	asked, wall := c.opt.Elapsed(), c.opt.Wall()
 	db, err := c.opt.Now(ctx)
 	if err != nil {
 		return err
 	}
-	now := moment{db, c.opt.Passed()}
+	now := moment{db, c.opt.Elapsed()}
 	doubtful := c.compare(ctx, db.Sub(drive.TimeOf(wall)), now, now.passed-asked)
 	next, write := c.advance(text == "", row, now, doubtful)
 	if write {
@@ -248,9 +248,9 @@ func (c *Clock) save(ctx context.Context, was string, row saved) error {
 	}
 	return c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		if was == "" {
-			_, err = meta.Make(ctx, tx, metaName, string(text))
+			_, err = meta.Create(ctx, tx, metaName, string(text))
 		} else {
-			_, err = meta.Swap(ctx, tx, metaName, was, string(text))
+			_, err = meta.CompareAndSwap(ctx, tx, metaName, was, string(text))
 		}
 		return err
 	})

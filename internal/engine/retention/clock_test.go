@@ -50,10 +50,10 @@ func (w *world) start() *machine {
 			}
 			return drive.TimeOf(w.now()), nil
 		},
-		Wall:   func() time.Time { return w.now().Add(m.off) },
-		Passed: func() time.Duration { return w.passed },
+		Wall:    func() time.Time { return w.now().Add(m.off) },
+		Elapsed: func() time.Duration { return w.passed },
 	})
-	if err := m.Look(w.t.Context()); err != nil {
+	if err := m.Update(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
 	w.all = append(w.all, m)
@@ -70,7 +70,7 @@ func (w *world) pass(d time.Duration) {
 	for end := w.passed + d; w.passed < end; {
 		w.passed += min(end-w.passed, 4*time.Minute)
 		for _, m := range w.all {
-			if err := m.Look(w.t.Context()); err != nil && !w.away {
+			if err := m.Update(w.t.Context()); err != nil && !w.away {
 				w.t.Fatal(err)
 			}
 		}

@@ -31,7 +31,7 @@ func (tx *Tx) DeleteBatch(ctx context.Context, b Batch) (int64, error) {
 		return 0, err
 	}
 	slices.SortFunc(keys, compareKeys) // two concurrent batches must lock in the same order
-	n, err := tx.Exec(ctx, "DELETE FROM "+b.Table+" WHERE "+b.Key+" IN ("+Marks(len(keys))+") AND ("+b.Where+")",
+	n, err := tx.Exec(ctx, "DELETE FROM "+b.Table+" WHERE "+b.Key+" IN ("+Placeholders(len(keys))+") AND ("+b.Where+")",
 		slices.Concat(keys, b.Args)...)
 	if err != nil {
 		return 0, fmt.Errorf("delete from %s: %w", b.Table, err)

@@ -8,9 +8,9 @@ import (
 // defaultConnections is the default of Options.Connections.
 const defaultConnections = 32
 
-// Budget returns the greatest number of server connections of a DB opened with Options.Connections
+// MaxServerConnections returns the greatest number of server connections of a DB opened with Options.Connections
 // = connections.
-func Budget(connections int) int {
+func MaxServerConnections(connections int) int {
 	if connections == 0 {
 		connections = defaultConnections
 	}

@@ -31,17 +31,17 @@ type Options struct {
 	// Connections is the number of MySQL connections for transactions; half as many are added for
 	// reads outside transactions. Default 32.
 	Connections int
-	// Twice runs each function of a MySQL transaction twice and rolls back the first run, for
+	// RunTwice runs each function of a MySQL transaction twice and rolls back the first run, for
 	// tests: they detect functions that cannot run again.
-	Twice bool
-	// Unchecked disables foreign keys, for internal/move/migrate, which inserts rows in any order.
-	Unchecked bool
-	// Look opens the database read-only: it creates and migrates nothing, and Write fails. A
+	RunTwice bool
+	// NoForeignKeys disables foreign keys, for internal/move/migrate, which inserts rows in any order.
+	NoForeignKeys bool
+	// ReadOnly opens the database read-only: it creates and migrates nothing, and Write fails. A
 	// missing file fails with fs.ErrNotExist.
-	Look bool
-	// Change controls schema changes of an existing database on a server. Default: apply
+	ReadOnly bool
+	// OnSchemaChange controls schema changes of an existing database on a server. Default: apply
 	// immediately.
-	Change Change
+	OnSchemaChange Change
 	// Connector opens a data source. Tests use it to count calls and inject faults. Default:
 	// NewConnector.
 	Connector func(dsn string) (driver.Connector, error)
@@ -52,7 +52,7 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Change decides about a schema change: it must call apply when no other process uses the database,
+// OnSchemaChange decides about a schema change: it must call apply when no other process uses the database,
 // or return an error to keep the schema. It runs under the schema lock; db is valid until it
 // returns.
 type Change func(ctx context.Context, db *DB, apply func() error) error
@@ -117,7 +117,7 @@ func (r *Row) Scan(dest ...any) error {
 }
 
 // writer runs functions in write transactions: group for SQLite, pool for MySQL, noWriter for
-// Options.Look.
+// Options.ReadOnly.
 type writer interface {
 	write(ctx context.Context, fn func(context.Context, *Tx) error) error
 	close() error

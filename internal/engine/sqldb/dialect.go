@@ -60,5 +60,5 @@ func (d Dialect) Limit() string {
 	return " LIMIT ?"
 }
 
-// Marks returns n placeholders for a list: "?, ?, ?".
-func Marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
+// Placeholders returns n placeholders for a list: "?, ?, ?".
+func Placeholders(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }

@@ -63,7 +63,7 @@ func losePower(t *testing.T, disk *disktest.Disk, db *sqldb.DB, round int, want 
 		})
 	}
 	early.Wait()
-	there := disk.Cut(t)
+	there := disk.CutPower(t)
 	defer there.Unmount(t)
 	after, err := sqldb.Open(t.Context(), sqldb.Options{Path: filepath.Join(there.Root, "database")})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// noWriter is the writer of a database opened with Options.Look: write fails with WrongState.
+// noWriter is the writer of a database opened with Options.ReadOnly: write fails with WrongState.
 type noWriter struct{}
 
 // write fails with WrongState.

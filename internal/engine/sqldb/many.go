@@ -29,7 +29,7 @@ func (tx *Tx) InsertRows(ctx context.Context, head string, rows [][]any) error {
 		for _, row := range rows[:n] {
 			args = append(args, row...)
 		}
-		one := "(" + Marks(len(rows[0])) + ")"
+		one := "(" + Placeholders(len(rows[0])) + ")"
 		if _, err := tx.Exec(ctx, head+" VALUES "+one+strings.Repeat(", "+one, n-1), args...); err != nil {
 			return err
 		}
@@ -38,20 +38,20 @@ func (tx *Tx) InsertRows(ctx context.Context, head string, rows [][]any) error {
 	return nil
 }
 
-// In returns placeholders and arguments for a list of at least one value. Values are repeated to a
+// ListArgs returns placeholders and arguments for a list of at least one value. Values are repeated to a
 // power of two, so that there are few different statement texts.
-func In[T any](values []T) (marks string, args []any) {
+func ListArgs[T any](values []T) (marks string, args []any) {
 	n := 1 << bits.Len(uint(len(values)-1))
 	args = make([]any, n)
 	for i := range args {
 		args[i] = values[min(i, len(values)-1)]
 	}
-	return Marks(n), args
+	return Placeholders(n), args
 }
 
 // Try runs fn in a savepoint. If fn fails or panics, its writes are rolled back, failed is its
 // error (marked with ErrUnwritten), and the transaction continues. A non-nil err means that the
-// transaction cannot continue, after an error of the engine or Again; the caller must return it.
+// transaction cannot continue, after an error of the engine or Rerun; the caller must return it.
 // Try must not be nested.
 func (tx *Tx) Try(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) (failed, err error) {
 	if _, err := tx.Exec(ctx, "SAVEPOINT attempt"); err != nil {

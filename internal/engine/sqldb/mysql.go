@@ -49,14 +49,14 @@ func openMySQL(ctx context.Context, opt Options) (*DB, error) {
 		return nil, fmt.Errorf("open the database %s: %w", place, explainOpenError(err, cfg))
 	}
 	maps.Copy(cfg.Params, server.settings())
-	if opt.Unchecked {
+	if opt.NoForeignKeys {
 		cfg.Params["foreign_key_checks"] = "0"
 		cfg.Params["innodb_lock_wait_timeout"], cfg.Params["lock_wait_timeout"] = "1", "5" // other statements queue behind a waiting one
 	}
 	readCfg := cfg.Clone()
 	maps.Copy(readCfg.Params, server.readOnly())
 	opt.Connections = cmp.Or(opt.Connections, defaultConnections)
-	if opt.Look {
+	if opt.ReadOnly {
 		reads, err := openPool(readCfg, opt, 1)
 		if err != nil {
 			return nil, fmt.Errorf("open the database %s: %w", place, err)
@@ -72,7 +72,7 @@ func openMySQL(ctx context.Context, opt Options) (*DB, error) {
 		return nil, errors.Join(fmt.Errorf("open the database %s: %w", place, err), writes.Close())
 	}
 	db := &DB{engine: &engine{dialect: MySQL, reads: reads}}
-	db.writer = &pool{db: writes, idle: opt.Connections, twice: opt.Twice, stats: &db.stats}
+	db.writer = &pool{db: writes, idle: opt.Connections, twice: opt.RunTwice, stats: &db.stats}
 	return db, nil
 }
 
@@ -133,8 +133,8 @@ func prepareServer(ctx context.Context, cfg *mysql.Config, opt Options) (server,
 	if err == nil {
 		err = s.check()
 	}
-	if err == nil && !opt.Look {
-		err = migrateLocked(ctx, db, cfg.DBName, opt.Change)
+	if err == nil && !opt.ReadOnly {
+		err = migrateLocked(ctx, db, cfg.DBName, opt.OnSchemaChange)
 	}
 	if err == nil && !s.durable {
 		opt.Log.WarnContext(ctx, "the database server does not sync each commit: a power loss may take acknowledged changes",

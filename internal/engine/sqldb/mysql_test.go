@@ -81,7 +81,7 @@ func TestSchemaChangeGoesThroughChange(t *testing.T) {
 	name := source[strings.LastIndexByte(source, '/')+1:]
 	asked, answer := 0, error(nil)
 	open := func() error {
-		db, err := sqldb.Open(t.Context(), sqldb.Options{MySQL: source, Change: func(ctx context.Context, db *sqldb.DB, apply func() error) error {
+		db, err := sqldb.Open(t.Context(), sqldb.Options{MySQL: source, OnSchemaChange: func(ctx context.Context, db *sqldb.DB, apply func() error) error {
 			asked++
 			if _, err := db.Now(ctx); err != nil {
 				return err
@@ -252,7 +252,7 @@ func TestEndlessConflictIsUnavailable(t *testing.T) {
 		if err := put("a", "1")(ctx, tx); err != nil {
 			return err
 		}
-		return sqldb.Again(errors.New("lost"))
+		return sqldb.Rerun(errors.New("lost"))
 	})
 	if _, there := get(t, db, "a"); !drive.IsKind(err, drive.Unavailable) || runs != want || there {
 		t.Errorf("%v after %d runs, a row is there: %v", err, runs, there)

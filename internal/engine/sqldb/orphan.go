@@ -11,10 +11,10 @@ import (
 // the last call stopped: ten million rows take 50 calls of a second. The position is kept per
 // process and not stored. It is safe for concurrent use.
 type Orphans struct {
-	Table string
-	Key   string // the primary key, of type text
-	Owner string // the column with the owner's id
-	Of    string // the table of owners; its key is id
+	Table      string
+	Key        string // the primary key, of type text
+	Owner      string // the column with the owner's id
+	OwnerTable string // the table of owners; its key is id
 	// PerRun bounds the rows examined per call. Default 200,000.
 	PerRun int
 
@@ -68,7 +68,7 @@ type ownedRow struct {
 
 // orphanCondition returns the condition for rows without an owner.
 func (o *Orphans) orphanCondition() string {
-	return "NOT EXISTS (SELECT 1 FROM " + o.Of + " WHERE " + o.Of + ".id = " + o.Table + "." + o.Owner + ")"
+	return "NOT EXISTS (SELECT 1 FROM " + o.OwnerTable + " WHERE " + o.OwnerTable + ".id = " + o.Table + "." + o.Owner + ")"
 }
 
 // page reads the next rows.
@@ -90,7 +90,7 @@ func (o *Orphans) deletePage(ctx context.Context, db *DB, page []ownedRow) (n in
 		return 0, nil
 	}
 	err = db.Write(ctx, func(ctx context.Context, tx *Tx) (err error) {
-		n, err = tx.Exec(ctx, "DELETE FROM "+o.Table+" WHERE "+o.Key+" IN ("+Marks(len(keys))+") AND "+o.orphanCondition(), keys...)
+		n, err = tx.Exec(ctx, "DELETE FROM "+o.Table+" WHERE "+o.Key+" IN ("+Placeholders(len(keys))+") AND "+o.orphanCondition(), keys...)
 		return err
 	})
 	if err != nil {

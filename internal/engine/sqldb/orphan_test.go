@@ -39,7 +39,7 @@ func TestOrphansAreFoundBySlices(t *testing.T) {
 	for n := range 10 {
 		add(n, []string{"here", "gone"}[n%2])
 	}
-	o := sqldb.Orphans{Table: "collected", Key: "upload_id", Owner: "collect_id", Of: "collects", PerRun: 4}
+	o := sqldb.Orphans{Table: "collected", Key: "upload_id", Owner: "collect_id", OwnerTable: "collects", PerRun: 4}
 	for call, want := range []int64{2, 2, 1} {
 		if n, err := o.Delete(t.Context(), db); err != nil || n != want {
 			t.Errorf("call %d deletes %d, %v; want %d", call, n, err, want)

@@ -42,14 +42,14 @@ const (
 	beginTime = 20 * time.Second
 )
 
-// Again returns an error by which a function of Write asks to run again from its start, after it
+// Rerun returns an error by which a function of Write asks to run again from its start, after it
 // found a conflicting transaction in the middle. Use it after losing a race for a unique key:
 // continuing would upgrade the shared lock that InsertNew left on the other's row, and two such
 // transactions deadlock. On SQLite, transactions are serial and a rerun would find the same rows,
 // so the Write fails at once with Unavailable, as it does after the last rerun on MySQL.
-func Again(cause error) error { return conflictError{cause} }
+func Rerun(cause error) error { return conflictError{cause} }
 
-// conflictError is the error of Again.
+// conflictError is the error of Rerun.
 type conflictError struct{ cause error }
 
 func (a conflictError) Error() string { return fmt.Sprintf("another was first: %v", a.cause) }

@@ -8,7 +8,7 @@ import (
 // errRehearsed rolls back a successful rehearsal.
 var errRehearsed = errors.New("this was the rehearsal")
 
-// rehearse runs fn once and rolls back, for Options.Twice. It returns the error of fn, but no
+// rehearse runs fn once and rolls back, for Options.RunTwice. It returns the error of fn, but no
 // conflict.
 func (p *pool) rehearse(ctx context.Context, fn func(context.Context, *Tx) error) error {
 	_, err := p.runOnce(ctx, func(ctx context.Context, tx *Tx) error {

@@ -19,9 +19,9 @@ type Router interface {
 	// the read fails; again is nil if there is none. Both have no router. account owns the rows;
 	// zero means unknown.
 	Reader(ctx context.Context, account drive.AccountID) (from, again *DB, err error)
-	// Read is notified after a read from a database. With a non-nil err the read failed and is
+	// OnRead is notified after a read from a database. With a non-nil err the read failed and is
 	// repeated on the other database. It must not block.
-	Read(ctx context.Context, from *DB, query string, args []any, err error)
+	OnRead(ctx context.Context, from *DB, query string, args []any, err error)
 }
 
 // Route passes all further calls of db to r; nil: to the database itself.
@@ -82,11 +82,11 @@ func (db *DB) read(ctx context.Context, account drive.AccountID, query string, a
 	}
 	rows, err := from.query(ctx, query, args)
 	if err != nil && again != nil {
-		r.Read(ctx, from, query, args, err)
+		r.OnRead(ctx, from, query, args, err)
 		return again.query(ctx, query, args)
 	}
 	if err == nil {
-		r.Read(ctx, from, query, args, nil)
+		r.OnRead(ctx, from, query, args, nil)
 	}
 	return rows, err
 }
@@ -103,9 +103,9 @@ func (db *DB) readRow(ctx context.Context, account drive.AccountID, query string
 	}
 	row := from.queryRow(ctx, query, args)
 	if err := row.row.Err(); err != nil && again != nil { // no row is a result, which Scan reports
-		r.Read(ctx, from, query, args, err)
+		r.OnRead(ctx, from, query, args, err)
 		return again.queryRow(ctx, query, args)
 	}
-	r.Read(ctx, from, query, args, nil)
+	r.OnRead(ctx, from, query, args, nil)
 	return row
 }

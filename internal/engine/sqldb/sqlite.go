@@ -12,7 +12,7 @@ import (
 
 // openSQLite opens a database file. The caller must hold the lock of the data directory.
 func openSQLite(ctx context.Context, opt Options) (*DB, error) {
-	if opt.Look {
+	if opt.ReadOnly {
 		return openSQLiteReadOnly(opt)
 	}
 	if err := createPrivate(opt.Path); err != nil {
@@ -22,7 +22,7 @@ func openSQLite(ctx context.Context, opt Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", opt.Path, err)
 	}
-	writeConn, err := opt.Connector(writeDSN(opt.Path, vfs, opt.Unchecked))
+	writeConn, err := opt.Connector(writeDSN(opt.Path, vfs, opt.NoForeignKeys))
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", opt.Path, err)
 	}

@@ -10,21 +10,21 @@ import (
 
 // Sweep deletes old rows of a table with an increasing integer key. Keys are roughly in the order
 // of time, so old rows come first, and most runs read only those. Rows with a time in the future,
-// from a wrong clock, may precede old rows. So a run also examines Look newer rows, and the next
+// from a wrong clock, may precede old rows. So a run also examines ReadOnly newer rows, and the next
 // run continues after them.
 type Sweep struct {
-	Table string
-	Time  string // the column with the time of the row
-	Where string // condition for deletable rows, with placeholders for Args; empty: all
-	Args  []any
-	Batch int // rows per page and transaction
-	Look  int // rows on pages without old rows that a run examines
+	Table       string
+	Time        string // the column with the time of the row
+	Where       string // condition for deletable rows, with placeholders for Args; empty: all
+	Args        []any
+	Batch       int // rows per page and transaction
+	MaxExamined int // rows on pages without old rows that a run examines
 }
 
 // Run deletes rows older than before. looked is the upTo of the last run, 0 at first. A run that
 // reaches the end of the table returns upTo = 0.
 func (s Sweep) Run(ctx context.Context, db *DB, before drive.Time, looked int64) (deleted, upTo int64, err error) {
-	for young := 0; young < s.Look; {
+	for young := 0; young < s.MaxExamined; {
 		p, err := s.page(ctx, db, upTo, before)
 		if deleted += p.deleted; err != nil {
 			return deleted, looked, fmt.Errorf("sweep %s: %w", s.Table, err)

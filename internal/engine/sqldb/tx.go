@@ -35,11 +35,11 @@ type lateRow struct {
 // (see InsertRows). A failed transaction, or a failed Try around the call, inserts nothing.
 func (tx *Tx) InsertLate(head string, row []any) { tx.late = append(tx.late, lateRow{head, row}) }
 
-// ActFor sets the actor that the activity log records for the following changes. It grants no
+// SetActor sets the actor that the activity log records for the following changes. It grants no
 // rights.
-func (tx *Tx) ActFor(who drive.Who) { tx.actor = who }
+func (tx *Tx) SetActor(who drive.Who) { tx.actor = who }
 
-// Actor returns the actor of the last ActFor. Zero: the program itself.
+// Actor returns the actor of the last SetActor. Zero: the program itself.
 func (tx *Tx) Actor() drive.Who { return tx.actor }
 
 // finish handles the deferred items, then inserts the late rows, in the order of their arrival.
@@ -109,7 +109,7 @@ func (tx *Tx) Insert(ctx context.Context, query string, args ...any) (int64, err
 // InsertNew executes an INSERT and reports whether the row is new; a duplicate key is not an error.
 // (INSERT IGNORE would hide other errors, and an upsert does not say whether the row is new.) On
 // MySQL it waits for a concurrent transaction with the same key. An existing row is then locked for
-// reading; to change it, restart the transaction with Again.
+// reading; to change it, restart the transaction with Rerun.
 func (tx *Tx) InsertNew(ctx context.Context, query string, args ...any) (bool, error) {
 	_, err := tx.exec(ctx, query, args)
 	if IsDuplicate(err) {

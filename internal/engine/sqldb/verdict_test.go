@@ -25,7 +25,7 @@ func TestFailedGroupFailsEveryWrite(t *testing.T) {
 			db := sqldbtest.OpenWith(t, sqldb.Options{Connector: faults.Connector, Log: slog.New(slog.DiscardHandler)})
 			faults.FailAll(sqldbtest.Commit, cause)
 			errs := make([]error, 3)
-			sqldbtest.Together(t, db, len(errs), func(i int) { errs[i] = db.Write(t.Context(), takeName) })
+			sqldbtest.Concurrently(t, db, len(errs), func(i int) { errs[i] = db.Write(t.Context(), takeName) })
 			for i, err := range errs {
 				if !drive.IsKind(err, want) || errors.Is(err, sqldb.ErrUnwritten) {
 					t.Errorf("function %d: %v, want %s, which leaves open what was written", i, err, want)

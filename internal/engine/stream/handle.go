@@ -20,7 +20,7 @@ func (r *Runner) handle(ctx context.Context, d Delivery) (Outcome, error) {
 	if err != nil {
 		r.counters.Dead.Add(1)
 		r.log.Error("record cannot be decoded; it is a dead letter now", "position", d.Position.Offset, "error", err)
-		return Outcome{Delivery: d, Verdict: Bury, Failure: FailureOf(err)}, nil
+		return Outcome{Delivery: d, Verdict: Dead, Failure: FailureOf(err)}, nil
 	}
 	log := r.log.With("record", rec.ID, "type", string(rec.Type), "subject", rec.Subject, "account", d.Key)
 	err = r.call(ctx, rec, log)
@@ -43,7 +43,7 @@ func (r *Runner) fail(d Delivery, err error, log *slog.Logger) Outcome {
 	if !ok {
 		r.counters.Dead.Add(1)
 		log.Error("record failed its last attempt; it is a dead letter now", "failures", d.Failures, "error", err)
-		return Outcome{Delivery: d, Verdict: Bury, Failure: FailureOf(err)}
+		return Outcome{Delivery: d, Verdict: Dead, Failure: FailureOf(err)}
 	}
 	r.counters.Retried.Add(1)
 	log.Warn("handling a record failed; it is retried", "failures", d.Failures, "again_in", level.Delay, "error", err)

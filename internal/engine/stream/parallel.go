@@ -105,7 +105,7 @@ func (r *Runner) postponeBlocked() {
 	case r.blockedSince.IsZero():
 		r.blockedSince = time.Now()
 	case time.Since(r.blockedSince) >= maxBlocked:
-		r.counters.PutOff.Add(int64(r.window.postpone(r.levels[0], r.now())))
+		r.counters.Postponed.Add(int64(r.window.postpone(r.levels[0], r.now())))
 		r.blockedSince = time.Time{}
 	}
 }

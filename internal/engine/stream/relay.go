@@ -35,18 +35,18 @@ type Unsent struct {
 	Consumer string // for a retry: the consumer that receives it
 }
 
-// Graveyard imports dead letters from a drained log.
-type Graveyard interface {
-	// Inter inserts the letters of one partition of a log and advances the import mark of the
+// DeadLetterImporter imports dead letters from a drained log.
+type DeadLetterImporter interface {
+	// Import inserts the letters of one partition of a log and advances the import mark of the
 	// partition, in one transaction. It skips letters at or before the mark, and letters whose
 	// consumer already has a letter for the event. Letters without a consumer come from other
 	// producers, whose ids may collide: they are always inserted. A log that was deleted and
 	// recreated must have another name.
-	Inter(ctx context.Context, log string, letters []Drained) error
+	Import(ctx context.Context, log string, letters []DrainedLetter) error
 }
 
-// Drained is a dead letter read from a log.
-type Drained struct {
+// DrainedLetter is a dead letter read from a log.
+type DrainedLetter struct {
 	DeadLetter
 	Position Position
 	EventID  string // empty if the event cannot be decoded

@@ -44,13 +44,13 @@ type Options struct {
 
 // Counters counts the work of a Runner since its creation.
 type Counters struct {
-	Handled atomic.Int64 // records whose handler succeeded
-	Retried atomic.Int64 // failures after which a record went to a level
-	Dead    atomic.Int64 // records that became dead letters
-	Panics  atomic.Int64 // panics of the handler; each is also counted as Retried or Dead
-	Pauses  atomic.Int64 // deliveries repeated because a dependency was unavailable
-	PutOff  atomic.Int64 // records postponed because their key was busy
-	Moved   atomic.Int64 // records dropped because another session took over their partition
+	Handled   atomic.Int64 // records whose handler succeeded
+	Retried   atomic.Int64 // failures after which a record went to a level
+	Dead      atomic.Int64 // records that became dead letters
+	Panics    atomic.Int64 // panics of the handler; each is also counted as Retried or Dead
+	Pauses    atomic.Int64 // deliveries repeated because a dependency was unavailable
+	Postponed atomic.Int64 // records postponed because their key was busy
+	Moved     atomic.Int64 // records dropped because another session took over their partition
 }
 
 // Stats is the result of one RunOnce.
@@ -171,12 +171,12 @@ func (r *Runner) fill(ctx context.Context) error {
 
 // dropMoved drops waiting records whose partition now belongs to another session.
 func (r *Runner) dropMoved() {
-	shared, ok := r.session.(Sharer)
+	shared, ok := r.session.(PartitionSharer)
 	if !ok {
 		return
 	}
 	r.window.remove(func(it *item) bool {
-		moved := it.state == waiting && !shared.Holds(it.Delivery)
+		moved := it.state == waiting && !shared.Owns(it.Delivery)
 		if moved {
 			r.counters.Moved.Add(1)
 		}
@@ -226,7 +226,7 @@ func (s *Stats) count(v Verdict) {
 		s.Handled++
 	case Delay:
 		s.Retried++
-	case Bury:
+	case Dead:
 		s.Dead++
 	}
 }

@@ -22,7 +22,7 @@ type Source interface {
 	// Open starts a session at the consumer's cursor and creates a missing cursor. A second session
 	// of the same consumer depends on the adapter. With the outbox, both may deliver the same
 	// records, and the next Settle of the first fails with WrongState. With Kafka, the sessions
-	// share the partitions (Sharer).
+	// share the partitions (PartitionSharer).
 	Open(ctx context.Context, sub Subscription) (Session, error)
 }
 
@@ -61,11 +61,11 @@ type Session interface {
 	Close() error
 }
 
-// Sharer is implemented by sessions that share the partitions of their consumer with other
+// PartitionSharer is implemented by sessions that share the partitions of their consumer with other
 // sessions. Settle ignores records of a partition that moved away; its new owner redelivers them.
-type Sharer interface {
-	// Holds reports whether the delivery's partition still belongs to this session.
-	Holds(d Delivery) bool
+type PartitionSharer interface {
+	// Owns reports whether the delivery's partition still belongs to this session.
+	Owns(d Delivery) bool
 }
 
 // Position is a position in a log. Adapters without partitions use partition 0.
@@ -82,7 +82,7 @@ type Delivery struct {
 	Failures int  // failed attempts so far
 	Retry    bool // from a delay level or a replay; Position refers to that log
 	Position Position
-	Hold     uint64 // for a Sharer: the assignment of the partition in which the record was polled
+	Tenure   uint64 // for a PartitionSharer: the assignment of the partition in which the record was polled
 }
 
 // Verdict says what happens to a delivery.
@@ -92,7 +92,7 @@ type Verdict uint8
 const (
 	Ack   Verdict = iota // handled
 	Delay                // failed; waits on Outcome.Level
-	Bury                 // becomes a dead letter
+	Dead                 // becomes a dead letter
 )
 
 // Outcome is a handled delivery with its verdict.
@@ -100,11 +100,11 @@ type Outcome struct {
 	Delivery
 	Verdict Verdict
 	Level   Level   // for Delay
-	Failure Failure // for Delay and Bury; zero if the record was only postponed, which consumes no attempt
+	Failure Failure // for Delay and Dead; zero if the record was only postponed, which consumes no attempt
 }
 
-// PutOff reports whether the record is delayed without a failure.
-func (o Outcome) PutOff() bool { return o.Verdict == Delay && o.Failure == Failure{} }
+// Postponed reports whether the record is delayed without a failure.
+func (o Outcome) Postponed() bool { return o.Verdict == Delay && o.Failure == Failure{} }
 
 // Failure describes a failed attempt. Kind may be shown to administrators; Text is internal.
 type Failure struct {

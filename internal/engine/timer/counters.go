@@ -14,7 +14,7 @@ type Counters struct {
 	Snoozed   atomic.Int64 // handlers that returned Later
 	Retries   atomic.Int64 // failures that consumed an attempt
 	Waits     atomic.Int64 // failures that consumed no attempt, because a dependency was unavailable
-	Dead      atomic.Int64 // timers given to Options.Dead, or dropped
+	Dead      atomic.Int64 // timers given to Options.OnDead, or dropped
 	Panics    atomic.Int64
 	LeaseErrs atomic.Int64 // failed calls of Queue.Lease
 	Busy      atomic.Int64 // nanoseconds spent in handlers

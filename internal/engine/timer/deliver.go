@@ -13,7 +13,7 @@ import (
 )
 
 // backoff lists the pauses after the first, second, … failed attempt, equal to the delay levels of
-// the stream (DESIGN section 8). A failure after the last pause goes to Options.Dead.
+// the stream (DESIGN section 8). A failure after the last pause goes to Options.OnDead.
 var backoff = [...]time.Duration{5 * time.Second, time.Minute, 10 * time.Minute, time.Hour}
 
 // transientPause is the pause after a transient failure. Up to half of it is added at random to
@@ -32,9 +32,9 @@ func (e *laterError) Error() string { return fmt.Sprintf("look again in %v", e.i
 // attempt; touches during the lease count as usual.
 func Later(d time.Duration) error { return &laterError{max(d, 0)} }
 
-// IsLater returns the pause of an error made by Later, and whether err is one. Callers that run
+// LaterDelay returns the pause of an error made by Later, and whether err is one. Callers that run
 // handlers without an Engine need it.
-func IsLater(err error) (d time.Duration, ok bool) {
+func LaterDelay(err error) (d time.Duration, ok bool) {
 	if wait, ok := errors.AsType[*laterError](err); ok {
 		return wait.in, true
 	}
@@ -59,7 +59,7 @@ func (w *worker) deliver(handlerCtx context.Context, f Fired, leased time.Time, 
 	w.engine.trace(f, Started, f.Due.Std(), nil)
 	// The handler is cancelled before its lease expires, early enough to settle it. An overrun
 	// counts as a failure.
-	ctx, cancel := context.WithDeadline(handlerCtx, leased.Add(w.engine.opt.Hold/10*9))
+	ctx, cancel := context.WithDeadline(handlerCtx, leased.Add(w.engine.opt.LeaseTime/10*9))
 	w.count.Running.Add(1)
 	err := w.call(ctx, f)
 	w.count.Running.Add(-1)
@@ -114,11 +114,11 @@ func (w *worker) outcomeOf(ctx context.Context, f Fired, err error, overrun bool
 	return out
 }
 
-// deadLetter gives a timer without attempts left to Options.Dead. If Dead fails, the outcome is a
+// deadLetter gives a timer without attempts left to Options.OnDead. If OnDead fails, the outcome is a
 // retry.
 func (w *worker) deadLetter(ctx context.Context, f Fired, out Outcome, cause error) Outcome {
 	log := w.engine.opt.Log.With("timer", f.Key.String(), "gen", f.Gen, "error", cause)
-	if dead := w.engine.opt.Dead; dead != nil {
+	if dead := w.engine.opt.OnDead; dead != nil {
 		if err := dead(ctx, f, cause); err != nil {
 			log.WarnContext(ctx, "dead timer not recorded; delivering it again", "dead_err", err)
 			out.Verdict, out.In = Retry, jittered()

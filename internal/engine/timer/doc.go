@@ -11,7 +11,7 @@
 // and a few moves of that entry.
 //
 // A Queue is not the source of truth and may lose all timers at any moment. It then reports a new
-// epoch, and the owner arms its timers again from its own rows (Options.Lost).
+// epoch, and the owner arms its timers again from its own rows (Options.OnLoss).
 //
 // Terms: an entry is pending until it is due. It is then leased to an engine under a token until
 // its outcome is settled. An expired lease is delivered again unchanged. gen is a fencing token: an

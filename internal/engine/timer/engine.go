@@ -25,23 +25,23 @@ type Options struct {
 	Handlers map[Kind]Handler // a kind without a handler can be armed and touched; another engine delivers it
 	// Concurrency limits the handlers of a kind that run at once (default 16).
 	Concurrency map[Kind]int
-	// Hold is the duration of a lease (default 5 min). A handler may run for nine tenths of
+	// LeaseTime is the duration of a lease (default 5 min). A handler may run for nine tenths of
 	// Hold.
-	Hold time.Duration
+	LeaseTime time.Duration
 	// Grace is the time that a stop waits for running handlers before it cancels them (default
 	// 10 s).
 	Grace time.Duration
-	// Dead receives a timer whose last attempt failed. If Dead fails, the timer is retried. If
+	// OnDead receives a timer whose last attempt failed. If OnDead fails, the timer is retried. If
 	// Dead is nil, the timer is logged and dropped.
-	Dead func(ctx context.Context, f Fired, cause error) error
-	// Lost is called after the queue lost timers. It must arm all timers again from the owner's
+	OnDead func(ctx context.Context, f Fired, cause error) error
+	// OnLoss is called after the queue lost timers. It must arm all timers again from the owner's
 	// rows, with Last = now. It runs concurrently with handlers, one call at a time, and is
 	// retried after a pause until it succeeds.
-	Lost func(ctx context.Context) error
-	// Traced receives every step of every fired timer. It must return quickly: handlers wait
+	OnLoss func(ctx context.Context) error
+	// OnTrace receives every step of every fired timer. It must return quickly: handlers wait
 	// for it.
-	Traced func(t Trace)
-	Log    *slog.Logger
+	OnTrace func(t Trace)
+	Log     *slog.Logger
 }
 
 // Defaults of Options.
@@ -64,8 +64,8 @@ type Engine struct {
 // New returns an engine. Run starts the delivery; Arm, Touch, Cancel and Show work before, during
 // and after Run.
 func New(opt Options) *Engine {
-	if opt.Hold <= 0 {
-		opt.Hold = defaultHold
+	if opt.LeaseTime <= 0 {
+		opt.LeaseTime = defaultHold
 	}
 	if opt.Grace <= 0 {
 		opt.Grace = defaultGrace
@@ -144,7 +144,7 @@ func (e *Engine) Show(ctx context.Context, key Key) (State, error) {
 }
 
 // Pending counts the timers of each kind. It returns nil if the queue is not an Inspector.
-func (e *Engine) Pending(ctx context.Context) (map[Kind]Horizon, error) {
+func (e *Engine) Pending(ctx context.Context) (map[Kind]DueCounts, error) {
 	if q, ok := e.opt.Queue.(Inspector); ok {
 		return q.Pending(ctx)
 	}
@@ -153,7 +153,7 @@ func (e *Engine) Pending(ctx context.Context) (map[Kind]Horizon, error) {
 
 // Sample returns the same counts as Pending at less cost, for frequent callers: a Sampler recounts
 // only a part of the timers per call.
-func (e *Engine) Sample(ctx context.Context) (map[Kind]Horizon, error) {
+func (e *Engine) Sample(ctx context.Context) (map[Kind]DueCounts, error) {
 	if q, ok := e.opt.Queue.(Sampler); ok {
 		return q.Sample(ctx)
 	}

@@ -276,7 +276,7 @@ func TestFailuresBackOffAndDie(t *testing.T) {
 		var dead []string
 		r := start(t, timer.Options{
 			Handlers: d.handler(func(timer.Fired) error { return cause }),
-			Dead: func(_ context.Context, f timer.Fired, err error) error {
+			OnDead: func(_ context.Context, f timer.Fired, err error) error {
 				dead = append(dead, fmt.Sprintf("%s after %d: %v", f.Key, f.Attempt, err))
 				if len(dead) == 1 {
 					return errors.New("nobody takes it yet")
@@ -369,7 +369,7 @@ func TestOverrunCancelsTheHandlerAndCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDiary()
-		r := start(t, timer.Options{Hold: time.Minute, Handlers: map[timer.Kind]timer.Handler{
+		r := start(t, timer.Options{LeaseTime: time.Minute, Handlers: map[timer.Kind]timer.Handler{
 			timer.Park: func(ctx context.Context, f timer.Fired) error {
 				d.note(f)
 				if f.Attempt > 0 {
@@ -427,7 +427,7 @@ func TestEngineSurvivesQueueFaults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDiary()
-		r := start(t, timer.Options{Hold: time.Minute, Handlers: d.handler(succeed)})
+		r := start(t, timer.Options{LeaseTime: time.Minute, Handlers: d.handler(succeed)})
 		synctest.Wait()
 		r.queue.leaseErrs.Store(3)
 		r.queue.lostAcks.Store(1)
@@ -476,7 +476,7 @@ func TestLossIsRecovered(t *testing.T) {
 		d := newDiary()
 		var r *rig
 		calls := 0
-		r = start(t, timer.Options{Handlers: d.handler(succeed), Lost: func(ctx context.Context) error {
+		r = start(t, timer.Options{Handlers: d.handler(succeed), OnLoss: func(ctx context.Context) error {
 			if calls++; calls == 1 {
 				return drive.Fail(drive.Unavailable)
 			}
@@ -523,7 +523,7 @@ func TestCancelAndPending(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := r.Pending(t.Context())
-		if want := (timer.Horizon{Hour: 1}); err != nil || got[timer.Park] != want {
+		if want := (timer.DueCounts{Hour: 1}); err != nil || got[timer.Park] != want {
 			t.Errorf("pending %+v, %v", got, err)
 		}
 		wantTimes(t, d.within(2*time.Hour), time.Hour)

@@ -74,7 +74,7 @@ func ParseKey(s string) (Key, error) {
 
 // badKey returns the BadRequest error for s, a string that is not a timer key.
 func badKey(s string) error {
-	return drive.Bad("key", drive.Malformed, "expected", "kind/uuid", "kinds", kindNames[1:], "sent", s)
+	return drive.BadField("key", drive.Malformed, "expected", "kind/uuid", "kinds", kindNames[1:], "sent", s)
 }
 
 // MarshalText implements encoding.TextMarshaler.

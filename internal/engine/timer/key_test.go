@@ -78,11 +78,11 @@ func TestHistogram(t *testing.T) {
 
 func TestHorizon(t *testing.T) {
 	t.Parallel()
-	var got timer.Horizon
+	var got timer.DueCounts
 	for _, d := range []time.Duration{-time.Hour, time.Minute, time.Minute + 1, time.Hour, 24 * time.Hour, 25 * time.Hour} {
 		got.Add(d)
 	}
-	if want := (timer.Horizon{Minute: 2, Hour: 2, Day: 1, More: 1}); got != want {
+	if want := (timer.DueCounts{Minute: 2, Hour: 2, Day: 1, More: 1}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

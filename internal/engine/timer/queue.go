@@ -46,14 +46,14 @@ type Inspector interface {
 	Show(ctx context.Context, key Key) (State, error)
 	// Pending counts the timers of each kind by time until they are due. It may scan all
 	// timers.
-	Pending(ctx context.Context) (map[Kind]Horizon, error)
+	Pending(ctx context.Context) (map[Kind]DueCounts, error)
 }
 
 // Sampler is an optional interface of an Inspector whose Pending is expensive.
 type Sampler interface {
 	// Sample returns the counts of Pending, but recounts only a part of the queue per call; the
 	// other parts are as of an earlier call.
-	Sample(ctx context.Context) (map[Kind]Horizon, error)
+	Sample(ctx context.Context) (map[Kind]DueCounts, error)
 }
 
 // Entry is a timer to arm: due at min(Last + Idle, First + Max).
@@ -153,8 +153,8 @@ type State struct {
 	Holder string `json:"holder,omitempty"` // instance that last leased the timer
 }
 
-// Horizon counts timers by the time until they are due. Each timer is counted in one field.
-type Horizon struct { // due within a minute, or overdue
+// DueCounts counts timers by the time until they are due. Each timer is counted in one field.
+type DueCounts struct { // due within a minute, or overdue
 	Minute int64 `json:"minute"` // due within an hour
 	Hour   int64 `json:"hour"`   // due within a day
 	Day    int64 `json:"day"`    // due later
@@ -163,7 +163,7 @@ type Horizon struct { // due within a minute, or overdue
 }
 
 // Add counts one pending timer that is due in d; a negative d is overdue.
-func (h *Horizon) Add(d time.Duration) {
+func (h *DueCounts) Add(d time.Duration) {
 	switch {
 	case d <= time.Minute:
 		h.Minute++
@@ -181,11 +181,11 @@ func (h *Horizon) Add(d time.Duration) {
 func (e Entry) Check() error {
 	switch {
 	case !e.Key.Kind.Known():
-		return drive.Bad("kind", drive.NotAllowed, "allowed", kindNames[1:])
+		return drive.BadField("kind", drive.NotAllowed, "allowed", kindNames[1:])
 	case e.Idle < 0 || e.Idle > MaxDelay:
-		return drive.Bad("idle", drive.OutOfRange, "min", 0, "max", MaxDelay.String())
+		return drive.BadField("idle", drive.OutOfRange, "min", 0, "max", MaxDelay.String())
 	case e.Max < 0 || e.Max > MaxDelay:
-		return drive.Bad("max", drive.OutOfRange, "min", 0, "max", MaxDelay.String())
+		return drive.BadField("max", drive.OutOfRange, "min", 0, "max", MaxDelay.String())
 	}
 	return nil
 }

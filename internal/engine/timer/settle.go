@@ -85,7 +85,7 @@ func (d *lossDetector) observe(epoch uint64) {
 	}
 }
 
-// recoverLosses calls Options.Lost after each loss, until the call succeeds.
+// recoverLosses calls Options.OnLoss after each loss, until the call succeeds.
 func (e *Engine) recoverLosses(ctx context.Context) {
 	for {
 		select {
@@ -94,8 +94,8 @@ func (e *Engine) recoverLosses(ctx context.Context) {
 		case <-e.loss.signal:
 		}
 		e.opt.Log.ErrorContext(ctx, "timer queue lost timers; arming all of them again from the database")
-		for e.opt.Lost != nil && ctx.Err() == nil {
-			err := e.opt.Lost(ctx)
+		for e.opt.OnLoss != nil && ctx.Err() == nil {
+			err := e.opt.OnLoss(ctx)
 			if err == nil {
 				break
 			}

@@ -43,9 +43,9 @@ func stepOf(f Fired, out Outcome, err error) (Step, error) {
 	return Applied, nil
 }
 
-// trace reports a step to Options.Traced, if set.
+// trace reports a step to Options.OnTrace, if set.
 func (e *Engine) trace(f Fired, step Step, began time.Time, err error) {
-	if e.opt.Traced != nil {
-		e.opt.Traced(Trace{Fired: f, Step: step, Began: began, At: time.Now(), Err: err})
+	if e.opt.OnTrace != nil {
+		e.opt.OnTrace(Trace{Fired: f, Step: step, Began: began, At: time.Now(), Err: err})
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// maxLease bounds the timers of one Lease, and so the timers that a crash delays by a whole Hold.
+// maxLease bounds the timers of one Lease, and so the timers that a crash delays by a whole LeaseTime.
 const maxLease = 512
 
 // logEvery is the pause between two log lines about a queue that still does not answer; a call is
@@ -93,7 +93,7 @@ func (w *worker) runOnce(ctx, handlerCtx context.Context, handlers *sync.WaitGro
 		return 0, ctx.Err()
 	}
 	w.wakeAt.Store(math.MaxInt64)
-	b, err := w.engine.opt.Queue.Lease(ctx, w.kind, free, w.engine.opt.Hold)
+	b, err := w.engine.opt.Queue.Lease(ctx, w.kind, free, w.engine.opt.LeaseTime)
 	leased := time.Now()
 	w.releaseSlots(free - len(b.Fired))
 	if err != nil {

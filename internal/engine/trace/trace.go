@@ -52,11 +52,11 @@ type Step struct {
 	Delivery int        `json:"delivery"`
 	Instance string     `json:"instance"`
 	Reason   string     `json:"reason,omitempty"` // code of the kind of an error
-	Queued   Queued     // for fired only
+	Queued   QueueState // for fired only
 }
 
-// Queued is the state of a timer in the queue when it fired.
-type Queued struct {
+// QueueState is the state of a timer in the queue when it fired.
+type QueueState struct {
 	PushBacks    int64
 	LastPushBack drive.Time // zero: none
 	Shard        string     // "17/64"
@@ -100,14 +100,14 @@ func New(opt Options) *Recorder {
 // Counters returns the live counters.
 func (r *Recorder) Counters() *Counters { return &r.counters }
 
-// Note records a step. It never blocks; if too many steps wait, it drops the step.
-func (r *Recorder) Note(t timer.Trace) {
+// Record records a step. It never blocks; if too many steps wait, it drops the step.
+func (r *Recorder) Record(t timer.Trace) {
 	one := Step{Gen: t.Gen, Step: t.Step, Began: drive.TimeOf(t.Began), At: drive.TimeOf(t.At), Delivery: t.Delivery, Instance: r.opt.Instance}
 	if t.Err != nil {
 		one.Reason = drive.KindOf(t.Err).String()
 	}
 	if t.Step == timer.Started {
-		one.Queued = Queued{PushBacks: t.PushBacks, Shard: t.Shard, Slice: t.Slice}
+		one.Queued = QueueState{PushBacks: t.PushBacks, Shard: t.Shard, Slice: t.Slice}
 		if t.PushBacks > 0 {
 			one.Queued.LastPushBack = t.Last
 		}

@@ -50,12 +50,12 @@ func TestFindReturnsStepsOfAllInstances(t *testing.T) {
 	scheduler, worker := New(Options{DB: db, Instance: "1", Log: silent}), New(Options{DB: db, Instance: "2", Log: silent})
 	f := fired()
 	at := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
-	worker.Note(timer.Trace{Fired: f, Step: timer.Consumed, Began: at(2), At: at(2)})
-	worker.Note(timer.Trace{Fired: f, Step: timer.Failed, Began: at(3), At: at(4), Err: drive.Fail(drive.DiskFull)})
+	worker.Record(timer.Trace{Fired: f, Step: timer.Consumed, Began: at(2), At: at(2)})
+	worker.Record(timer.Trace{Fired: f, Step: timer.Failed, Began: at(3), At: at(4), Err: drive.Fail(drive.DiskFull)})
 	worker.flush(t.Context())
-	scheduler.Note(timer.Trace{Fired: f, Step: timer.Started, Began: at(0), At: at(1)})
-	scheduler.Note(timer.Trace{Fired: f, Step: timer.Published, Began: at(1), At: at(2)})
-	scheduler.Note(timer.Trace{Fired: fired(), Step: timer.Started, Began: at(0), At: at(1)})
+	scheduler.Record(timer.Trace{Fired: f, Step: timer.Started, Began: at(0), At: at(1)})
+	scheduler.Record(timer.Trace{Fired: f, Step: timer.Published, Began: at(1), At: at(2)})
+	scheduler.Record(timer.Trace{Fired: fired(), Step: timer.Started, Began: at(0), At: at(1)})
 	if got := way(t, scheduler, f.Key); got != "armed@1 fired@1 published@1 consumed@2 failed@2 (disk-full) " {
 		t.Error(got)
 	}
@@ -67,16 +67,16 @@ func TestFiredStepHasPushBacks(t *testing.T) {
 	r := New(Options{DB: sqldbtest.Open(t), Instance: "1", Log: silent})
 	f := fired()
 	f.PushBacks, f.Last, f.Shard, f.Slice = 3, drive.TimeOf(begin.Add(-30*time.Second)), "17/64", "2026-11-20 08:00"
-	r.Note(timer.Trace{Fired: f, Step: timer.Started, Began: begin, At: begin})
-	r.Note(timer.Trace{Fired: f, Step: timer.Applied, Began: begin, At: begin})
+	r.Record(timer.Trace{Fired: f, Step: timer.Started, Began: begin, At: begin})
+	r.Record(timer.Trace{Fired: f, Step: timer.Applied, Began: begin, At: begin})
 	steps, err := r.Find(t.Context(), f.Key)
 	if err != nil || len(steps) != 3 {
 		t.Fatalf("%+v, %v", steps, err)
 	}
 	for _, s := range steps {
-		want := Queued{}
+		want := QueueState{}
 		if s.Step == timer.Started {
-			want = Queued{PushBacks: 3, LastPushBack: f.Last, Shard: f.Shard, Slice: f.Slice}
+			want = QueueState{PushBacks: 3, LastPushBack: f.Last, Shard: f.Shard, Slice: f.Slice}
 		}
 		if s.Queued != want {
 			t.Errorf("%s tells %+v, want %+v", s.Step, s.Queued, want)
@@ -91,7 +91,7 @@ func TestNothingWaitsForTheRecorder(t *testing.T) {
 	r := New(Options{DB: sqldbtest.Open(t), Instance: "1", Log: silent})
 	f := fired()
 	for range maxWaiting + 10 {
-		r.Note(timer.Trace{Fired: f, Step: timer.Applied, Began: begin, At: begin})
+		r.Record(timer.Trace{Fired: f, Step: timer.Applied, Began: begin, At: begin})
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -99,7 +99,7 @@ func TestNothingWaitsForTheRecorder(t *testing.T) {
 	if n, dropped := r.Counters().Written.Load(), r.Counters().Dropped.Load(); n != 0 || dropped != maxWaiting+10 {
 		t.Errorf("%d written, %d dropped", n, dropped)
 	}
-	r.Note(timer.Trace{Fired: f, Step: timer.Applied, Began: begin, At: begin})
+	r.Record(timer.Trace{Fired: f, Step: timer.Applied, Began: begin, At: begin})
 	if got := way(t, r, f.Key); got != "applied@1 " {
 		t.Error(got)
 	}
@@ -111,9 +111,9 @@ func TestTrim(t *testing.T) {
 	r := New(Options{DB: db, Instance: "1", Log: silent})
 	old, young := fired(), fired()
 	for range 2 * trimBatch {
-		r.Note(timer.Trace{Fired: old, Step: timer.Applied, Began: begin, At: begin})
+		r.Record(timer.Trace{Fired: old, Step: timer.Applied, Began: begin, At: begin})
 	}
-	r.Note(timer.Trace{Fired: young, Step: timer.Applied, Began: begin, At: begin.Add(time.Hour)})
+	r.Record(timer.Trace{Fired: young, Step: timer.Applied, Began: begin, At: begin.Add(time.Hour)})
 	r.flush(t.Context())
 	if err := r.Trim(t.Context(), begin.Add(keepFor+time.Minute)); err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestUnavailableCollectorDoesNotBlock(t *testing.T) {
 	r := New(Options{DB: sqldbtest.Open(t), Instance: "1", Log: silent, Export: &OTLP{URL: server.URL, Version: "test"}})
 	f := fired()
 	for i, want := range []string{"0/1", "1/1"} {
-		r.Note(timer.Trace{Fired: f, Step: timer.Applied, Began: begin, At: begin})
+		r.Record(timer.Trace{Fired: f, Step: timer.Applied, Began: begin, At: begin})
 		r.flush(t.Context())
 		batch := <-r.out
 		r.out <- batch

@@ -9,9 +9,9 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Turns is a concurrency limiter with a limit per account and a total limit. It is safe for
+// Limiter is a concurrency limiter with a limit per account and a total limit. It is safe for
 // concurrent use.
-type Turns struct {
+type Limiter struct {
 	each int
 	all  chan struct{} // one element per running request; nil: no limit
 
@@ -27,17 +27,17 @@ type queue struct {
 
 // New returns a limiter for each concurrent requests per account and all in total; all = 0 means no
 // total limit.
-func New(each, all int) *Turns {
-	t := &Turns{each: each, queues: map[drive.AccountID]*queue{}}
+func New(each, all int) *Limiter {
+	t := &Limiter{each: each, queues: map[drive.AccountID]*queue{}}
 	if all > 0 {
 		t.all = make(chan struct{}, all)
 	}
 	return t
 }
 
-// Take waits for a free slot of the account. The caller must call end when its work is done. It
+// Acquire waits for a free slot of the account. The caller must call end when its work is done. It
 // fails only with the error of ctx.
-func (t *Turns) Take(ctx context.Context, account drive.AccountID) (end func(), err error) {
+func (t *Limiter) Acquire(ctx context.Context, account drive.AccountID) (end func(), err error) {
 	q := t.join(account)
 	if err := acquire(ctx, q.slots); err != nil {
 		t.leave(account, q)
@@ -58,8 +58,8 @@ func (t *Turns) Take(ctx context.Context, account drive.AccountID) (end func(), 
 }
 
 // Do runs fn in a slot of the account. If ctx ends while waiting, it fails with Unavailable.
-func (t *Turns) Do(ctx context.Context, account drive.AccountID, fn func() error) error {
-	end, err := t.Take(ctx, account)
+func (t *Limiter) Do(ctx context.Context, account drive.AccountID, fn func() error) error {
+	end, err := t.Acquire(ctx, account)
 	if err != nil {
 		return drive.Wrap(err, drive.Unavailable)
 	}
@@ -67,16 +67,16 @@ func (t *Turns) Do(ctx context.Context, account drive.AccountID, fn func() error
 	return fn()
 }
 
-// Long limits transactions that take about 10 ms or more. It is safe for concurrent use.
-type Long struct {
+// LongLimiter limits transactions that take about 10 ms or more. It is safe for concurrent use.
+type LongLimiter struct {
 	concurrency func() int
 
 	mu       sync.Mutex
 	builtFor int // the concurrency that turns was made for
-	turns    *Turns
+	turns    *Limiter
 }
 
-// NewLong returns the limiter for long transactions in a database. concurrency returns how many
+// NewLongLimiter returns the limiter for long transactions in a database. concurrency returns how many
 // transactions the database runs at once; it may change when the installation moves to another
 // database.
 //
@@ -87,21 +87,23 @@ type Long struct {
 // A database that runs many at once (MySQL) gets one slot per account, and half of the connections
 // in total. A second transaction of an account would only wait for the account's row locks. With
 // two slots in total, two accounts with locked rows would block all others.
-func NewLong(concurrency func() int) *Long { return &Long{concurrency: concurrency} }
+func NewLongLimiter(concurrency func() int) *LongLimiter {
+	return &LongLimiter{concurrency: concurrency}
+}
 
-// Take waits for a free slot of the account. The caller must call end when its work is done. It
+// Acquire waits for a free slot of the account. The caller must call end when its work is done. It
 // fails only with the error of ctx.
-func (l *Long) Take(ctx context.Context, account drive.AccountID) (end func(), err error) {
-	return l.current().Take(ctx, account)
+func (l *LongLimiter) Acquire(ctx context.Context, account drive.AccountID) (end func(), err error) {
+	return l.current().Acquire(ctx, account)
 }
 
 // Do runs fn in a slot of the account. If ctx ends while waiting, it fails with Unavailable.
-func (l *Long) Do(ctx context.Context, account drive.AccountID, fn func() error) error {
+func (l *LongLimiter) Do(ctx context.Context, account drive.AccountID, fn func() error) error {
 	return l.current().Do(ctx, account, fn)
 }
 
 // current returns the limiter for the present concurrency.
-func (l *Long) current() *Turns {
+func (l *LongLimiter) current() *Limiter {
 	n := l.concurrency()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +132,7 @@ func acquire(ctx context.Context, free chan struct{}) error {
 }
 
 // join returns the queue of the account and counts a user.
-func (t *Turns) join(account drive.AccountID) *queue {
+func (t *Limiter) join(account drive.AccountID) *queue {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	q := t.queues[account]
@@ -143,7 +145,7 @@ func (t *Turns) join(account drive.AccountID) *queue {
 }
 
 // leave removes a user and deletes an unused queue.
-func (t *Turns) leave(account drive.AccountID, q *queue) {
+func (t *Limiter) leave(account drive.AccountID, q *queue) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if q.users--; q.users == 0 {

@@ -12,7 +12,7 @@ import (
 )
 
 type taker interface {
-	Take(ctx context.Context, account drive.AccountID) (end func(), err error)
+	Acquire(ctx context.Context, account drive.AccountID) (end func(), err error)
 }
 
 func take(t *testing.T, turns taker, account drive.AccountID) (end func(), ok bool) {
@@ -20,7 +20,7 @@ func take(t *testing.T, turns taker, account drive.AccountID) (end func(), ok bo
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // who does not get one at once does not wait
 	for range 50 {
-		end, err := turns.Take(ctx, account)
+		end, err := turns.Acquire(ctx, account)
 		if err == nil {
 			return end, true // a select with two ready cases takes either
 		}
@@ -65,7 +65,7 @@ func TestTurns(t *testing.T) {
 func TestAccountsTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		turns := turn.NewLong(func() int { return 1 })
+		turns := turn.NewLongLimiter(func() int { return 1 })
 		a, b := drive.NewID[drive.AccountID](), drive.NewID[drive.AccountID]()
 		var mu sync.Mutex
 		var order []drive.AccountID
@@ -107,7 +107,7 @@ func TestAccountsTakeTurns(t *testing.T) {
 func TestTurnsOfManyTransactions(t *testing.T) {
 	t.Parallel()
 	n := 16
-	turns := turn.NewLong(func() int { return n })
+	turns := turn.NewLongLimiter(func() int { return n })
 	take := func() (taken int, account drive.AccountID) {
 		account = drive.NewID[drive.AccountID]()
 		for range 2 {

@@ -16,13 +16,13 @@ import (
 
 // Options configures New. A zero field selects its default.
 type Options struct {
-	Hosts   func() []string                                                      // returns the allowed hosts, see allows; default: none
-	Private bool                                                                 // allows addresses of this network
-	MaxSize drive.ByteSize                                                       // of a document; default 256 MiB, at most 1 GiB
-	Time    time.Duration                                                        // timeout of a whole document; default 10 min
-	Stall   time.Duration                                                        // timeout between two reads; default 30 s
-	Pace    time.Duration                                                        // period in which the average rate must reach minRate; default 1 min
-	Dial    func(ctx context.Context, network, address string) (net.Conn, error) // set by tests; default: Dialer(Private)
+	Hosts      func() []string                                                      // returns the allowed hosts, see allows; default: none
+	Private    bool                                                                 // allows addresses of this network
+	MaxSize    drive.ByteSize                                                       // of a document; default 256 MiB, at most 1 GiB
+	Time       time.Duration                                                        // timeout of a whole document; default 10 min
+	Stall      time.Duration                                                        // timeout between two reads; default 30 s
+	RatePeriod time.Duration                                                        // period in which the average rate must reach minRate; default 1 min
+	Dial       func(ctx context.Context, network, address string) (net.Conn, error) // set by tests; default: Dialer(Private)
 }
 
 // MaxDocument is the upper limit of MaxSize: the largest content stored as one part.
@@ -53,8 +53,8 @@ func New(opt Options) *Fetcher {
 	if opt.Stall == 0 {
 		opt.Stall = 30 * time.Second
 	}
-	if opt.Pace == 0 {
-		opt.Pace = time.Minute
+	if opt.RatePeriod == 0 {
+		opt.RatePeriod = time.Minute
 	}
 	if opt.Hosts == nil {
 		opt.Hosts = func() []string { return nil }
@@ -198,7 +198,7 @@ type body struct {
 
 // newBody wraps a response body. Its stall timer cancels the request.
 func newBody(ctx context.Context, cancel context.CancelFunc, in io.ReadCloser, opt Options) *body {
-	b := &body{classify: func(err error) error { return classifyIn(ctx, err) }, cancel: cancel, in: in, remaining: opt.MaxSize, stall: opt.Stall, ratePeriod: opt.Pace, periodStart: time.Now()}
+	b := &body{classify: func(err error) error { return classifyIn(ctx, err) }, cancel: cancel, in: in, remaining: opt.MaxSize, stall: opt.Stall, ratePeriod: opt.RatePeriod, periodStart: time.Now()}
 	b.timer = time.AfterFunc(opt.Stall, func() {
 		b.stalled.Store(true)
 		cancel()
@@ -216,13 +216,13 @@ func (b *body) Read(p []byte) (int, error) {
 		b.timer.Reset(b.stall)
 	}
 	if err == nil && b.tooSlow(n) {
-		return 0, &Error{Here, TimedOut, errSlow}
+		return 0, &Error{RetryHere, TimedOut, errSlow}
 	}
 	switch {
 	case err == nil || err == io.EOF: //nolint:errorlint // readers return io.EOF unwrapped
 		return n, err
 	case b.stalled.Load():
-		return n, &Error{Here, TimedOut, errStalled}
+		return n, &Error{RetryHere, TimedOut, errStalled}
 	}
 	return n, b.classify(err)
 }

@@ -96,7 +96,7 @@ func TestMisbehavingServers(t *testing.T) {
 	stalls := New(opt)
 	opt.Stall, opt.Time = 0, time.Second
 	slow := New(opt)
-	opt.Time, opt.Pace = 0, 200*time.Millisecond
+	opt.Time, opt.RatePeriod = 0, 200*time.Millisecond
 	paced := New(opt)
 	for _, at := range []string{"/good", "/hop"} {
 		if text, err := read(t, f, s.URL+at); text != "good" || err != nil {
@@ -109,11 +109,11 @@ func TestMisbehavingServers(t *testing.T) {
 		reason string
 	}{
 		"/out": {f, Final, Redirected}, "/file": {f, Final, Redirected}, "/loop": {f, Final, Redirected},
-		"/silent": {stalls, Here, TimedOut}, "/stalls": {stalls, Here, TimedOut}, "/drips": {slow, Here, TimedOut},
-		"/short": {f, Here, BrokenOff}, "/declares": {f, Final, TooLarge}, "/endless": {f, Final, TooLarge}, "/encoded": {f, Final, Encoded},
-		"/status/204": {f, Final, Odd}, "/status/206": {f, Final, Odd}, "/status/401": {f, Final, Refused}, "/status/403": {f, Final, Refused},
-		"/status/404": {f, Final, Missing}, "/status/410": {f, Final, Missing}, "/status/429": {f, Here, Busy}, "/status/500": {f, Here, Busy},
-		"/status/503": {f, Here, Busy},
+		"/silent": {stalls, RetryHere, TimedOut}, "/stalls": {stalls, RetryHere, TimedOut}, "/drips": {slow, RetryHere, TimedOut},
+		"/short": {f, RetryHere, BrokenOff}, "/declares": {f, Final, TooLarge}, "/endless": {f, Final, TooLarge}, "/encoded": {f, Final, Encoded},
+		"/status/204": {f, Final, UnexpectedStatus}, "/status/206": {f, Final, UnexpectedStatus}, "/status/401": {f, Final, Refused}, "/status/403": {f, Final, Refused},
+		"/status/404": {f, Final, Missing}, "/status/410": {f, Final, Missing}, "/status/429": {f, RetryHere, Busy}, "/status/500": {f, RetryHere, Busy},
+		"/status/503": {f, RetryHere, Busy},
 	} {
 		t.Run(strings.ReplaceAll(at, "/", " "), func(t *testing.T) {
 			t.Parallel()
@@ -127,18 +127,18 @@ func TestMisbehavingServers(t *testing.T) {
 		if err == nil {
 			err = doc.Close()
 		}
-		wants(t, "/short", err, Here, BrokenOff) // retried: incomplete, not a wrong type
+		wants(t, "/short", err, RetryHere, BrokenOff) // retried: incomplete, not a wrong type
 	})
 	t.Run("drips, within a long time", func(t *testing.T) {
 		t.Parallel()
 		_, err := read(t, paced, s.URL+"/drips")
-		wants(t, "/drips", err, Here, TimedOut)
+		wants(t, "/drips", err, RetryHere, TimedOut)
 	})
 	_, err := read(t, f, elsewhere.URL)
 	wants(t, "a host that is not on the list", err, Final, NotAllowed)
 	const nobody = "127.0.0.1:1" // a port that is never assigned
 	_, err = read(t, New(Options{Hosts: hosts(nobody), Private: true}), "http://"+nobody+"/")
-	wants(t, "a port that nobody listens at", err, Elsewhere, Unreachable)
+	wants(t, "a port that nobody listens at", err, RetryElsewhere, Unreachable)
 }
 
 // A listed name that resolves into this network is refused at the connection, whatever it resolved

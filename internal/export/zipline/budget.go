@@ -64,10 +64,10 @@ type Grant struct {
 	abort   func()       // aborts the response; nil: nothing to abort
 }
 
-// Take returns a grant of least to want bytes for client. It evicts other grants if needed. It
+// Acquire returns a grant of least to want bytes for client. It evicts other grants if needed. It
 // returns Unavailable if no grant can be evicted, or if none is freed within the timeout. A nil
 // Budget is unlimited.
-func (b *Budget) Take(ctx context.Context, client string, least, want drive.ByteSize) (*Grant, error) {
+func (b *Budget) Acquire(ctx context.Context, client string, least, want drive.ByteSize) (*Grant, error) {
 	if b == nil {
 		return &Grant{Bytes: want}, nil
 	}
@@ -183,9 +183,9 @@ func (g *Grant) onEviction(end func()) {
 	}
 }
 
-// Within returns a context that is cancelled with cause Unavailable when the grant is evicted, for
+// EvictionContext returns a context that is cancelled with cause Unavailable when the grant is evicted, for
 // work before sending. The caller calls leave before it uses the grant to send.
-func (g *Grant) Within(ctx context.Context) (_ context.Context, leave func()) {
+func (g *Grant) EvictionContext(ctx context.Context) (_ context.Context, leave func()) {
 	ctx, end := context.WithCancelCause(ctx)
 	g.onEviction(func() { end(drive.Fail(drive.Unavailable)) })
 	return ctx, func() {
@@ -194,7 +194,7 @@ func (g *Grant) Within(ctx context.Context) (_ context.Context, leave func()) {
 	}
 }
 
-// Grow adds n bytes to the grant under the rules of Take. It returns Unavailable if they are not
+// Grow adds n bytes to the grant under the rules of Acquire. It returns Unavailable if they are not
 // available or the grant was evicted.
 func (g *Grant) Grow(ctx context.Context, n drive.ByteSize) error {
 	b := g.budget
@@ -205,7 +205,7 @@ func (g *Grant) Grow(ctx context.Context, n drive.ByteSize) error {
 	if !b.reserveGrowth(int64(n)) {
 		return drive.Fail(drive.Unavailable)
 	}
-	more, err := b.Take(ctx, g.client, n, n)
+	more, err := b.Acquire(ctx, g.client, n, n)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != nil {

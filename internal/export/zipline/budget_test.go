@@ -17,7 +17,7 @@ import (
 
 func mustTake(t *testing.T, b *Budget, client string, least, want drive.ByteSize) *Grant {
 	t.Helper()
-	g, err := b.Take(t.Context(), client, least, want)
+	g, err := b.Acquire(t.Context(), client, least, want)
 	if err != nil {
 		t.Fatalf("%s got nothing: %v", client, err)
 	}
@@ -75,7 +75,7 @@ func TestClientWithMostGrantsIsEvicted(t *testing.T) {
 		if n := <-ended; n != 3 {
 			t.Errorf("grant %d was taken away", n)
 		}
-		if _, err := b.Take(t.Context(), "greedy", 1, 1); !drive.IsKind(err, drive.Unavailable) {
+		if _, err := b.Acquire(t.Context(), "greedy", 1, 1); !drive.IsKind(err, drive.Unavailable) {
 			t.Errorf("who has most got more: %v", err)
 		}
 		if b.Evicted() != 4 || b.demanded != 0 || b.reclaiming != 0 {
@@ -98,7 +98,7 @@ func TestSlowReaderIsEvicted(t *testing.T) {
 				go g.Close()
 			})
 		}
-		if _, err := b.Take(t.Context(), "late", 1, 1); !drive.IsKind(err, drive.Unavailable) {
+		if _, err := b.Acquire(t.Context(), "late", 1, 1); !drive.IsKind(err, drive.Unavailable) {
 			t.Errorf("nobody can be slow yet: %v", err)
 		}
 		time.Sleep(minAge)
@@ -108,7 +108,7 @@ func TestSlowReaderIsEvicted(t *testing.T) {
 				t.Errorf("grant %d was taken away, want %d", n, want)
 			}
 		}
-		if _, err := b.Take(t.Context(), "late2", 1, 1); !drive.IsKind(err, drive.Unavailable) {
+		if _, err := b.Acquire(t.Context(), "late2", 1, 1); !drive.IsKind(err, drive.Unavailable) {
 			t.Errorf("one that is quick enough was taken away: %v", err)
 		}
 	})
@@ -123,7 +123,7 @@ func TestAcquireTimesOut(t *testing.T) {
 			mustTake(t, b, "stuck", 1, 1)
 		}
 		start := time.Now()
-		if _, err := b.Take(t.Context(), "late", 1, 1); !drive.IsKind(err, drive.Unavailable) || time.Since(start) != grantTimeout {
+		if _, err := b.Acquire(t.Context(), "late", 1, 1); !drive.IsKind(err, drive.Unavailable) || time.Since(start) != grantTimeout {
 			t.Errorf("got %v after %v", err, time.Since(start))
 		}
 		if b.free != 0 || b.demanded != 0 || b.reclaiming != 1 {
@@ -261,7 +261,7 @@ func TestGrantGrowsAndShrinks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(12)
-		g, err := b.Take(t.Context(), "a", 4, 4)
+		g, err := b.Acquire(t.Context(), "a", 4, 4)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -281,7 +281,7 @@ func TestGrantGrowsAndShrinks(t *testing.T) {
 		g.onEviction(func() { broken = true })
 		other := make(chan *Grant)
 		go func() {
-			h, err := b.Take(t.Context(), "b", 10, 10)
+			h, err := b.Acquire(t.Context(), "b", 10, 10)
 			if err != nil {
 				t.Error(err)
 			}
@@ -298,7 +298,7 @@ func TestGrantGrowsAndShrinks(t *testing.T) {
 			t.Errorf("%d are free, %d to come, %d wanted", b.free, b.reclaiming, b.demanded)
 		}
 		var unbounded *Budget
-		u, _ := unbounded.Take(t.Context(), "a", 1, 1)
+		u, _ := unbounded.Acquire(t.Context(), "a", 1, 1)
 		if err := u.Grow(t.Context(), 2); err != nil || u.Bytes != 3 {
 			t.Errorf("without a budget: %d, %v", u.Bytes, err)
 		}

@@ -11,6 +11,6 @@
 //   - Z1: the bytes of an archive depend only on its manifest and LayoutVersion. golden_test.go pins three archives.
 //   - Z2: names are unique, also regardless of case and normalisation, and never lead out of the directory they are unpacked to.
 //   - Z3: a reader delivers the last byte of an entry only if the entry has the length and CRC-32 of the manifest. Otherwise it fails
-//     before that byte; of an entry of up to 1 MiB it delivers no byte at all. Options.Recheck limits this check.
+//     before that byte; of an entry of up to 1 MiB it delivers no byte at all. Options.VerifyLimit limits this check.
 //   - Z4: a reader keeps at most Options.Window bytes in memory, for any size of archive and any speed of the client.
 package zipline

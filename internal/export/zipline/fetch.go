@@ -40,7 +40,7 @@ func (o *Options) planEntry(entry int, size, from, to int64) plan {
 	switch {
 	case size <= pieceSize:
 		p.begin, p.end = 0, size
-	case to == size && (o.Recheck < 0 || from <= int64(o.Recheck)):
+	case to == size && (o.VerifyLimit < 0 || from <= int64(o.VerifyLimit)):
 		p.begin = 0
 	}
 	p.check = p.begin == 0 && p.end == size

@@ -60,7 +60,7 @@ func sum(t *testing.T, a *Archive, src Source) hash.Hash {
 	t.Helper()
 	h, at := sha256.New(), drive.ByteSize(0)
 	write := func(to drive.ByteSize) {
-		r := a.Open(t.Context(), src, at, to, Options{Recheck: 1})
+		r := a.Open(t.Context(), src, at, to, Options{VerifyLimit: 1})
 		defer r.Close()
 		if _, err := io.Copy(h, r); err != nil {
 			t.Fatal(err)

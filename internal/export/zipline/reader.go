@@ -24,13 +24,13 @@ type Options struct {
 	Window drive.ByteSize
 	// Parallel is the number of objects read concurrently. Default 64.
 	Parallel int
-	// Recheck limits the bytes read only for verification: a range that ends an entry but starts
-	// inside it at most Recheck bytes from its start is read from the start. Default 64 MiB;
+	// VerifyLimit limits the bytes read only for verification: a range that ends an entry but starts
+	// inside it at most VerifyLimit bytes from its start is read from the start. Default 64 MiB;
 	// negative: no limit.
-	Recheck drive.ByteSize
-	// Broken is called once when an entry cannot be delivered as in the manifest, before the reader
+	VerifyLimit drive.ByteSize
+	// OnBroken is called once when an entry cannot be delivered as in the manifest, before the reader
 	// fails with the same error. It is not called if the reader's context has ended.
-	Broken func(*EntryError)
+	OnBroken func(*EntryError)
 }
 
 const (
@@ -48,8 +48,8 @@ func (o Options) withDefaults() Options {
 	if o.Parallel == 0 {
 		o.Parallel = defaultParallel
 	}
-	if o.Recheck == 0 {
-		o.Recheck = defaultRecheck
+	if o.VerifyLimit == 0 {
+		o.VerifyLimit = defaultRecheck
 	}
 	o.Window = max(o.Window, minWindow)
 	o.Parallel = max(o.Parallel, 1)
@@ -247,14 +247,14 @@ func (r *reader) waitReady(p *piece, wait bool) error {
 	}
 }
 
-// reportBroken reports err to Options.Broken and returns it. If the context has ended, it returns
+// reportBroken reports err to Options.OnBroken and returns it. If the context has ended, it returns
 // the cause of the context instead.
 func (r *reader) reportBroken(err error) error {
 	if cause := r.cause(); cause != nil {
 		return cause
 	}
-	if e, ok := errors.AsType[*EntryError](err); ok && r.o.Broken != nil {
-		r.o.Broken(e)
+	if e, ok := errors.AsType[*EntryError](err); ok && r.o.OnBroken != nil {
+		r.o.OnBroken(e)
 	}
 	return err
 }

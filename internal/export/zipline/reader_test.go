@@ -31,7 +31,7 @@ func TestRangesAreSlicesOfTheWhole(t *testing.T) {
 		if rnd.IntN(2) == 0 { // half of them short, around the boundaries
 			to = min(to, from+rnd.Int64N(2000))
 		}
-		o := Options{Parallel: 1 + rnd.IntN(5), Recheck: drive.ByteSize(rnd.IntN(3)-1) * 1 << 20}
+		o := Options{Parallel: 1 + rnd.IntN(5), VerifyLimit: drive.ByteSize(rnd.IntN(3)-1) * 1 << 20}
 		if got := mustRead(t, a, s, drive.ByteSize(from), drive.ByteSize(to), o); !bytes.Equal(got, all[from:to]) {
 			t.Fatalf("[%d, %d) is not that slice", from, to)
 		}
@@ -84,7 +84,7 @@ func TestDamagedEntryIsNotDelivered(t *testing.T) {
 				{ends(2) - 1, ends(2), ends(2) - 1, 2},                 // or all but its last byte
 			} {
 				var broken []*EntryError
-				got, err := read(t, a, s, c.from, c.to, Options{Broken: func(e *EntryError) { broken = append(broken, e) }})
+				got, err := read(t, a, s, c.from, c.to, Options{OnBroken: func(e *EntryError) { broken = append(broken, e) }})
 				e, ok := errors.AsType[*EntryError](err)
 				if !ok || e.Index != c.entry || e.Name != entries[c.entry].Name || !e.Damaged() || drive.KindOf(e.Err) != harm.kind {
 					t.Errorf("[%d, %d): %v", c.from, c.to, err)
@@ -125,7 +125,7 @@ func TestRecheckIsLimited(t *testing.T) {
 		recheck drive.ByteSize
 		fails   bool
 	}{{0, true}, {-1, true}, {4<<20 - 1, true}, {4<<20 - 2, false}} {
-		_, err := read(t, a, s, drive.ByteSize(end-1), drive.ByteSize(end), Options{Recheck: c.recheck})
+		_, err := read(t, a, s, drive.ByteSize(end-1), drive.ByteSize(end), Options{VerifyLimit: c.recheck})
 		if (err != nil) != c.fails {
 			t.Errorf("recheck %v: %v", c.recheck, err)
 		}
@@ -161,7 +161,7 @@ func TestEndOfContext(t *testing.T) {
 		s.latency = time.Second
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
-		r := a.Open(ctx, s, 0, a.Size(), Options{Broken: func(e *EntryError) { t.Errorf("told of %v", e) }})
+		r := a.Open(ctx, s, 0, a.Size(), Options{OnBroken: func(e *EntryError) { t.Errorf("told of %v", e) }})
 		if _, err := io.Copy(io.Discard, r); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("ended with %v", err)
 		}

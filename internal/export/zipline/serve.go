@@ -47,7 +47,7 @@ func (a *Archive) Serve(w http.ResponseWriter, r *http.Request, src Source, o Se
 	c := &content{size: a.size, cancel: cancel}
 	m := &responseMemory{archive: a, content: c, o: &o, grant: o.Grant}
 	defer m.close()
-	m.request = func(least, want drive.ByteSize) (*Grant, error) { return o.Budget.Take(ctx, o.Client, least, want) }
+	m.request = func(least, want drive.ByteSize) (*Grant, error) { return o.Budget.Acquire(ctx, o.Client, least, want) }
 	m.abort = func() {
 		cancel()
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now()) // fails with httptest.ResponseRecorder
@@ -111,7 +111,7 @@ func (m *responseMemory) sent(n int) {
 }
 
 // maxRanges is the maximum number of ranges in a request: each range of one byte may read up to
-// Options.Recheck bytes.
+// Options.VerifyLimit bytes.
 const maxRanges = 16
 
 // content is an archive as io.ReadSeeker for http.ServeContent. It opens a reader at the current

@@ -36,7 +36,7 @@ func serve(t *testing.T, s *memorySource, entries []Entry) *served {
 			fmt.Fprint(w, drive.KindOf(err))
 		}
 		a.Serve(w, r, s, ServeOptions{
-			Options: Options{Broken: func(e *EntryError) { v.broken <- e }}, Modified: sealed, Refuse: refuse,
+			Options: Options{OnBroken: func(e *EntryError) { v.broken <- e }}, Modified: sealed, Refuse: refuse,
 		})
 	}))
 	v.Config.ErrorLog = nil

@@ -84,11 +84,11 @@ func TestMoveAcrossAccounts(t *testing.T) {
 	withBob(t, s)
 	const set = `<D:propertyupdate xmlns:D="DAV:"><D:set><D:prop><x xmlns="urn:x">kept</x></D:prop></D:set></D:propertyupdate>`
 	const get = `<D:propfind xmlns:D="DAV:"><D:prop><x xmlns="urn:x"/></D:prop></D:propfind>`
-	s.Do(t, "PUT /dav/files/file", davtest.As("bob"), "", "one").Want(t, http.StatusCreated)
-	s.Do(t, "PUT /dav/files/file", davtest.As("bob"), "", "content").Want(t, http.StatusNoContent)
-	s.Do(t, "PROPPATCH /dav/files/file", davtest.As("bob"), "", set).Want(t, http.StatusMultiStatus)
-	s.Do(t, "MOVE /dav/files/file", "Destination: /dav/shared/team/file", davtest.As("bob")).Want(t, http.StatusCreated)
-	s.Do(t, "GET /dav/files/file", davtest.As("bob")).Want(t, http.StatusNotFound)
+	s.Do(t, "PUT /dav/files/file", davtest.AuthHeader("bob"), "", "one").Want(t, http.StatusCreated)
+	s.Do(t, "PUT /dav/files/file", davtest.AuthHeader("bob"), "", "content").Want(t, http.StatusNoContent)
+	s.Do(t, "PROPPATCH /dav/files/file", davtest.AuthHeader("bob"), "", set).Want(t, http.StatusMultiStatus)
+	s.Do(t, "MOVE /dav/files/file", "Destination: /dav/shared/team/file", davtest.AuthHeader("bob")).Want(t, http.StatusCreated)
+	s.Do(t, "GET /dav/files/file", davtest.AuthHeader("bob")).Want(t, http.StatusNotFound)
 	s.Do(t, "GET /dav/files/team/file").Want(t, http.StatusOK).Has(t, "content")
 	s.Do(t, "PROPFIND /dav/files/team/file", "Depth: 0", "", get).Want(t, http.StatusMultiStatus).Has(t, "kept")
 	if ann, bob := s.balanced(t); ann != 7 || bob != 10 {
@@ -97,17 +97,17 @@ func TestMoveAcrossAccounts(t *testing.T) {
 	s.Do(t, "MKCOL /dav/files/team/dir").Want(t, http.StatusCreated)
 	s.Do(t, "PUT /dav/files/team/dir/f", "", "deep").Want(t, http.StatusCreated)
 	s.Do(t, "PROPPATCH /dav/files/team/dir/f", "", set).Want(t, http.StatusMultiStatus)
-	s.Do(t, "MOVE /dav/shared/team/dir", "Destination: /dav/files/dir", davtest.As("bob")).Want(t, http.StatusCreated)
+	s.Do(t, "MOVE /dav/shared/team/dir", "Destination: /dav/files/dir", davtest.AuthHeader("bob")).Want(t, http.StatusCreated)
 	s.Do(t, "GET /dav/files/team/dir").Want(t, http.StatusNotFound)
-	s.Do(t, "PROPFIND /dav/files/dir/f", "Depth: 0", davtest.As("bob"), "", get).Want(t, http.StatusMultiStatus).Has(t, "kept")
+	s.Do(t, "PROPFIND /dav/files/dir/f", "Depth: 0", davtest.AuthHeader("bob"), "", get).Want(t, http.StatusMultiStatus).Has(t, "kept")
 	s.balanced(t)
-	s.Do(t, "PUT /dav/files/more", davtest.As("bob"), "", "other").Want(t, http.StatusCreated)
-	s.Do(t, "MOVE /dav/files/more", "Destination: /dav/shared/team/file", davtest.As("bob")).Want(t, http.StatusNoContent)
+	s.Do(t, "PUT /dav/files/more", davtest.AuthHeader("bob"), "", "other").Want(t, http.StatusCreated)
+	s.Do(t, "MOVE /dav/files/more", "Destination: /dav/shared/team/file", davtest.AuthHeader("bob")).Want(t, http.StatusNoContent)
 	versions, err := s.Files.Versions(t.Context(), s.Who, s.at(t, s.Who, "", "team/file").ID, "", 10)
 	if err != nil || len(versions.Items) != 2 {
 		t.Errorf("a file that was moved over another is %d versions (%v)", len(versions.Items), err)
 	}
-	s.Do(t, "MOVE /dav/shared/team", "Destination: /dav/files/mine", davtest.As("bob")).Want(t, http.StatusForbidden)
+	s.Do(t, "MOVE /dav/shared/team", "Destination: /dav/files/mine", davtest.AuthHeader("bob")).Want(t, http.StatusForbidden)
 }
 
 // The instance dies in the middle of a move, or the client stops waiting: nothing has gone, and the
@@ -122,25 +122,25 @@ func TestInterruptedMoveBetweenAccountsContinues(t *testing.T) {
 			s := newStack(t)
 			withBob(t, s)
 			bob := s.People["bob"]
-			s.Do(t, "PUT /dav/files/file", davtest.As("bob"), "", "content").Want(t, http.StatusCreated)
-			s.Do(t, "MKCOL /dav/files/dir", davtest.As("bob")).Want(t, http.StatusCreated)
+			s.Do(t, "PUT /dav/files/file", davtest.AuthHeader("bob"), "", "content").Want(t, http.StatusCreated)
+			s.Do(t, "MKCOL /dav/files/dir", davtest.AuthHeader("bob")).Want(t, http.StatusCreated)
 			for i := range 10 {
-				s.Do(t, "PUT /dav/files/dir/f"+strconv.Itoa(i), davtest.As("bob"), "", "f at").Want(t, http.StatusCreated)
+				s.Do(t, "PUT /dav/files/dir/f"+strconv.Itoa(i), davtest.AuthHeader("bob"), "", "f at").Want(t, http.StatusCreated)
 			}
 			src, team := s.at(t, bob, "", c.source), s.at(t, s.Who, "", "team")
 			to := files.Copy{Parent: team.ID, Name: "here", Conflict: drive.ConflictReplace}
-			if r, err := s.idle().Copies.Relocate(t.Context(), bob, src.ID, to); err != nil || r.Operation == nil {
+			if r, err := s.idle().Copies.MoveAcrossAccounts(t.Context(), bob, src.ID, to); err != nil || r.Operation == nil {
 				t.Fatal(r, err)
 			}
-			s.Do(t, "PROPFIND /dav/files/"+c.source, "Depth: 0", davtest.As("bob")).Want(t, http.StatusMultiStatus)
+			s.Do(t, "PROPFIND /dav/files/"+c.source, "Depth: 0", davtest.AuthHeader("bob")).Want(t, http.StatusMultiStatus)
 			running, err := s.Files.Operations.ListRunning(t.Context(), drive.OperationID{}, 10)
 			if err != nil || len(running) != 1 {
 				t.Fatalf("%d operations run (%v)", len(running), err)
 			}
 			for range 2 { // by the client, or by whatever takes up what instances have left
-				s.Do(t, "MOVE /dav/files/"+c.source, "Destination: /dav/shared/team/here", davtest.As("bob"))
+				s.Do(t, "MOVE /dav/files/"+c.source, "Destination: /dav/shared/team/here", davtest.AuthHeader("bob"))
 			}
-			s.Do(t, "PROPFIND /dav/files/"+c.source, "Depth: 0", davtest.As("bob")).Want(t, http.StatusNotFound)
+			s.Do(t, "PROPFIND /dav/files/"+c.source, "Depth: 0", davtest.AuthHeader("bob")).Want(t, http.StatusNotFound)
 			s.Do(t, "PROPFIND /dav/files/team/here", "Depth: 0").Want(t, http.StatusMultiStatus)
 			if ann, _ := s.balanced(t); ann != c.bytes {
 				t.Errorf("ann is charged %d bytes, want %d", ann, c.bytes)
@@ -160,14 +160,14 @@ func TestAMoveAcrossOutOfALockedFolder(t *testing.T) {
 		s.Do(t, "MKCOL /dav/files/team/dir").Want(t, http.StatusCreated)
 		s.Do(t, "LOCK /dav/files/team", "Depth: 0", "", exclusive).Want(t, http.StatusOK)
 		to := files.Copy{Parent: s.at(t, bob, "", "").ID, Name: "here", Conflict: drive.ConflictReplace}
-		r, err := s.Files.Copies.Relocate(t.Context(), bob, s.at(t, s.Who, "", "team/"+source).ID, to)
+		r, err := s.Files.Copies.MoveAcrossAccounts(t.Context(), bob, s.at(t, s.Who, "", "team/"+source).ID, to)
 		if err == nil && r.Operation != nil {
 			err = r.Operation.Outcome()
 		}
 		if !drive.IsKind(err, drive.Locked) {
 			t.Errorf("%s: %v", source, err)
 		}
-		s.Do(t, "PROPFIND /dav/files/here", "Depth: 0", davtest.As("bob")).Want(t, http.StatusNotFound)
+		s.Do(t, "PROPFIND /dav/files/here", "Depth: 0", davtest.AuthHeader("bob")).Want(t, http.StatusNotFound)
 		s.Do(t, "PROPFIND /dav/files/team/"+source, "Depth: 0").Want(t, http.StatusMultiStatus)
 		s.balanced(t)
 	}
@@ -180,16 +180,16 @@ func TestAMoveAcrossKeepsWhatChanged(t *testing.T) {
 	s := newStack(t)
 	withBob(t, s)
 	bob := s.People["bob"]
-	s.Do(t, "MKCOL /dav/files/dir", davtest.As("bob")).Want(t, http.StatusCreated)
+	s.Do(t, "MKCOL /dav/files/dir", davtest.AuthHeader("bob")).Want(t, http.StatusCreated)
 	for i := range 10 {
-		s.Do(t, "PUT /dav/files/dir/f"+strconv.Itoa(i), davtest.As("bob"), "", "f").Want(t, http.StatusCreated)
+		s.Do(t, "PUT /dav/files/dir/f"+strconv.Itoa(i), davtest.AuthHeader("bob"), "", "f").Want(t, http.StatusCreated)
 	}
 	to := files.Copy{Parent: s.at(t, s.Who, "", "team").ID, Name: "here", Conflict: drive.ConflictReplace}
-	r, err := s.idle().Copies.Relocate(t.Context(), bob, s.at(t, bob, "", "dir").ID, to)
+	r, err := s.idle().Copies.MoveAcrossAccounts(t.Context(), bob, s.at(t, bob, "", "dir").ID, to)
 	if err != nil || r.Operation == nil {
 		t.Fatal(r, err)
 	}
-	s.Do(t, "PUT /dav/files/dir/f0", davtest.As("bob"), "", "what was written meanwhile").Want(t, http.StatusNoContent)
+	s.Do(t, "PUT /dav/files/dir/f0", davtest.AuthHeader("bob"), "", "what was written meanwhile").Want(t, http.StatusNoContent)
 	if err := s.Files.Operations.Run(t.Context(), r.Operation.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -197,12 +197,12 @@ func TestAMoveAcrossKeepsWhatChanged(t *testing.T) {
 	if err != nil || !drive.IsKind(o.Outcome(), drive.VersionChanged) {
 		t.Errorf("it ended as %+v (%v)", o, err)
 	}
-	s.Do(t, "GET /dav/files/dir/f0", davtest.As("bob")).Want(t, http.StatusOK).Has(t, "meanwhile")
+	s.Do(t, "GET /dav/files/dir/f0", davtest.AuthHeader("bob")).Want(t, http.StatusOK).Has(t, "meanwhile")
 	s.Do(t, "PROPFIND /dav/files/team/here", "Depth: 0").Want(t, http.StatusNotFound)
 	if ann, _ := s.balanced(t); ann != 0 {
 		t.Errorf("ann is charged %d bytes for a copy that is not there", ann)
 	}
-	s.Do(t, "MOVE /dav/files/dir", "Destination: /dav/shared/team/here", davtest.As("bob")).Want(t, http.StatusCreated)
+	s.Do(t, "MOVE /dav/files/dir", "Destination: /dav/shared/team/here", davtest.AuthHeader("bob")).Want(t, http.StatusCreated)
 	s.Do(t, "GET /dav/files/team/here/f0").Want(t, http.StatusOK).Has(t, "meanwhile")
 }
 
@@ -212,9 +212,9 @@ func TestOverwrittenNodeStaysUntilCopyCompletes(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	withBob(t, s)
-	s.Do(t, "PUT /dav/files/big", davtest.As("bob"), "", strings.Repeat("x", 100)).Want(t, http.StatusCreated)
-	s.Do(t, "MKCOL /dav/files/bigs", davtest.As("bob")).Want(t, http.StatusCreated)
-	s.Do(t, "PUT /dav/files/bigs/f", davtest.As("bob"), "", strings.Repeat("x", 100)).Want(t, http.StatusCreated)
+	s.Do(t, "PUT /dav/files/big", davtest.AuthHeader("bob"), "", strings.Repeat("x", 100)).Want(t, http.StatusCreated)
+	s.Do(t, "MKCOL /dav/files/bigs", davtest.AuthHeader("bob")).Want(t, http.StatusCreated)
+	s.Do(t, "PUT /dav/files/bigs/f", davtest.AuthHeader("bob"), "", strings.Repeat("x", 100)).Want(t, http.StatusCreated)
 	s.Do(t, "MKCOL /dav/files/team/dir").Want(t, http.StatusCreated)
 	s.Do(t, "PUT /dav/files/team/dir/kept", "", "kept").Want(t, http.StatusCreated)
 	s.Do(t, "PUT /dav/files/team/file", "", "kept").Want(t, http.StatusCreated)
@@ -222,23 +222,23 @@ func TestOverwrittenNodeStaysUntilCopyCompletes(t *testing.T) {
 	for _, verb := range []string{"COPY", "MOVE"} {
 		for _, from := range []string{"big", "bigs"} {
 			for _, to := range []string{"dir", "file"} {
-				got := s.Do(t, verb+" /dav/files/"+from, "Destination: /dav/shared/team/"+to, davtest.As("bob"))
+				got := s.Do(t, verb+" /dav/files/"+from, "Destination: /dav/shared/team/"+to, davtest.AuthHeader("bob"))
 				if got.Status != http.StatusInsufficientStorage {
 					t.Errorf("%s of %s to %s: status %d\n%s", verb, from, to, got.Status, got.Body)
 				}
 				s.Do(t, "GET /dav/files/team/dir/kept").Want(t, http.StatusOK).Has(t, "kept")
 				s.Do(t, "GET /dav/files/team/file").Want(t, http.StatusOK).Has(t, "kept")
-				s.Do(t, "PROPFIND /dav/files/"+from, "Depth: 0", davtest.As("bob")).Want(t, http.StatusMultiStatus)
+				s.Do(t, "PROPFIND /dav/files/"+from, "Depth: 0", davtest.AuthHeader("bob")).Want(t, http.StatusMultiStatus)
 			}
 		}
 	}
 	s.balanced(t)
 	s.SetTotal(t, s.Who, drive.GiB)
-	s.Do(t, "COPY /dav/files/bigs", "Depth: 0", "Destination: /dav/shared/team/dir", davtest.As("bob")).Want(t, http.StatusNoContent)
+	s.Do(t, "COPY /dav/files/bigs", "Depth: 0", "Destination: /dav/shared/team/dir", davtest.AuthHeader("bob")).Want(t, http.StatusNoContent)
 	s.Do(t, "GET /dav/files/team/dir/kept").Want(t, http.StatusNotFound)
-	s.Do(t, "MOVE /dav/files/big", "Destination: /dav/shared/team/dir", davtest.As("bob")).Want(t, http.StatusNoContent)
+	s.Do(t, "MOVE /dav/files/big", "Destination: /dav/shared/team/dir", davtest.AuthHeader("bob")).Want(t, http.StatusNoContent)
 	s.Do(t, "GET /dav/files/team/dir").Want(t, http.StatusOK).Has(t, "xxx")
-	s.Do(t, "MOVE /dav/files/bigs", "Destination: /dav/shared/team/file", davtest.As("bob")).Want(t, http.StatusNoContent)
+	s.Do(t, "MOVE /dav/files/bigs", "Destination: /dav/shared/team/file", davtest.AuthHeader("bob")).Want(t, http.StatusNoContent)
 	s.Do(t, "GET /dav/files/team/file/f").Want(t, http.StatusOK).Has(t, "xxx")
 	s.balanced(t)
 }
@@ -252,8 +252,8 @@ func TestAMoveAcrossThatMayNotEnd(t *testing.T) {
 		kind      drive.Kind
 	}{
 		"locked": {func(t *testing.T, s *stack) {
-			l := lock.Lock{Node: s.at(t, s.Who, "", "team/file").ID, Exclusive: true, Lasts: time.Hour}
-			if _, err := files.NewMarks(s.Files).Lock(t.Context(), s.Who, l, tree.Expect{}); err != nil {
+			l := lock.Lock{Node: s.at(t, s.Who, "", "team/file").ID, Exclusive: true, Timeout: time.Hour}
+			if _, err := files.NewDAVMetadata(s.Files).Lock(t.Context(), s.Who, l, tree.Expect{}); err != nil {
 				t.Fatal(err)
 			}
 		}, drive.Locked},
@@ -266,7 +266,7 @@ func TestAMoveAcrossThatMayNotEnd(t *testing.T) {
 			s.Do(t, "PUT /dav/files/team/file", "", "content").Want(t, http.StatusCreated)
 			root := s.at(t, bob, "", "")
 			to := files.Copy{Parent: root.ID, Name: "here", Conflict: drive.ConflictReplace}
-			r, err := s.idle().Copies.Relocate(t.Context(), bob, s.at(t, s.Who, "", "team/file").ID, to)
+			r, err := s.idle().Copies.MoveAcrossAccounts(t.Context(), bob, s.at(t, s.Who, "", "team/file").ID, to)
 			if err != nil || r.Operation == nil {
 				t.Fatal(r, err)
 			}
@@ -278,7 +278,7 @@ func TestAMoveAcrossThatMayNotEnd(t *testing.T) {
 				t.Errorf("it ended as %+v (%v)", o, err)
 			}
 			s.Do(t, "GET /dav/files/team/file").Want(t, http.StatusOK).Has(t, "content")
-			s.Do(t, "GET /dav/files/here", davtest.As("bob")).Want(t, http.StatusOK).Has(t, "content")
+			s.Do(t, "GET /dav/files/here", davtest.AuthHeader("bob")).Want(t, http.StatusOK).Has(t, "content")
 			s.balanced(t)
 		})
 	}
@@ -307,7 +307,7 @@ func hideAfter(t *testing.T, steps int, shown bool) (over bool) {
 		s.Do(t, "PUT /dav/files/team/"+folder+"/f", "", "content").Want(t, http.StatusCreated)
 	}
 	to := files.Copy{Parent: s.at(t, bob, "", "").ID, Name: "here", Conflict: drive.ConflictReplace}
-	r, err := s.idle().Copies.Relocate(t.Context(), bob, s.at(t, s.Who, "", "team/dir").ID, to)
+	r, err := s.idle().Copies.MoveAcrossAccounts(t.Context(), bob, s.at(t, s.Who, "", "team/dir").ID, to)
 	if err != nil || r.Operation == nil {
 		t.Fatal(r, err)
 	}
@@ -315,7 +315,7 @@ func hideAfter(t *testing.T, steps int, shown bool) (over bool) {
 		return s.idle().Operations.Run(&dying{Context: t.Context(), left: steps}, r.Operation.ID) == nil
 	}
 	if run(steps) {
-		s.Do(t, "GET /dav/files/here/z/f", davtest.As("bob")).Want(t, http.StatusOK)
+		s.Do(t, "GET /dav/files/here/z/f", davtest.AuthHeader("bob")).Want(t, http.StatusOK)
 		return true
 	}
 	hidden := s.at(t, s.Who, "", "team/dir/z").ID
@@ -332,18 +332,18 @@ func hideAfter(t *testing.T, steps int, shown bool) (over bool) {
 		t.Errorf("it ended as %+v (%v)", o, err)
 	}
 	if shown && o.State == files.Done {
-		s.Do(t, "GET /dav/files/here/z/f", davtest.As("bob")).Want(t, http.StatusOK)
+		s.Do(t, "GET /dav/files/here/z/f", davtest.AuthHeader("bob")).Want(t, http.StatusOK)
 		return false
 	}
 	s.Do(t, "GET /dav/files/team/dir/z/f").Want(t, http.StatusOK).Has(t, "content")
 	s.Do(t, "GET /dav/files/team/dir/f").Want(t, http.StatusOK)
 	if !shown {
 		to.Name = "again" // it does not even begin
-		if r, err := s.idle().Copies.Relocate(t.Context(), bob, s.at(t, s.Who, "", "team/dir").ID, to); !drive.IsKind(err, drive.Forbidden) {
+		if r, err := s.idle().Copies.MoveAcrossAccounts(t.Context(), bob, s.at(t, s.Who, "", "team/dir").ID, to); !drive.IsKind(err, drive.Forbidden) {
 			t.Errorf("to move it again is %+v, %v", r, err)
 		}
-		s.Do(t, "MOVE /dav/shared/team/dir", "Destination: /dav/files/again", davtest.As("bob")).Want(t, http.StatusForbidden)
-		s.Do(t, "PROPFIND /dav/files/again", "Depth: 0", davtest.As("bob")).Want(t, http.StatusNotFound)
+		s.Do(t, "MOVE /dav/shared/team/dir", "Destination: /dav/files/again", davtest.AuthHeader("bob")).Want(t, http.StatusForbidden)
+		s.Do(t, "PROPFIND /dav/files/again", "Depth: 0", davtest.AuthHeader("bob")).Want(t, http.StatusNotFound)
 	}
 	s.balanced(t)
 	return false
@@ -356,9 +356,9 @@ func TestIdenticalCopyJoinsRunningCopy(t *testing.T) {
 	s := newStack(t)
 	withBob(t, s)
 	bob := s.People["bob"]
-	s.Do(t, "MKCOL /dav/files/dir", davtest.As("bob")).Want(t, http.StatusCreated)
+	s.Do(t, "MKCOL /dav/files/dir", davtest.AuthHeader("bob")).Want(t, http.StatusCreated)
 	for i := range 10 {
-		s.Do(t, "PUT /dav/files/dir/f"+strconv.Itoa(i), davtest.As("bob"), "", "old").Want(t, http.StatusCreated)
+		s.Do(t, "PUT /dav/files/dir/f"+strconv.Itoa(i), davtest.AuthHeader("bob"), "", "old").Want(t, http.StatusCreated)
 	}
 	src, team := s.at(t, bob, "", "dir").ID, s.at(t, s.Who, "", "team").ID
 	begin := func(to files.Copy) drive.OperationID {
@@ -388,8 +388,8 @@ func TestIdenticalCopyJoinsRunningCopy(t *testing.T) {
 	if n := running(); n != 3 {
 		t.Errorf("%d copies run, want 3", n)
 	}
-	s.Do(t, "PUT /dav/files/dir/f0", davtest.As("bob"), "", "new").Want(t, http.StatusNoContent)
-	s.Do(t, "COPY /dav/files/dir", "Destination: /dav/shared/team/dir", davtest.As("bob")).Want(t, http.StatusCreated)
+	s.Do(t, "PUT /dav/files/dir/f0", davtest.AuthHeader("bob"), "", "new").Want(t, http.StatusNoContent)
+	s.Do(t, "COPY /dav/files/dir", "Destination: /dav/shared/team/dir", davtest.AuthHeader("bob")).Want(t, http.StatusCreated)
 	s.Do(t, "GET /dav/files/team/dir/f0").Want(t, http.StatusOK).Has(t, "new")
 	if n := running(); n != 3 {
 		t.Errorf("%d copies run, want 3", n)

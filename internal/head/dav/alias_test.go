@@ -30,7 +30,7 @@ func TestTwoAddressesOfOneNode(t *testing.T) {
 	for _, name := range []string{"dir", "file"} {
 		before := s.at(t, s.Who, "", "team/sub/"+name)
 		for _, method := range []string{"COPY", "MOVE"} {
-			s.Do(t, method+" /dav/shared/team/sub/"+name, "Destination: /dav/shared/sub/"+name, davtest.As("bob")).Want(t, http.StatusForbidden)
+			s.Do(t, method+" /dav/shared/team/sub/"+name, "Destination: /dav/shared/sub/"+name, davtest.AuthHeader("bob")).Want(t, http.StatusForbidden)
 		}
 		if after := s.at(t, s.Who, "", "team/sub/"+name); after.ID != before.ID || after.Version != before.Version {
 			t.Errorf("%s is another one: %+v, was %+v", name, after, before)

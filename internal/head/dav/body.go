@@ -55,7 +55,7 @@ func readBody(r *http.Request) (root element, found bool, err error) {
 	if err := server.RefuseEncoding(r); err != nil {
 		return element{}, false, err
 	}
-	raw, err := io.ReadAll(io.LimitReader(server.Incoming(r), maxBody+1))
+	raw, err := io.ReadAll(io.LimitReader(server.RequestBody(r), maxBody+1))
 	switch {
 	case err != nil:
 		return element{}, false, err

@@ -16,7 +16,7 @@ import (
 
 // mkcol handles MKCOL: it creates one folder in an existing folder.
 func (c *call) mkcol(ctx context.Context) error {
-	if body, err := io.ReadAll(io.LimitReader(server.Incoming(c.r), 1)); err != nil || len(body) > 0 { // RFC 4918 §9.3: no body has a meaning here
+	if body, err := io.ReadAll(io.LimitReader(server.RequestBody(c.r), 1)); err != nil || len(body) > 0 { // RFC 4918 §9.3: no body has a meaning here
 		return drive.Wrap(err, drive.MediaType, "field", "body", "sent", server.Clip(c.r.Header.Get("Content-Type")), "expected", "no body")
 	}
 	if c.at.isRoot() {
@@ -76,7 +76,7 @@ func (c *call) remove(ctx context.Context) error {
 	if err := checkRemovable(ctx, c, c.at, e); err != nil {
 		return err
 	}
-	if err := expectAt(ctx, c, c.at, &e, tree.Seen{}); err != nil {
+	if err := expectAt(ctx, c, c.at, &e, tree.SeenNode{}); err != nil {
 		return err
 	}
 	if _, err := c.opt.Files.Trash(ctx, c.who, e.Node, c.expect); err != nil {
@@ -163,17 +163,17 @@ func (c *call) transfer(ctx context.Context) (t transfer, err error) {
 			return t, err
 		}
 	}
-	if err := expectAt(ctx, c, c.at, &t.from, tree.Seen{}); err != nil {
+	if err := expectAt(ctx, c, c.at, &t.from, tree.SeenNode{}); err != nil {
 		return t, err
 	}
-	return t, expectAt(ctx, c, t.to, t.existing, tree.Seen{})
+	return t, expectAt(ctx, c, t.to, t.existing, tree.SeenNode{})
 }
 
 // destination parses the Destination header: an absolute URL or a path.
 func (c *call) destination() (location, error) {
 	text := c.r.Header.Get("Destination")
 	if text == "" {
-		return location{}, drive.Bad("Destination", drive.Required)
+		return location{}, drive.BadField("Destination", drive.Required)
 	}
 	u, err := url.Parse(text)
 	if err != nil {
@@ -197,7 +197,7 @@ func (h *Head) CheckHost(r *http.Request, u *url.URL) error {
 	if err != nil || base.Host == "" || u.Host == "" || sameHost(u.Host, base.Host) || sameHost(u.Host, r.Host) {
 		return nil //nolint:nilerr // an invalid BaseURL names no host
 	}
-	err = drive.Bad("Destination", drive.NotAllowed, "allowed", []string{base.Host}, "sent", u.Host)
+	err = drive.BadField("Destination", drive.NotAllowed, "allowed", []string{base.Host}, "sent", u.Host)
 	return condition{err, http.StatusBadGateway, "", ""}
 }
 
@@ -229,8 +229,8 @@ func (c *call) moveTo(ctx context.Context, t transfer) error {
 		patch := files.Patch{Parent: t.parent.Node, Name: t.to.last(), Conflict: t.conflict(), Expect: c.expect}
 		_, err = c.opt.Files.Patch(ctx, c.who, t.from.Node, patch)
 	}
-	if files.IsElsewhere(err) { // between accounts
-		return c.copyOrRelocate(ctx, t, c.opt.Files.Copies.Relocate)
+	if files.IsCrossAccount(err) { // between accounts
+		return c.copyOrRelocate(ctx, t, c.opt.Files.Copies.MoveAcrossAccounts)
 	}
 	return err
 }
@@ -246,7 +246,7 @@ func (c *call) copy(ctx context.Context) error {
 		return err
 	}
 	if depth == "0" && t.from.IsFolder() {
-		_, err = c.opt.Files.Mkdir(ctx, c.who, files.Mkdir{Parent: t.parent.Node, Name: t.to.last(), Conflict: drive.ConflictFail, Over: t.over(), Like: t.from.Node, Expect: c.expect})
+		_, err = c.opt.Files.Mkdir(ctx, c.who, files.Mkdir{Parent: t.parent.Node, Name: t.to.last(), Conflict: drive.ConflictFail, Replaces: t.over(), PropertiesFrom: t.from.Node, Expect: c.expect})
 	} else {
 		err = c.copyOrRelocate(ctx, t, c.opt.Files.Copies.Copy)
 	}
@@ -272,7 +272,7 @@ func (c *call) copyOrRelocate(
 ) error {
 	to := files.Copy{Parent: t.parent.Node, Name: t.to.last(), Conflict: t.conflict(), Properties: true, Join: true, Expect: c.expect}
 	if t.existing != nil && !t.from.IsFolder() && t.existing.IsFolder() {
-		to.Over = t.over()
+		to.Replaces = t.over()
 	}
 	made, err := do(ctx, c.who, t.from.Node, to)
 	if err == nil && made.Operation != nil {

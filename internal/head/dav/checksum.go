@@ -40,9 +40,9 @@ func Checksums(h http.Header) ([]digest.FieldDigest, error) {
 	return all, nil
 }
 
-// Declared parses OC-Checksum of a whole file. If an algorithm occurs twice, the last digest
+// DeclaredDigests parses OC-Checksum of a whole file. If an algorithm occurs twice, the last digest
 // counts. The digests are verified before the file is visible, and stored with its content.
-func Declared(h http.Header) (digest.Set, error) {
+func DeclaredDigests(h http.Header) (digest.Set, error) {
 	all, err := Checksums(h)
 	set := digest.Set{}
 	for _, d := range all {

@@ -23,7 +23,7 @@ func TestClientTranscripts(t *testing.T) {
 			t.Parallel()
 			s := newStack(t)
 			transcripttest.Play(t, file, transcripttest.Options{
-				Handler: s.Checked(t),
+				Handler: s.CheckedHandler(t),
 				Prepare: func(r *http.Request) {
 					if r.Method != http.MethodOptions {
 						r.SetBasicAuth("ann", "x")

@@ -15,7 +15,7 @@ import (
 // §10.4) against the entry at the address; nil: there is none. It fails with drive.Precondition. A
 // folder has no tag, so only * matches it.
 func (c *call) conditions(ctx context.Context, e *Entry) error {
-	must, mustNot := server.Joined(c.r.Header, "If-Match"), server.Joined(c.r.Header, "If-None-Match")
+	must, mustNot := server.JoinHeader(c.r.Header, "If-Match"), server.JoinHeader(c.r.Header, "If-None-Match")
 	if must != "" && !matches(must, e, true) || mustNot != "" && matches(mustNot, e, false) || must == "" && modified(c.r, e) {
 		return drive.Fail(drive.Precondition)
 	}

@@ -24,6 +24,6 @@ func TestCopyOfAFolderAloneBringsItsProperties(t *testing.T) {
 	s.Do(t, "COPY /dav/files/team", "Depth: 0", "Destination: /dav/files/copy").Want(t, http.StatusCreated)
 	s.Do(t, "PROPFIND /dav/files/copy", "Depth: 0", "", get).Want(t, http.StatusMultiStatus).Has(t, ">red</colour>")
 	s.Do(t, "PROPFIND /dav/files/copy", "Depth: 1", "", get).Want(t, http.StatusMultiStatus).Lacks(t, "sub")
-	s.Do(t, "COPY /dav/shared/team", davtest.As("bob"), "Depth: 0", "Destination: /dav/files/bobs").Want(t, http.StatusCreated)
-	s.Do(t, "PROPFIND /dav/files/bobs", davtest.As("bob"), "Depth: 0", "", get).Want(t, http.StatusMultiStatus).Has(t, ">red</colour>")
+	s.Do(t, "COPY /dav/shared/team", davtest.AuthHeader("bob"), "Depth: 0", "Destination: /dav/files/bobs").Want(t, http.StatusCreated)
+	s.Do(t, "PROPFIND /dav/files/bobs", davtest.AuthHeader("bob"), "Depth: 0", "", get).Want(t, http.StatusMultiStatus).Has(t, ">red</colour>")
 }

@@ -40,7 +40,7 @@ type Options struct {
 // Head serves WebDAV requests. It is safe for concurrent use.
 type Head struct {
 	opt   Options
-	marks files.Marks
+	marks files.DAVMetadata
 }
 
 // New returns a head. It does no I/O.
@@ -51,7 +51,7 @@ func New(opt Options) *Head {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	return &Head{opt: opt, marks: files.NewMarks(opt.Files)}
+	return &Head{opt: opt, marks: files.NewDAVMetadata(opt.Files)}
 }
 
 // Register adds the head's routes to mux.
@@ -66,8 +66,8 @@ type Layout uint8
 
 // The layouts; see the package comment.
 const (
-	Apart Layout = iota
-	Home
+	Separate Layout = iota
+	Merged
 )
 
 // View is a tree of files under a URL prefix, as one head presents it.
@@ -75,7 +75,7 @@ type View struct {
 	Prefix string // unescaped, with a slash at both ends
 	Layout Layout
 	// Who is the caller if the head has authenticated the request already and holds a slot. Zero:
-	// the package calls Options.Caller.
+	// the package calls Options.Authenticate.
 	Who drive.Who
 	// Properties returns live properties that add to or replace those of this package. Nil: none.
 	Properties Properties

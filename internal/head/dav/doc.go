@@ -10,7 +10,7 @@
 //	Home    the caller's own drive, with Spaces/ and "Shared with me"/ among its folders
 //
 // A section of a view is one of its parts: the own drive, the spaces, or the shares. The package
-// serves /dav/ with the layout Apart. Other heads call Serve with views of their own.
+// serves /dav/ with the layout Separate. Other heads call Serve with views of their own.
 //
 // # Rules
 //

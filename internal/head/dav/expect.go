@@ -14,9 +14,9 @@ import (
 // its transaction. If the state has changed, it fails as stale and the head decides the request
 // anew.
 
-// Decisions bounds how often a request is decided. Each repetition means that a concurrent request
+// MaxAttempts bounds how often a request is decided. Each repetition means that a concurrent request
 // changed the state.
-const Decisions = 10
+const MaxAttempts = 10
 
 // retrying wraps a method without a body so that retryStale runs it.
 func retrying(run func(*call, context.Context) error) func(*call, context.Context) error {
@@ -24,9 +24,9 @@ func retrying(run func(*call, context.Context) error) func(*call, context.Contex
 }
 
 // retryStale runs a method again while it fails because the state has changed since it was read, at
-// most Decisions times.
+// most MaxAttempts times.
 func retryStale(ctx context.Context, c *call, run func(*call, context.Context) error) (err error) {
-	for range Decisions {
+	for range MaxAttempts {
 		c.expect = tree.Expect{}
 		if err = run(c, ctx); !tree.IsStale(err) {
 			return err
@@ -37,7 +37,7 @@ func retryStale(ctx context.Context, c *call, run func(*call, context.Context) e
 
 // expectAt records what was found at a location: an existing entry, or a free name. It records
 // nothing for folders of the layout.
-func expectAt(ctx context.Context, c *call, p location, e *Entry, since tree.Seen) error {
+func expectAt(ctx context.Context, c *call, p location, e *Entry, since tree.SeenNode) error {
 	switch {
 	case e != nil && e.Virtual:
 		return nil
@@ -53,7 +53,7 @@ func expectAt(ctx context.Context, c *call, p location, e *Entry, since tree.See
 		if err != nil || up == nil || up.Virtual {
 			return err
 		}
-		since = tree.Seen{Parent: up.Node, Name: p.last()}
+		since = tree.SeenNode{Parent: up.Node, Name: p.last()}
 	}
 	c.expect.Seen = append(c.expect.Seen, since)
 	return nil
@@ -61,7 +61,7 @@ func expectAt(ctx context.Context, c *call, p location, e *Entry, since tree.See
 
 // asRead returns the state of an entry that a condition was evaluated against. With tag it contains
 // the version of the content, with time the revision of the node. A nil entry gives the zero state.
-func asRead(e *Entry, tag, time bool) (s tree.Seen) {
+func asRead(e *Entry, tag, time bool) (s tree.SeenNode) {
 	if e == nil {
 		return s
 	}
@@ -79,7 +79,7 @@ func namesTags(list string) bool { return list != "" && strings.TrimSpace(list) 
 
 // expectConditions records the state that the conditional headers were evaluated against.
 func expectConditions(ctx context.Context, c *call, e *Entry) error {
-	must, mustNot := server.Joined(c.r.Header, "If-Match"), server.Joined(c.r.Header, "If-None-Match")
+	must, mustNot := server.JoinHeader(c.r.Header, "If-Match"), server.JoinHeader(c.r.Header, "If-None-Match")
 	since := c.r.Header.Get("If-Unmodified-Since") != ""
 	if must == "" && mustNot == "" && !since {
 		return nil

@@ -25,7 +25,7 @@ func ReadFilter(r *http.Request, root, rules Name) (Filter, error) {
 		return f, err
 	}
 	if !found || body.Name != root {
-		return f, drive.Bad("body", drive.Malformed, "expected", root.Local)
+		return f, drive.BadField("body", drive.Malformed, "expected", root.Local)
 	}
 	f.want.names = allpropNames()
 	if prop, some := body.child("prop"); some {
@@ -96,7 +96,7 @@ func startsWith(path, prefix []string) bool {
 	return len(path) >= len(prefix) && slices.Equal(path[:len(prefix)], prefix)
 }
 
-// segmentsOf returns the path of a use case's address in a view of the layout Home. shares are the
+// segmentsOf returns the path of a use case's address in a view of the layout Merged. shares are the
 // names of guestNames. shown is false if the view does not contain the address.
 func (c *call) segmentsOf(at drive.Address, shares map[string]drive.Name) (segments []string, shown bool) {
 	path := at.Path
@@ -105,12 +105,12 @@ func (c *call) segmentsOf(at drive.Address, shares map[string]drive.Name) (segme
 		segments, path = []string{string(c.view.Layout.displayName(path[0]))}, path[1:]
 	case at.Place == "":
 	case mounted:
-		segments = []string{string(sectionNames[Home][shared]), string(name)}
+		segments = []string{string(sectionNames[Merged][shared]), string(name)}
 	default:
 		if _, err := drive.ParseID[drive.NodeID](at.Place); err == nil { // hidden, or below an unshared folder
 			return nil, false
 		}
-		segments = []string{string(sectionNames[Home][spaces]), at.Place}
+		segments = []string{string(sectionNames[Merged][spaces]), at.Place}
 	}
 	for _, name := range path {
 		segments = append(segments, string(name))

@@ -39,7 +39,7 @@ func (c *call) get(ctx context.Context) error {
 // getFolder sends a line of text for browsers. It answers 406 if the client does not accept text.
 func (c *call) getFolder(ctx context.Context, e Entry) error {
 	if !takesText(c.r) { // libraries for Nextcloud would store the line as the requested archive
-		return condition{drive.Bad("Accept", drive.NotAllowed, "allowed", []string{"text/plain"}), http.StatusNotAcceptable, "", ""}
+		return condition{drive.BadField("Accept", drive.NotAllowed, "allowed", []string{"text/plain"}), http.StatusNotAcceptable, "", ""}
 	}
 	const text = "This is a folder. Open this address with a WebDAV client.\n这是一个文件夹。请用 WebDAV 客户端打开此地址。\n"
 	h := c.w.Header()

@@ -29,7 +29,7 @@ const maxLists = 50
 
 // parseIf parses an If header. It fails with drive.BadRequest.
 func parseIf(text string) ([]ifList, error) {
-	wrong := drive.Bad("If", drive.Malformed, "expected", "lists of <tokens> and [tags] in parentheses")
+	wrong := drive.BadField("If", drive.Malformed, "expected", "lists of <tokens> and [tags] in parentheses")
 	var all []ifList
 	resource := ""
 	for rest := strings.TrimSpace(text); rest != ""; rest = strings.TrimSpace(rest) {
@@ -177,7 +177,7 @@ func expectList(ctx context.Context, c *call, on ifResource, all []ifCondition) 
 func resource(ctx context.Context, c *call, text string) (on ifResource, err error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return on, drive.Bad("If", drive.Malformed, "expected", "a URL")
+		return on, drive.BadField("If", drive.Malformed, "expected", "a URL")
 	}
 	on.at, err = c.parse(u)
 	if drive.IsKind(err, drive.NotFound, drive.BadName) { // on another server, or no valid name: no condition on it holds
@@ -248,12 +248,12 @@ func submitted(c *call) drive.Tokens {
 			locks = append(locks, id)
 		}
 	}
-	return drive.Submit(locks)
+	return drive.SubmitTokens(locks)
 }
 
 // readTokens parses the If header and collects its lock tokens.
 func readTokens(c *call) (err error) {
-	if text := server.Joined(c.r.Header, "If"); text != "" {
+	if text := server.JoinHeader(c.r.Header, "If"); text != "" {
 		if c.lists, err = parseIf(text); err != nil {
 			return err
 		}

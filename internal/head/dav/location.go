@@ -22,11 +22,11 @@ const (
 	shared                // the folder of all shares with the caller, or below
 )
 
-// sectionNames are the folder names of the sections by layout. In Home they are among the caller's
+// sectionNames are the folder names of the sections by layout. In Merged they are among the caller's
 // own folders.
 var sectionNames = map[Layout]map[section]drive.Name{
-	Apart: {own: "files", spaces: "spaces", shared: "shared"},
-	Home:  {spaces: "Spaces", shared: "Shared with me"},
+	Separate: {own: "files", spaces: "spaces", shared: "shared"},
+	Merged:   {spaces: "Spaces", shared: "Shared with me"},
 }
 
 // location is a parsed URL path of a view.
@@ -122,7 +122,7 @@ func cutEscaped(escaped, prefix string) (below string, ok bool) {
 // section.
 func (l Layout) locate(path drive.Path, segments []string) (location, error) {
 	if len(path) == 0 {
-		if l == Apart {
+		if l == Separate {
 			return location{section: top, segments: segments}, nil
 		}
 		return location{path: drive.Path{}, segments: segments}, nil
@@ -137,7 +137,7 @@ func (l Layout) locate(path drive.Path, segments []string) (location, error) {
 		}
 		return p, nil
 	}
-	if l == Apart {
+	if l == Separate {
 		return location{}, drive.Fail(drive.NotFound)
 	}
 	first := realName(path[0])
@@ -150,7 +150,7 @@ const mineSuffix = " (mine)"
 
 // displayName returns the name of a child of the caller's root in the view.
 func (l Layout) displayName(name drive.Name) drive.Name {
-	if l == Home && isSectionName(name) {
+	if l == Merged && isSectionName(name) {
 		return name + mineSuffix
 	}
 	return name
@@ -164,13 +164,13 @@ func realName(shown drive.Name) drive.Name {
 	return shown
 }
 
-// isSectionName reports whether a name is that of a section in Home, also with suffixes.
+// isSectionName reports whether a name is that of a section in Merged, also with suffixes.
 func isSectionName(name drive.Name) bool {
 	s := string(name)
 	for strings.HasSuffix(s, mineSuffix) {
 		s = strings.TrimSuffix(s, mineSuffix)
 	}
-	for _, room := range sectionNames[Home] {
+	for _, room := range sectionNames[Merged] {
 		if drive.Name(s).Fold() == room.Fold() {
 			return true
 		}

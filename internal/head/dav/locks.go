@@ -53,7 +53,7 @@ func (c *call) lock(ctx context.Context) error {
 		return err
 	}
 	if depth == "1" { // RFC 4918 §9.10.3
-		return drive.Bad("Depth", drive.NotAllowed, "allowed", []string{"0", "infinity"}, "sent", depth)
+		return drive.BadField("Depth", drive.NotAllowed, "allowed", []string{"0", "infinity"}, "sent", depth)
 	}
 	root, found, err := readBody(c.r)
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *call) lock(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		info.Deep, info.Lasts = depth == "infinity", readTimeout(c.r)
+		info.Deep, info.Timeout = depth == "infinity", readTimeout(c.r)
 		want = &info
 	}
 	return retryStale(ctx, c, func(c *call, ctx context.Context) error { return lockAs(ctx, c, want) })
@@ -91,8 +91,8 @@ func lockAs(ctx context.Context, c *call, info *lock.Lock) error {
 		if e, err = createForLock(ctx, c); err != nil {
 			return err
 		}
-		want.Made = true
-		c.expect.Seen = slices.DeleteFunc(c.expect.Seen, func(s tree.Seen) bool { // the name was free, as the transaction has verified
+		want.CreatedFile = true
+		c.expect.Seen = slices.DeleteFunc(c.expect.Seen, func(s tree.SeenNode) bool { // the name was free, as the transaction has verified
 			return s.Node.IsZero() && s.Parent == *e.ParentID && s.Name.Fold() == drive.Name(e.Name).Fold()
 		})
 	}
@@ -100,7 +100,7 @@ func lockAs(ctx context.Context, c *call, info *lock.Lock) error {
 	if !e.IsFolder() {
 		want.Deep = false
 	}
-	if err := expectAt(ctx, c, c.at, e, tree.Seen{}); err != nil {
+	if err := expectAt(ctx, c, c.at, e, tree.SeenNode{}); err != nil {
 		return err
 	}
 	l, err := c.marks.Lock(ctx, c.who, want, c.expect)
@@ -161,7 +161,7 @@ func (c *call) refreshLocks(ctx context.Context, e *Entry) error {
 		if err := c.marks.Relock(ctx, c.who, all[i], lasts); err != nil {
 			return err
 		}
-		all[i].Lasts = lasts
+		all[i].Timeout = lasts
 	}
 	return c.respondLocks(ctx, *e, all, http.StatusOK)
 }
@@ -193,7 +193,7 @@ func readLockInfo(root element) (l lock.Lock, err error) {
 	_, shared := scope.child("shared")
 	_, write := kind.child("write")
 	if root.Name != dav("lockinfo") || !hasScope || !hasKind || !write || exclusive == shared {
-		return l, drive.Bad("body", drive.Malformed, "expected", "lockinfo with a scope and the type write")
+		return l, drive.BadField("body", drive.Malformed, "expected", "lockinfo with a scope and the type write")
 	}
 	l.Exclusive = exclusive
 	if owner, ok := root.child("owner"); ok {
@@ -208,7 +208,7 @@ func readLockInfo(root element) (l lock.Lock, err error) {
 func (c *call) unlock(ctx context.Context) error {
 	token := strings.Trim(strings.TrimSpace(c.r.Header.Get("Lock-Token")), "<>")
 	if token == "" {
-		return drive.Bad("Lock-Token", drive.Required)
+		return drive.BadField("Lock-Token", drive.Required)
 	}
 	e, err := c.find(ctx, c.at)
 	if err != nil {
@@ -238,7 +238,7 @@ func (c *call) discovery(ctx context.Context, e Entry, all []lock.Lock) (string,
 		if err != nil {
 			return "", err
 		}
-		scope, depth, left := "shared", "0", l.Lasts
+		scope, depth, left := "shared", "0", l.Timeout
 		if l.Exclusive {
 			scope = "exclusive"
 		}

@@ -26,7 +26,7 @@ const sharedLock = `<D:lockinfo xmlns:D="DAV:"><D:lockscope><D:shared/></D:locks
 // withBob makes a folder of ann's that bob may change, and returns its address for bob.
 func withBob(t *testing.T, s *stack) {
 	t.Helper()
-	s.Person(t, "bob")
+	s.CreateUser(t, "bob")
 	s.Do(t, "MKCOL /dav/files/team").Want(t, http.StatusCreated)
 	s.grant(t, "bob", access.Editor)
 }
@@ -103,16 +103,16 @@ func TestALockKeepsOthersOut(t *testing.T) {
 			t.Errorf("%s by somebody else: %v", what, err)
 		}
 	}
-	s.Do(t, "PUT /dav/shared/team/doc", davtest.As("bob"), "", "two").Want(t, http.StatusLocked).Has(t, "<D:lock-token-submitted>", "ann has locked it")
-	s.Do(t, "PUT /dav/shared/team/doc", davtest.As("bob"), "If: ("+token+")", "", "two").Want(t, http.StatusLocked) // it is not bob's
-	s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "", sharedLock).Want(t, http.StatusLocked).Has(t, "<D:no-conflicting-lock>")
-	s.Do(t, "UNLOCK /dav/shared/team/doc", davtest.As("bob"), "Lock-Token: "+token).Want(t, http.StatusLocked)
+	s.Do(t, "PUT /dav/shared/team/doc", davtest.AuthHeader("bob"), "", "two").Want(t, http.StatusLocked).Has(t, "<D:lock-token-submitted>", "ann has locked it")
+	s.Do(t, "PUT /dav/shared/team/doc", davtest.AuthHeader("bob"), "If: ("+token+")", "", "two").Want(t, http.StatusLocked) // it is not bob's
+	s.Do(t, "LOCK /dav/shared/team/doc", davtest.AuthHeader("bob"), "", sharedLock).Want(t, http.StatusLocked).Has(t, "<D:no-conflicting-lock>")
+	s.Do(t, "UNLOCK /dav/shared/team/doc", davtest.AuthHeader("bob"), "Lock-Token: "+token).Want(t, http.StatusLocked)
 	s.Do(t, "DELETE /dav/files/team/doc").Want(t, http.StatusLocked)
 	s.Do(t, "DELETE /dav/files/team").Want(t, http.StatusLocked)
 	s.Do(t, "MOVE /dav/files/team", "Destination: /dav/files/other").Want(t, http.StatusLocked)
 	s.Do(t, "PUT /dav/files/team/doc", "", "two").Want(t, http.StatusLocked)
 	s.Do(t, "PROPFIND /dav/files/team/", "Depth: 1").Has(t, strings.Trim(token, "<>"))
-	s.Do(t, "GET /dav/shared/team/doc", davtest.As("bob")).Has(t, "one") // readers wait for nobody
+	s.Do(t, "GET /dav/shared/team/doc", davtest.AuthHeader("bob")).Has(t, "one") // readers wait for nobody
 	s.Do(t, "PUT /dav/files/team/doc", "If: ("+token+")", "", "two").Want(t, http.StatusNoContent)
 	s.Do(t, "PUT /dav/files/team/beside", "", "not locked").Want(t, http.StatusCreated)
 
@@ -120,11 +120,11 @@ func TestALockKeepsOthersOut(t *testing.T) {
 	s.Clock.Advance(9 * time.Minute)
 	s.Do(t, "LOCK /dav/files/team/doc", "Timeout: Second-600", "If: ("+token+")").Want(t, http.StatusOK)
 	s.Clock.Advance(9 * time.Minute)
-	s.Do(t, "PUT /dav/shared/team/doc", davtest.As("bob"), "", "three").Want(t, http.StatusLocked)
+	s.Do(t, "PUT /dav/shared/team/doc", davtest.AuthHeader("bob"), "", "three").Want(t, http.StatusLocked)
 	s.Clock.Advance(2 * time.Minute)
-	s.Do(t, "PUT /dav/shared/team/doc", davtest.As("bob"), "", "three").Want(t, http.StatusNoContent)
+	s.Do(t, "PUT /dav/shared/team/doc", davtest.AuthHeader("bob"), "", "three").Want(t, http.StatusNoContent)
 	s.Do(t, "PUT /dav/files/team/doc", "If: ("+token+")", "", "four").Want(t, http.StatusPreconditionFailed)
-	if err := files.NewMarks(s.Files).Purge(t.Context()); err != nil {
+	if err := files.NewDAVMetadata(s.Files).Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if rows := s.count(t, "dav_locks"); rows != 0 {
@@ -227,28 +227,28 @@ func TestALockOfSomebodyWhoMayNotWriteAnyMore(t *testing.T) {
 	s := newStack(t)
 	withBob(t, s)
 	s.Do(t, "PUT /dav/files/team/doc", "", "one").Want(t, http.StatusCreated)
-	token := s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "Timeout: Second-600", "", exclusive).Want(t, http.StatusOK).Header.Get("Lock-Token")
-	s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "If: ("+token+")").Want(t, http.StatusOK)
+	token := s.Do(t, "LOCK /dav/shared/team/doc", davtest.AuthHeader("bob"), "Timeout: Second-600", "", exclusive).Want(t, http.StatusOK).Header.Get("Lock-Token")
+	s.Do(t, "LOCK /dav/shared/team/doc", davtest.AuthHeader("bob"), "If: ("+token+")").Want(t, http.StatusOK)
 	s.grant(t, "bob", access.Viewer)
-	s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "If: ("+token+")").Want(t, http.StatusPreconditionFailed)
+	s.Do(t, "LOCK /dav/shared/team/doc", davtest.AuthHeader("bob"), "If: ("+token+")").Want(t, http.StatusPreconditionFailed)
 	s.Do(t, "PROPFIND /dav/files/team/", "Depth: 1").Lacks(t, strings.Trim(token, "<>"))
 	s.Do(t, "PUT /dav/files/team/doc", "", "two").Want(t, http.StatusNoContent)
 	s.Do(t, "LOCK /dav/files/team/doc", "Timeout: Second-1", "", exclusive).Want(t, http.StatusOK)
 	s.Clock.Advance(2 * time.Second)
 
 	s.grant(t, "bob", access.Editor)
-	token = s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "", exclusive).Want(t, http.StatusOK).Header.Get("Lock-Token")
-	s.Person(t, "cid")
+	token = s.Do(t, "LOCK /dav/shared/team/doc", davtest.AuthHeader("bob"), "", exclusive).Want(t, http.StatusOK).Header.Get("Lock-Token")
+	s.CreateUser(t, "cid")
 	s.grant(t, "cid", access.Editor)
-	s.Do(t, "UNLOCK /dav/shared/team/doc", davtest.As("cid"), "Lock-Token: "+token).Want(t, http.StatusLocked)
+	s.Do(t, "UNLOCK /dav/shared/team/doc", davtest.AuthHeader("cid"), "Lock-Token: "+token).Want(t, http.StatusLocked)
 	s.grant(t, "cid", access.Manager)
-	s.Do(t, "UNLOCK /dav/shared/team/doc", davtest.As("cid"), "Lock-Token: "+token).Want(t, http.StatusNoContent)
+	s.Do(t, "UNLOCK /dav/shared/team/doc", davtest.AuthHeader("cid"), "Lock-Token: "+token).Want(t, http.StatusNoContent)
 	s.Do(t, "PUT /dav/files/team/doc", "", "two").Want(t, http.StatusNoContent)
 
-	token = s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "", exclusive).Want(t, http.StatusOK).Header.Get("Lock-Token")
+	token = s.Do(t, "LOCK /dav/shared/team/doc", davtest.AuthHeader("bob"), "", exclusive).Want(t, http.StatusOK).Header.Get("Lock-Token")
 	s.Do(t, "UNLOCK /dav/files/team/doc", "Lock-Token: "+token).Want(t, http.StatusNoContent) // by the owner
-	s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "If: ("+token+")").Want(t, http.StatusPreconditionFailed)
-	s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "", exclusive).Want(t, http.StatusOK)
+	s.Do(t, "LOCK /dav/shared/team/doc", davtest.AuthHeader("bob"), "If: ("+token+")").Want(t, http.StatusPreconditionFailed)
+	s.Do(t, "LOCK /dav/shared/team/doc", davtest.AuthHeader("bob"), "", exclusive).Want(t, http.StatusOK)
 }
 
 // What is in the way of a COPY or MOVE stays while somebody else has it locked, or something in it.
@@ -260,14 +260,14 @@ func TestALockHoldsForWhatIsInTheWay(t *testing.T) {
 		s.Do(t, "MKCOL /dav/files/"+dir).Want(t, http.StatusCreated)
 		s.Do(t, "PUT /dav/files/"+dir+"/doc", "", dir).Want(t, http.StatusCreated)
 	}
-	token := s.Do(t, "LOCK /dav/shared/team/b/doc", davtest.As("bob"), "", exclusive).Want(t, http.StatusOK).Header.Get("Lock-Token")
+	token := s.Do(t, "LOCK /dav/shared/team/b/doc", davtest.AuthHeader("bob"), "", exclusive).Want(t, http.StatusOK).Header.Get("Lock-Token")
 	ways := []string{"COPY /dav/files/team/a", "MOVE /dav/files/team/a", "COPY /dav/files/team/a/doc", "MOVE /dav/files/team/a/doc"}
 	for _, line := range ways {
 		to := strings.Replace(line[len("COPY "):], "/a", "/b", 1)
 		s.Do(t, line, "Destination: "+to).Want(t, http.StatusLocked)
 	}
 	s.Do(t, "GET /dav/files/team/b/doc").Has(t, "team/b")
-	s.Do(t, "UNLOCK /dav/shared/team/b/doc", davtest.As("bob"), "Lock-Token: "+token).Want(t, http.StatusNoContent)
+	s.Do(t, "UNLOCK /dav/shared/team/b/doc", davtest.AuthHeader("bob"), "Lock-Token: "+token).Want(t, http.StatusNoContent)
 	s.Do(t, ways[0], "Destination: /dav/files/team/b").Want(t, http.StatusNoContent)
 	s.Do(t, "GET /dav/files/team/b/doc").Has(t, "team/a")
 	s.CheckLedger(t, s.Who)

@@ -127,7 +127,7 @@ func TestLookupReadsOneShare(t *testing.T) {
 	t.Parallel()
 	var count sqldbtest.Counter
 	s := newStackAt(t, uploadtest.Options{DB: sqldb.Options{Connector: count.Connector}})
-	s.Person(t, "bob")
+	s.CreateUser(t, "bob")
 	root := s.at(t, s.Who, "", "").ID
 	statements := func() int {
 		t.Helper()
@@ -137,20 +137,20 @@ func TestLookupReadsOneShare(t *testing.T) {
 		}
 		path := "/dav/shared/" + url.PathEscape(string(all[0].As))
 		s.Clock.Advance(time.Minute)
-		s.Do(t, "PROPFIND "+path, "Depth: 0", davtest.As("bob")).Want(t, http.StatusMultiStatus)
+		s.Do(t, "PROPFIND "+path, "Depth: 0", davtest.AuthHeader("bob")).Want(t, http.StatusMultiStatus)
 		before := count.Total()
-		s.Do(t, "PROPFIND "+path, "Depth: 0", davtest.As("bob")).Want(t, http.StatusMultiStatus)
+		s.Do(t, "PROPFIND "+path, "Depth: 0", davtest.AuthHeader("bob")).Want(t, http.StatusMultiStatus)
 		return count.Total() - before
 	}
 	none := func() int {
 		t.Helper()
 		before := count.Total()
-		s.Do(t, "PROPFIND /dav/shared/nobody%20has%20this%20(1)", "Depth: 0", davtest.As("bob")).Want(t, http.StatusNotFound)
+		s.Do(t, "PROPFIND /dav/shared/nobody%20has%20this%20(1)", "Depth: 0", davtest.AuthHeader("bob")).Want(t, http.StatusNotFound)
 		return count.Total() - before
 	}
-	s.Plant(t, s.Who, root, 0, 10, s.People["bob"].User)
-	few, fewNone := statements(), min(none(), none())       // the epoch is remembered for a while
-	s.Plant(t, s.Who, root, 10, 1200, s.People["bob"].User) // more than one statement of a listing takes
+	s.CreateFolders(t, s.Who, root, 0, 10, s.People["bob"].User)
+	few, fewNone := statements(), min(none(), none())               // the epoch is remembered for a while
+	s.CreateFolders(t, s.Who, root, 10, 1200, s.People["bob"].User) // more than one statement of a listing takes
 	before := none()
 	if many, manyNone := statements(), none(); many != few || manyNone != fewNone || before > fewNone+1 || fewNone > 3 {
 		t.Errorf("%d statements for one of 10, and %d for one of 1200; for none %d, and %d and %d", few, many, fewNone, before, manyNone)

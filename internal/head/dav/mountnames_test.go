@@ -31,8 +31,8 @@ type names struct {
 func newNames(t *testing.T) names {
 	t.Helper()
 	s := newStack(t)
-	s.Person(t, "bob")
-	return names{s, t, s.Person(t, "eve")}
+	s.CreateUser(t, "bob")
+	return names{s, t, s.CreateUser(t, "eve")}
 }
 
 func (s names) mkdir(who drive.Who, name string) {
@@ -84,7 +84,7 @@ func TestFirstShareKeepsItsName(t *testing.T) {
 			return err
 		},
 		"a wider role of a group": func(s names, node drive.NodeID) error {
-			var group access.Team
+			var group access.UserGroup
 			err := s.DB.Write(s.t.Context(), func(ctx context.Context, tx *sqldb.Tx) (err error) {
 				if group, err = s.Access.CreateGroup(ctx, tx, "group"); err == nil {
 					err = s.Access.AddMember(ctx, tx, group.ID, s.People["bob"].User)
@@ -109,7 +109,7 @@ func TestFirstShareKeepsItsName(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.want("the other one comes", "team", ended("team", eves))
-			s.Do(t, "PUT /dav/shared/team/f", davtest.As("bob"), "", "for ann").Want(t, http.StatusCreated)
+			s.Do(t, "PUT /dav/shared/team/f", davtest.AuthHeader("bob"), "", "for ann").Want(t, http.StatusCreated)
 			if n, err := s.Files.GetByPath(t.Context(), s.Who, drive.Address{Place: anns.String(), Path: drive.Path{"f"}}); err != nil {
 				t.Errorf("what bob wrote is not ann's: %v, %v", n, err)
 			}
@@ -164,11 +164,11 @@ func TestRestoredShareGetsFreeName(t *testing.T) {
 
 	s.mount(anns, access.MountChange{Hidden: &hidden})
 	s.want("hidden", ended("team", eves))
-	third := s.given(s.Person(t, "carl"), "team")
+	third := s.given(s.CreateUser(t, "carl"), "team")
 	s.want("a third one gets the name", "team", ended("team", eves))
 	s.mount(anns, access.MountChange{Hidden: &seen})
 	s.want("and keeps it", "team", ended("team", eves), ended("team", anns))
-	s.Do(t, "PUT /dav/shared/team/f", davtest.As("bob"), "", "for carl").Want(t, http.StatusCreated)
+	s.Do(t, "PUT /dav/shared/team/f", davtest.AuthHeader("bob"), "", "for carl").Want(t, http.StatusCreated)
 	if _, err := s.Files.GetByPath(t.Context(), s.People["carl"], drive.Address{Place: third.String(), Path: drive.Path{"f"}}); err != nil {
 		t.Errorf("what bob wrote is not carl's: %v", err)
 	}
@@ -211,14 +211,14 @@ func TestWhatIsSharedIsListedWhileNothingCanBeWritten(t *testing.T) {
 	t.Parallel()
 	var faults sqldbtest.Faults
 	s := names{newStackAt(t, uploadtest.Options{DB: sqldb.Options{Connector: faults.Connector}}), t, drive.Who{}}
-	s.Person(t, "bob")
-	s.eve = s.Person(t, "eve")
+	s.CreateUser(t, "bob")
+	s.eve = s.CreateUser(t, "eve")
 	s.given(s.Who, "team")
 	eves := s.given(s.eve, "team")
 	for _, cause := range []error{drive.Fail(drive.DiskFull), nil} {
 		faults.FailAll(sqldbtest.Commit, cause)
 		s.want("nothing can be written", "team", ended("team", eves))
-		s.Do(t, "PROPFIND /dav/shared/team/", "Depth: 1", davtest.As("bob")).Want(t, http.StatusMultiStatus)
+		s.Do(t, "PROPFIND /dav/shared/team/", "Depth: 1", davtest.AuthHeader("bob")).Want(t, http.StatusMultiStatus)
 		faults.Clear()
 	}
 	s.want("it can again", "team", ended("team", eves))

@@ -41,7 +41,7 @@ var hrefs = regexp.MustCompile("<D:href>/dav/shared/([^<]+)/</D:href>")
 // mounted are the names of what is shared with bob.
 func (s *stack) mounted(t *testing.T) (names []string) {
 	t.Helper()
-	a := s.Do(t, "PROPFIND /dav/shared/", "Depth: 1", davtest.As("bob")).Want(t, http.StatusMultiStatus)
+	a := s.Do(t, "PROPFIND /dav/shared/", "Depth: 1", davtest.AuthHeader("bob")).Want(t, http.StatusMultiStatus)
 	for _, m := range hrefs.FindAllStringSubmatch(a.Body, -1) {
 		names = append(names, strings.NewReplacer("%20", " ", "%28", "(", "%29", ")").Replace(m[1]))
 	}
@@ -53,8 +53,8 @@ func (s *stack) mounted(t *testing.T) (names []string) {
 func TestNamesOfWhatIsSharedStay(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.Person(t, "bob")
-	eve := s.Person(t, "eve")
+	s.CreateUser(t, "bob")
+	eve := s.CreateUser(t, "eve")
 	mkdir := func(who drive.Who, name drive.Name) {
 		if _, err := s.Files.Mkdir(t.Context(), who, files.Mkdir{Name: name}); err != nil {
 			t.Fatal(err)
@@ -79,8 +79,8 @@ func TestNamesOfWhatIsSharedStay(t *testing.T) {
 	anns := s.share(t, s.Who, "team")
 	other := suffixed("team", anns)
 	want("a second one of its name", "team", other)
-	s.Do(t, "PUT /dav/shared/team/f", davtest.As("bob"), "", "eve's").Want(t, http.StatusCreated)
-	s.Do(t, "PUT /dav/shared/"+strings.NewReplacer(" ", "%20").Replace(other)+"/f", davtest.As("bob"), "", "ann's").Want(t, http.StatusCreated)
+	s.Do(t, "PUT /dav/shared/team/f", davtest.AuthHeader("bob"), "", "eve's").Want(t, http.StatusCreated)
+	s.Do(t, "PUT /dav/shared/"+strings.NewReplacer(" ", "%20").Replace(other)+"/f", davtest.AuthHeader("bob"), "", "ann's").Want(t, http.StatusCreated)
 	s.Do(t, "GET /dav/files/team/f").Has(t, "ann's")
 	s.unshare(t, eve, eves)
 	want("the first one goes", other)
@@ -116,10 +116,10 @@ func TestNamesOfWhatIsSharedStay(t *testing.T) {
 func TestAFileThatIsSharedByItself(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.Person(t, "bob")
+	s.CreateUser(t, "bob")
 	s.Do(t, "PUT /dav/files/solo.txt", "", "ann's").Want(t, http.StatusCreated)
 	at := s.share(t, s.Who, "solo.txt")
-	bob := davtest.As("bob")
+	bob := davtest.AuthHeader("bob")
 	tag := s.Do(t, "GET /dav/shared/solo.txt", bob).Want(t, http.StatusOK).Has(t, "ann's").Header.Get("ETag")
 	s.Do(t, "PUT /dav/shared/solo.txt", bob, "If-Match: "+tag, "", "bob's").Want(t, http.StatusNoContent)
 	s.Do(t, "PUT /dav/shared/solo.txt", bob, "If-Match: "+tag, "", "late").Want(t, http.StatusPreconditionFailed)

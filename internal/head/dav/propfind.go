@@ -31,7 +31,7 @@ func readWanted(r *http.Request) (wantedProps, error) {
 		return wantedProps{}, err
 	}
 	if root.Name != dav("propfind") {
-		return wantedProps{}, drive.Bad("body", drive.Malformed, "expected", "propfind")
+		return wantedProps{}, drive.BadField("body", drive.Malformed, "expected", "propfind")
 	}
 	if _, ok := root.child("propname"); ok {
 		return wantedProps{onlyName: true}, nil
@@ -41,7 +41,7 @@ func readWanted(r *http.Request) (wantedProps, error) {
 		return wantedProps{}, nil
 	}
 	if !some {
-		return wantedProps{}, drive.Bad("body", drive.Malformed, "expected", "allprop, propname or prop")
+		return wantedProps{}, drive.BadField("body", drive.Malformed, "expected", "allprop, propname or prop")
 	}
 	names, err := prop.names()
 	return wantedProps{names: names}, err
@@ -73,7 +73,7 @@ func readDepth(r *http.Request) (string, error) {
 	case "", "infinity":
 		return "infinity", nil
 	default:
-		return "", drive.Bad("Depth", drive.NotAllowed, "allowed", []string{"0", "1", "infinity"}, "sent", server.Clip(d))
+		return "", drive.BadField("Depth", drive.NotAllowed, "allowed", []string{"0", "1", "infinity"}, "sent", server.Clip(d))
 	}
 }
 
@@ -151,7 +151,7 @@ func (c *call) children(ctx context.Context, top Entry, fn func([]Entry) error) 
 	if top.Virtual {
 		return c.virtualChildren(ctx, fn)
 	}
-	if c.view.Layout == Home && c.at.section == own && len(c.at.path) == 0 {
+	if c.view.Layout == Merged && c.at.section == own && len(c.at.path) == 0 {
 		if err := c.homeSections(ctx, fn); err != nil {
 			return err
 		}
@@ -181,14 +181,14 @@ func (c *call) homeSections(ctx context.Context, fn func([]Entry) error) error {
 		return err
 	}
 	if len(all) > 0 {
-		entries = append(entries, c.virtual(location{section: spaces, segments: []string{string(sectionNames[Home][spaces])}}))
+		entries = append(entries, c.virtual(location{section: spaces, segments: []string{string(sectionNames[Merged][spaces])}}))
 	}
 	with, err := c.opt.Spaces.HasMounts(ctx, c.who)
 	if err != nil {
 		return err
 	}
 	if with {
-		entries = append(entries, c.virtual(location{section: shared, segments: []string{string(sectionNames[Home][shared])}}))
+		entries = append(entries, c.virtual(location{section: shared, segments: []string{string(sectionNames[Merged][shared])}}))
 	}
 	if len(entries) == 0 {
 		return nil
@@ -232,13 +232,13 @@ func (c *call) mounts(ctx context.Context, fn func([]Entry) error) error {
 func (c *call) virtualChildren(ctx context.Context, fn func([]Entry) error) error {
 	switch c.at.section {
 	case top:
-		home, err := c.find(ctx, location{section: own, path: drive.Path{}, segments: []string{string(sectionNames[Apart][own])}})
+		home, err := c.find(ctx, location{section: own, path: drive.Path{}, segments: []string{string(sectionNames[Separate][own])}})
 		if err != nil {
 			return err
 		}
 		return fn([]Entry{
-			home, c.virtual(location{section: spaces, segments: []string{string(sectionNames[Apart][spaces])}}),
-			c.virtual(location{section: shared, segments: []string{string(sectionNames[Apart][shared])}}),
+			home, c.virtual(location{section: spaces, segments: []string{string(sectionNames[Separate][spaces])}}),
+			c.virtual(location{section: shared, segments: []string{string(sectionNames[Separate][shared])}}),
 		})
 	case spaces:
 		return c.eachSpace(ctx, fn)

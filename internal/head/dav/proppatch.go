@@ -28,7 +28,7 @@ func readPropertyChanges(r *http.Request) ([]propertyChange, error) {
 		return nil, err
 	}
 	if !found || root.Name != dav("propertyupdate") {
-		return nil, drive.Bad("body", drive.Malformed, "expected", "propertyupdate")
+		return nil, drive.BadField("body", drive.Malformed, "expected", "propertyupdate")
 	}
 	var all []propertyChange
 	for _, group := range root.Children {
@@ -48,7 +48,7 @@ func readPropertyChanges(r *http.Request) ([]propertyChange, error) {
 		return nil, drive.Fail(drive.TooLarge, "field", "body", "limit", maxNames, "sent", len(all))
 	}
 	if len(all) == 0 {
-		return nil, drive.Bad("body", drive.Malformed, "expected", "set or remove")
+		return nil, drive.BadField("body", drive.Malformed, "expected", "set or remove")
 	}
 	return all, nil
 }
@@ -162,10 +162,10 @@ func (c *call) apply(ctx context.Context, e Entry, all []propertyChange) error {
 		})
 	}
 	if len(changes) > 0 || mtime != 0 {
-		if err := expectAt(ctx, c, c.at, &e, tree.Seen{}); err != nil {
+		if err := expectAt(ctx, c, c.at, &e, tree.SeenNode{}); err != nil {
 			return err
 		}
-		err := c.marks.SetProperties(ctx, c.who, e.Node, files.Setting{MTime: mtime, Changes: changes, Expect: c.expect})
+		err := c.marks.SetProperties(ctx, c.who, e.Node, files.PropertyPatch{MTime: mtime, Changes: changes, Expect: c.expect})
 		if drive.IsKind(err, drive.TooLarge) { // RFC 4918 §9.2.1
 			err = condition{err, http.StatusInsufficientStorage, "", ""}
 		}

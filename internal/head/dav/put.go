@@ -22,10 +22,10 @@ import (
 // put handles PUT of a whole file, of known or unknown length.
 func (c *call) put(ctx context.Context) error {
 	if c.r.Header.Get("Content-Range") != "" { // RFC 9110 §14.5: a part must not be stored as the whole
-		return drive.Bad("Content-Range", drive.NotAllowed, "allowed", []string{})
+		return drive.BadField("Content-Range", drive.NotAllowed, "allowed", []string{})
 	}
 	if c.r.Header.Get(ocChunked) != "" { // nor a chunk, whose client takes the file for complete after the last one
-		return drive.Bad(ocChunked, drive.NotAllowed, "allowed", []string{})
+		return drive.BadField(ocChunked, drive.NotAllowed, "allowed", []string{})
 	}
 	err := server.RefuseEncoding(c.r)
 	if err == nil {
@@ -128,7 +128,7 @@ func dropEmpty(ctx context.Context, c *call, there Entry) error {
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(all, func(l lock.Lock) bool { return l.Made && l.Node == there.Node }) {
+	if !slices.ContainsFunc(all, func(l lock.Lock) bool { return l.CreatedFile && l.Node == there.Node }) {
 		return nil
 	}
 	err = c.marks.DropEmpty(ctx, c.who, there.Node, there.Version)
@@ -178,10 +178,10 @@ func (c *call) incoming(put *upload.PutFile) (io.Reader, error) {
 	case put.Size == 0 && c.r.Header.Get("Content-Length") == "": // neither a length nor a body; an empty file needs a length of 0
 		return nil, drive.Fail(drive.LengthRequired)
 	}
-	in := server.Incoming(c.r)
+	in := server.RequestBody(c.r)
 	var body io.Reader = in
 	var err error
-	if put.Digests, err = Declared(c.r.Header); err != nil {
+	if put.Digests, err = DeclaredDigests(c.r.Header); err != nil {
 		return nil, err
 	}
 	text := c.r.Header.Get("X-Expected-Entity-Length")
@@ -195,7 +195,7 @@ func (c *call) incoming(put *upload.PutFile) (io.Reader, error) {
 	if put.Size == blob.UnknownSize && expected > 0 {
 		put.Size = drive.ByteSize(expected)
 	}
-	return upload.Ending(&exactBody{body, expected}, in), nil
+	return upload.ReaderWithCloser(&exactBody{body, expected}, in), nil
 }
 
 // exactBody is a body that must have exactly left more bytes. Read fails with drive.BadRequest,

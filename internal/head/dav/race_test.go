@@ -96,7 +96,7 @@ func (s raceSite) meet(t *testing.T, request []string, competitor func()) int {
 	t.Helper()
 	method, name, _ := strings.Cut(request[0], " ")
 	if method != http.MethodPut {
-		s.gate.Meet(0, competitor)
+		s.gate.Intercept(0, competitor)
 		got := s.send(t, request)
 		if _, met := s.gate.Open(); !met {
 			t.Error("no transaction came to the gate")

@@ -31,9 +31,9 @@ func IsLayout(err error) bool {
 	return ok && refused.Kind == drive.Forbidden && refused.Args["reason"] == "layout"
 }
 
-// Shown returns the paths, with a leading slash, of addresses in a view of the layout Home. It
+// ViewPaths returns the paths, with a leading slash, of addresses in a view of the layout Merged. It
 // omits addresses that are not in the view.
-func (h *Head) Shown(ctx context.Context, v View, addresses []string) (map[string]string, error) {
+func (h *Head) ViewPaths(ctx context.Context, v View, addresses []string) (map[string]string, error) {
 	c := &call{Head: h, view: v, who: v.Who}
 	var names map[string]drive.Name // names of shares; read if needed
 	shown := make(map[string]string, len(addresses))
@@ -54,9 +54,9 @@ func (h *Head) Shown(ctx context.Context, v View, addresses []string) (map[strin
 	return shown, nil
 }
 
-// Guest returns the path of a share with the caller in a view of the layout Home.
-func Guest(name drive.Name) string {
-	return "/" + string(sectionNames[Home][shared]) + "/" + string(name)
+// SharePath returns the path of a share with the caller in a view of the layout Merged.
+func SharePath(name drive.Name) string {
+	return "/" + string(sectionNames[Merged][shared]) + "/" + string(name)
 }
 
 // Place is a space or a share in a view, besides the caller's own drive.
@@ -89,35 +89,35 @@ func (h *Head) Places(ctx context.Context, who drive.Who) ([]Place, error) {
 	return all, nil
 }
 
-// Permit allows the caller to put a file. It is valid while Expect holds, which the use case
+// PutPermit allows the caller to put a file. It is valid while Expect holds, which the use case
 // compares in the transaction that creates the file.
-type Permit struct {
+type PutPermit struct {
 	Who    drive.Who // the caller with the request's lock tokens
 	Expect tree.Expect
 }
 
-// MayPut checks a file at a URL of a view like PUT: its name, the request's conditions, and locks.
+// CheckPut checks a file at a URL of a view like PUT: its name, the request's conditions, and locks.
 // It fails like PUT.
-func (h *Head) MayPut(ctx context.Context, r *http.Request, v View, u *url.URL) (Permit, error) {
+func (h *Head) CheckPut(ctx context.Context, r *http.Request, v View, u *url.URL) (PutPermit, error) {
 	c := &call{Head: h, view: v, r: r, who: v.Who}
 	var err error
 	if c.at, err = c.parse(u); err != nil {
-		return Permit{}, err
+		return PutPermit{}, err
 	}
 	if err := h.opt.Litter().checkName(c.at.last()); err != nil {
-		return Permit{}, err
+		return PutPermit{}, err
 	}
 	if err := readTokens(c); err != nil {
-		return Permit{}, err
+		return PutPermit{}, err
 	}
 	c.who.Tokens = submitted(c)
 	there, err := replacedFile(ctx, c)
 	if err != nil {
-		return Permit{}, err
+		return PutPermit{}, err
 	}
 	if err := c.conditions(ctx, there); err != nil {
-		return Permit{}, err
+		return PutPermit{}, err
 	}
 	err = checkWritable(ctx, c, c.at, there)
-	return Permit{c.who, c.expect}, err
+	return PutPermit{c.who, c.expect}, err
 }

@@ -53,8 +53,8 @@ func TestStatementsOfTheSpaces(t *testing.T) {
 	if !strings.Contains(body, one) {
 		t.Errorf("in the list it is not\n%s", one)
 	}
-	s.Person(t, "bob")
-	if got := s.Do(t, "PROPFIND /dav/spaces/", "Depth: 1", davtest.As("bob")).Want(t, http.StatusMultiStatus).Body; strings.Contains(got, "Team") {
+	s.CreateUser(t, "bob")
+	if got := s.Do(t, "PROPFIND /dav/spaces/", "Depth: 1", davtest.AuthHeader("bob")).Want(t, http.StatusMultiStatus).Body; strings.Contains(got, "Team") {
 		t.Errorf("a stranger sees %s", got)
 	}
 }

@@ -29,7 +29,7 @@ func TestStatementsOfAListing(t *testing.T) {
 	ask := func(what string, entries int) int {
 		t.Helper()
 		before := count.Total()
-		a := s.Do(t, what, "Depth: 1", davtest.As("bob")).Want(t, http.StatusMultiStatus)
+		a := s.Do(t, what, "Depth: 1", davtest.AuthHeader("bob")).Want(t, http.StatusMultiStatus)
 		if got := strings.Count(a.Body, "<D:response>"); got < entries {
 			t.Fatalf("%s lists %d", what, got)
 		}
@@ -37,19 +37,19 @@ func TestStatementsOfAListing(t *testing.T) {
 	}
 	listings := []string{"PROPFIND /dav/shared/team/", "PROPFIND /dav/shared/"}
 	few := map[string]int{}
-	s.Plant(t, s.Who, team, 0, 10, drive.UserID{})
-	s.Plant(t, s.Who, root, 0, 10, s.People["bob"].User)
+	s.CreateFolders(t, s.Who, team, 0, 10, drive.UserID{})
+	s.CreateFolders(t, s.Who, root, 0, 10, s.People["bob"].User)
 	s.Clock.Advance(time.Minute)
 	for _, what := range listings {
 		ask(what, 10) // names and ways are remembered
 		few[what] = ask(what, 10)
 	}
-	s.Plant(t, s.Who, team, 10, uploadtest.Long(), drive.UserID{})
-	s.Plant(t, s.Who, root, 10, uploadtest.Long(), s.People["bob"].User)
+	s.CreateFolders(t, s.Who, team, 10, uploadtest.LongListing(), drive.UserID{})
+	s.CreateFolders(t, s.Who, root, 10, uploadtest.LongListing(), s.People["bob"].User)
 	for _, what := range listings {
-		ask(what, uploadtest.Long())
-		if many := ask(what, uploadtest.Long()); many > few[what]+30 { // some for each page of what is shared
-			t.Errorf("%s: %d statements for 10 entries and %d for %d", what, few[what], many, uploadtest.Long())
+		ask(what, uploadtest.LongListing())
+		if many := ask(what, uploadtest.LongListing()); many > few[what]+30 { // some for each page of what is shared
+			t.Errorf("%s: %d statements for 10 entries and %d for %d", what, few[what], many, uploadtest.LongListing())
 		}
 	}
 }
@@ -60,12 +60,12 @@ func TestStatementsAboutLocks(t *testing.T) {
 	var count sqldbtest.Counter
 	s := newStackAt(t, uploadtest.Options{DB: sqldb.Options{Connector: count.Connector}})
 	withBob(t, s)
-	s.Person(t, "cid")
+	s.CreateUser(t, "cid")
 	s.grant(t, "cid", access.Editor)
 	lock := func(i int, who string) {
 		name := "team/" + who + strconv.Itoa(i)
 		s.Do(t, "PUT /dav/files/"+name, "", "x").Want(t, http.StatusCreated)
-		s.Do(t, "LOCK /dav/shared/"+name, davtest.As(who), "", exclusive).Want(t, http.StatusOK)
+		s.Do(t, "LOCK /dav/shared/"+name, davtest.AuthHeader(who), "", exclusive).Want(t, http.StatusOK)
 	}
 	ask := func(locks int) int {
 		before := count.Total()

@@ -22,13 +22,13 @@ import (
 func BenchmarkSharedWithMe(b *testing.B) {
 	const members, groups, grants, page = 10_000, 1000, 10_000, 100
 	s := newStack(b)
-	bob := s.Person(b, "bob")
+	bob := s.CreateUser(b, "bob")
 	root, err := s.Files.GetByPath(b.Context(), s.Who, drive.Address{Path: drive.Path{}})
 	if err != nil {
 		b.Fatal(err)
 	}
-	s.Plant(b, s.Who, root.ID, 0, grants/2, bob.User)
-	s.Plant(b, s.Who, root.ID, grants/2, grants, drive.UserID{})
+	s.CreateFolders(b, s.Who, root.ID, 0, grants/2, bob.User)
+	s.CreateFolders(b, s.Who, root.ID, grants/2, grants, drive.UserID{})
 	ids := make([]drive.GroupID, groups)
 	insert := func(query string, rows [][]any) {
 		b.Helper()
@@ -65,7 +65,7 @@ func BenchmarkSharedWithMe(b *testing.B) {
 		after := drive.NodeID{}
 		for b.Loop() {
 			start := time.Now()
-			some, err := s.Spaces.WithMe(b.Context(), bob, after, page+1, false)
+			some, err := s.Spaces.ListSharedWithMe(b.Context(), bob, after, page+1, false)
 			took = append(took, time.Since(start))
 			if err != nil {
 				b.Fatal(err)
@@ -78,11 +78,11 @@ func BenchmarkSharedWithMe(b *testing.B) {
 	})
 	b.Run("all, by WebDAV", func(b *testing.B) {
 		var took []time.Duration
-		s.Do(b, "PROPFIND /dav/shared/", "Depth: 1", davtest.As("bob")).Want(b, 207) // which gives names
+		s.Do(b, "PROPFIND /dav/shared/", "Depth: 1", davtest.AuthHeader("bob")).Want(b, 207) // which gives names
 		defer processorTime(b)()
 		for b.Loop() {
 			start := time.Now()
-			s.Do(b, "PROPFIND /dav/shared/", "Depth: 1", davtest.As("bob")).Want(b, 207)
+			s.Do(b, "PROPFIND /dav/shared/", "Depth: 1", davtest.AuthHeader("bob")).Want(b, 207)
 			took = append(took, time.Since(start))
 		}
 		percentiles(b, took)

@@ -29,7 +29,7 @@ func (c *call) assemble(ctx context.Context, id string) error {
 	}
 	at, ok, err := c.destination(ctx)
 	if err == nil && !ok {
-		err = drive.Bad("Destination", drive.Required)
+		err = drive.BadField("Destination", drive.Required)
 	}
 	if err != nil {
 		return err
@@ -45,9 +45,9 @@ func (c *call) assemble(ctx context.Context, id string) error {
 // transaction, it decides again, as package dav does.
 func (c *call) decideSeal(ctx context.Context, t transfer, at target) (made *tree.Node, err error) {
 	deadline := time.Now().Add(sealFor)
-	for range dav.Decisions {
-		var p dav.Permit
-		if p, err = c.DAV.MayPut(ctx, c.r, at.view, at.url); err != nil {
+	for range dav.MaxAttempts {
+		var p dav.PutPermit
+		if p, err = c.DAV.CheckPut(ctx, c.r, at.view, at.url); err != nil {
 			return nil, err
 		}
 		var done upload.Complete
@@ -91,7 +91,7 @@ func (c *call) completion(ctx context.Context, t transfer, at target) (done uplo
 	if err != nil {
 		return done, err
 	}
-	sums, err := dav.Declared(c.r.Header)
+	sums, err := dav.DeclaredDigests(c.r.Header)
 	if err != nil {
 		return done, err
 	}

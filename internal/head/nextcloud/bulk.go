@@ -163,7 +163,7 @@ func (c *call) bulk(ctx context.Context) error {
 	if err := server.RefuseEncoding(c.r); err != nil {
 		return err
 	}
-	all := bulkRequest{c, newBulk(server.Incoming(c.r), params["boundary"])}
+	all := bulkRequest{c, newBulk(server.RequestBody(c.r), params["boundary"])}
 	all.files.put = func(h http.Header, size int64) (batch.Item, bool) { return all.file(ctx, h, size) }
 	broken := c.Batches.Run(ctx, c.who, idem.Request{}, all.files, all.files.addAnswers)
 	results, err := all.results(ctx)
@@ -191,7 +191,7 @@ func (c bulkRequest) file(ctx context.Context, h http.Header, size int64) (item 
 	if err == nil {
 		put.Digests, err = partDigests(h)
 	}
-	if err == nil && (f.at.Place != "" || put.Size > upload.LaidSize) {
+	if err == nil && (f.at.Place != "" || put.Size > upload.MaxUnsyncedSize) {
 		b.stored = append(b.stored, c.storeAlone(ctx, n, put, b))
 		return batch.Item{}, true
 	}
@@ -200,7 +200,7 @@ func (c bulkRequest) file(ctx context.Context, h http.Header, size int64) (item 
 
 // partDigests returns the digests that a part declares. It fails with drive.BadRequest.
 func partDigests(h http.Header) (digest.Set, error) {
-	sums, err := dav.Declared(h)
+	sums, err := dav.DeclaredDigests(h)
 	text := h.Get("X-File-MD5")
 	if text == "" || err != nil {
 		return sums, err
@@ -216,7 +216,7 @@ func partDigests(h http.Header) (digest.Set, error) {
 // put parses a part, and checks that its file may be stored. It fills in f.
 func (c bulkRequest) put(ctx context.Context, f *bulkFile, h http.Header) (put upload.PutFile, err error) {
 	if f.path == "" {
-		return put, drive.Bad("X-File-Path", drive.Required)
+		return put, drive.BadField("X-File-Path", drive.Required)
 	}
 	view, u := c.view(ctx, "/"), &url.URL{Path: "/" + strings.TrimLeft(f.path, "/")}
 	if f.at, err = c.DAV.Address(ctx, c.r, view, u); err != nil {
@@ -228,7 +228,7 @@ func (c bulkRequest) put(ctx context.Context, f *bulkFile, h http.Header) (put u
 	}
 	one := *c.r // a part has its own conditions
 	one.Method, one.Header = http.MethodPut, h
-	p, err := c.DAV.MayPut(ctx, &one, view, u)
+	p, err := c.DAV.CheckPut(ctx, &one, view, u)
 	put.Expect, f.tokens = p.Expect, p.Who.Tokens
 	return put, err
 }
@@ -238,7 +238,7 @@ func (c bulkRequest) storeAlone(ctx context.Context, n int, put upload.PutFile, 
 	a := batch.Answer{N: n}
 	who := c.who
 	who.Tokens = b.files[n].tokens
-	stored, err := c.Uploads.PutWhole(ctx, who, put, upload.Ending(b, b.src))
+	stored, err := c.Uploads.PutWhole(ctx, who, put, upload.ReaderWithCloser(b, b.src))
 	if drive.IsKind(err, drive.NotFound) {
 		err = drive.Wrap(err, drive.ParentGone)
 	}

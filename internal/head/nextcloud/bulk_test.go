@@ -34,7 +34,7 @@ type result struct {
 func (s *stack) bulk(t *testing.T, who string, parts ...string) (int, map[string]result) {
 	t.Helper()
 	h := related.Clone()
-	name, value, _ := strings.Cut(davtest.As(who), ": ")
+	name, value, _ := strings.Cut(davtest.AuthHeader(who), ": ")
 	h.Set(name, value)
 	a := s.Send(t, bulk, h, strings.NewReader(strings.Join(parts, "")))
 	results := map[string]result{}
@@ -48,7 +48,7 @@ func (s *stack) bulk(t *testing.T, who string, parts ...string) (int, map[string
 func TestManyFilesInOneRequest(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	bob := s.Person(t, "bob")
+	bob := s.CreateUser(t, "bob")
 	admin := s.Who
 	admin.Admin = true
 	if _, err := s.Spaces.Create(t.Context(), admin, space.NewSpace{Name: "Design"}, nil); err != nil {
@@ -59,7 +59,7 @@ func TestManyFilesInOneRequest(t *testing.T) {
 	s.grant(t, "team", access.Editor, 0)
 	s.Do(t, "PUT "+home+"old", "", "before").Want(t, 201)
 	tag := s.find(t, home+"old").Between(t, "<d:getetag>&quot;", "&quot;")
-	large := strings.Repeat("x", int(upload.LaidSize)+1)
+	large := strings.Repeat("x", int(upload.MaxUnsyncedSize)+1)
 	status, got := s.bulk(t, "ann",
 		part("/a", "one", "OC-Checksum: SHA1:fe05bcdcdc4928012781a5f1a2a77cbb5398e106"),
 		part("/Spaces/Design/b", "two"),
@@ -135,12 +135,12 @@ func TestBulkUploadCapability(t *testing.T) {
 func TestManyFilesObeyLocks(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.Person(t, "bob")
+	s.CreateUser(t, "bob")
 	s.Do(t, "MKCOL "+home+"team").Want(t, 201)
 	s.Do(t, "PUT "+home+"team/f", "", "before").Want(t, 201)
 	s.grant(t, "team", access.Editor, 0)
 	const exclusive = `<D:lockinfo xmlns:D="DAV:"><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockinfo>`
-	s.Do(t, "LOCK "+shared+"/team/f", davtest.As("bob"), "Depth: 0", "", exclusive).Want(t, 200)
+	s.Do(t, "LOCK "+shared+"/team/f", davtest.AuthHeader("bob"), "Depth: 0", "", exclusive).Want(t, 200)
 	_, got := s.bulk(t, "ann", part("/team/f", "after"), part("/team/g", "new"), "--b--")
 	if !got["/team/f"].Error || got["/team/g"].Error || s.read(t, "team/f") != "before" {
 		t.Errorf("%+v", got)

@@ -17,7 +17,7 @@
 //
 // # Rules
 //
-//	N1  The ETag of a folder changes with anything below it (tree.Mark), and is read before the
+//	N1  The ETag of a folder changes with anything below it (tree.ChangeTag), and is read before the
 //	    folder's children: a client that stores it with a listing misses no change.
 //	N2  A node's number (oc:fileid) is assigned once and never reused (tree.Number).
 //	N3  A chunk is appended completely or not at all. Chunks are appended in order; a chunk whose

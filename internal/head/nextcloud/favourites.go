@@ -34,7 +34,7 @@ func (c *call) favourites(ctx context.Context, prefix string) error {
 	}
 	var starred []files.NodeView
 	if f.Rules[favourite] == "1" && len(f.Rules) == 1 {
-		page, err := c.Shelf.Starred(ctx, c.who, "", star.Most)
+		page, err := c.Shelf.Starred(ctx, c.who, "", star.MaxPerUser)
 		if err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@ type Options struct {
 	Batches  *batch.Batches
 	Thumbs   *thumb.Maker
 	Sessions *account.Sessions
-	Shelf    *files.Shelf // stars, shown as favourites
+	Shelf    *files.QuickAccess // stars, shown as favourites
 	Spaces   *space.Spaces
 	Shares   *share.Shares
 	Numbers  *space.Numbers // assigns numbers to shares

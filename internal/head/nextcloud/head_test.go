@@ -46,7 +46,7 @@ func TestWhatClientsAskFirst(t *testing.T) {
 func TestANameWithAnAmpersand(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.Person(t, "r&d")
+	s.CreateUser(t, "r&d")
 	login := "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("r&d:x"))
 	for _, address := range []string{"/remote.php/dav/files/r&d/", "/remote.php/dav/files/r%26d/"} {
 		s.Do(t, "MKCOL "+address+"a%26b", login)
@@ -60,7 +60,7 @@ func TestANameWithAnAmpersand(t *testing.T) {
 const ask = `<d:propfind xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns" xmlns:nc="http://nextcloud.org/ns"><d:prop>` +
 	`<d:getetag/><oc:id/><oc:fileid/><oc:permissions/><oc:size/></d:prop></d:propfind>`
 
-func (s *stack) find(t testing.TB, path string) davtest.Answer {
+func (s *stack) find(t testing.TB, path string) davtest.Response {
 	t.Helper()
 	return s.Do(t, "PROPFIND "+path, "Depth: 0", "", ask).Want(t, 207)
 }
@@ -168,7 +168,7 @@ func TestRestoreChangesFingerprint(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.Do(t, "MKCOL "+home+"a").Want(t, 201)
-	fingerprint := func(path string) davtest.Answer {
+	fingerprint := func(path string) davtest.Response {
 		const ask = `<d:propfind xmlns:d="DAV:"><d:prop><x:data-fingerprint xmlns:x="http://owncloud.org/ns"/></d:prop></d:propfind>`
 		return s.Do(t, "PROPFIND "+path, "Depth: 0", "", ask).Want(t, 207)
 	}

@@ -58,5 +58,5 @@ func roleOf(permissions int, folder bool, now access.Role) (access.Role, error) 
 		}
 		allowed = append(allowed, permits)
 	}
-	return access.None, drive.Bad("permissions", drive.NotAllowed, "allowed", allowed, "sent", permissions)
+	return access.None, drive.BadField("permissions", drive.NotAllowed, "allowed", allowed, "sent", permissions)
 }

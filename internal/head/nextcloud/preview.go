@@ -43,14 +43,14 @@ func (c *call) preview(ctx context.Context) error {
 	}
 	h := c.w.Header()
 	tag := `"` + thumb.Format + "-" + sum + "-" + strconv.Itoa(size) + `"`
-	if matchesTag(server.Joined(c.r.Header, "If-None-Match"), tag) { // avoids reading and drawing the file
+	if matchesTag(server.JoinHeader(c.r.Header, "If-None-Match"), tag) { // avoids reading and drawing the file
 		h.Set("ETag", tag)
 		h.Set("Cache-Control", previewLife)
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
 	small, err := c.Thumbs.Make(ctx, c.who.Account, thumb.Source{Sum: sum, Open: func(ctx context.Context) (thumb.File, error) {
-		return c.Files.Contents.OpenToDraw(ctx, c.who, n.ID, n.Version)
+		return c.Files.Contents.OpenForPreview(ctx, c.who, n.ID, n.Version)
 	}}, size)
 	if drive.IsKind(err, drive.NoThumbnail) {
 		err = drive.Wrap(err, drive.NotFound)

@@ -38,18 +38,18 @@ func (c *call) propertyReader() propertyReader { return propertyReader{c, &place
 type pageProps struct {
 	d       propertyReader
 	numbers map[drive.NodeID]int64
-	folders map[drive.NodeID]tree.Mark       // of folders of the page
-	marks   map[string]files.PlaceMark       // by place
-	names   map[string]drive.Name            // of all spaces and shares; nil unless the page needs them
-	rights  map[drive.NodeID]access.Standing // of nodes outside of the caller's drive
+	folders map[drive.NodeID]tree.ChangeTag    // of folders of the page
+	marks   map[string]files.PlaceTag          // by place
+	names   map[string]drive.Name              // of all spaces and shares; nil unless the page needs them
+	rights  map[drive.NodeID]access.NodeRights // of nodes outside of the caller's drive
 	owner   string
 	stars   map[drive.NodeID]bool
-	shared  map[drive.NodeID]space.Ways
+	shared  map[drive.NodeID]space.ShareKinds
 }
 
 // properties implements dav.Properties.
 func (d propertyReader) properties(ctx context.Context, who drive.Who, page []dav.Entry, names []dav.Name) (func(dav.Entry, dav.Name) (string, bool), error) {
-	k := pageProps{d: d, rights: map[drive.NodeID]access.Standing{}}
+	k := pageProps{d: d, rights: map[drive.NodeID]access.NodeRights{}}
 	asked := func(space string, locals ...string) bool {
 		return slices.ContainsFunc(names, func(n dav.Name) bool { return n.Space == space && slices.Contains(locals, n.Local) })
 	}
@@ -106,21 +106,21 @@ func (d propertyReader) properties(ctx context.Context, who drive.Who, page []da
 
 // readShared reads how the page's entries are shared that the caller may share: own ones, and those
 // that the caller manages.
-func (p *pageProps) readShared(ctx context.Context, page []dav.Entry) (map[drive.NodeID]space.Ways, error) {
+func (p *pageProps) readShared(ctx context.Context, page []dav.Entry) (map[drive.NodeID]space.ShareKinds, error) {
 	var ids []drive.NodeID
 	for _, e := range page {
 		if !e.Virtual && (e.Place == "" || p.rights[e.Node].Rights.Has(access.Manage)) {
 			ids = append(ids, e.Node)
 		}
 	}
-	return p.d.Spaces.Ways(ctx, ids)
+	return p.d.Spaces.ShareKinds(ctx, ids)
 }
 
 // places caches the spaces and shares of the caller for all pages of a listing. Cached marks are
 // older than later pages, which only makes a client list again.
 type places struct {
 	names map[string]drive.Name // of all places that the caller sees; nil: not read
-	marks map[string]files.PlaceMark
+	marks map[string]files.PlaceTag
 }
 
 // read reads the places and their marks with a constant number of statements.
@@ -150,12 +150,12 @@ func (l *places) read(ctx context.Context, d propertyReader, who drive.Who) erro
 
 // marksOf returns the marks of places by their root nodes, without those that the caller may not
 // see.
-func (d propertyReader) marksOf(ctx context.Context, who drive.Who, tops map[string]drive.NodeID) (map[string]files.PlaceMark, error) {
+func (d propertyReader) marksOf(ctx context.Context, who drive.Who, tops map[string]drive.NodeID) (map[string]files.PlaceTag, error) {
 	if len(tops) == 0 {
 		return nil, nil
 	}
-	found, err := d.tags.OfTops(ctx, who, slices.Collect(maps.Values(tops)))
-	marks := make(map[string]files.PlaceMark, len(found))
+	found, err := d.tags.Tops(ctx, who, slices.Collect(maps.Values(tops)))
+	marks := make(map[string]files.PlaceTag, len(found))
 	for place, top := range tops {
 		if m, seen := found[top]; seen {
 			marks[place] = m
@@ -204,12 +204,12 @@ func (p *pageProps) readMarks(ctx context.Context, who drive.Who, page []dav.Ent
 		if _, known := p.mark(place); known {
 			continue
 		}
-		m, err := p.d.tags.Of(ctx, who, place)
+		m, err := p.d.tags.Place(ctx, who, place)
 		if err != nil { // without a mark the folder's tag would never change
 			return err
 		}
 		if p.marks == nil {
-			p.marks = map[string]files.PlaceMark{}
+			p.marks = map[string]files.PlaceTag{}
 		}
 		p.marks[place] = m
 	}
@@ -217,7 +217,7 @@ func (p *pageProps) readMarks(ctx context.Context, who drive.Who, page []dav.Ent
 }
 
 // mark returns the mark of a place.
-func (p *pageProps) mark(place string) (files.PlaceMark, bool) {
+func (p *pageProps) mark(place string) (files.PlaceTag, bool) {
 	if m, known := p.marks[place]; known {
 		return m, true
 	}

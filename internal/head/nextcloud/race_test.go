@@ -82,7 +82,7 @@ func TestTheEndOfAChunkedUploadIsDecidedByWhatItsTransactionFinds(t *testing.T) 
 					request = append(request, s.tags.Replace(r.header))
 				}
 				var token string
-				s.gate.Meet(skip, func() {
+				s.gate.Intercept(skip, func() {
 					a := s.Do(t, r.competitor[0], r.competitor[1:]...)
 					if a.Status >= 300 {
 						t.Errorf("the competitor is answered %d: %s", a.Status, a.Body)
@@ -123,7 +123,7 @@ func TestLockExpiresBeforePublication(t *testing.T) {
 		token := s.Do(t, "LOCK "+home+"f", "", exclusive).Want(t, 200).Header.Get("Lock-Token")
 		s.Do(t, "MKCOL "+staged+"t").Want(t, http.StatusCreated)
 		s.Do(t, "PUT "+staged+"t/1", "", "chunks").Want(t, http.StatusCreated)
-		s.gate.Meet(skip, func() {
+		s.gate.Intercept(skip, func() {
 			if got := s.Do(t, "UNLOCK "+home+"f", "Lock-Token: "+token); got.Status != http.StatusNoContent {
 				t.Errorf("UNLOCK is answered %d", got.Status)
 			}
@@ -153,11 +153,11 @@ func TestAFileOfABulkUploadIsDecidedByWhatItsTransactionFinds(t *testing.T) {
 		"lock":                {"/f", "X-Nothing: said", []string{"LOCK " + home + "f", "", exclusive}, "f=one x=old"},
 		"lock of the folder":  {"/g", "X-Nothing: said", []string{"LOCK " + home, "Depth: 0", "", exclusive}, "f=one x=old"},
 	} {
-		for how, size := range map[string]int{"together": 5, "alone": int(upload.LaidSize) + 1, "in parts": 2<<20 + 1} {
+		for how, size := range map[string]int{"together": 5, "alone": int(upload.MaxUnsyncedSize) + 1, "in parts": 2<<20 + 1} {
 			t.Run(name+" "+how, func(t *testing.T) {
 				t.Parallel()
 				s := newRaceStack(t)
-				s.gate.Meet(0, func() {
+				s.gate.Intercept(0, func() {
 					if got := s.Do(t, r.competitor[0], r.competitor[1:]...); got.Status >= 300 {
 						t.Errorf("the competitor is answered %d: %s", got.Status, got.Body)
 					}
@@ -210,8 +210,8 @@ func TestTrashAndVersionsAreDecidedByWhatTheirTransactionFinds(t *testing.T) {
 			list := s.Do(t, "PROPFIND "+versions+"versions/"+number, "Depth: 1").Want(t, http.StatusMultiStatus).Body
 			fill := strings.NewReplacer("{id}", s.trash(t, "g").String(),
 				"{old}", regexp.MustCompile("<d:href>([^<]+[^/<])</d:href>").FindStringSubmatch(list)[1])
-			send := func(c []string) davtest.Answer { return s.Do(t, fill.Replace(c[0]), c[1:]...) }
-			s.gate.Meet(0, func() {
+			send := func(c []string) davtest.Response { return s.Do(t, fill.Replace(c[0]), c[1:]...) }
+			s.gate.Intercept(0, func() {
 				if got := send(r.competitor); got.Status >= 300 {
 					t.Errorf("the competitor is answered %d: %s", got.Status, got.Body)
 				}

@@ -90,7 +90,7 @@ func (p *related) line(room *int) (string, error) {
 	for {
 		some, err := p.in.ReadSlice('\n')
 		if *room -= len(some); *room < 0 {
-			return "", drive.Bad("body", drive.TooLong, "limit", maxPartHeader, "sent", maxPartHeader-*room)
+			return "", drive.BadField("body", drive.TooLong, "limit", maxPartHeader, "sent", maxPartHeader-*room)
 		}
 		line = append(line, some...)
 		switch {
@@ -109,7 +109,7 @@ func orMalformed(err error, expected string) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	return drive.Bad("body", drive.Malformed, "expected", expected)
+	return drive.BadField("body", drive.Malformed, "expected", expected)
 }
 
 // Read implements io.Reader for the bytes of the current part. It fails with drive.BadRequest,

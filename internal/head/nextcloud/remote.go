@@ -15,7 +15,7 @@ import (
 // remote handles /remote.php/....
 func (c *call) remote(ctx context.Context) error {
 	if c.r.Method == http.MethodOptions {
-		c.DAV.Serve(c.w, c.r, dav.View{Prefix: "/remote.php/", Layout: dav.Home}) // without authentication
+		c.DAV.Serve(c.w, c.r, dav.View{Prefix: "/remote.php/", Layout: dav.Merged}) // without authentication
 		return nil
 	}
 	if c.at(1) == "webdav" {
@@ -87,7 +87,7 @@ func (c *call) files(ctx context.Context, prefix string) error {
 func (c *call) view(_ context.Context, prefix string) dav.View {
 	d := c.propertyReader()
 	return dav.View{
-		Prefix: prefix, Layout: dav.Home, Who: c.who, Properties: d.properties, Describe: d.header,
+		Prefix: prefix, Layout: dav.Merged, Who: c.who, Properties: d.properties, Describe: d.header,
 		Sets: func(n dav.Name) bool { return n == favourite }, Set: c.setFavourite, Sabre: true,
 	}
 }

@@ -16,16 +16,16 @@ import (
 func BenchmarkReceiverOf10000(b *testing.B) {
 	const properties = `<d:propfind xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:prop><d:getetag/><oc:fileid/><oc:permissions/><oc:size/></d:prop></d:propfind>`
 	s := newStack(b)
-	s.Person(b, "bob")
+	s.CreateUser(b, "bob")
 	s.Do(b, "MKCOL "+home+"team").Want(b, 201)
 	s.grant(b, "team", access.Editor, 0)
-	s.Plant(b, s.Who, s.node(b, ""), 0, 10_000, s.People["bob"].User)
-	s.Plant(b, s.Who, s.node(b, ""), 10_000, 10_001, drive.UserID{})
+	s.CreateFolders(b, s.Who, s.node(b, ""), 0, 10_000, s.People["bob"].User)
+	s.CreateFolders(b, s.Who, s.node(b, ""), 10_000, 10_001, drive.UserID{})
 	for what, at := range map[string]string{"poll": bobs, "list": shared} {
 		for depth := range 2 {
 			b.Run(what+" depth "+strconv.Itoa(depth), func(b *testing.B) {
 				for b.Loop() {
-					s.Do(b, "PROPFIND "+at, "Depth: "+strconv.Itoa(depth), davtest.As("bob"), "", properties).Want(b, 207)
+					s.Do(b, "PROPFIND "+at, "Depth: "+strconv.Itoa(depth), davtest.AuthHeader("bob"), "", properties).Want(b, 207)
 				}
 			})
 		}

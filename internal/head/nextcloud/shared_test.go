@@ -52,7 +52,7 @@ func (s *stack) ungrant(t testing.TB, path string) {
 // bobsTag is the tag of a folder for bob; empty: it is not there.
 func (s *stack) bobsTag(t testing.TB, path string) string {
 	t.Helper()
-	a := s.Do(t, "PROPFIND "+path, "Depth: 0", davtest.As("bob"), "", ask)
+	a := s.Do(t, "PROPFIND "+path, "Depth: 0", davtest.AuthHeader("bob"), "", ask)
 	if a.Status == 404 {
 		return ""
 	}
@@ -64,13 +64,13 @@ func (s *stack) bobsTag(t testing.TB, path string) string {
 func TestTagsOfWhatIsShared(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.Person(t, "bob")
+	s.CreateUser(t, "bob")
 	for _, dir := range []string{"team", "team/sub", "team/other", "private", "late"} {
 		s.Do(t, "MKCOL "+home+dir).Want(t, 201)
 	}
 	s.Do(t, "PUT "+home+"file", "", "shared alone").Want(t, 201)
 	file := s.node(t, "file")
-	s.Do(t, "MKCOL "+bobs+"own", davtest.As("bob")).Want(t, 201)
+	s.Do(t, "MKCOL "+bobs+"own", davtest.AuthHeader("bob")).Want(t, 201)
 	const root, team, sub, other, own = bobs, shared + "/team", shared + "/team/sub", shared + "/team/other", bobs + "own"
 	tags := func() map[string]string {
 		all := map[string]string{}
@@ -108,7 +108,7 @@ func TestTagsOfWhatIsShared(t *testing.T) {
 		{"out of sight", func() { hide(true) }, []string{root, shared}},
 		{"and back", func() { hide(false) }, []string{root, shared}},
 		{"another name", func() { s.Do(t, "MOVE "+home+"file", "Destination: "+home+"file2").Want(t, 201) }, []string{root, shared}},
-		{"something of one's own", func() { s.Do(t, "PUT "+bobs+"own/f", davtest.As("bob"), "", "one").Want(t, 201) }, []string{root, own}},
+		{"something of one's own", func() { s.Do(t, "PUT "+bobs+"own/f", davtest.AuthHeader("bob"), "", "one").Want(t, 201) }, []string{root, own}},
 		{"the share is taken", func() { s.ungrant(t, "team") }, every},
 	} {
 		step.do()
@@ -116,7 +116,7 @@ func TestTagsOfWhatIsShared(t *testing.T) {
 		check(t, step.what, was, now, step.changed)
 		was = now
 	}
-	listing := s.Do(t, "PROPFIND "+shared, "Depth: 1", davtest.As("bob"), "", ask).Want(t, 207)
+	listing := s.Do(t, "PROPFIND "+shared, "Depth: 1", davtest.AuthHeader("bob"), "", ask).Want(t, 207)
 	if strings.Contains(listing.Body, "team") {
 		t.Error(listing.Body)
 	}
@@ -126,23 +126,23 @@ func TestTagsOfWhatIsShared(t *testing.T) {
 func TestChunksIntoWhatIsShared(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.Person(t, "bob")
+	s.CreateUser(t, "bob")
 	s.Do(t, "MKCOL "+home+"team").Want(t, 201)
 	s.grant(t, "team", access.Editor, 0)
 	const id = "/remote.php/dav/uploads/bob/t"
 	to := "Destination: " + shared + "/team/f"
-	s.Do(t, "MKCOL "+id, to, davtest.As("bob")).Want(t, 201)
-	s.Do(t, "MKCOL "+id, to, davtest.As("bob")).Want(t, 405)
-	s.Do(t, "PUT "+id+"/1", to, davtest.As("bob"), "", "one ").Want(t, 201)
-	s.Do(t, "PUT "+id+"/2", davtest.As("bob"), "", "two").Want(t, 201) // not all clients say it each time
-	s.Do(t, "PROPFIND "+id, "Depth: 1", davtest.As("bob")).Want(t, 207).Has(t, id+"/00002<")
-	s.Do(t, "MOVE "+id+"/.file", to, davtest.As("bob")).Want(t, 201)
+	s.Do(t, "MKCOL "+id, to, davtest.AuthHeader("bob")).Want(t, 201)
+	s.Do(t, "MKCOL "+id, to, davtest.AuthHeader("bob")).Want(t, 405)
+	s.Do(t, "PUT "+id+"/1", to, davtest.AuthHeader("bob"), "", "one ").Want(t, 201)
+	s.Do(t, "PUT "+id+"/2", davtest.AuthHeader("bob"), "", "two").Want(t, 201) // not all clients say it each time
+	s.Do(t, "PROPFIND "+id, "Depth: 1", davtest.AuthHeader("bob")).Want(t, 207).Has(t, id+"/00002<")
+	s.Do(t, "MOVE "+id+"/.file", to, davtest.AuthHeader("bob")).Want(t, 201)
 	if got := s.read(t, "team/f"); got != "one two" {
 		t.Errorf("%q", got)
 	}
-	s.Do(t, "MKCOL "+id, to, davtest.As("bob")).Want(t, 201)
-	s.Do(t, "DELETE "+id, davtest.As("bob")).Want(t, 204)
-	s.Do(t, "PROPFIND "+id, to, davtest.As("bob")).Want(t, 404)
+	s.Do(t, "MKCOL "+id, to, davtest.AuthHeader("bob")).Want(t, 201)
+	s.Do(t, "DELETE "+id, davtest.AuthHeader("bob")).Want(t, 204)
+	s.Do(t, "PROPFIND "+id, to, davtest.AuthHeader("bob")).Want(t, 404)
 	s.CheckLedger(t, s.Who)
 }
 
@@ -154,28 +154,28 @@ func TestATransferEndsWithTheRight(t *testing.T) {
 	for _, ask := range []string{"PUT /2", "MOVE /.file", "PROPFIND ", "DELETE ", "MKCOL ", "nothing"} {
 		t.Run(ask, func(t *testing.T) {
 			s := newStack(t)
-			s.Person(t, "bob")
+			s.CreateUser(t, "bob")
 			s.Do(t, "MKCOL "+home+"team").Want(t, 201)
 			s.grant(t, "team", access.Editor, 0)
 			const id = "/remote.php/dav/uploads/bob/t"
 			to := "Destination: " + shared + "/team/f"
-			s.Do(t, "MKCOL "+id, to, davtest.As("bob"), "OC-Total-Length: 1000000").Want(t, 201)
-			s.Do(t, "PUT "+id+"/1", to, davtest.As("bob"), "", "one").Want(t, 201)
+			s.Do(t, "MKCOL "+id, to, davtest.AuthHeader("bob"), "OC-Total-Length: 1000000").Want(t, 201)
+			s.Do(t, "PUT "+id+"/1", to, davtest.AuthHeader("bob"), "", "one").Want(t, 201)
 			if held, _ := s.Used(t, s.Who); held < 1_000_000 {
 				t.Fatalf("%d bytes are reserved", held)
 			}
-			if err := upload.EndAllRevoked(t.Context(), s.Sessions); err != nil {
+			if err := upload.ReclaimAllRevoked(t.Context(), s.Sessions); err != nil {
 				t.Fatal(err)
 			}
-			s.Do(t, "PROPFIND "+id, to, davtest.As("bob")).Want(t, 207)
+			s.Do(t, "PROPFIND "+id, to, davtest.AuthHeader("bob")).Want(t, 207)
 			s.ungrant(t, "team")
 			verb, name, _ := strings.Cut(ask, " ")
-			body := []string{to, davtest.As("bob")}
+			body := []string{to, davtest.AuthHeader("bob")}
 			if verb == "PUT" {
 				body = append(body, "", "two")
 			}
 			if ask == "nothing" {
-				if err := upload.EndAllRevoked(t.Context(), s.Sessions); err != nil {
+				if err := upload.ReclaimAllRevoked(t.Context(), s.Sessions); err != nil {
 					t.Error(err)
 				}
 			} else if got := s.Do(t, verb+" "+id+name, body...); got.Status < 400 || got.Status >= 500 {
@@ -194,12 +194,12 @@ func TestATransferEndsWithTheRight(t *testing.T) {
 func TestHousekeepingEndsWhatItCan(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.Person(t, "bob")
+	s.CreateUser(t, "bob")
 	s.Do(t, "MKCOL "+home+"team").Want(t, 201)
 	s.grant(t, "team", access.Editor, 0)
 	for _, id := range []string{"a", "b", "c"} {
 		to := "Destination: " + shared + "/team/" + id
-		s.Do(t, "MKCOL /remote.php/dav/uploads/bob/"+id, to, davtest.As("bob"), "OC-Total-Length: 1000").Want(t, 201)
+		s.Do(t, "MKCOL /remote.php/dav/uploads/bob/"+id, to, davtest.AuthHeader("bob"), "OC-Total-Length: 1000").Want(t, 201)
 	}
 	s.ungrant(t, "team")
 	damage := func(digests string) {
@@ -217,14 +217,14 @@ func TestHousekeepingEndsWhatItCan(t *testing.T) {
 		}
 	}
 	damage("{")
-	if err := upload.EndAllRevoked(t.Context(), s.Sessions); err == nil {
+	if err := upload.ReclaimAllRevoked(t.Context(), s.Sessions); err == nil {
 		t.Error("nobody is told of the one that stays")
 	}
 	if held, _ := s.Used(t, s.Who); held != 1000 {
 		t.Errorf("%d bytes are reserved, want those of the first", held)
 	}
 	damage("{}")
-	if err := upload.EndAllRevoked(t.Context(), s.Sessions); err != nil {
+	if err := upload.ReclaimAllRevoked(t.Context(), s.Sessions); err != nil {
 		t.Error(err)
 	}
 	if held, _ := s.Used(t, s.Who); held != 0 {
@@ -237,7 +237,7 @@ func TestHousekeepingEndsWhatItCan(t *testing.T) {
 func TestFavouritesAreStars(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.Person(t, "bob")
+	s.CreateUser(t, "bob")
 	s.Do(t, "MKCOL "+home+"team").Want(t, 201)
 	s.Do(t, "PUT "+home+"team/a%26b", "", "x").Want(t, 201)
 	s.Do(t, "PUT "+home+"own", "", "x").Want(t, 201)
@@ -250,18 +250,18 @@ func TestFavouritesAreStars(t *testing.T) {
 	)
 	is := func(path, who, want string) {
 		t.Helper()
-		got := s.Do(t, "PROPFIND "+path, "Depth: 0", davtest.As(who), "", get).Want(t, 207).Between(t, "favorite", "</oc:favorite>")
+		got := s.Do(t, "PROPFIND "+path, "Depth: 0", davtest.AuthHeader(who), "", get).Want(t, 207).Between(t, "favorite", "</oc:favorite>")
 		if !strings.HasSuffix(got, ">"+want) {
 			t.Errorf("%s is a favourite of %s: %s, want %s", path, who, got, want)
 		}
 	}
 	s.Do(t, "PROPPATCH "+home+"team/a%26b", "", strings.Replace(set, "%s", "1", 1)).Want(t, 207)
-	s.Do(t, "PROPPATCH "+shared+"/team/a%26b", davtest.As("bob"), "", strings.Replace(set, "%s", "1", 1)).Want(t, 207) // a viewer may
+	s.Do(t, "PROPPATCH "+shared+"/team/a%26b", davtest.AuthHeader("bob"), "", strings.Replace(set, "%s", "1", 1)).Want(t, 207) // a viewer may
 	is(home+"team/a%26b", "ann", "1")
 	is(home+"own", "ann", "0")
 	is(shared+"/team/a%26b", "bob", "1")
 	is(shared+"/team", "bob", "0")
-	stars, err := files.NewShelf(s.Files, star.New(s.DB, s.Clock.Now)).StarredIDs(t.Context(), s.Who)
+	stars, err := files.NewQuickAccess(s.Files, star.New(s.DB, s.Clock.Now)).StarredIDs(t.Context(), s.Who)
 	if err != nil || len(stars) != 1 || stars[0] != s.node(t, "team/a&b") {
 		t.Errorf("ann has the stars %v (%v)", stars, err)
 	}
@@ -269,15 +269,15 @@ func TestFavouritesAreStars(t *testing.T) {
 	if strings.Contains(anns.Body, "own<") {
 		t.Error(anns.Body)
 	}
-	s.Do(t, "REPORT "+bobs, davtest.As("bob"), "", all).Want(t, 207).Has(t, "<d:href>"+shared+"/team/a%26b</d:href>")
-	if none := s.Do(t, "REPORT "+bobs, davtest.As("bob"), "", strings.Replace(all, "<oc:favorite>1</oc:favorite>", "<oc:systemtag>1</oc:systemtag>", 1)).Want(t, 207); strings.Contains(none.Body, "href") {
+	s.Do(t, "REPORT "+bobs, davtest.AuthHeader("bob"), "", all).Want(t, 207).Has(t, "<d:href>"+shared+"/team/a%26b</d:href>")
+	if none := s.Do(t, "REPORT "+bobs, davtest.AuthHeader("bob"), "", strings.Replace(all, "<oc:favorite>1</oc:favorite>", "<oc:systemtag>1</oc:systemtag>", 1)).Want(t, 207); strings.Contains(none.Body, "href") {
 		t.Error(none.Body)
 	}
 	s.Do(t, "PROPPATCH "+home+"team/a%26b", "", strings.Replace(set, "%s", "0", 1)).Want(t, 207)
 	is(home+"team/a%26b", "ann", "0")
 	is(shared+"/team/a%26b", "bob", "1")
 	s.ungrant(t, "team")
-	if none := s.Do(t, "REPORT "+bobs, davtest.As("bob"), "", all).Want(t, 207); strings.Contains(none.Body, "team") {
+	if none := s.Do(t, "REPORT "+bobs, davtest.AuthHeader("bob"), "", all).Want(t, 207); strings.Contains(none.Body, "team") {
 		t.Error(none.Body)
 	}
 }
@@ -287,9 +287,9 @@ func TestFavouritesAreStars(t *testing.T) {
 func TestOwnFilesAreWritable(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	bob := s.Person(t, "bob")
+	bob := s.CreateUser(t, "bob")
 	for _, dir := range []string{"own", "own/sub", "own/hidden"} {
-		s.Do(t, "MKCOL "+bobs+dir, davtest.As("bob")).Want(t, 201)
+		s.Do(t, "MKCOL "+bobs+dir, davtest.AuthHeader("bob")).Want(t, 201)
 	}
 	at := func(name string) drive.NodeID {
 		path := drive.Path{"own"}
@@ -298,7 +298,7 @@ func TestOwnFilesAreWritable(t *testing.T) {
 		}
 		return s.must(t)(s.Files.GetByPath(t.Context(), bob, drive.Address{Path: path})).ID
 	}
-	var team access.Team
+	var team access.UserGroup
 	err := s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		if team, err = s.Access.CreateGroup(ctx, tx, "team"); err == nil {
 			err = s.Access.AddMember(ctx, tx, team.ID, bob.User)
@@ -316,14 +316,14 @@ func TestOwnFilesAreWritable(t *testing.T) {
 	}
 	const ask = `<d:propfind xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:prop><d:getetag/><oc:permissions/></d:prop></d:propfind>`
 	for path, want := range map[string]string{"/own": "SGMCK", "/own/sub": "SGDNVCK", "/own/hidden": "SGDNVCK"} {
-		a := s.Do(t, "PROPFIND "+shared+path, "Depth: 0", davtest.As("bob"), "", ask).Want(t, 207)
+		a := s.Do(t, "PROPFIND "+shared+path, "Depth: 0", davtest.AuthHeader("bob"), "", ask).Want(t, 207)
 		if !strings.Contains(a.Body, ">"+want+"<") {
 			t.Errorf("%s: %s, want %s", path, a.Body, want)
 		}
 	}
 	tag := func(of string) string { return s.bobsTag(t, of) }
 	one, all := tag(shared+"/own"), tag(shared)
-	s.Do(t, "PUT "+shared+"/own/f", davtest.As("bob"), "", "x").Want(t, 201)
+	s.Do(t, "PUT "+shared+"/own/f", davtest.AuthHeader("bob"), "", "x").Want(t, 201)
 	if tag(shared+"/own") == one || tag(shared) == all {
 		t.Error("a change of one's own does not change the tags")
 	}
@@ -335,7 +335,7 @@ func TestOwnFilesAreWritable(t *testing.T) {
 func TestStarIsPerNode(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.Person(t, "bob")
+	s.CreateUser(t, "bob")
 	s.Do(t, "MKCOL "+home+"team").Want(t, 201)
 	s.Do(t, "PUT "+home+"team/f", "", "x").Want(t, 201)
 	s.grant(t, "team", access.Editor, 0)
@@ -346,21 +346,21 @@ func TestStarIsPerNode(t *testing.T) {
 		all  = `<oc:filter-files xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:prop><oc:favorite/></d:prop>` +
 			`<oc:filter-rules><oc:favorite>1</oc:favorite></oc:filter-rules></oc:filter-files>`
 	)
-	starred := func() string { return s.Do(t, "REPORT "+bobs, davtest.As("bob"), "", all).Want(t, 207).Body }
+	starred := func() string { return s.Do(t, "REPORT "+bobs, davtest.AuthHeader("bob"), "", all).Want(t, 207).Body }
 	big := `<x xmlns="urn:x">` + strings.Repeat("x", 20<<10) + `</x>`
-	s.Do(t, "PROPPATCH "+shared+"/team/f", davtest.As("bob"), "", head+star+big+tail).Want(t, 507)
+	s.Do(t, "PROPPATCH "+shared+"/team/f", davtest.AuthHeader("bob"), "", head+star+big+tail).Want(t, 507)
 	if body := starred(); strings.Contains(body, "href") {
 		t.Errorf("a request that was refused has set a star: %s", body)
 	}
-	l := lock.Lock{Node: s.node(t, "team/f"), Exclusive: true, Lasts: time.Hour}
-	if _, err := files.NewMarks(s.Files).Lock(t.Context(), s.Who, l, tree.Expect{}); err != nil {
+	l := lock.Lock{Node: s.node(t, "team/f"), Exclusive: true, Timeout: time.Hour}
+	if _, err := files.NewDAVMetadata(s.Files).Lock(t.Context(), s.Who, l, tree.Expect{}); err != nil {
 		t.Fatal(err)
 	}
-	s.Do(t, "PROPPATCH "+shared+"/team/f", davtest.As("bob"), "", head+star+tail).Want(t, 207)
-	s.Do(t, "PROPPATCH "+shared+"/team/f", davtest.As("bob"), "", head+`<x xmlns="urn:x">y</x>`+tail).Want(t, 423)
-	s.Do(t, "PROPPATCH "+shared+"/team", davtest.As("bob"), "", head+star+tail).Want(t, 207)
-	s.Do(t, "PUT "+bobs+"own", davtest.As("bob"), "", "x").Want(t, 201)
-	s.Do(t, "PROPPATCH "+bobs+"own", davtest.As("bob"), "", head+star+tail).Want(t, 207)
+	s.Do(t, "PROPPATCH "+shared+"/team/f", davtest.AuthHeader("bob"), "", head+star+tail).Want(t, 207)
+	s.Do(t, "PROPPATCH "+shared+"/team/f", davtest.AuthHeader("bob"), "", head+`<x xmlns="urn:x">y</x>`+tail).Want(t, 423)
+	s.Do(t, "PROPPATCH "+shared+"/team", davtest.AuthHeader("bob"), "", head+star+tail).Want(t, 207)
+	s.Do(t, "PUT "+bobs+"own", davtest.AuthHeader("bob"), "", "x").Want(t, 201)
+	s.Do(t, "PROPPATCH "+bobs+"own", davtest.AuthHeader("bob"), "", head+star+tail).Want(t, 207)
 	if body := starred(); !strings.Contains(body, "team/f<") || !strings.Contains(body, "own<") {
 		t.Errorf("bob's favourites are %s", body)
 	}
@@ -376,11 +376,11 @@ func TestStarIsPerNode(t *testing.T) {
 func TestAFileThatIsSharedByItselfIsChanged(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.Person(t, "bob")
+	s.CreateUser(t, "bob")
 	s.Do(t, "PUT "+home+"solo.txt", "", "ann's").Want(t, 201)
 	s.grant(t, "solo.txt", access.Editor, 0)
 	s.Clock.Advance(time.Minute)
-	bob := davtest.As("bob")
+	bob := davtest.AuthHeader("bob")
 	s.Do(t, "PUT "+shared+"/solo.txt", bob, "", "bob's").Want(t, 204)
 	s.Do(t, "GET "+home+"solo.txt").Want(t, 200).Has(t, "bob's")
 	s.Do(t, "PUT "+shared+"/other.txt", bob, "", "new").Want(t, 403)
@@ -392,11 +392,11 @@ func TestAFileThatIsSharedByItselfIsChanged(t *testing.T) {
 func TestTopDoesNotReadAllThatIsShared(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.Person(t, "bob")
+	s.CreateUser(t, "bob")
 	s.Do(t, "MKCOL "+home+"team").Want(t, 201)
 	const properties = `<d:propfind xmlns:d="DAV:"><d:prop><d:displayname/></d:prop></d:propfind>`
-	top := func() davtest.Answer {
-		return s.Do(t, "PROPFIND "+bobs, "Depth: 1", davtest.As("bob"), "", properties).Want(t, 207)
+	top := func() davtest.Response {
+		return s.Do(t, "PROPFIND "+bobs, "Depth: 1", davtest.AuthHeader("bob"), "", properties).Want(t, 207)
 	}
 	if strings.Contains(top().Body, "Shared%20with%20me") {
 		t.Error("nothing is shared, and the top shows the folder of what is")
@@ -414,7 +414,7 @@ func TestTopDoesNotReadAllThatIsShared(t *testing.T) {
 	if n := kept(); n != 0 {
 		t.Errorf("a listing of the top has read all that is shared: %d names are kept", n)
 	}
-	s.Do(t, "PROPFIND "+shared, "Depth: 1", davtest.As("bob"), "", properties).Want(t, 207)
+	s.Do(t, "PROPFIND "+shared, "Depth: 1", davtest.AuthHeader("bob"), "", properties).Want(t, 207)
 	if n := kept(); n != 1 {
 		t.Errorf("%d names are kept after a listing of what is shared", n)
 	}

@@ -23,11 +23,11 @@ type shared struct {
 }
 
 // numbered returns the key that the share's number is assigned to.
-func (s shared) numbered() space.Numbered {
+func (s shared) numbered() space.NumberedShare {
 	if s.link != nil {
-		return space.Numbered{Node: s.link.Node, Subject: s.link.ID.String()}
+		return space.NumberedShare{Node: s.link.Node, Subject: s.link.ID.String()}
 	}
-	return space.Numbered{Node: s.grant.Node, Subject: s.grant.Principal.String()}
+	return space.NumberedShare{Node: s.grant.Node, Subject: s.grant.Principal.String()}
 }
 
 // item is a shared file or folder.
@@ -89,7 +89,7 @@ func (c sharing) listShares(ctx context.Context) (any, error) {
 		all, err = c.sharedByMe(ctx)
 	case is("subfiles"):
 		if !isFolder(node) {
-			return nil, drive.Bad("path", drive.NotAllowed, "allowed", []string{"a folder"}, "sent", "a file")
+			return nil, drive.BadField("path", drive.NotAllowed, "allowed", []string{"a folder"}, "sent", "a file")
 		}
 		all, err = c.sharedIn(ctx, node)
 	default:
@@ -194,7 +194,7 @@ func (c sharing) links(ctx context.Context, q share.Query) (all []share.View, er
 // sharedByMe returns the shares of the caller's own drive.
 func (c sharing) sharedByMe(ctx context.Context) (all []shared, err error) {
 	for after := (access.Grant{}); len(all) < maxListed; {
-		page, err := c.Spaces.ByMe(ctx, c.who, after, listedAtOnce)
+		page, err := c.Spaces.ListSharedByMe(ctx, c.who, after, listedAtOnce)
 		if err != nil {
 			return nil, err
 		}
@@ -217,7 +217,7 @@ func (c sharing) sharedByMe(ctx context.Context) (all []shared, err error) {
 
 // sharedIn is sharedByMe for the children of a folder.
 func (c sharing) sharedIn(ctx context.Context, folder files.NodeView) (all []shared, err error) {
-	roles, err := c.Spaces.ByMeIn(ctx, c.who, folder.ID, maxListed)
+	roles, err := c.Spaces.ListSharedByMeIn(ctx, c.who, folder.ID, maxListed)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func (c sharing) sharedIn(ctx context.Context, folder files.NodeView) (all []sha
 			all = append(all, shared{grant: &s.Grant, item: itemOfNode(s.Item, s.Path), mine: true})
 		}
 	}
-	links, err := c.links(ctx, share.Query{In: folder.ID})
+	links, err := c.links(ctx, share.Query{ChildrenOf: folder.ID})
 	if err != nil {
 		return nil, err
 	}
@@ -271,7 +271,7 @@ func (c sharing) sharedWithMe(ctx context.Context) ([]shared, error) {
 			g.Name = me
 		}
 		at := itemOfNode(m.Item, m.Path)
-		at.parent, at.path, at.owner = drive.NodeID{}, dav.Guest(m.As), m.Owner
+		at.parent, at.path, at.owner = drive.NodeID{}, dav.SharePath(m.As), m.Owner
 		if at.owner == "" {
 			at.owner = m.Space
 		}
@@ -358,7 +358,7 @@ func (c sharing) showShares(ctx context.Context, all []shared) (list, error) {
 	}
 	var addresses []string
 	var nodes []drive.NodeID
-	keys := make([]space.Numbered, len(all))
+	keys := make([]space.NumberedShare, len(all))
 	for i, s := range all {
 		keys[i] = s.numbered()
 		if s.item.path == "" {
@@ -368,7 +368,7 @@ func (c sharing) showShares(ctx context.Context, all []shared) (list, error) {
 			nodes = append(nodes, s.item.parent)
 		}
 	}
-	paths, err := c.DAV.Shown(ctx, c.view(ctx, "/"), addresses)
+	paths, err := c.DAV.ViewPaths(ctx, c.view(ctx, "/"), addresses)
 	if err != nil {
 		return nil, err
 	}
@@ -474,7 +474,7 @@ func grantObject(s shared) object {
 
 func (c sharing) linkObject(s shared) object {
 	var password any
-	if s.link.AsksCode() {
+	if s.link.NeedsCode() {
 		password = hiddenPassword
 	}
 	address := ""

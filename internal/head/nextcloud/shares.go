@@ -149,17 +149,17 @@ func (c sharing) readWish(form url.Values) (w wish, err error) {
 	if p := text("permissions"); p != nil && *p != "" {
 		n, err := strconv.Atoi(*p)
 		if err != nil || n < 0 || n > permitsAll {
-			return w, drive.Bad("permissions", drive.OutOfRange, "min", 0, "max", permitsAll, "sent", server.Clip(*p))
+			return w, drive.BadField("permissions", drive.OutOfRange, "min", 0, "max", permitsAll, "sent", server.Clip(*p))
 		}
 		w.permissions = &n
 	}
 	for _, name := range []string{"publicUpload", "hideDownload", "sendPasswordByTalk"} {
 		if v := form.Get(name); v == "true" || v == "1" || v == "yes" {
-			return w, drive.Bad(name, drive.NotAllowed, "allowed", []string{"false"}, "sent", "true")
+			return w, drive.BadField(name, drive.NotAllowed, "allowed", []string{"false"}, "sent", "true")
 		}
 	}
 	if restricts(form.Get("attributes")) {
-		return w, drive.Bad("attributes", drive.NotAllowed, "allowed", []string{"none that forbid something"}, "sent", server.Clip(form.Get("attributes")))
+		return w, drive.BadField("attributes", drive.NotAllowed, "allowed", []string{"none that forbid something"}, "sent", server.Clip(form.Get("attributes")))
 	}
 	if day := text("expireDate"); day != nil {
 		until, err := endOfDay(*day)
@@ -196,7 +196,7 @@ func endOfDay(day string) (drive.Time, error) {
 	}
 	at, err := time.Parse(time.DateOnly, day[:min(len(day), len(time.DateOnly))])
 	if err != nil {
-		return 0, drive.Bad("expireDate", drive.Malformed, "expected", "YYYY-MM-DD", "sent", server.Clip(day))
+		return 0, drive.BadField("expireDate", drive.Malformed, "expected", "YYYY-MM-DD", "sent", server.Clip(day))
 	}
 	return drive.TimeOf(at.Add(24*time.Hour - time.Minute)), nil
 }
@@ -210,7 +210,7 @@ func (c sharing) life(until drive.Time) (time.Duration, error) {
 	now := c.Now().UTC()
 	left := until.Sub(drive.TimeOf(now))
 	if left <= 0 {
-		return 0, drive.Bad("expireDate", drive.OutOfRange, "min", now.Format(time.DateOnly), "max", now.AddDate(10, 0, -3).Format(time.DateOnly))
+		return 0, drive.BadField("expireDate", drive.OutOfRange, "min", now.Format(time.DateOnly), "max", now.AddDate(10, 0, -3).Format(time.DateOnly))
 	}
 	return left, nil
 }
@@ -235,7 +235,7 @@ func renameFields(err error) error {
 // generate one.
 func linkPassword(password string) (string, error) {
 	if password == share.AutoCode { // the server would generate a code
-		return "", drive.Bad("password", drive.Guessable)
+		return "", drive.BadField("password", drive.Guessable)
 	}
 	return password, nil
 }
@@ -260,7 +260,7 @@ func (c sharing) createShare(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	if form.Get("path") == "" {
-		return nil, drive.Bad("path", drive.Required)
+		return nil, drive.BadField("path", drive.Required)
 	}
 	node, err := c.pathOf(ctx, form.Get("path"))
 	if err != nil {
@@ -275,7 +275,7 @@ func (c sharing) createShare(ctx context.Context) (any, error) {
 	case strconv.Itoa(byLink):
 		s.link, err = c.link(ctx, node, want)
 	default:
-		err = drive.Bad("shareType", drive.NotAllowed, "allowed", []int{toUser, toGroup, byLink}, "sent", server.Clip(form.Get("shareType")))
+		err = drive.BadField("shareType", drive.NotAllowed, "allowed", []int{toUser, toGroup, byLink}, "sent", server.Clip(form.Get("shareType")))
 	}
 	if err != nil {
 		return nil, err
@@ -286,7 +286,7 @@ func (c sharing) createShare(ctx context.Context) (any, error) {
 // grantRole gives a user or group a role. Without permissions it is editor, as in the protocol.
 func (c sharing) grantRole(ctx context.Context, node files.NodeView, to space.Principal, want wish) (*access.Grant, error) {
 	if strings.TrimSpace(to.Name) == "" {
-		return nil, drive.Bad("shareWith", drive.Required)
+		return nil, drive.BadField("shareWith", drive.Required)
 	}
 	if want.password != nil && *want.password != "" {
 		return nil, noPassword()
@@ -313,11 +313,11 @@ func grantChange(want wish, folder bool) space.GrantChange {
 }
 
 func noPassword() error {
-	return drive.Bad("password", drive.NotAllowed, "allowed", []string{"none: it is for links"}, "sent", "one")
+	return drive.BadField("password", drive.NotAllowed, "allowed", []string{"none: it is for links"}, "sent", "one")
 }
 
 func noNote() error {
-	return drive.Bad("note", drive.NotAllowed, "allowed", []string{"none: it is for users and groups"}, "sent", "one")
+	return drive.BadField("note", drive.NotAllowed, "allowed", []string{"none: it is for users and groups"}, "sent", "one")
 }
 
 // link creates a link.
@@ -341,7 +341,7 @@ func (c sharing) link(ctx context.Context, node files.NodeView, want wish) (*sha
 // drive.BadRequest for other permissions or a note.
 func (c sharing) linkChange(want wish) (change share.Change, err error) {
 	if want.permissions != nil && *want.permissions&^permitsShare != permitsRead {
-		return change, drive.Bad("permissions", drive.NotAllowed, "allowed", []int{permitsRead}, "sent", *want.permissions)
+		return change, drive.BadField("permissions", drive.NotAllowed, "allowed", []int{permitsRead}, "sent", *want.permissions)
 	}
 	if want.note != nil && *want.note != "" {
 		return change, noNote()
@@ -412,7 +412,7 @@ func (c sharing) deleteShare(ctx context.Context, number int64) error {
 	}
 	err = c.Spaces.Ungrant(ctx, c.who, s.grant.Node, s.grant.Principal, false)
 	if drive.IsKind(err, drive.Forbidden) && s.grant.Kind == access.Group {
-		hidden := c.Spaces.HideFromGroup(ctx, c.who, s.grant.Node, drive.GroupID(s.grant.Principal))
+		hidden := c.Spaces.HideGroupShare(ctx, c.who, s.grant.Node, drive.GroupID(s.grant.Principal))
 		if !drive.IsKind(hidden, drive.NotFound) {
 			return hidden
 		}

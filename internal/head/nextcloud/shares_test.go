@@ -25,7 +25,7 @@ import (
 func (s *stack) play(t *testing.T, name string) {
 	t.Helper()
 	transcripttest.Play(t, filepath.Join("testdata", name+".txt"), transcripttest.Options{
-		Handler: s.Checked(t),
+		Handler: s.CheckedHandler(t),
 		Prepare: func(r *http.Request) {
 			name := "ann"
 			if as := r.Header.Get("As"); as != "" {
@@ -40,7 +40,7 @@ func (s *stack) play(t *testing.T, name string) {
 }
 
 // group makes a group that bob is in.
-func (s *stack) group(t *testing.T, name string) (team access.Team) {
+func (s *stack) group(t *testing.T, name string) (team access.UserGroup) {
 	t.Helper()
 	err := s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		if team, err = s.Access.CreateGroup(ctx, tx, name); err == nil {
@@ -62,7 +62,7 @@ func TestClientsAsTheySpeak(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStack(t)
-			s.Person(t, "bob")
+			s.CreateUser(t, "bob")
 			s.group(t, "Staff")
 			s.play(t, name)
 			s.CheckLedger(t, s.Who)
@@ -87,7 +87,7 @@ func TestForeignSharesAreNotFound(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	for _, name := range []string{"bob", "eve", "uma"} {
-		s.Person(t, name)
+		s.CreateUser(t, name)
 	}
 	s.Do(t, "MKCOL "+home+"plans").Want(t, 201)
 	s.Do(t, "PUT "+home+"plans/f", "", "x").Want(t, 201)
@@ -97,32 +97,32 @@ func TestForeignSharesAreNotFound(t *testing.T) {
 	link := s.share(t, "path=/plans/f&shareType=3")
 	for _, who := range []string{"eve", "uma"} { // uma may send, and look at nothing
 		for _, ask := range []string{"GET %s", "PUT %s?note=x", "PUT %s?permissions=15", "DELETE %s"} {
-			never := s.Do(t, strings.Replace(ask, "%s", ocs+"shares/999999", 1), davtest.As(who)).Want(t, 404)
+			never := s.Do(t, strings.Replace(ask, "%s", ocs+"shares/999999", 1), davtest.AuthHeader(who)).Want(t, 404)
 			for _, number := range []string{role, link} {
-				got := s.Do(t, strings.Replace(ask, "%s", ocs+"shares/"+number, 1), davtest.As(who))
+				got := s.Do(t, strings.Replace(ask, "%s", ocs+"shares/"+number, 1), davtest.AuthHeader(who))
 				if got.Status != never.Status || got.Body != never.Body {
 					t.Errorf("%s: %s of %s: %d %s", who, ask, number, got.Status, got.Body)
 				}
 			}
 		}
-		never := s.Do(t, "GET "+ocs+"shares?path=/nothing", davtest.As(who)).Want(t, 404)
+		never := s.Do(t, "GET "+ocs+"shares?path=/nothing", davtest.AuthHeader(who)).Want(t, 404)
 		for _, path := range []string{"/secret", "/plans", "/plans/f"} {
-			if got := s.Do(t, "GET "+ocs+"shares?path="+path, davtest.As(who)); got.Body != never.Body {
+			if got := s.Do(t, "GET "+ocs+"shares?path="+path, davtest.AuthHeader(who)); got.Body != never.Body {
 				t.Errorf("%s: %s", who, got.Body)
 			}
-			s.Do(t, "POST "+ocs+"shares?path="+path+"&shareType=3", davtest.As(who)).Want(t, 404)
+			s.Do(t, "POST "+ocs+"shares?path="+path+"&shareType=3", davtest.AuthHeader(who)).Want(t, 404)
 		}
-		if got := s.Do(t, "GET "+ocs+"shares", davtest.As(who)).Want(t, 200); strings.Contains(got.Body, "<element>") {
+		if got := s.Do(t, "GET "+ocs+"shares", davtest.AuthHeader(who)).Want(t, 200); strings.Contains(got.Body, "<element>") {
 			t.Errorf("%s: %s", who, got.Body)
 		}
 	}
 	// A viewer sees who else has a role, and changes nothing.
-	s.Do(t, "GET "+ocs+"shares/"+role, davtest.As("bob")).Want(t, 200).Has(t, "<path>/Shared with me/plans</path>", "<can_edit></can_edit>")
-	s.Do(t, "PUT "+ocs+"shares/"+role+"?permissions=15", davtest.As("bob")).Want(t, 403)
-	s.Do(t, "POST "+ocs+"shares?path=/Shared%20with%20me/plans&shareType=0&shareWith=eve", davtest.As("bob")).Want(t, 403)
-	s.Do(t, "POST "+ocs+"shares?path=/Shared%20with%20me/plans&shareType=3", davtest.As("bob")).Want(t, 403)
-	s.Do(t, "GET "+ocs+"shares/"+link, davtest.As("bob")).Want(t, 404)
-	s.Do(t, "DELETE "+ocs+"shares/"+link, davtest.As("bob")).Want(t, 404)
+	s.Do(t, "GET "+ocs+"shares/"+role, davtest.AuthHeader("bob")).Want(t, 200).Has(t, "<path>/Shared with me/plans</path>", "<can_edit></can_edit>")
+	s.Do(t, "PUT "+ocs+"shares/"+role+"?permissions=15", davtest.AuthHeader("bob")).Want(t, 403)
+	s.Do(t, "POST "+ocs+"shares?path=/Shared%20with%20me/plans&shareType=0&shareWith=eve", davtest.AuthHeader("bob")).Want(t, 403)
+	s.Do(t, "POST "+ocs+"shares?path=/Shared%20with%20me/plans&shareType=3", davtest.AuthHeader("bob")).Want(t, 403)
+	s.Do(t, "GET "+ocs+"shares/"+link, davtest.AuthHeader("bob")).Want(t, 404)
+	s.Do(t, "DELETE "+ocs+"shares/"+link, davtest.AuthHeader("bob")).Want(t, 404)
 	s.Do(t, "GET "+ocs+"shares/"+link).Want(t, 200)
 }
 
@@ -130,7 +130,7 @@ func TestForeignSharesAreNotFound(t *testing.T) {
 func TestShareChangesAccumulate(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.Person(t, "bob")
+	s.CreateUser(t, "bob")
 	s.Do(t, "MKCOL "+home+"plans").Want(t, 201)
 	number := s.share(t, "path=/plans&shareType=0&shareWith=bob&permissions=15")
 	var wait sync.WaitGroup
@@ -146,9 +146,9 @@ func TestShareChangesAccumulate(t *testing.T) {
 	// It ends when that day is over.
 	end := time.Date(2027, 1, 31, 23, 58, 0, 0, time.UTC)
 	s.Clock.Advance(end.Sub(s.Clock.Now()))
-	s.Do(t, "GET "+ocs+"shares?shared_with_me=true", davtest.As("bob")).Want(t, 200).Has(t, "/Shared with me/plans")
+	s.Do(t, "GET "+ocs+"shares?shared_with_me=true", davtest.AuthHeader("bob")).Want(t, 200).Has(t, "/Shared with me/plans")
 	s.Clock.Advance(2 * time.Minute)
-	if got := s.Do(t, "GET "+ocs+"shares?shared_with_me=true", davtest.As("bob")).Want(t, 200); strings.Contains(got.Body, "plans") {
+	if got := s.Do(t, "GET "+ocs+"shares?shared_with_me=true", davtest.AuthHeader("bob")).Want(t, 200); strings.Contains(got.Body, "plans") {
 		t.Errorf("it has ended: %s", got.Body)
 	}
 	s.Do(t, "GET "+ocs+"shares/"+number).Want(t, 404)
@@ -159,7 +159,7 @@ func TestShareChangesAccumulate(t *testing.T) {
 func TestClientsCannotCreateManagers(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.Person(t, "bob")
+	s.CreateUser(t, "bob")
 	s.Do(t, "MKCOL "+home+"plans").Want(t, 201)
 	first := s.share(t, "path=/plans&shareType=0&shareWith=BOB&permissions=31")
 	s.Do(t, "GET "+ocs+"shares/"+first).Want(t, 200).Has(t, "<permissions>15<")
@@ -175,8 +175,8 @@ func TestClientsCannotCreateManagers(t *testing.T) {
 	s.share(t, "path=/plans&shareType=0&shareWith=bob") // what is not named stays
 	s.Do(t, "GET "+ocs+"shares/"+first).Want(t, 200).Has(t, "<permissions>31<", "<note>hello<")
 	// What a manager may: share on, in the name of the owner's drive.
-	s.Person(t, "eve")
-	s.Do(t, "POST "+ocs+"shares?path=/Shared%20with%20me/plans&shareType=0&shareWith=eve&permissions=1", davtest.As("bob")).Want(t, 200).
+	s.CreateUser(t, "eve")
+	s.Do(t, "POST "+ocs+"shares?path=/Shared%20with%20me/plans&shareType=0&shareWith=eve&permissions=1", davtest.AuthHeader("bob")).Want(t, 200).
 		Has(t, "<uid_owner>bob<", "<uid_file_owner>ann<", "<can_edit>1<")
 	s.Do(t, "GET "+ocs+"shares").Want(t, 200).Has(t, "<share_with>eve<", "<share_with>bob<")
 }
@@ -219,17 +219,17 @@ func TestALinkOfAClientOpens(t *testing.T) {
 func TestLeavingAShare(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.Person(t, "bob")
+	s.CreateUser(t, "bob")
 	s.group(t, "Staff")
 	for _, dir := range []string{"mine", "ours"} {
 		s.Do(t, "MKCOL "+home+dir).Want(t, 201)
 	}
 	one := s.share(t, "path=/mine&shareType=0&shareWith=bob&permissions=1")
 	all := s.share(t, "path=/ours&shareType=1&shareWith=staff&permissions=1")
-	s.Do(t, "GET "+ocs+"shares?shared_with_me=true", davtest.As("bob")).Want(t, 200).Has(t, "<share_type>1<", "<share_with>Staff<", "<share_with>bob<")
-	s.Do(t, "DELETE "+ocs+"shares/"+one, davtest.As("bob")).Want(t, 200)
-	s.Do(t, "DELETE "+ocs+"shares/"+all, davtest.As("bob")).Want(t, 200)
-	if got := s.Do(t, "GET "+ocs+"shares?shared_with_me=true", davtest.As("bob")).Want(t, 200); strings.Contains(got.Body, "<element>") {
+	s.Do(t, "GET "+ocs+"shares?shared_with_me=true", davtest.AuthHeader("bob")).Want(t, 200).Has(t, "<share_type>1<", "<share_with>Staff<", "<share_with>bob<")
+	s.Do(t, "DELETE "+ocs+"shares/"+one, davtest.AuthHeader("bob")).Want(t, 200)
+	s.Do(t, "DELETE "+ocs+"shares/"+all, davtest.AuthHeader("bob")).Want(t, 200)
+	if got := s.Do(t, "GET "+ocs+"shares?shared_with_me=true", davtest.AuthHeader("bob")).Want(t, 200); strings.Contains(got.Body, "<element>") {
 		t.Errorf("%s", got.Body)
 	}
 	left := s.Do(t, "GET "+ocs+"shares").Want(t, 200).Has(t, "<share_with>Staff<")
@@ -243,14 +243,14 @@ func TestLeavingAShare(t *testing.T) {
 func TestAShareOfAnotherGroupIsNotLeft(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.Person(t, "bob")
-	s.Person(t, "eve")
+	s.CreateUser(t, "bob")
+	s.CreateUser(t, "eve")
 	s.group(t, "Staff") // of bob
 	s.Do(t, "MKCOL "+home+"plans").Want(t, 201)
 	all := s.share(t, "path=/plans&shareType=1&shareWith=staff&permissions=1")
 	s.share(t, "path=/plans&shareType=0&shareWith=eve&permissions=1")
-	s.Do(t, "DELETE "+ocs+"shares/"+all, davtest.As("eve")).Want(t, 403)
-	s.Do(t, "GET "+ocs+"shares?shared_with_me=true", davtest.As("eve")).Want(t, 200).Has(t, "<path>/Shared with me/plans<")
+	s.Do(t, "DELETE "+ocs+"shares/"+all, davtest.AuthHeader("eve")).Want(t, 403)
+	s.Do(t, "GET "+ocs+"shares?shared_with_me=true", davtest.AuthHeader("eve")).Want(t, 200).Has(t, "<path>/Shared with me/plans<")
 	s.Do(t, "GET "+ocs+"shares").Want(t, 200).Has(t, "<share_with>Staff<", "<share_with>eve<")
 }
 
@@ -259,7 +259,7 @@ func TestAShareOfAnotherGroupIsNotLeft(t *testing.T) {
 func TestSharingAgainLeavesAManager(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.Person(t, "bob")
+	s.CreateUser(t, "bob")
 	s.Do(t, "MKCOL "+home+"plans").Want(t, 201)
 	for _, already := range []bool{false, true} {
 		for range depth.Pick(5, 20, 200) {
@@ -290,7 +290,7 @@ func TestSharingAgainLeavesAManager(t *testing.T) {
 func TestWhatIsSharedInAFolder(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.Person(t, "bob")
+	s.CreateUser(t, "bob")
 	s.group(t, "Staff")
 	for _, dir := range []string{"dir", "dir/all", "dir/none", "dir/deep", "dir/deep/below"} {
 		s.Do(t, "MKCOL "+home+dir).Want(t, 201)
@@ -309,7 +309,7 @@ func TestWhatIsSharedInAFolder(t *testing.T) {
 	const types = `<d:propfind xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:prop><oc:share-types/></d:prop></d:propfind>`
 	of := func(who, path string) map[string]string {
 		t.Helper()
-		body := s.Do(t, "PROPFIND "+path, "Depth: 1", davtest.As(who), "", types).Want(t, 207).Body
+		body := s.Do(t, "PROPFIND "+path, "Depth: 1", davtest.AuthHeader(who), "", types).Want(t, 207).Body
 		found := map[string]string{}
 		for _, m := range regexp.MustCompile(`(?s)<d:href>([^<]*)</d:href>.*?</d:response>`).FindAllStringSubmatch(body, -1) {
 			name := strings.TrimSuffix(m[1], "/")
@@ -337,7 +337,7 @@ func TestWhatIsSharedInAFolder(t *testing.T) {
 func TestNumbersOfShares(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.Person(t, "bob")
+	s.CreateUser(t, "bob")
 	s.Do(t, "PUT "+home+"f", "", "x").Want(t, 201)
 	const bob = "path=/f&shareType=0&shareWith=bob&permissions=1"
 	role, link := s.share(t, bob), s.share(t, "path=/f&shareType=3")
@@ -375,7 +375,7 @@ func TestNumbersOfShares(t *testing.T) {
 func TestSharesInASpace(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.Person(t, "bob")
+	s.CreateUser(t, "bob")
 	admin := s.Who
 	admin.Admin = true
 	if _, err := s.Spaces.Create(t.Context(), admin, space.NewSpace{Name: "Design"}, nil); err != nil {
@@ -390,7 +390,7 @@ func TestSharesInASpace(t *testing.T) {
 	s.Do(t, "GET "+ocs+"shares?path=/Spaces/Design/plan").Want(t, 200).Has(t, "<id>"+role+"<", "<id>"+link+"<")
 	s.Do(t, "GET "+ocs+"shares?path=/Spaces&format=json").Want(t, 200).Has(t, `"data":[]`) // no folder of anybody's
 	s.Do(t, "POST "+ocs+"shares?path=/Spaces&shareType=3").Want(t, 403)
-	s.Do(t, "GET "+ocs+"shares?shared_with_me=true", davtest.As("bob")).Want(t, 200).Has(t, "<uid_owner>Design<", "<file_target>/Shared with me/plan<")
+	s.Do(t, "GET "+ocs+"shares?shared_with_me=true", davtest.AuthHeader("bob")).Want(t, 200).Has(t, "<uid_owner>Design<", "<file_target>/Shared with me/plan<")
 	s.Do(t, "POST "+ocs+"shares?path=/&shareType=3").Want(t, 400) // nobody is given all of a drive
 	s.Do(t, "POST "+ocs+"shares?path=/&shareType=0&shareWith=bob").Want(t, 400)
 }

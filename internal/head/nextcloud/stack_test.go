@@ -67,7 +67,7 @@ func (s *stack) wire() {
 	s.shares = share.New(share.Options{DB: s.DB, Access: s.Access, Tree: s.Tree, Users: s.Users, Vault: s.vault, Now: now, Log: s.Activity})
 	s.head = nextcloud.New(nextcloud.Options{
 		ZeroWithin: s.zero, EarlyWithin: s.early,
-		Shelf:  files.NewShelf(s.Files, star.New(s.DB, now)),
+		Shelf:  files.NewQuickAccess(s.Files, star.New(s.DB, now)),
 		Spaces: s.Spaces, Numbers: s.numbers, Now: now,
 		Shares:  s.shares,
 		DAV:     dav.New(dav.Options{Files: s.Files, Uploads: s.Sessions, Caller: s.Caller, Balance: s.Balance, Spaces: s.Spaces, BaseURL: "https://drive.example.org"}),

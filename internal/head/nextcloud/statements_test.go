@@ -26,22 +26,22 @@ func TestStatementsDoNotGrow(t *testing.T) {
 	const properties = `<d:propfind xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:prop><d:getetag/><oc:fileid/><oc:permissions/><oc:size/><oc:share-types/></d:prop></d:propfind>`
 	var count sqldbtest.Counter
 	s := newStackAt(t, uploadtest.Options{DB: sqldb.Options{Connector: count.Connector}})
-	s.Person(t, "bob")
+	s.CreateUser(t, "bob")
 	s.Do(t, "MKCOL "+home+"team").Want(t, 201)
 	s.grant(t, "team", access.Editor, 0)
 	team, root := s.node(t, "team"), s.node(t, "")
 	const id = "/remote.php/dav/uploads/bob/t"
-	s.Do(t, "MKCOL "+id, "Destination: "+shared+"/team/f", davtest.As("bob")).Want(t, 201)
+	s.Do(t, "MKCOL "+id, "Destination: "+shared+"/team/f", davtest.AuthHeader("bob")).Want(t, 201)
 	chunk := 0
 	ask := func(what string, entries int) int {
 		t.Helper()
 		before := count.Total()
 		if what == "a chunk" {
 			chunk++
-			s.Do(t, fmt.Sprintf("PUT %s/%d", id, chunk), davtest.As("bob"), "", "x").Want(t, 201)
+			s.Do(t, fmt.Sprintf("PUT %s/%d", id, chunk), davtest.AuthHeader("bob"), "", "x").Want(t, 201)
 			return count.Total() - before
 		}
-		a := s.Do(t, "PROPFIND "+what, "Depth: 1", davtest.As("bob"), "", properties).Want(t, 207)
+		a := s.Do(t, "PROPFIND "+what, "Depth: 1", davtest.AuthHeader("bob"), "", properties).Want(t, 207)
 		if got := strings.Count(a.Body, "<d:response>"); got < entries {
 			t.Fatalf("%s lists %d", what, got)
 		}
@@ -55,15 +55,15 @@ func TestStatementsDoNotGrow(t *testing.T) {
 			each(what, ask(what, n*folders))
 		}
 	}
-	s.Plant(t, s.Who, team, 0, 10, drive.UserID{})
-	s.Plant(t, s.Who, root, 0, 10, s.People["bob"].User)
+	s.CreateFolders(t, s.Who, team, 0, 10, drive.UserID{})
+	s.CreateFolders(t, s.Who, root, 0, 10, s.People["bob"].User)
 	s.Clock.Advance(time.Minute)
 	measure(10, func(what string, n int) { few[what] = n })
-	s.Plant(t, s.Who, team, 10, uploadtest.Long(), drive.UserID{})
-	s.Plant(t, s.Who, root, 10, uploadtest.Long(), s.People["bob"].User)
-	measure(uploadtest.Long(), func(what string, n int) {
+	s.CreateFolders(t, s.Who, team, 10, uploadtest.LongListing(), drive.UserID{})
+	s.CreateFolders(t, s.Who, root, 10, uploadtest.LongListing(), s.People["bob"].User)
+	measure(uploadtest.LongListing(), func(what string, n int) {
 		if n > few[what]+30 { // some for each page of what is shared
-			t.Errorf("%s: %d statements for 10 folders and %d for %d", what, few[what], n, uploadtest.Long())
+			t.Errorf("%s: %d statements for 10 folders and %d for %d", what, few[what], n, uploadtest.LongListing())
 		}
 	})
 }
@@ -76,7 +76,7 @@ func TestAPollDoesNotGrowWithSpaces(t *testing.T) {
 	var count sqldbtest.Counter
 	s := newStackAt(t, uploadtest.Options{DB: sqldb.Options{Connector: count.Connector}})
 	boss := drive.Who{User: s.Who.User, Account: s.Who.Account, Admin: true}
-	s.Person(t, "bob")
+	s.CreateUser(t, "bob")
 	spaces := 0
 	add := func(n int) {
 		for range n {
@@ -94,7 +94,7 @@ func TestAPollDoesNotGrowWithSpaces(t *testing.T) {
 	}
 	ask := func(path, depth string) (statements int, body string) {
 		before := count.Total()
-		a := s.Do(t, "PROPFIND "+path, "Depth: "+depth, davtest.As("bob"), "", properties).Want(t, 207)
+		a := s.Do(t, "PROPFIND "+path, "Depth: "+depth, davtest.AuthHeader("bob"), "", properties).Want(t, 207)
 		return count.Total() - before, a.Body
 	}
 	few := map[string]int{}
@@ -116,7 +116,7 @@ func TestAPollDoesNotGrowWithSpaces(t *testing.T) {
 	_, all := ask(bobs+"Spaces", "1")
 	for i := 1; i <= 3; i++ {
 		_, own := ask(fmt.Sprintf("%sSpaces/Space%%20%d", bobs, i), "0")
-		tag := davtest.Answer{Body: own}.Between(t, "getetag>", "<")
+		tag := davtest.Response{Body: own}.Between(t, "getetag>", "<")
 		if !strings.Contains(all, tag) {
 			t.Errorf("space %d has the tag %s, which is not in the listing", i, tag)
 		}
@@ -128,8 +128,8 @@ func TestALongTrash(t *testing.T) {
 	t.Parallel()
 	depth.Normal(t)
 	s := newStack(t)
-	n := 2*uploadtest.Long() + 1 // more than two pages, where that is quick
-	s.Plant(t, s.Who, s.node(t, ""), 0, n, drive.UserID{})
+	n := 2*uploadtest.LongListing() + 1 // more than two pages, where that is quick
+	s.CreateFolders(t, s.Who, s.node(t, ""), 0, n, drive.UserID{})
 	page, err := s.Tree.ChildIDs(t.Context(), s.DB, s.node(t, ""))
 	if err != nil || len(page) != n {
 		t.Fatalf("%d folders (%v)", len(page), err)

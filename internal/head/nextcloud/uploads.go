@@ -189,7 +189,7 @@ func (c *call) find(ctx context.Context, id string) (transfer, error) {
 func (c *call) cachedTransfer(ctx context.Context, id string, was drive.UploadID) (transfer, error) {
 	v, err := c.Uploads.Get(ctx, c.who, was)
 	if drive.IsKind(err, drive.NotFound, drive.Forbidden) {
-		if err := upload.EndRevoked(ctx, c.Uploads, c.who, was); err != nil { // not NotFound, so that the next request tries to end it again
+		if err := upload.ReclaimRevoked(ctx, c.Uploads, c.who, was); err != nil { // not NotFound, so that the next request tries to end it again
 			return transfer{}, fmt.Errorf("end a transfer that may not go on: %w", err)
 		}
 		return transfer{}, drive.Fail(drive.NotFound)
@@ -405,9 +405,9 @@ func (c *call) tryChunk(
 	skip, verdict := t.chunks.classify(n, size, t.pos.Offset)
 	differs := drive.Fail(drive.OffsetMismatch, "offset", t.pos.Offset, "sent", int64(size))
 	verify, sum := digest.NewVerifier(declared), sha256.New()
-	in := server.Incoming(c.r)
+	in := server.RequestBody(c.r)
 	defer context.AfterFunc(ctx, func() { _ = in.Close() })() // canceled if the same chunk arrives again
-	body := upload.Ending(io.TeeReader(in, sum), in)
+	body := upload.ReaderWithCloser(io.TeeReader(in, sum), in)
 	switch verdict {
 	case premature, maybePremature:
 		return verdict, nil

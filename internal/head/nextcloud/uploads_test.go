@@ -510,8 +510,8 @@ func (s *stack) lockByOther(t *testing.T, path string) {
 	n := s.must(t)(s.Files.GetByPath(t.Context(), s.Who, drive.Address{Path: at}))
 	user := s.Editor(t, s.Who.Account, n.ID)
 	err = s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := lock.Rules{Now: s.Clock.Now}.Take(ctx, tx, lock.Lock{
-			Account: s.Who.Account, Node: n.ID, User: user, Exclusive: true, Lasts: time.Hour,
+		_, err := lock.Rules{Now: s.Clock.Now}.Acquire(ctx, tx, lock.Lock{
+			Account: s.Who.Account, Node: n.ID, User: user, Exclusive: true, Timeout: time.Hour,
 		})
 		return err
 	})

@@ -14,8 +14,8 @@ import (
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.Person(t, "bob")
-	s.Person(t, "eve")
+	s.CreateUser(t, "bob")
+	s.CreateUser(t, "eve")
 	s.Do(t, "MKCOL "+home+"team").Want(t, 201)
 	for i, text := range []string{"first", "second", "third"} {
 		s.Do(t, "PUT "+home+"team/f", "", text).Want(t, map[bool]int{true: 201, false: 204}[i == 0])
@@ -23,7 +23,7 @@ func TestVersions(t *testing.T) {
 	const fileid = `<d:propfind xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:prop><oc:fileid/></d:prop></d:propfind>`
 	number := s.Do(t, "PROPFIND "+home+"team/f", "Depth: 0", "", fileid).Between(t, `<oc:fileid>`, "<")
 	all := func(who string) []string {
-		body := s.Do(t, "PROPFIND /remote.php/dav/versions/"+who+"/versions/"+number, "Depth: 1", davtest.As(who)).Want(t, 207).Body
+		body := s.Do(t, "PROPFIND /remote.php/dav/versions/"+who+"/versions/"+number, "Depth: 1", davtest.AuthHeader(who)).Want(t, 207).Body
 		var found []string
 		for _, m := range regexp.MustCompile("<d:href>([^<]+[^/<])</d:href>").FindAllStringSubmatch(body, -1) {
 			found = append(found, m[1])
@@ -49,16 +49,16 @@ func TestVersions(t *testing.T) {
 		t.Errorf("%q", now)
 	}
 	s.CheckLedger(t, s.Who)
-	s.Do(t, "PROPFIND /remote.php/dav/versions/eve/versions/"+number, "Depth: 1", davtest.As("eve")).Want(t, 404)
-	s.Do(t, "GET "+strings.Replace(anns[0], "/ann/", "/eve/", 1), davtest.As("eve")).Want(t, 404)
-	s.Do(t, "PROPFIND /remote.php/dav/versions/ann/versions/"+number, "Depth: 1", davtest.As("eve")).Want(t, 404)
+	s.Do(t, "PROPFIND /remote.php/dav/versions/eve/versions/"+number, "Depth: 1", davtest.AuthHeader("eve")).Want(t, 404)
+	s.Do(t, "GET "+strings.Replace(anns[0], "/ann/", "/eve/", 1), davtest.AuthHeader("eve")).Want(t, 404)
+	s.Do(t, "PROPFIND /remote.php/dav/versions/ann/versions/"+number, "Depth: 1", davtest.AuthHeader("eve")).Want(t, 404)
 	s.grant(t, "team", access.Viewer, 0)
 	bobs := all("bob")
 	if len(bobs) != 3 {
 		t.Fatalf("%q", bobs)
 	}
-	s.Do(t, "GET "+bobs[2], davtest.As("bob")).Want(t, 200).Has(t, "first")
-	s.Do(t, "MOVE "+bobs[1], "Destination: /remote.php/dav/versions/bob/restore/target", davtest.As("bob")).Want(t, 403)
+	s.Do(t, "GET "+bobs[2], davtest.AuthHeader("bob")).Want(t, 200).Has(t, "first")
+	s.Do(t, "MOVE "+bobs[1], "Destination: /remote.php/dav/versions/bob/restore/target", davtest.AuthHeader("bob")).Want(t, 403)
 	s.Do(t, "PROPFIND /remote.php/dav/versions/ann/versions/99999", "Depth: 1").Want(t, 404)
 	s.Do(t, "GET /remote.php/dav/versions/ann/versions/"+number+"/none").Want(t, 404)
 }

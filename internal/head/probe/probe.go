@@ -53,8 +53,8 @@ type Disk string
 
 // The states of a disk.
 const (
-	Boundless Disk = "boundless" // the store has no known limit
-	Roomy     Disk = "roomy"
+	Unlimited Disk = "boundless" // the store has no known limit
+	Enough    Disk = "roomy"
 	Low       Disk = "low"  // less than lowFactor times the reserve is free
 	Full      Disk = "full" // uploads are refused
 )
@@ -70,7 +70,7 @@ func DiskOf(free, least drive.ByteSize) Disk {
 	case free/lowFactor <= least:
 		return Low
 	}
-	return Roomy
+	return Enough
 }
 
 // Head serves the probes. It is safe for concurrent use.
@@ -85,7 +85,7 @@ func New(opt Options) *Head {
 		opt.Now = time.Now
 	}
 	if opt.Disk == nil {
-		opt.Disk = func(context.Context) (Disk, error) { return Boundless, nil }
+		opt.Disk = func(context.Context) (Disk, error) { return Unlimited, nil }
 	}
 	return &Head{opt: opt, slots: make(chan struct{}, maxConcurrent)}
 }
@@ -123,8 +123,8 @@ func (h *Head) serve(w http.ResponseWriter, r *http.Request, act func(http.Respo
 	return act(w, r)
 }
 
-// Seen describes a request as it arrived.
-type Seen struct {
+// Echo describes a request as it arrived.
+type Echo struct {
 	Method  string    `json:"method"`
 	Headers []string  `json:"headers"` // sorted names without values, which may be secret
 	Host    string    `json:"host"`
@@ -137,7 +137,7 @@ type Seen struct {
 }
 
 func (h *Head) echo(w http.ResponseWriter, r *http.Request) error {
-	seen := Seen{
+	seen := Echo{
 		Method: r.Method, Headers: []string{}, Host: r.Host, Scheme: r.URL.Scheme, Client: r.RemoteAddr,
 		Chunked: slices.Contains(r.TransferEncoding, "chunked"), Now: h.opt.Now().UTC(),
 	}
@@ -146,7 +146,7 @@ func (h *Head) echo(w http.ResponseWriter, r *http.Request) error {
 	}
 	slices.Sort(seen.Headers)
 	var first, last time.Time
-	body, buf := server.Incoming(r), make([]byte, 32<<10)
+	body, buf := server.RequestBody(r), make([]byte, 32<<10)
 	for {
 		n, err := body.Read(buf)
 		if n > 0 {
@@ -225,7 +225,7 @@ func slow(w http.ResponseWriter, r *http.Request) error {
 	seconds, err := strconv.Atoi(r.URL.Query().Get("seconds"))
 	wait := time.Duration(seconds) * time.Second
 	if err != nil || wait < 0 || wait > maxSlow {
-		return drive.Bad("seconds", drive.OutOfRange, "min", 0, "max", int(maxSlow.Seconds()))
+		return drive.BadField("seconds", drive.OutOfRange, "min", 0, "max", int(maxSlow.Seconds()))
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

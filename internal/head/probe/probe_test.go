@@ -47,7 +47,7 @@ func TestEcho(t *testing.T) {
 	released := 0
 	mux := newMux(&released)
 	w := ask(t.Context(), mux, "PROPFIND", "echo", strings.NewReader("12345"), "X-Forwarded-Proto", "https", "Depth", "1")
-	var seen probe.Seen
+	var seen probe.Echo
 	if err := json.Unmarshal(w.Body.Bytes(), &seen); err != nil || w.Code != http.StatusOK {
 		t.Fatalf("%d %s (%v)", w.Code, w.Body, err)
 	}
@@ -77,7 +77,7 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 // Whoever asks is told whether there is room, and not how much.
 func TestDisk(t *testing.T) {
 	t.Parallel()
-	for free, want := range map[drive.ByteSize]probe.Disk{0: probe.Full, drive.GiB: probe.Full, drive.GiB + 1: probe.Low, 10 * drive.GiB: probe.Low, 11 * drive.GiB: probe.Roomy} {
+	for free, want := range map[drive.ByteSize]probe.Disk{0: probe.Full, drive.GiB: probe.Full, drive.GiB + 1: probe.Low, 10 * drive.GiB: probe.Low, 11 * drive.GiB: probe.Enough} {
 		mux := http.NewServeMux()
 		probe.New(probe.Options{
 			Caller: func(*http.Request) (func(), error) { return func() {}, nil },

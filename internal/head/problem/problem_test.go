@@ -98,8 +98,8 @@ func TestEmptyArgIsOmitted(t *testing.T) {
 		want string
 	}{
 		{drive.Fail(drive.MediaType, "sent", "", "expected", "application/json"), "The Content-Type is missing; send application/json."},
-		{drive.Bad("parent", drive.NotAllowed, "allowed", []string{}), "parent is invalid."},
-		{drive.Bad("parent", drive.NotAllowed, "allowed", ""), "parent is invalid."},
+		{drive.BadField("parent", drive.NotAllowed, "allowed", []string{}), "parent is invalid."},
+		{drive.BadField("parent", drive.NotAllowed, "allowed", ""), "parent is invalid."},
 	} {
 		if got := From(c.err, English, "r-1").Detail; got != c.want {
 			t.Errorf("%v: %q, want %q", c.err, got, c.want)
@@ -112,14 +112,14 @@ func samples() []error {
 	return []error{
 		errors.New("open /var/lib/secret: permission denied"),
 		drive.Fail(drive.Internal, "path", "/var/lib/secret"),
-		drive.Bad("size", drive.Required),
-		drive.Bad("colour", drive.Unknown),
-		drive.Bad("mtime", drive.Malformed, "expected", "Unix milliseconds"),
-		drive.Bad("limit", drive.OutOfRange, "min", 1, "max", 1000),
-		drive.Bad("conflict", drive.NotAllowed, "allowed", []drive.Conflict{drive.ConflictFail, drive.ConflictRename}, "sent", "x"),
-		drive.Bad("fingerprint", drive.TooLong, "limit", 128, "sent", 200),
-		drive.Bad("path", drive.NotTogether, "with", "parent"),
-		drive.Bad("size", drive.Malformed),
+		drive.BadField("size", drive.Required),
+		drive.BadField("colour", drive.Unknown),
+		drive.BadField("mtime", drive.Malformed, "expected", "Unix milliseconds"),
+		drive.BadField("limit", drive.OutOfRange, "min", 1, "max", 1000),
+		drive.BadField("conflict", drive.NotAllowed, "allowed", []drive.Conflict{drive.ConflictFail, drive.ConflictRename}, "sent", "x"),
+		drive.BadField("fingerprint", drive.TooLong, "limit", 128, "sent", 200),
+		drive.BadField("path", drive.NotTogether, "with", "parent"),
+		drive.BadField("size", drive.Malformed),
 		nameError("a\xff"), nameError(""), nameError(".."), nameError(strings.Repeat("x", 300)), nameError("a/b"), nameError("a\x01"),
 		pathError("a"), pathError(strings.Repeat("/a", 200)), pathError("/" + strings.Repeat(strings.Repeat("b", 250)+"/", 30) + "c"),
 		drive.Fail(drive.TooLarge, "field", "nodes", "limit", 1_000_000, "sent", 1_000_001),

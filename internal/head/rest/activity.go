@@ -18,7 +18,7 @@ import (
 // activityRoutes serves the activity log: lists and exports of what was done to nodes and accounts.
 type activityRoutes struct {
 	history   *history.History
-	exporting *server.Gate[drive.UserID] // limits concurrent exports per user; an export reads the whole log
+	exporting *server.Limiter[drive.UserID] // limits concurrent exports per user; an export reads the whole log
 }
 
 // maxActivityExports bounds the concurrent activity exports of one user. Each keeps a processor and
@@ -36,7 +36,7 @@ func (a activityRoutes) routes() []route {
 		},
 		summary: "List what happened, the newest first: in the caller's own drive, in a space, or at a node. The owner of a drive and the managers " +
 			"of a space see all of it; everybody else sees what was done to nodes that they see. A page may be short, or empty, while there is a next one.",
-		outcomes: []outcome{jsonOutcome[files.Page[history.Happened]](200, "a page")},
+		outcomes: []outcome{jsonOutcome[files.Page[history.Entry]](200, "a page")},
 		errors:   []drive.Kind{drive.NotFound, drive.CursorInvalid},
 	}, {
 		method: "GET", path: usersPath + "/{id}/activity", access: admins, action: byID(a.ofUser),
@@ -46,7 +46,7 @@ func (a activityRoutes) routes() []route {
 		},
 		summary: "List what happened to a user's account, the newest first: `login`, `token`, `identity`, `password`, and `setting` for settings of the server that the user has changed. " +
 			"What the user does with files is not shown. A page may be short, or empty, while there is a next one.",
-		outcomes: []outcome{jsonOutcome[files.Page[history.Happened]](200, "a page")},
+		outcomes: []outcome{jsonOutcome[files.Page[history.Entry]](200, "a page")},
 		errors:   []drive.Kind{drive.NotFound, drive.CursorInvalid},
 	}, {
 		method: "GET", path: "/activity/export", access: read, action: withoutBody(a.export),
@@ -55,20 +55,20 @@ func (a activityRoutes) routes() []route {
 			spaceParam, typesParam, afterParam,
 		},
 		summary:  "Get all that `GET /activity` lists, the oldest first, as JSON lines. " + exportNote,
-		outcomes: []outcome{{status: 200, body: reflect.TypeFor[history.Happened](), jsonLines: true, description: "the entries, a line each"}},
+		outcomes: []outcome{{status: 200, body: reflect.TypeFor[history.Entry](), jsonLines: true, description: "the entries, a line each"}},
 		errors:   []drive.Kind{drive.NotFound, drive.CursorInvalid, drive.Gone},
 	}, {
 		method: "GET", path: usersPath + "/{id}/activity/export", access: admins, action: byID(a.exportUser),
 		query:    []param{typesParam, afterParam},
 		summary:  "Get all that `GET /admin/users/{id}/activity` lists, the oldest first, as JSON lines. " + exportNote,
-		outcomes: []outcome{{status: 200, body: reflect.TypeFor[history.Happened](), jsonLines: true, description: "the entries, a line each"}},
+		outcomes: []outcome{{status: 200, body: reflect.TypeFor[history.Entry](), jsonLines: true, description: "the entries, a line each"}},
 		errors:   []drive.Kind{drive.NotFound, drive.CursorInvalid, drive.Gone},
 	}, {
 		method: "GET", path: "/admin/activity/export", access: admins, action: withoutBody(a.exportAll),
 		query: []param{typesParam, afterParam},
 		summary: "Get what happened to the accounts of all users, `login`, `token`, `identity`, `password` and `setting`, the oldest first, as JSON lines: `account_id` says to whose. " +
 			"With MySQL the last minute is not among it. " + exportNote,
-		outcomes: []outcome{{status: 200, body: reflect.TypeFor[history.Happened](), jsonLines: true, description: "the entries, a line each"}},
+		outcomes: []outcome{{status: 200, body: reflect.TypeFor[history.Entry](), jsonLines: true, description: "the entries, a line each"}},
 		errors:   []drive.Kind{drive.CursorInvalid, drive.Gone},
 	}}
 }
@@ -93,12 +93,12 @@ func (a activityRoutes) list(ctx context.Context, c *call) (reply, error) {
 	}
 	in.Types = c.types()
 	page, err := a.history.List(ctx, c.who, in)
-	return answer(files.Page[history.Happened](page), err)
+	return answer(files.Page[history.Entry](page), err)
 }
 
 func (a activityRoutes) ofUser(ctx context.Context, c *call, id drive.UserID) (reply, error) {
-	page, err := a.history.Of(ctx, c.who, id, history.Query{Types: c.types(), Cursor: c.query.Get(cursor.name), Limit: c.limit()})
-	return answer(files.Page[history.Happened](page), err)
+	page, err := a.history.ListSecurity(ctx, c.who, id, history.Query{Types: c.types(), Cursor: c.query.Get(cursor.name), Limit: c.limit()})
+	return answer(files.Page[history.Entry](page), err)
 }
 
 func (a activityRoutes) export(ctx context.Context, c *call) (reply, error) {
@@ -117,13 +117,13 @@ func (a activityRoutes) export(ctx context.Context, c *call) (reply, error) {
 
 func (a activityRoutes) exportUser(ctx context.Context, c *call, id drive.UserID) (reply, error) {
 	return a.send(ctx, c, func() (*history.Export, error) {
-		return a.history.ExportOf(ctx, c.who, id, history.Query{Types: c.types()}, c.query.Get(afterParam.name))
+		return a.history.ExportSecurity(ctx, c.who, id, history.Query{Types: c.types()}, c.query.Get(afterParam.name))
 	})
 }
 
 func (a activityRoutes) exportAll(ctx context.Context, c *call) (reply, error) {
 	return a.send(ctx, c, func() (*history.Export, error) {
-		return a.history.ExportAll(ctx, c.who, history.Query{Types: c.types()}, c.query.Get(afterParam.name))
+		return a.history.ExportAllSecurity(ctx, c.who, history.Query{Types: c.types()}, c.query.Get(afterParam.name))
 	})
 }
 

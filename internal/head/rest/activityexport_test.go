@@ -56,7 +56,7 @@ func (s *stack) happens(t testing.TB, account, node string, n int) {
 	}
 	err = s.DB.Write(t.Context(), func(_ context.Context, tx *sqldb.Tx) error {
 		for i := range n {
-			if err := s.Activity.Note(tx, activity.Entry{Account: at, Verb: activity.NodeChanged, Node: id, Name: fmt.Sprint(i)}, nil); err != nil {
+			if err := s.Activity.Record(tx, activity.Entry{Account: at, Verb: activity.NodeChanged, Node: id, Name: fmt.Sprint(i)}, nil); err != nil {
 				return err
 			}
 		}

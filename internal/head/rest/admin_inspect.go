@@ -132,16 +132,16 @@ func (i inspection) showGrowth(ctx context.Context, c *call) (reply, error) {
 // Status is the state of the installation. A part that cannot be read at the moment is absent, and
 // Failing names the part.
 type Status struct {
-	Installation string                   `json:"installation"`
-	Mode         string                   `json:"mode"`
-	Restored     bool                     `json:"restored" doc:"a backup was restored: nothing is deleted before fsck is clean and the server is started again"`
-	Instances    []Instance               `json:"instances"`
-	Leases       []Lease                  `json:"leases"`
-	Timers       map[string]timer.Horizon `json:"timers"` // by kind
-	Consumers    []Lag                    `json:"consumers"`
-	Unsent       *Unsent                  `json:"unsent,omitempty"`
-	Backup       *Backup                  `json:"backup,omitempty"`
-	Failing      []string                 `json:"failing"`
+	Installation string                     `json:"installation"`
+	Mode         string                     `json:"mode"`
+	Restored     bool                       `json:"restored" doc:"a backup was restored: nothing is deleted before fsck is clean and the server is started again"`
+	Instances    []Instance                 `json:"instances"`
+	Leases       []Lease                    `json:"leases"`
+	Timers       map[string]timer.DueCounts `json:"timers"` // by kind
+	Consumers    []Lag                      `json:"consumers"`
+	Unsent       *Unsent                    `json:"unsent,omitempty"`
+	Backup       *Backup                    `json:"backup,omitempty"`
+	Failing      []string                   `json:"failing"`
 }
 
 // Backup is the result of the last "admin backup".

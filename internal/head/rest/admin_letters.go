@@ -129,13 +129,13 @@ type replayedLetters struct {
 // fails, the letters before it are replayed already, and the client may repeat the request.
 func (d deadLetters) replayMany(ctx context.Context, _ *call, in *replayLetters) (reply, error) {
 	if n := len(in.IDs); n < 1 || n > maxReplays {
-		return reply{}, drive.Bad("ids", drive.OutOfRange, "min", 1, "max", maxReplays, "sent", n)
+		return reply{}, drive.BadField("ids", drive.OutOfRange, "min", 1, "max", maxReplays, "sent", n)
 	}
 	var out replayedLetters
 	for _, text := range in.IDs {
 		id, err := parseLetter(text)
 		if err != nil {
-			return reply{}, drive.Bad("ids", drive.Malformed, "expected", "the id of a dead letter", "sent", clip(text))
+			return reply{}, drive.BadField("ids", drive.Malformed, "expected", "the id of a dead letter", "sent", clip(text))
 		}
 		switch err := d.letters.Replay(ctx, id); {
 		case err == nil:

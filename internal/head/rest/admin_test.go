@@ -191,7 +191,7 @@ func TestGrowthIsShownToAdministrators(t *testing.T) {
 	}
 	g := growth.New(s.DB, s.Clock.Now)
 	free := drive.ByteSize(1000)
-	if err := g.Note(t.Context(), &free); err != nil {
+	if err := g.Record(t.Context(), &free); err != nil {
 		t.Fatal(err)
 	}
 	days := boss.get(t, "/admin/growth?days=1").json(t, 200)["days"].([]any)

@@ -69,6 +69,6 @@ func (u uploads) reset(ctx context.Context, _ *call, in *resetBody) (reply, erro
 	if in.AccountID != nil {
 		account = *in.AccountID
 	}
-	n, err := u.sessions.Reset(ctx, account)
+	n, err := u.sessions.ReclaimAll(ctx, account)
 	return answer(resetView{n}, err)
 }

@@ -19,7 +19,7 @@ const maxArchives = 8
 type archives struct {
 	exports *export.Exports
 	files   *files.Files
-	sending *server.Gate[drive.UserID]
+	sending *server.Limiter[drive.UserID]
 }
 
 func (a archives) routes() []route {
@@ -53,8 +53,8 @@ type archiveBody struct {
 
 func (a archives) create(ctx context.Context, c *call, in *archiveBody) (reply, error) {
 	wish := export.Request{Name: in.Name}
-	if len(in.Nodes) > export.MaxPicked {
-		return reply{}, drive.Fail(drive.TooLarge, "reason", "picked", "limit", export.MaxPicked, "sent", len(in.Nodes))
+	if len(in.Nodes) > export.MaxSelected {
+		return reply{}, drive.Fail(drive.TooLarge, "reason", "picked", "limit", export.MaxSelected, "sent", len(in.Nodes))
 	}
 	for i, text := range in.Nodes {
 		if i > 0 && text == in.Nodes[i-1] { // skips repeats, because "root" costs a lookup
@@ -98,7 +98,7 @@ func (a archives) get(ctx context.Context, c *call, id drive.ArchiveID) (reply, 
 
 func (a archives) getFolder(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	return a.send(ctx, c, func() (export.Download, error) {
-		return a.exports.Direct(ctx, c.who, c.reader(), export.Request{Folder: id})
+		return a.exports.OpenDirect(ctx, c.who, c.reader(), export.Request{Folder: id})
 	})
 }
 

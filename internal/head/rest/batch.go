@@ -52,7 +52,7 @@ func (b batches) do(ctx context.Context, c *call) (reply, error) {
 	if err := checkBatchHeaders(c); err != nil {
 		return reply{}, err
 	}
-	from := newFrames(server.Incoming(c.r), func(in *batchItem) (batch.Item, error) { return b.item(ctx, c, in) })
+	from := newFrames(server.RequestBody(c.r), func(in *batchItem) (batch.Item, error) { return b.item(ctx, c, in) })
 	done, err := c.startResponseUntil(ctx, maxUnread+1, from.Stop) // closing the source also ends a wait for a slow sender, so the memory is returned
 	if err != nil {
 		return reply{}, err
@@ -118,7 +118,7 @@ func (b batches) item(ctx context.Context, c *call, in *batchItem) (batch.Item, 
 	case batch.Move, batch.Trash:
 		return b.node(ctx, c, in, item)
 	}
-	return item, drive.Bad("op", drive.NotAllowed, "allowed", batch.Ops(), "sent", clip(in.Op))
+	return item, drive.BadField("op", drive.NotAllowed, "allowed", batch.Ops(), "sent", clip(in.Op))
 }
 
 // validate checks that the members of a line fit its operation and each other.
@@ -128,23 +128,23 @@ func (in *batchItem) validate() error {
 	replaces := drive.Conflict(in.Conflict) == drive.ConflictReplace
 	switch {
 	case in.Path.Place != "" || in.To.Place != "":
-		return drive.Bad("path", drive.NotAllowed, "expected", "a path in your own drive")
+		return drive.BadField("path", drive.NotAllowed, "expected", "a path in your own drive")
 	case in.Path.Path == nil && !node:
-		return drive.Bad("path", drive.Required)
+		return drive.BadField("path", drive.Required)
 	case in.Size == nil && file:
-		return drive.Bad("size", drive.Required)
+		return drive.BadField("size", drive.Required)
 	case node && (in.Path.Path == nil) == (in.ID == ""):
-		return drive.Bad("path", drive.NotTogether, "with", "id")
+		return drive.BadField("path", drive.NotTogether, "with", "id")
 	case in.To.Path != nil && (in.Parent != "" || in.Name != ""):
-		return drive.Bad("to", drive.NotTogether, "with", "parent")
+		return drive.BadField("to", drive.NotTogether, "with", "parent")
 	case in.To.Path != nil && len(in.To.Path) == 0:
 		return drive.Fail(drive.BadName, "field", "to", "reason", "root")
 	case replaces && op == batch.Folder:
-		return drive.Bad("conflict", drive.NotAllowed, "allowed", []drive.Conflict{drive.ConflictFail, drive.ConflictRename}, "sent", drive.ConflictReplace)
+		return drive.BadField("conflict", drive.NotAllowed, "allowed", []drive.Conflict{drive.ConflictFail, drive.ConflictRename}, "sent", drive.ConflictReplace)
 	case op == batch.Claim && len(in.Digests) == 0:
-		return drive.Bad("digests", drive.Required)
+		return drive.BadField("digests", drive.Required)
 	case in.Size != nil && *in.Size < 0:
-		return drive.Bad("size", drive.OutOfRange, "min", 0, "sent", *in.Size)
+		return drive.BadField("size", drive.OutOfRange, "min", 0, "sent", *in.Size)
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func (b batches) file(in *batchItem, item batch.Item) (batch.Item, error) {
 		return item, err
 	}
 	if !must.absent() || !mustNot.absent() {
-		item.If = func(ctx context.Context, q sqldb.Querier, there *tree.Node) error {
+		item.Condition = func(ctx context.Context, q sqldb.Querier, there *tree.Node) error {
 			if there == nil {
 				return failUnless(must.absent())
 			}
@@ -175,7 +175,7 @@ func (b batches) file(in *batchItem, item batch.Item) (batch.Item, error) {
 
 // node fills in the existing node that a move or trash refers to, and the change to it.
 func (b batches) node(ctx context.Context, c *call, in *batchItem, item batch.Item) (batch.Item, error) {
-	item.At, item.To, item.Rev = in.Path.Path, in.To.Path, in.Rev
+	item.Path, item.TargetPath, item.Rev = in.Path.Path, in.To.Path, in.Rev
 	var err error
 	if in.ID != "" {
 		item.Node, err = b.files.ParseNode(ctx, c.who, in.ID)

@@ -36,7 +36,7 @@ func (s spoiled) Open(ctx context.Context, name string) (blob.Object, error) {
 	}
 	switch o.Size() {
 	case cutOff:
-		return blob.InMemory(make([]byte, cutOff/2)), o.Close()
+		return blob.MemoryObject(make([]byte, cutOff/2)), o.Close()
 	case unreadable:
 		return badSector{o}, nil
 	}

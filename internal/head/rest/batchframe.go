@@ -133,7 +133,7 @@ func (f *frames) line() ([]byte, error) {
 
 // badFrame returns drive.BadRequest for a fault that ends the batch.
 func badFrame(reason drive.Reason, args ...any) error {
-	return drive.Bad("body", reason, args...)
+	return drive.BadField("body", reason, args...)
 }
 
 // frameHeader holds the members of a line that delimit the item: its number, its operation and the
@@ -150,17 +150,17 @@ func (f *frames) parseHeader(members map[string]json.RawMessage) (frameHeader, e
 		return frameHeader{}, badFrame(drive.Malformed, "expected", "a number as n")
 	}
 	if p.n <= f.last || p.n >= batch.MaxItems {
-		return frameHeader{}, drive.Bad("n", drive.OutOfRange, "min", f.last+1, "max", batch.MaxItems-1, "sent", p.n)
+		return frameHeader{}, drive.BadField("n", drive.OutOfRange, "min", f.last+1, "max", batch.MaxItems-1, "sent", p.n)
 	}
 	if raw, ok := members["op"]; !ok || json.Unmarshal(raw, &p.op) != nil || !slices.Contains(batch.Ops(), p.op) {
-		return frameHeader{}, drive.Bad("op", drive.NotAllowed, "allowed", batch.Ops(), "sent", clip(string(members["op"])))
+		return frameHeader{}, drive.BadField("op", drive.NotAllowed, "allowed", batch.Ops(), "sent", clip(string(members["op"])))
 	}
 	if p.op != batch.Put {
 		return p, nil
 	}
 	raw, ok := members["size"]
 	if !ok || json.Unmarshal(raw, &p.bytes) != nil || p.bytes < 0 {
-		return frameHeader{}, drive.Bad("size", drive.Required)
+		return frameHeader{}, drive.BadField("size", drive.Required)
 	}
 	if p.bytes > int64(maxBatch) {
 		return frameHeader{}, drive.Fail(drive.TooLarge, "field", "size", "limit", maxBatch, "sent", p.bytes)

@@ -110,7 +110,7 @@ func (s *contentsStream) send(ctx context.Context, ids []drive.NodeID) error {
 
 // sendListed sends files that were looked up. It reads ahead if the store is remote.
 func (s *contentsStream) sendListed(ctx context.Context, listed []files.Listed) error {
-	if !s.b.files.Contents.Far() {
+	if !s.b.files.Contents.HighLatency() {
 		for _, l := range listed {
 			if err := s.sendFile(l, s.b.open(ctx, l)); err != nil {
 				return err
@@ -236,7 +236,7 @@ func (b batches) open(ctx context.Context, l files.Listed) (o opened) {
 	if l.Err != nil {
 		return opened{}
 	}
-	if o.object, o.err = b.files.Contents.OpenListed(ctx, l); o.err != nil || !b.files.Contents.Far() || l.Size > readAheadMax {
+	if o.object, o.err = b.files.Contents.OpenListed(ctx, l); o.err != nil || !b.files.Contents.HighLatency() || l.Size > readAheadMax {
 		return o
 	}
 	if !b.readAheadBudget.TryAcquire(int64(l.Size)) {

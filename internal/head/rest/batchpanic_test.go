@@ -41,7 +41,7 @@ func TestWriterPanicReachesRequest(t *testing.T) {
 
 type breakingStore struct{ blob.Store }
 
-func (breakingStore) Caps() blob.StoreCaps { return blob.StoreCaps{Far: true} }
+func (breakingStore) Caps() blob.StoreCaps { return blob.StoreCaps{HighLatency: true} }
 
 func (breakingStore) Open(context.Context, string) (blob.Object, error) { panic("a store that breaks") }
 

@@ -482,7 +482,7 @@ func TestAGroupThatCannotBeCommittedDoesNothing(t *testing.T) {
 			defer faults.Clear()
 			faults.FailAll(sqldbtest.Commit, drive.Fail(drive.DiskFull))
 			var got [2]response
-			sqldbtest.TogetherAt(t, s.DB, 2, writes, func(i int) { got[i] = both.send(i) })
+			sqldbtest.ConcurrentlyPartly(t, s.DB, 2, writes, func(i int) { got[i] = both.send(i) })
 			faults.Clear()
 			for _, r := range got {
 				r.problem(t, drive.DiskFull, nil)

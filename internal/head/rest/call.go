@@ -114,7 +114,7 @@ var executableDests = []string{"script", "style", "worker", "sharedworker", "ser
 // pages' policy allows scripts from their own origin.
 func refuseExecutable(r *http.Request) error {
 	if dest := r.Header.Get("Sec-Fetch-Dest"); slices.Contains(executableDests, dest) {
-		return drive.Bad("Sec-Fetch-Dest", drive.NotAllowed, "allowed", []string{"document", "empty", "image", "audio", "video"})
+		return drive.BadField("Sec-Fetch-Dest", drive.NotAllowed, "allowed", []string{"document", "empty", "image", "audio", "video"})
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func (c *call) admit(ctx context.Context) (release func(), err error) {
 		return nil, err
 	}
 	if c.r.Method == http.MethodPost || c.route.probesContent {
-		if err := c.Clicks.Allow(c.limitKey(), c.clickKey()); err != nil {
+		if err := c.DoubleClicks.Allow(c.limitKey(), c.clickKey()); err != nil {
 			return nil, err
 		}
 	}
@@ -138,11 +138,11 @@ func (c *call) admit(ctx context.Context) (release func(), err error) {
 		return func() {}, nil
 	}
 	if c.r.Method != http.MethodGet && c.r.Method != http.MethodHead {
-		if err := c.Writes.Spend(c.limitKey()); err != nil {
+		if err := c.Writes.Take(c.limitKey()); err != nil {
 			return nil, err
 		}
 	}
-	return c.Gate.Acquire(c.limitKey())
+	return c.Requests.Acquire(c.limitKey())
 }
 
 // clickKey identifies a request for the refusal of double clicks: same method, path and idempotency
@@ -165,7 +165,7 @@ func (c *call) authenticate(ctx context.Context) error {
 		return c.enterSender(ctx, token)
 	}
 	who, err := c.identify(c.r, c.route.access)
-	if who.Renew && c.route.beforeNewPassword {
+	if who.MustChangePassword && c.route.beforeNewPassword {
 		err = nil
 	}
 	c.who = who

@@ -9,44 +9,44 @@ import (
 	"smartdrive/internal/usecase/collect"
 )
 
-// Writer authenticates a request that changes files for the other protocol heads, by the rules of
+// AuthenticateWriter authenticates a request that changes files for the other protocol heads, by the rules of
 // this API. It fails with Unauthenticated or CrossOrigin, with Forbidden if the caller may not
 // write, or with Rate if the user has too many requests in flight. The head calls release after the
 // response.
-func (a *API) Writer(r *http.Request) (who drive.Who, release func(), err error) {
+func (a *API) AuthenticateWriter(r *http.Request) (who drive.Who, release func(), err error) {
 	if who, err = a.front.identify(r, write); err != nil {
 		return drive.Who{}, nil, err
 	}
-	if err = a.front.Writes.Spend(who.User); err != nil {
+	if err = a.front.Writes.Take(who.User); err != nil {
 		return drive.Who{}, nil, err
 	}
-	release, err = a.front.Gate.Acquire(who.User)
+	release, err = a.front.Requests.Acquire(who.User)
 	return who, release, err
 }
 
-// Uploader is like Writer, and also accepts the senders of collect links. sender is nil for a user.
-func (a *API) Uploader(r *http.Request) (who drive.Who, sender *Sender, release func(), err error) {
+// AuthenticateUploader is like AuthenticateWriter, and also accepts the senders of collect links. sender is nil for a user.
+func (a *API) AuthenticateUploader(r *http.Request) (who drive.Who, sender *Sender, release func(), err error) {
 	token := bearer(r)
 	if !collect.IsToken(token) {
-		who, release, err = a.Writer(r)
+		who, release, err = a.AuthenticateWriter(r)
 		return who, nil, release, err
 	}
 	by, err := a.front.senders.Authenticate(r.Context(), token)
 	if err != nil {
 		return drive.Who{}, nil, nil, err
 	}
-	if err = a.front.Writes.Spend(drive.UserID(by.ID)); err != nil {
+	if err = a.front.Writes.Take(drive.UserID(by.ID)); err != nil {
 		return drive.Who{}, nil, nil, err
 	}
-	release, err = a.front.Gate.Acquire(drive.UserID(by.ID))
+	release, err = a.front.Requests.Acquire(drive.UserID(by.ID))
 	return by.Who(), &Sender{a.uploads, by}, release, err
 }
 
-// Basic authenticates a request by user name and password, or by a token that is valid for head. It
+// AuthenticateBasic authenticates a request by user name and password, or by a token that is valid for head. It
 // accepts no cookie, because another site could make a browser send one. A browser also repeats
 // typed passwords, so a change must pass checkOrigin. changes says that the request changes
-// something: then it needs the write scope, otherwise the read scope. It fails like Writer.
-func (a *API) Basic(r *http.Request, head drive.Heads, changes bool) (who drive.Who, release func(), err error) {
+// something: then it needs the write scope, otherwise the read scope. It fails like AuthenticateWriter.
+func (a *API) AuthenticateBasic(r *http.Request, head drive.Heads, changes bool) (who drive.Who, release func(), err error) {
 	need := read
 	if changes {
 		need = write
@@ -66,13 +66,13 @@ func (a *API) Basic(r *http.Request, head drive.Heads, changes bool) (who drive.
 		err = drive.Fail(drive.Forbidden, "scope", need.String())
 	}
 	if err == nil && changes {
-		err = a.front.Writes.Spend(who.User)
+		err = a.front.Writes.Take(who.User)
 	}
 	if err != nil {
 		return drive.Who{}, nil, err
 	}
 	who.Head, who.Address = "dav", addressOf(r)
-	release, err = a.front.Gate.Acquire(who.User)
+	release, err = a.front.Requests.Acquire(who.User)
 	return who, release, err
 }
 
@@ -85,9 +85,9 @@ func addressOf(r *http.Request) string {
 	return at.Addr().Unmap().WithZone("").String()
 }
 
-// Visitor takes a slot for an anonymous request, for the other heads. It fails with Rate. The head
+// AdmitVisitor takes a slot for an anonymous request, for the other heads. It fails with Rate. The head
 // calls release after the response.
-func (a *API) Visitor(r *http.Request) (release func(), err error) {
+func (a *API) AdmitVisitor(r *http.Request) (release func(), err error) {
 	return a.front.Visitors.Acquire((&call{r: r}).network())
 }
 
@@ -106,7 +106,7 @@ func (f *front) identify(r *http.Request, need accessLevel) (drive.Who, error) {
 		return drive.Who{}, drive.Fail(drive.Unauthenticated)
 	}
 	who.Head, who.Address = "api", addressOf(r)
-	if who.Renew {
+	if who.MustChangePassword {
 		return who, drive.Fail(drive.Forbidden, "reason", "new-password")
 	}
 	if !who.Scopes.Has(need.scope()) || need == admins && !who.Admin {

@@ -103,7 +103,7 @@ func TestTheClientCallsEverything(t *testing.T) {
 		t.Error(err)
 	}
 	total := int64(1 << 20)
-	bob := must[client.User](t)(c.CreateUser(ctx, client.NewUser{Name: "bob", Password: password, Total: &client.Total{Bytes: total}}))
+	bob := must[client.User](t)(c.CreateUser(ctx, client.NewUser{Name: "bob", Password: password, Total: &client.Quota{Bytes: total}}))
 	if got := must[client.List[client.User]](t)(c.Users(ctx, "bob", client.Page{})); len(got.Items) != 1 || got.Items[0].AccountID == "" {
 		t.Errorf("the users are %+v", got)
 	}
@@ -143,10 +143,10 @@ func TestTheClientCallsEverything(t *testing.T) {
 		}
 	}
 	size := int64(10)
-	up := must[client.Upload](t)(c.BeginUpload(ctx, client.Begin{Path: "/x", Size: &size}))
+	up := must[client.Upload](t)(c.BeginUpload(ctx, client.NewUpload{Path: "/x", Size: &size}))
 	for _, err := range []error{
 		second(c.Prepare(ctx)), errOf(c.Findings(ctx, client.Page{})), errOf(c.DeadLetters(ctx, client.Page{})), errOf(c.AdminUploads(ctx, "", client.Page{})),
-		errOf(c.Uploads(ctx, client.Page{})), errOf(c.Parts(ctx, up.ID, client.Page{})), errOf(c.AmendUpload(ctx, up.ID, client.Amend{Name: "y"})),
+		errOf(c.Uploads(ctx, client.Page{})), errOf(c.Parts(ctx, up.ID, client.Page{})), errOf(c.AmendUpload(ctx, up.ID, client.UploadChange{Name: "y"})),
 		c.CancelUpload(ctx, up.ID), c.SetPassword(ctx, password, "another password"),
 	} {
 		if err != nil {

@@ -117,8 +117,8 @@ func (u user) sends(t testing.TB, method, at, text string) *http.Request {
 func (s *stack) interrupted(r *http.Request, do func()) response {
 	mux := http.NewServeMux()
 	s.api.Register(mux)
-	tus.New(tus.Options{Uploads: s.Sessions, Content: rest.ContentPath, Caller: func(r *http.Request) (tus.Caller, func(), error) {
-		who, by, release, err := s.api.Uploader(r)
+	tus.New(tus.Options{Uploads: s.Sessions, Content: rest.ContentURLPath, Authenticate: func(r *http.Request) (tus.Caller, func(), error) {
+		who, by, release, err := s.api.AuthenticateUploader(r)
 		if by == nil {
 			return tus.Caller{Who: who}, release, err
 		}
@@ -179,9 +179,9 @@ func (r response) said(t testing.TB) string {
 func (s *stack) nothingIsLeft(t testing.TB, owner user, how closing) {
 	t.Helper()
 	if !how.cancels {
-		s.Pass(t, time.Minute)
-		s.Pass(t, 8*24*time.Hour)
-		s.Pass(t, 2*time.Hour)
+		s.AdvanceAndFire(t, time.Minute)
+		s.AdvanceAndFire(t, 8*24*time.Hour)
+		s.AdvanceAndFire(t, 2*time.Hour)
 	}
 	var uploads, files, counted int
 	err := s.DB.QueryRow(t.Context(), `SELECT (SELECT COUNT(*) FROM uploads WHERE state <> 'gone'), (SELECT COUNT(*) FROM nodes WHERE type = 'file'),

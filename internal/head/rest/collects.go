@@ -188,7 +188,7 @@ func (l collects) collected(ctx context.Context, c *call, id drive.CollectID) (r
 }
 
 func showCollected(_ *call, f collect.File) collectedView {
-	view := collectedView{f.Upload, f.By, string(f.Name), f.Size, f.State, nil, f.At}
+	view := collectedView{f.Upload, f.SenderName, string(f.Name), f.Size, f.State, nil, f.At}
 	if !f.Node.IsZero() {
 		view.NodeID = &f.Node
 	}

@@ -31,7 +31,7 @@ func (u uploads) complete(ctx context.Context, c *call, id drive.UploadID, in *c
 	}
 	if in.Size != nil {
 		if *in.Size < 0 {
-			return reply{}, drive.Bad("size", drive.OutOfRange, "min", 0, "max", drive.MaxFileSize, "sent", *in.Size)
+			return reply{}, drive.BadField("size", drive.OutOfRange, "min", 0, "max", drive.MaxFileSize, "sent", *in.Size)
 		}
 		size := drive.ByteSize(*in.Size)
 		done.Size = &size
@@ -65,9 +65,9 @@ func (u uploads) prove(ctx context.Context, c *call, id drive.UploadID, in *proo
 	}
 	answer, err := hex.DecodeString(in.Answer)
 	if err != nil || len(answer) != digest.Size {
-		return reply{}, drive.Bad("answer", drive.Malformed, "expected", "64 hex digits")
+		return reply{}, drive.BadField("answer", drive.Malformed, "expected", "64 hex digits")
 	}
-	v, err := u.sessions.Prove(ctx, c.who, id, alg, answer)
+	v, err := u.sessions.AnswerChallenge(ctx, c.who, id, alg, answer)
 	switch {
 	case err != nil:
 		return reply{}, err

@@ -46,8 +46,8 @@ func contentOutcomes() []outcome {
 	}
 }
 
-// ContentPath returns the URL path of a file's content, for other heads.
-func ContentPath(file drive.NodeID) string {
+// ContentURLPath returns the URL path of a file's content, for other heads.
+func ContentURLPath(file drive.NodeID) string {
 	return prefix + nodesPath + "/" + file.String() + "/content"
 }
 

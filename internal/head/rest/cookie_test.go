@@ -192,7 +192,7 @@ func TestAnotherSiteUsesNoPasswordThatABrowserKeeps(t *testing.T) {
 		for name, value := range c.header {
 			r.Header.Set(name, value)
 		}
-		_, release, err := s.api.Basic(r, drive.HeadNextcloud, c.changes)
+		_, release, err := s.api.AuthenticateBasic(r, drive.HeadNextcloud, c.changes)
 		if err == nil {
 			release()
 		}

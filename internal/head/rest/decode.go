@@ -40,7 +40,7 @@ func (c *call) decode(ctx context.Context, in any) error {
 // readJSON reads the body and checks its Content-Type. For a large body it waits until the memory
 // for its decoded form is acquired.
 func (c *call) readJSON(ctx context.Context) ([]byte, error) {
-	body := &countedBody{src: server.Incoming(c.r), all: &c.memory.reading}
+	body := &countedBody{src: server.RequestBody(c.r), all: &c.memory.reading}
 	defer body.close()
 	raw, err := readJSON(c.w, c.r, body, max(maxBody, c.route.maxBody))
 	if err == nil && len(raw) > smallBody {
@@ -106,7 +106,7 @@ func decodeMembers(members map[string]json.RawMessage, into any) error {
 		delete(members, name)
 		if !there {
 			if options != "omitempty" && options != "omitzero" {
-				return drive.Bad(name, drive.Required)
+				return drive.BadField(name, drive.Required)
 			}
 			continue
 		}
@@ -115,7 +115,7 @@ func decodeMembers(members map[string]json.RawMessage, into any) error {
 		}
 	}
 	for name := range maps.Keys(members) {
-		return drive.Bad(clip(name), drive.Unknown)
+		return drive.BadField(clip(name), drive.Unknown)
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func splitObject(raw []byte) (map[string]json.RawMessage, error) {
 		return drive.Wrap(err, drive.BadRequest, "field", "body", "reason", string(drive.Malformed), "expected", "a JSON object in UTF-8")
 	}
 	if len(raw) == 0 {
-		return nil, drive.Bad("body", drive.Required)
+		return nil, drive.BadField("body", drive.Required)
 	}
 	if !utf8.Valid(raw) || hasLoneSurrogate(raw) { // encoding/json would replace invalid characters silently
 		return nil, malformed(nil)
@@ -150,7 +150,7 @@ func splitObject(raw []byte) (map[string]json.RawMessage, error) {
 			return nil, malformed(err)
 		}
 		if _, twice := members[name.(string)]; twice {
-			return nil, drive.Bad(clip(name.(string)), drive.Malformed, "expected", "one value")
+			return nil, drive.BadField(clip(name.(string)), drive.Malformed, "expected", "one value")
 		}
 		members[name.(string)] = value
 	}

@@ -237,7 +237,7 @@ func (d documents) settleMany(ctx context.Context, c *call, in *settleManyBody) 
 		return reply{}, err
 	}
 	if in.Conflicts != nil && len(in.Conflicts) == 0 { // an empty list must not mean all
-		return reply{}, drive.Bad("conflicts", drive.OutOfRange, "min", 1, "max", ingest.MostSettled, "sent", 0)
+		return reply{}, drive.BadField("conflicts", drive.OutOfRange, "min", 1, "max", ingest.MostSettled, "sent", 0)
 	}
 	if err := c.acquireDocuments(ctx, 1); err != nil { // documents are read one at a time
 		return reply{}, err
@@ -250,7 +250,7 @@ func (d documents) settleMany(ctx context.Context, c *call, in *settleManyBody) 
 func keepOf(sent string) (ingest.Keep, error) {
 	keep := ingest.Keep(sent)
 	if keep != ingest.KeepOld && keep != ingest.KeepNew {
-		return "", drive.Bad("keep", drive.NotAllowed, "allowed", []ingest.Keep{ingest.KeepOld, ingest.KeepNew}, "sent", clip(sent))
+		return "", drive.BadField("keep", drive.NotAllowed, "allowed", []ingest.Keep{ingest.KeepOld, ingest.KeepNew}, "sent", clip(sent))
 	}
 	return keep, nil
 }

@@ -16,7 +16,7 @@ import (
 // often.
 func (u user) fetched(t testing.TB, query string) (all []string) {
 	t.Helper()
-	if err := u.downloads.Tell(t.Context()); err != nil {
+	if err := u.downloads.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, it := range u.get(t, "/activity/export?type=download"+query).exported(t) {

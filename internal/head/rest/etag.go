@@ -31,7 +31,7 @@ func (t tags) matchWeakly(opaque string) bool {
 // parseTags parses the value of the header or field called name. An empty value gives absent tags.
 // It fails with drive.BadRequest.
 func parseTags(name, value string) (tags, error) {
-	malformed := drive.Bad(name, drive.Malformed, "expected", `* or a list of "tags" in quotes`)
+	malformed := drive.BadField(name, drive.Malformed, "expected", `* or a list of "tags" in quotes`)
 	if value = strings.Trim(value, " \t"); value == "*" {
 		return tags{any: true}, nil
 	}

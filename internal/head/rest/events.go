@@ -30,12 +30,12 @@ const (
 // lost event does no harm, since the feeds have the changes too.
 type events struct {
 	history *history.History
-	mine    *server.Gate[drive.UserID]
+	mine    *server.Limiter[drive.UserID]
 	all     *semaphore.Weighted
 }
 
 func newEvents(h *history.History) events {
-	return events{h, server.NewGate[drive.UserID](maxStreams), semaphore.NewWeighted(allStreams)}
+	return events{h, server.NewLimiter[drive.UserID](maxStreams), semaphore.NewWeighted(allStreams)}
 }
 
 func (e events) routes() []route {

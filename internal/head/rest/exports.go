@@ -119,7 +119,7 @@ type exportBody struct {
 }
 
 func (e exports) create(ctx context.Context, c *call, in *exportBody) (reply, error) {
-	wish := export.Request{Name: in.Name, Filter: in.Filter, Priority: in.Priority, Names: in.Names, Index: in.Index, Again: in.Again}
+	wish := export.Request{Name: in.Name, Filter: in.Filter, Priority: in.Priority, Names: in.Names, Index: in.Index, Force: in.Again}
 	for _, text := range in.Nodes {
 		id, err := e.files.ParseNode(ctx, c.who, text)
 		if err != nil {
@@ -151,7 +151,7 @@ func (e exports) createOf(ctx context.Context, c *call) (reply, error) {
 	}
 	what := sha256.New() // hashed as the request that the idempotency key stands for; a hash does not fail
 	what.Write([]byte(c.r.URL.RawQuery + "\n"))
-	in := e.exports.Incoming(server.Incoming(c.r))
+	in := e.exports.LimitBody(server.RequestBody(c.r))
 	defer in.Close()
 	body := &io.LimitedReader{R: in, N: maxManifest + 1}
 	items, err := export.ReadManifest(io.TeeReader(body, what), e.exports.MaxList()) // reads all of the body unless it fails
@@ -183,7 +183,7 @@ func (e exports) list(ctx context.Context, c *call) (reply, error) {
 func (e exports) listSet(ctx context.Context, c *call, text string) (reply, error) {
 	set, err := drive.ParseID[drive.ExportID](text)
 	if err != nil {
-		return reply{}, drive.Bad(setParam.name, drive.Malformed, "expected", "an id")
+		return reply{}, drive.BadField(setParam.name, drive.Malformed, "expected", "an id")
 	}
 	all, err := e.exports.ListSet(ctx, c.who, set)
 	if err != nil {
@@ -229,9 +229,9 @@ type supplied struct {
 }
 
 func (e exports) supplement(ctx context.Context, c *call, id drive.ExportID, in *supplementBody) (reply, error) {
-	more := export.More{Mode: export.Mode(in.Mode)}
+	more := export.SupplementRequest{Mode: export.Mode(in.Mode)}
 	for _, s := range in.Items {
-		more.Items = append(more.Items, export.Supplied{N: s.N, Item: export.Item{Node: s.Node, Path: s.Path, URL: s.URL, Name: s.Name}})
+		more.Items = append(more.Items, export.ReplacedSource{N: s.N, Item: export.Item{Node: s.Node, Path: s.Path, URL: s.URL, Name: s.Name}})
 	}
 	return makeOnce(ctx, c, unchanged, func(keep storeResponse[export.View]) (export.View, error) {
 		return e.exports.Supplement(ctx, c.who, id, more, keep)
@@ -259,7 +259,7 @@ func sendZip(ctx context.Context, c *call, d export.Download) (reply, error) {
 		if who.User.IsZero() {
 			who = drive.Who{Account: d.Account, Head: drive.LinkHead, Address: c.client().String()}
 		}
-		c.downloads.Zip(who, d.Filename(), d.Picked)
+		c.downloads.Zip(who, d.Filename(), d.Selected)
 	}
 	h := c.w.Header()
 	h.Set("Content-Type", "application/zip")
@@ -303,13 +303,13 @@ type exportFileBody struct {
 func (e exports) materialise(ctx context.Context, c *call, id drive.ExportID, in *exportFileBody) (reply, error) {
 	if in.Bucket {
 		if in.Folder != "" || in.Name != "" {
-			return reply{}, drive.Bad("bucket", drive.NotTogether, "with", "folder, name")
+			return reply{}, drive.BadField("bucket", drive.NotTogether, "with", "folder, name")
 		}
 		job, err := e.exports.MaterialiseInBucket(ctx, c.who, id)
 		return reply{status: http.StatusCreated, body: job}, err
 	}
 	if in.Folder == "" {
-		return reply{}, drive.Bad("folder", drive.Required)
+		return reply{}, drive.BadField("folder", drive.Required)
 	}
 	folder, err := e.files.ParseNode(ctx, c.who, in.Folder)
 	if err != nil {

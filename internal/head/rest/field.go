@@ -88,19 +88,19 @@ type target struct {
 func (d destination) parse(ctx context.Context, c *call, in *files.Files) (target, error) {
 	switch {
 	case d.path.Path != nil && d.parent != "":
-		return target{}, drive.Bad("path", drive.NotTogether, "with", "parent")
+		return target{}, drive.BadField("path", drive.NotTogether, "with", "parent")
 	case d.path.Path != nil && d.name != "":
-		return target{}, drive.Bad("path", drive.NotTogether, "with", "name")
+		return target{}, drive.BadField("path", drive.NotTogether, "with", "name")
 	case d.path.Path != nil && len(d.path.Path) == 0:
 		return target{}, drive.Fail(drive.BadName, "field", "path", "reason", "root")
 	case d.path.Path != nil:
 		return target{space: d.path.Place, path: d.path.Path}, nil
 	case d.parent == "" && d.name == "":
-		return target{}, drive.Bad("path", drive.Required)
+		return target{}, drive.BadField("path", drive.Required)
 	case d.parent == "":
-		return target{}, drive.Bad("parent", drive.Required)
+		return target{}, drive.BadField("parent", drive.Required)
 	case d.name == "":
-		return target{}, drive.Bad("name", drive.Required)
+		return target{}, drive.BadField("name", drive.Required)
 	}
 	id, err := in.ParseNode(ctx, c.who, d.parent)
 	return target{parent: id, name: drive.Name(d.name)}, err
@@ -126,7 +126,7 @@ func timeOf(t *drive.Time) drive.Time {
 // most.
 func seconds(field string, n, least, most int64) (time.Duration, error) {
 	if n < least || n > most {
-		return 0, drive.Bad(field, drive.OutOfRange, "min", least, "max", most, "sent", n)
+		return 0, drive.BadField(field, drive.OutOfRange, "min", least, "max", most, "sent", n)
 	}
 	return time.Duration(n) * time.Second, nil
 }

@@ -47,7 +47,7 @@ func (u uploads) putFile(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	body := server.Incoming(c.r)
+	body := server.RequestBody(c.r)
 	if len(declared) > 0 {
 		body = &verified{body, digest.NewVerifier(declared)}
 	}
@@ -75,7 +75,7 @@ func (u uploads) showPut(ctx context.Context, c *call, put upload.PutFile, store
 	if put.Place != "" {
 		return u.files.ViewFor(ctx, u.db, c.who, stored.Node)
 	}
-	if put.Size == blob.UnknownSize || put.Size > upload.QuickSize {
+	if put.Size == blob.UnknownSize || put.Size > upload.MaxUncheckedSize {
 		return u.files.View(ctx, u.db, stored.Node)
 	}
 	folder, _, _ := put.Path.Split()
@@ -138,7 +138,7 @@ func parseMTime(h http.Header) (drive.Time, error) {
 	case err != nil || len(lines) > 1:
 		return 0, drive.Wrap(err, drive.BadRequest, "field", name, "reason", string(drive.Malformed), "expected", "Unix milliseconds")
 	case ms < minMTime || ms > maxMTime:
-		return 0, drive.Bad(name, drive.OutOfRange, "min", int64(minMTime), "max", int64(maxMTime), "sent", ms)
+		return 0, drive.BadField(name, drive.OutOfRange, "min", int64(minMTime), "max", int64(maxMTime), "sent", ms)
 	}
 	return drive.TimeOf(time.UnixMilli(ms)), nil
 }

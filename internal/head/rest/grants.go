@@ -89,7 +89,7 @@ func (s spaces) access(ctx context.Context, c *call, id drive.NodeID) (reply, er
 	}
 	view := whoView{Role: p.Rights.Role(), Owner: p.Owner, Grants: make([]aboveRole, len(p.Grants))}
 	for i, g := range p.Grants {
-		view.Grants[i] = aboveRole{showRole(c, g.Grant), g.Level, g.Idle}
+		view.Grants[i] = aboveRole{showRole(c, g.Grant), g.Level, g.Ineffective}
 	}
 	return ok(view)
 }
@@ -124,7 +124,7 @@ func (s spaces) grant(ctx context.Context, c *call, id drive.NodeID, in *grantBo
 	if principal, err := drive.ParseID[drive.PrincipalID](in.Principal); err == nil {
 		wish.To.ID, wish.To.Name = principal, ""
 	} else if strings.TrimSpace(in.Principal) == "" {
-		return reply{}, drive.Bad("principal", drive.Required)
+		return reply{}, drive.BadField("principal", drive.Required)
 	}
 	return makeOnce(ctx, c, showRole, func(keep storeResponse[access.Grant]) (access.Grant, error) {
 		return s.spaces.Grant(ctx, c.who, wish, keep)
@@ -170,7 +170,7 @@ func typeOrFile(t tree.Type) tree.Type {
 
 func (s spaces) withMe(ctx context.Context, c *call) (reply, error) {
 	return listPage(c, func(since drive.NodeID, limit int) ([]space.Shared, error) {
-		return s.spaces.WithMe(ctx, c.who, since, limit, c.flag("hidden"))
+		return s.spaces.ListSharedWithMe(ctx, c.who, since, limit, c.flag("hidden"))
 	}, showSharedItem, func(v sharedByName) string { return v.Grant.NodeID.String() })
 }
 
@@ -194,7 +194,7 @@ func (s spaces) byMe(ctx context.Context, c *call) (reply, error) {
 			return reply{}, drive.Fail(drive.CursorInvalid)
 		}
 	}
-	all, err := s.spaces.ByMe(ctx, c.who, since, c.limit()+1)
+	all, err := s.spaces.ListSharedByMe(ctx, c.who, since, c.limit()+1)
 	if err != nil {
 		return reply{}, err
 	}

@@ -60,7 +60,7 @@ type groupView struct {
 	UpdatedAt drive.Time    `json:"updated_at"`
 }
 
-func showGroup(_ *call, t access.Team) groupView {
+func showGroup(_ *call, t access.UserGroup) groupView {
 	return groupView{t.ID, t.Name, t.Created, t.Updated}
 }
 
@@ -84,7 +84,7 @@ type groupBody struct {
 }
 
 func (g groups) create(ctx context.Context, c *call, in *groupBody) (reply, error) {
-	return makeOnce(ctx, c, showGroup, func(keep storeResponse[access.Team]) (access.Team, error) {
+	return makeOnce(ctx, c, showGroup, func(keep storeResponse[access.UserGroup]) (access.UserGroup, error) {
 		return g.spaces.CreateGroup(ctx, c.who, in.Name, keep)
 	})
 }

@@ -20,7 +20,7 @@ import (
 func TestHandoverMovesFiles(t *testing.T) {
 	t.Parallel()
 	var started []drive.OperationID
-	s := newStackOf(t, uploadtest.Options{}, files.Options{Batch: 4, Start: func(id drive.OperationID) { started = append(started, id) }})
+	s := newStackOf(t, uploadtest.Options{}, files.Options{Batch: 4, OnStart: func(id drive.OperationID) { started = append(started, id) }})
 	ann, bob, eve := s.newUser(t, "ann", 1000), s.newUser(t, "bob", 12), s.newUser(t, "eve", 0)
 	root := ann.admin(t)
 	id := func(u user) string {
@@ -171,7 +171,7 @@ func (l *late) Read(p []byte) (int, error) {
 func TestHandoverLeavesNoLateFiles(t *testing.T) {
 	t.Parallel()
 	var started []drive.OperationID
-	s := newStackOf(t, uploadtest.Options{}, files.Options{Start: func(id drive.OperationID) { started = append(started, id) }})
+	s := newStackOf(t, uploadtest.Options{}, files.Options{OnStart: func(id drive.OperationID) { started = append(started, id) }})
 	ann, bob := s.newUser(t, "ann", 1000), s.newUser(t, "bob", 1000)
 	root := ann.admin(t)
 	ann.put(t, "/a.txt", []byte("hello"))
@@ -213,7 +213,7 @@ func TestHandoverLeavesNoLateFiles(t *testing.T) {
 func TestDocumentsOfAUserWhoLeaves(t *testing.T) {
 	t.Parallel()
 	var started []drive.OperationID
-	s := newStackOf(t, uploadtest.Options{}, files.Options{Batch: 3, Start: func(id drive.OperationID) { started = append(started, id) }})
+	s := newStackOf(t, uploadtest.Options{}, files.Options{Batch: 3, OnStart: func(id drive.OperationID) { started = append(started, id) }})
 	ann, bob := s.newUser(t, "ann", drive.GiB), s.newUser(t, "bob", drive.GiB)
 	root := ann.admin(t)
 	ann.takeIn(t, invoicetest.New(1), invoicetest.New(2), invoicetest.New(3), invoicetest.New(4))

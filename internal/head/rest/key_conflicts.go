@@ -37,7 +37,7 @@ func (k keyConflicts) list(ctx context.Context, c *call) (reply, error) {
 }
 
 func (k keyConflicts) settle(ctx context.Context, c *call, id drive.ConflictID) (reply, error) {
-	return empty(k.conflicts.Settle(ctx, c.keyUser(), id))
+	return empty(k.conflicts.Resolve(ctx, c.keyUser(), id))
 }
 
 // recordConflict records a creation that was refused with KeyReused in the caller's list. If

@@ -19,7 +19,7 @@ import (
 
 func TestAUserHasOnlySoManyRequestsInFlight(t *testing.T) {
 	t.Parallel()
-	s := newStack(t, uploadtest.Options{}, func(o *rest.Options) { o.Gate = server.NewGate[drive.UserID](2) })
+	s := newStack(t, uploadtest.Options{}, func(o *rest.Options) { o.Requests = server.NewLimiter[drive.UserID](2) })
 	u, other := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
 	var slow sync.WaitGroup
 	began, end := make(chan struct{}), make(chan struct{})
@@ -48,7 +48,7 @@ func TestAUserWritesOnlySoOftenADay(t *testing.T) {
 	t.Parallel()
 	var now atomic.Int64
 	now.Store(24 * 3600 * 100)
-	writes := server.NewDaily[drive.UserID](3, func() time.Time { return time.Unix(now.Load(), 0) })
+	writes := server.NewDailyLimiter[drive.UserID](3, func() time.Time { return time.Unix(now.Load(), 0) })
 	s := newStack(t, uploadtest.Options{}, func(o *rest.Options) { o.Writes = writes })
 	u, other := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
 	for i := range 3 {
@@ -129,7 +129,7 @@ func TestProblemsSpeakTheReadersLanguage(t *testing.T) {
 
 func TestAnAddressHasOnlySoManyRequestsInFlight(t *testing.T) {
 	t.Parallel()
-	s := newStack(t, uploadtest.Options{}, func(o *rest.Options) { o.Visitors = server.NewGate[netip.Prefix](1) })
+	s := newStack(t, uploadtest.Options{}, func(o *rest.Options) { o.Visitors = server.NewLimiter[netip.Prefix](1) })
 	u := s.newUser(t, "ann", 0)
 	began, end := make(chan struct{}), make(chan struct{})
 	var slow sync.WaitGroup

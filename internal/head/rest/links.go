@@ -48,7 +48,7 @@ func (s contents) createLink(ctx context.Context, c *call, id drive.NodeID, in *
 	case "inline":
 		how = files.Inline
 	default:
-		return reply{}, drive.Bad("disposition", drive.NotAllowed, "allowed", []string{"attachment", "inline"}, "sent", clip(in.Disposition))
+		return reply{}, drive.BadField("disposition", drive.NotAllowed, "allowed", []string{"attachment", "inline"}, "sent", clip(in.Disposition))
 	}
 	life, err := seconds("expires_in", in.ExpiresIn, 1, int64(files.MaxLinkLife/time.Second))
 	if err != nil {

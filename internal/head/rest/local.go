@@ -18,6 +18,6 @@ func (a *API) IsAdmin(r *http.Request) bool {
 func (a *API) Local(who drive.Who) *API {
 	local := *a
 	local.front.local = &who
-	local.front.Gate, local.front.Visitors, local.front.Writes = noGate[drive.UserID]{}, noGate[netip.Prefix]{}, nil
+	local.front.Requests, local.front.Visitors, local.front.Writes = noGate[drive.UserID]{}, noGate[netip.Prefix]{}, nil
 	return &local
 }

@@ -180,7 +180,7 @@ func TestLocksCannotBeBypassed(t *testing.T) {
 // locked meanwhile.
 func TestLockDuringCopyWins(t *testing.T) {
 	t.Parallel()
-	s := newStackOf(t, uploadtest.Options{}, files.Options{Batch: 2, Direct: 1, Start: func(drive.OperationID) {}})
+	s := newStackOf(t, uploadtest.Options{}, files.Options{Batch: 2, Direct: 1, OnStart: func(drive.OperationID) {}})
 	ann := s.newUser(t, "ann", drive.GiB)
 	account, err := s.Access.Home(t.Context(), s.DB, must[drive.UserID](t)(drive.ParseID[drive.UserID](ann.id)))
 	if err != nil {
@@ -211,9 +211,9 @@ func (s *stack) lockFor(t *testing.T, account drive.AccountID, node string, by d
 	if by.IsZero() {
 		by = s.Editor(t, account, must[drive.NodeID](t)(drive.ParseID[drive.NodeID](node)))
 	}
-	l := lock.Lock{Node: must[drive.NodeID](t)(drive.ParseID[drive.NodeID](node)), Account: account, User: by, Exclusive: true, Lasts: time.Hour}
+	l := lock.Lock{Node: must[drive.NodeID](t)(drive.ParseID[drive.NodeID](node)), Account: account, User: by, Exclusive: true, Timeout: time.Hour}
 	err := s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		l, err = lock.Rules{Now: s.Clock.Now}.Take(ctx, tx, l)
+		l, err = lock.Rules{Now: s.Clock.Now}.Acquire(ctx, tx, l)
 		return err
 	})
 	if err != nil {

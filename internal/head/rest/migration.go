@@ -146,7 +146,7 @@ func (m migration) start(ctx context.Context, c *call, in *MigrationStart) (repl
 
 func (m migration) step(ctx context.Context, c *call, step MigrationStep, in *MigrationBody) (reply, error) {
 	if in.Percent < 0 || in.Percent > 100 {
-		return reply{}, drive.Bad("percent", drive.OutOfRange, "min", 0, "max", 100, "sent", in.Percent)
+		return reply{}, drive.BadField("percent", drive.OutOfRange, "min", 0, "max", 100, "sent", in.Percent)
 	}
 	// A step continues if the client disconnects, because a half-executed step would need manual
 	// repair.

@@ -100,10 +100,10 @@ type folderBody struct {
 
 func (n nodes) makeFolder(ctx context.Context, c *call, in *folderBody) (reply, error) {
 	if in.Type != string(tree.TypeFolder) {
-		return reply{}, drive.Bad("type", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFolder}, "sent", clip(in.Type))
+		return reply{}, drive.BadField("type", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFolder}, "sent", clip(in.Type))
 	}
 	if conflict := drive.Conflict(in.Conflict); conflict == drive.ConflictReplace {
-		return reply{}, drive.Bad("conflict", drive.NotAllowed, "allowed", []drive.Conflict{drive.ConflictFail, drive.ConflictRename}, "sent", conflict)
+		return reply{}, drive.BadField("conflict", drive.NotAllowed, "allowed", []drive.Conflict{drive.ConflictFail, drive.ConflictRename}, "sent", conflict)
 	}
 	at, err := destination{in.Path, in.Parent, in.Name}.parse(ctx, c, n.files)
 	if err != nil {
@@ -198,7 +198,7 @@ type totalsView struct {
 }
 
 func (n nodes) total(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
-	sum, err := n.files.Total(ctx, c.who, id)
+	sum, err := n.files.FolderSum(ctx, c.who, id)
 	return answer(totalsView{sum.Files, sum.Folders, sum.Size, false}, err)
 }
 

@@ -22,7 +22,7 @@ func (c *call) parseKey() (err error) {
 	case !c.route.idempotent || len(lines) == 0:
 		return nil
 	case len(lines) > 1:
-		return drive.Bad(keyHeader, drive.Malformed, "expected", "one value")
+		return drive.BadField(keyHeader, drive.Malformed, "expected", "one value")
 	}
 	c.key, err = c.Prepared.ParseKey(c.limitKey(), lines[0])
 	return err

@@ -145,7 +145,7 @@ func TestKeysAreChecked(t *testing.T) {
 func TestCreationIntervalIsEnforced(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{}, func(o *rest.Options) {
-		o.Intervals = idem.NewIntervals(map[string]time.Duration{"POST /nodes": 5 * time.Second}, idem.Options{Now: o.Now})
+		o.Intervals = idem.NewIntervalLimiter(map[string]time.Duration{"POST /nodes": 5 * time.Second}, idem.Options{Now: o.Now})
 	})
 	u, other := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
 	folder := func(path string) map[string]any { return map[string]any{"path": path, "type": "folder"} }

@@ -118,10 +118,10 @@ func (o operations) create(ctx context.Context, c *call, in *bulkBody) (reply, e
 		wish.Items = in.Shares
 	}
 	if wish.Kind == bulk.Unshare && len(in.Nodes) > 0 {
-		return reply{}, drive.Bad("nodes", drive.NotTogether, "with", "kind")
+		return reply{}, drive.BadField("nodes", drive.NotTogether, "with", "kind")
 	}
 	if wish.Kind != bulk.Unshare && len(in.Shares) > 0 {
-		return reply{}, drive.Bad("shares", drive.NotTogether, "with", "kind")
+		return reply{}, drive.BadField("shares", drive.NotTogether, "with", "kind")
 	}
 	var err error
 	if in.Parent != "" {
@@ -145,11 +145,11 @@ func (o operations) all(ctx context.Context, c *call, in everything) (all bulk.A
 		}
 	}
 	if said > 1 {
-		return all, drive.Bad("all", drive.Malformed, "expected", "one member")
+		return all, drive.BadField("all", drive.Malformed, "expected", "one member")
 	}
 	all = bulk.All{Trash: in.Trash, Shares: in.Shares}
 	if in.Folder != "" {
-		all.Folder, err = o.files.ParseNode(ctx, c.who, in.Folder)
+		all.ChildrenOf, err = o.files.ParseNode(ctx, c.who, in.Folder)
 	}
 	return all, err
 }
@@ -159,7 +159,7 @@ func oneOf[T ~string](field string, sent T, allowed []T) error {
 	if slices.Contains(allowed, sent) {
 		return nil
 	}
-	return drive.Bad(field, drive.NotAllowed, "allowed", allowed, "sent", clip(string(sent)))
+	return drive.BadField(field, drive.NotAllowed, "allowed", allowed, "sent", clip(string(sent)))
 }
 
 func (o operations) list(ctx context.Context, c *call) (reply, error) {

@@ -37,7 +37,7 @@ func (u user) end(t *testing.T, op map[string]any) map[string]any {
 	for range 100 {
 		if p, err := u.bulk.Run(t.Context(), id); err != nil {
 			t.Fatal(err)
-		} else if p == bulk.Over {
+		} else if p == bulk.Ended {
 			break
 		}
 	}

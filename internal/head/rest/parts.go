@@ -95,9 +95,9 @@ func (u uploads) putPart(ctx context.Context, c *call, id drive.UploadID) (reply
 	if len(declared) > 0 {
 		p.Verify = digest.NewVerifier(declared)
 	}
-	err = u.sessions.Put(ctx, c.who, id, p, server.Incoming(c.r))
+	err = u.sessions.Put(ctx, c.who, id, p, server.RequestBody(c.r))
 	if err == nil && c.sender != nil { // the link may have been closed while the bytes arrived
-		err = u.links.Still(ctx, *c.sender)
+		err = u.links.CheckOpen(ctx, *c.sender)
 	}
 	return empty(err)
 }

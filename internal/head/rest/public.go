@@ -92,7 +92,7 @@ type publicShareView struct {
 }
 
 func (p publicShares) showShare(ctx context.Context, c *call) (reply, error) {
-	seen, err := p.shares.Look(ctx, c.r.PathValue("token"), ticketOf(c))
+	seen, err := p.shares.Describe(ctx, c.r.PathValue("token"), ticketOf(c))
 	if err != nil {
 		return reply{}, err
 	}
@@ -118,7 +118,7 @@ func (p publicShares) open(ctx context.Context, c *call, in *openShareBody) (rep
 	if err != nil {
 		return reply{}, err
 	}
-	return ok(accessView{a.Access, a.ExpiresAt})
+	return ok(accessView{a.Token, a.ExpiresAt})
 }
 
 // publicNode is a node as shown to visitors. It reveals nothing above the shared node.
@@ -146,7 +146,7 @@ func showShared(v share.Visit, n tree.Node, path drive.Path) publicNode {
 // findNode checks the access and returns the node in the path, with its path below the shared node.
 // It fails with one of shareErrors.
 func (p publicShares) findNode(ctx context.Context, c *call) (v share.Visit, n tree.Node, path drive.Path, err error) {
-	if v, err = p.shares.Enter(ctx, c.r.PathValue("token"), ticketOf(c)); err != nil {
+	if v, err = p.shares.VerifyAccess(ctx, c.r.PathValue("token"), ticketOf(c)); err != nil {
 		return v, n, nil, err
 	}
 	id := v.Item().ID
@@ -155,7 +155,7 @@ func (p publicShares) findNode(ctx context.Context, c *call) (v share.Visit, n t
 			return v, n, nil, err
 		}
 	}
-	n, path, err = p.shares.Reach(ctx, v, id)
+	n, path, err = p.shares.FindWithin(ctx, v, id)
 	return v, n, path, err
 }
 
@@ -223,7 +223,7 @@ func (p publicShares) openContent(ctx context.Context, c *call) (_ *files.Downlo
 	if err != nil {
 		return nil, content, nil, err
 	}
-	d = d.Until(v.ExpiresAt())
+	d = d.ExpireWith(v.ExpiresAt())
 	sends, fromStart := wouldSend(ctx, c, quoted(opaqueTag(d.Sum.String())), d.Version.Mime, int64(d.Size()), d.Version.MTime.Std())
 	if err := p.countDownload(ctx, v, n.ID, sends, fromStart); err != nil {
 		return nil, content, nil, errors.Join(err, d.Close())
@@ -239,9 +239,9 @@ func (p publicShares) openContent(ctx context.Context, c *call) (_ *files.Downlo
 // download limit is not reached.
 func (p publicShares) countDownload(ctx context.Context, v share.Visit, file drive.NodeID, sends, fromStart bool) error {
 	if sends {
-		return p.shares.Count(ctx, v, file, fromStart)
+		return p.shares.CountDownload(ctx, v, file, fromStart)
 	}
-	return p.shares.Admit(ctx, v, file)
+	return p.shares.CheckDownload(ctx, v, file)
 }
 
 // wouldSend runs http.ServeContent without content to see how the request would be answered. sends
@@ -251,7 +251,7 @@ func wouldSend(ctx context.Context, c *call, tag, mime string, size int64, modif
 	if c.r.Method != http.MethodGet {
 		return false, false
 	}
-	ask := server.Rangeless(c.r.WithContext(ctx), drive.ByteSize(size))
+	ask := server.WithoutRange(c.r.WithContext(ctx), drive.ByteSize(size))
 	ask.Method = http.MethodHead
 	w := &headRecorder{header: http.Header{"Etag": {tag}, "Content-Type": {mime}}}
 	http.ServeContent(w, ask, "", modified, io.NewSectionReader(emptyReaderAt{}, 0, size))

@@ -32,7 +32,7 @@ type publicCollectView struct {
 }
 
 func (l collects) look(ctx context.Context, c *call) (reply, error) {
-	p, err := l.links.Look(ctx, c.r.PathValue("token"))
+	p, err := l.links.Describe(ctx, c.r.PathValue("token"))
 	if err != nil {
 		return reply{}, err
 	}
@@ -49,7 +49,7 @@ type senderView struct {
 }
 
 func (l collects) open(ctx context.Context, c *call, in *openCollectBody) (reply, error) {
-	g, err := l.links.Open(ctx, c.r.PathValue("token"), in.Sender)
+	g, err := l.links.IssueToken(ctx, c.r.PathValue("token"), in.Sender)
 	if err != nil {
 		return reply{}, err
 	}

@@ -16,7 +16,7 @@ import (
 type sharedZips struct {
 	visits  publicShares
 	exports *export.Exports
-	sending *server.Gate[netip.Prefix] // limits concurrent zips per address
+	sending *server.Limiter[netip.Prefix] // limits concurrent zips per address
 }
 
 func (s sharedZips) routes() []route {
@@ -56,7 +56,7 @@ func (s sharedZips) get(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	defer release()
-	d, err := s.exports.Direct(ctx, v.Who(), c.reader(), wish)
+	d, err := s.exports.OpenDirect(ctx, v.Who(), c.reader(), wish)
 	if err != nil {
 		return reply{}, err
 	}
@@ -75,7 +75,7 @@ func (s sharedZips) get(ctx context.Context, c *call) (reply, error) {
 func (s sharedZips) parseNodes(ctx context.Context, v share.Visit, text string, path drive.Path) (ids []drive.NodeID, err error) {
 	names := strings.Split(text, ",")
 	if len(names) > maxPicked {
-		return nil, drive.Bad("nodes", drive.OutOfRange, "min", 1, "max", maxPicked, "sent", len(names))
+		return nil, drive.BadField("nodes", drive.OutOfRange, "min", 1, "max", maxPicked, "sent", len(names))
 	}
 	above := strings.TrimSuffix(path.String(), "/") + "/"
 	for _, name := range names {
@@ -83,7 +83,7 @@ func (s sharedZips) parseNodes(ctx context.Context, v share.Visit, text string, 
 		if err != nil {
 			return nil, err
 		}
-		_, at, err := s.visits.shares.Reach(ctx, v, id)
+		_, at, err := s.visits.shares.FindWithin(ctx, v, id)
 		if err == nil && !strings.HasPrefix(at.String(), above) {
 			err = drive.Fail(drive.NotFound)
 		}

@@ -45,19 +45,19 @@ func (p *param) check(value string) error {
 			return drive.Wrap(err, drive.BadRequest, "field", p.name, "reason", string(drive.Malformed), "expected", "an integer")
 		}
 		if n < p.min || n > p.max {
-			return drive.Bad(p.name, drive.OutOfRange, "min", p.min, "max", p.max, "sent", n)
+			return drive.BadField(p.name, drive.OutOfRange, "min", p.min, "max", p.max, "sent", n)
 		}
 	case boolean:
 		if _, ok := parseBool(value); !ok {
-			return drive.Bad(p.name, drive.NotAllowed, "allowed", []string{"true", "false", "1", "0"}, "sent", clip(value))
+			return drive.BadField(p.name, drive.NotAllowed, "allowed", []string{"true", "false", "1", "0"}, "sent", clip(value))
 		}
 	case choice:
 		if !slices.Contains(p.choices, value) {
-			return drive.Bad(p.name, drive.NotAllowed, "allowed", p.choices, "sent", clip(value))
+			return drive.BadField(p.name, drive.NotAllowed, "allowed", p.choices, "sent", clip(value))
 		}
 	case text:
 		if value == "" {
-			return drive.Bad(p.name, drive.Required)
+			return drive.BadField(p.name, drive.Required)
 		}
 	}
 	return nil
@@ -89,10 +89,10 @@ func parseQuery(raw string, params []param) (url.Values, error) {
 	for name, given := range values {
 		i := slices.IndexFunc(params, func(p param) bool { return p.name == name })
 		if i < 0 {
-			return nil, drive.Bad(clip(name), drive.Unknown, "allowed", names(params))
+			return nil, drive.BadField(clip(name), drive.Unknown, "allowed", names(params))
 		}
 		if len(given) > 1 {
-			return nil, drive.Bad(name, drive.Malformed, "expected", "one value")
+			return nil, drive.BadField(name, drive.Malformed, "expected", "one value")
 		}
 		if err := params[i].check(given[0]); err != nil {
 			return nil, err
@@ -100,7 +100,7 @@ func parseQuery(raw string, params []param) (url.Values, error) {
 	}
 	for _, p := range params {
 		if p.required && !values.Has(p.name) {
-			return nil, drive.Bad(p.name, drive.Required)
+			return nil, drive.BadField(p.name, drive.Required)
 		}
 	}
 	return values, nil

@@ -68,7 +68,7 @@ func TestARequestIsDecidedByWhatItsTransactionFinds(t *testing.T) {
 				return u.send(t, c.method, fill.Replace(c.path), body, c.header, fill.Replace(c.value))
 			}
 			gate := sqldbtest.NewGate(s.DB)
-			gate.Meet(0, func() {
+			gate.Intercept(0, func() {
 				if got := send(r.competitor); got.StatusCode >= 300 {
 					t.Errorf("the competitor is answered %d: %s", got.StatusCode, got.body)
 				}

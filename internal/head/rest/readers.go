@@ -5,8 +5,8 @@ import "smartdrive/internal/head/server"
 // readers limits downloads without a login per link and in total. Options.Visitors limits them per
 // address.
 type readers struct {
-	ofLink *server.Gate[string] // by the link's token
-	ofAll  *server.Gate[struct{}]
+	ofLink *server.Limiter[string] // by the link's token
+	ofAll  *server.Limiter[struct{}]
 }
 
 // readerMemory is the memory in bytes of a connection that a file is sent to.
@@ -16,7 +16,7 @@ const readerMemory = 64 << 10
 // downloads. One link gets at most three quarters of them.
 func newReaders(limit int64) readers {
 	n := int(limit / readerMemory)
-	return readers{server.NewGate[string](n - n/4), server.NewGate[struct{}](n)}
+	return readers{server.NewLimiter[string](n - n/4), server.NewLimiter[struct{}](n)}
 }
 
 // acquire takes a slot for a download by a link. It fails with drive.Rate. The caller calls

@@ -56,7 +56,7 @@ func storeCanAnswer(ctx context.Context, c *call, d files.Download, tag string) 
 	if c.r.Header.Get("Range") == "" {
 		return c.r.Header.Get("If-Range") == "" // otherwise If-Range does not match, which the store may not notice
 	}
-	ask := server.Rangeless(c.r.WithContext(ctx), d.Size())
+	ask := server.WithoutRange(c.r.WithContext(ctx), d.Size())
 	ask.Method = http.MethodHead
 	verdict := &headRecorder{header: http.Header{"Etag": {tag}, "Content-Type": {d.Version.Mime}}}
 	http.ServeContent(verdict, ask, "", d.Version.MTime.Std(), io.NewSectionReader(emptyReaderAt{}, 0, int64(d.Size())))

@@ -33,7 +33,7 @@ func newStoreStack(t *testing.T) *stack {
 	}
 	secret, _ := at.User.Password()
 	name := servicetest.Unique()
-	servicetest.Emptied(t, at, name)
+	servicetest.EmptyBucket(t, at, name)
 	bucket, err := s3.New(s3.Options{
 		Endpoint: at.Host, Bucket: strings.Trim(at.Path, "/"), Prefix: name, AccessKey: at.User.Username(), SecretKey: secret,
 		Insecure: at.Query().Get("insecure") == "true", Log: slog.New(slog.DiscardHandler),

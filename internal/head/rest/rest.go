@@ -46,7 +46,7 @@ type Options struct {
 	Uploads *upload.Sessions
 	Files   *files.Files
 	Links   *files.Links
-	Shelf   *files.Shelf
+	Shelf   *files.QuickAccess
 	Spaces  *space.Spaces
 	History *history.History
 	// Downloads records downloads of zips. Nil: they are not recorded.
@@ -88,14 +88,14 @@ type AccountParts struct {
 
 // LimitParts limit the requests of a client.
 type LimitParts struct {
-	Clicks *idem.DoubleClick
+	DoubleClicks *idem.ClickLimiter
 	// Intervals are the minimum times between two creations of a user, by method and path of the
 	// route, such as "POST /exports". Default: none.
-	Intervals *idem.Intervals
-	Gate      Gate[drive.UserID] // default: no limit
-	Visitors  Gate[netip.Prefix] // requests without a login in flight, by address; default: no limit
+	Intervals *idem.IntervalLimiter
+	Requests  Limiter[drive.UserID] // default: no limit
+	Visitors  Limiter[netip.Prefix] // requests without a login in flight, by address; default: no limit
 
-	Writes *server.Daily[drive.UserID] // writing requests per day; default: no limit
+	Writes *server.DailyLimiter[drive.UserID] // writing requests per day; default: no limit
 }
 
 // KeyParts store the responses of creations under their Idempotency-Key.
@@ -111,9 +111,9 @@ type AdminParts struct {
 	Handovers   *handover.Handovers
 	DeadLetters stream.DeadLetters
 	Timers      *timer.Engine
-	// Steps returns the recorded steps of a timer. Default: none.
-	Steps    func(ctx context.Context, key timer.Key) ([]TimerStep, error)
-	Findings Findings // default: there are none
+	// TimerSteps returns the recorded steps of a timer. Default: none.
+	TimerSteps func(ctx context.Context, key timer.Key) ([]TimerStep, error)
+	Findings   Findings // default: there are none
 	// Status returns the state of the installation. Default: the zero Status.
 	Status func(ctx context.Context) (Status, error)
 	Growth *growth.Growth
@@ -123,9 +123,9 @@ type AdminParts struct {
 	Migration Mover // default: the installation cannot migrate
 }
 
-// Gate limits the requests of a client in flight, as server.Gate does. Acquire fails with
+// Limiter limits the requests of a client in flight, as server.Limiter does. Acquire fails with
 // drive.Rate. Otherwise the caller calls release after the request.
-type Gate[K comparable] interface {
+type Limiter[K comparable] interface {
 	Acquire(client K) (release func(), err error)
 }
 
@@ -170,8 +170,8 @@ func New(opt Options) *API {
 	if opt.Thumbs == nil {
 		opt.Thumbs = thumb.New(thumb.Options{})
 	}
-	if opt.Gate == nil {
-		opt.Gate = noGate[drive.UserID]{}
+	if opt.Requests == nil {
+		opt.Requests = noGate[drive.UserID]{}
 	}
 	if opt.Visitors == nil {
 		opt.Visitors = noGate[netip.Prefix]{}
@@ -179,8 +179,8 @@ func New(opt Options) *API {
 	if opt.Findings == nil {
 		opt.Findings = func(context.Context, string, int) ([]Finding, string, error) { return nil, "", nil }
 	}
-	if opt.Steps == nil {
-		opt.Steps = func(context.Context, timer.Key) ([]TimerStep, error) { return []TimerStep{}, nil }
+	if opt.TimerSteps == nil {
+		opt.TimerSteps = func(context.Context, timer.Key) ([]TimerStep, error) { return []TimerStep{}, nil }
 	}
 	if opt.Migration == nil {
 		opt.Migration = noMover{}
@@ -209,7 +209,7 @@ func (a *API) HasIntervals(operation string) bool {
 		slices.ContainsFunc(a.routes, func(r route) bool { return r.idempotent && r.method+" "+r.path == operation })
 }
 
-// noGate is a Gate without a limit.
+// noGate is a Limiter without a limit.
 type noGate[K comparable] struct{}
 
 func (noGate[K]) Acquire(K) (func(), error) { return func() {}, nil }

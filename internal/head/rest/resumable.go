@@ -11,7 +11,7 @@ import (
 // Resumable is a head that handles resumable PUTs of files in place of the API. Takes reports
 // whether it handles r.
 type Resumable interface {
-	Takes(r *http.Request) bool
+	Accepts(r *http.Request) bool
 	http.Handler
 }
 
@@ -24,7 +24,7 @@ func (a *API) resumable(rt *route, own http.Handler) http.Handler {
 		return own
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if a.Resumable.Takes(r) {
+		if a.Resumable.Accepts(r) {
 			a.Resumable.ServeHTTP(w, r)
 			return
 		}

@@ -188,7 +188,7 @@ func TestMoveDoesNotEscalateRights(t *testing.T) {
 func TestACopyEndsWithTheRight(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []string{"source", "target"} {
-		s := newStackOf(t, uploadtest.Options{}, files.Options{Batch: 2, Direct: 2, Start: func(drive.OperationID) {}})
+		s := newStackOf(t, uploadtest.Options{}, files.Options{Batch: 2, Direct: 2, OnStart: func(drive.OperationID) {}})
 		ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
 		for i := range 9 {
 			ann.put(t, fmt.Sprint("/from/f", i), []byte("x"))

@@ -41,9 +41,9 @@ func (n nodes) search(ctx context.Context, c *call) (reply, error) {
 	}
 	switch {
 	case len(s.Name) > drive.MaxNameBytes:
-		return reply{}, drive.Bad("q", drive.TooLong, "limit", drive.MaxNameBytes, "sent", len(s.Name))
+		return reply{}, drive.BadField("q", drive.TooLong, "limit", drive.MaxNameBytes, "sent", len(s.Name))
 	case !utf8.ValidString(s.Name):
-		return reply{}, drive.Bad("q", drive.Malformed, "expected", "UTF-8")
+		return reply{}, drive.BadField("q", drive.Malformed, "expected", "UTF-8")
 	}
 	if t := c.query.Get("type"); t != "any" {
 		s.Type = tree.Type(t)
@@ -74,12 +74,12 @@ func parseExtensions(list string) (all []string, err error) {
 	for ext := range strings.SplitSeq(list, ",") {
 		ext = strings.TrimPrefix(strings.TrimSpace(ext), ".")
 		if ext == "" || len(ext) > maxExtension || !utf8.ValidString(ext) {
-			return nil, drive.Bad("ext", drive.Malformed, "expected", "extensions of at most 32 bytes, as in jpg,png")
+			return nil, drive.BadField("ext", drive.Malformed, "expected", "extensions of at most 32 bytes, as in jpg,png")
 		}
 		all = append(all, ext)
 	}
 	if len(all) > maxExtensions {
-		return nil, drive.Bad("ext", drive.TooLong, "limit", maxExtensions, "sent", len(all))
+		return nil, drive.BadField("ext", drive.TooLong, "limit", maxExtensions, "sent", len(all))
 	}
 	return all, nil
 }

@@ -46,7 +46,7 @@ func (c *call) limitKey() drive.UserID {
 // forSender converts an error for a sender. If the link is closed, it returns drive.Gone instead.
 // It removes details of the owner's account, such as the free space.
 func forSender(ctx context.Context, links *collect.Links, by collect.Sender, err error) error {
-	if closed := links.Still(context.WithoutCancel(ctx), by); drive.IsKind(closed, drive.Gone) {
+	if closed := links.CheckOpen(context.WithoutCancel(ctx), by); drive.IsKind(closed, drive.Gone) {
 		return closed
 	}
 	_, own := errors.AsType[*collect.ExceededError](err)
@@ -67,7 +67,7 @@ func forSender(ctx context.Context, links *collect.Links, by collect.Sender, err
 // sentView renders an upload for its sender: with the name that the sender gave it, and without its
 // path.
 func (u uploads) sentView(ctx context.Context, c *call, q sqldb.Querier, v upload.View) (uploadView, error) {
-	f, err := u.links.Sent(ctx, q, *c.sender, v.ID)
+	f, err := u.links.FindSent(ctx, q, *c.sender, v.ID)
 	if err != nil {
 		return uploadView{}, err
 	}
@@ -86,7 +86,7 @@ func (u uploads) sentView(ctx context.Context, c *call, q sqldb.Querier, v uploa
 // paths.
 func sentName(path drive.Path) (drive.Name, error) {
 	if len(path) != 1 {
-		return "", drive.Bad("path", drive.Malformed, "expected", "one name: a collect link takes files and no folders")
+		return "", drive.BadField("path", drive.Malformed, "expected", "one name: a collect link takes files and no folders")
 	}
 	return path[0], nil
 }
@@ -96,13 +96,13 @@ func sentName(path drive.Path) (drive.Name, error) {
 func (u uploads) beginSenderUpload(ctx context.Context, c *call, in *beginBody) (reply, error) {
 	switch {
 	case in.Parent != "":
-		return reply{}, drive.Bad("parent", drive.NotAllowed, "allowed", []string{}, "sent", server.Clip(in.Parent))
+		return reply{}, drive.BadField("parent", drive.NotAllowed, "allowed", []string{}, "sent", server.Clip(in.Parent))
 	case in.Path.Path == nil:
-		return reply{}, drive.Bad("path", drive.Required)
+		return reply{}, drive.BadField("path", drive.Required)
 	case in.Name != "":
-		return reply{}, drive.Bad("path", drive.NotTogether, "with", "name")
+		return reply{}, drive.BadField("path", drive.NotTogether, "with", "name")
 	case in.Size == nil:
-		return reply{}, drive.Bad("size", drive.Required)
+		return reply{}, drive.BadField("size", drive.Required)
 	}
 	b, err := u.readBegin(ctx, c, in)
 	if err != nil {
@@ -149,9 +149,9 @@ func (u uploads) admit(by collect.Sender, b upload.Begin, declared digest.Set) u
 	return func(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (upload.View, error)) (upload.View, error) {
 		var v upload.View
 		f := collect.File{Name: b.Name, Size: b.Size, Digests: declared}
-		err := u.links.LetIn(ctx, tx, by, f, func() (_ collect.Begun, err error) {
+		err := u.links.BeginUpload(ctx, tx, by, f, func() (_ collect.BeginResult, err error) {
 			v, err = effect(ctx, tx)
-			return collect.Begun{Upload: v.ID, Found: v.Found}, err
+			return collect.BeginResult{Upload: v.ID, Found: v.Found}, err
 		})
 		return v, err
 	}
@@ -196,7 +196,7 @@ func (u uploads) patchSenderUpload(ctx context.Context, c *call, id drive.Upload
 	if in.Parent != nil || in.Name != "" || in.Conflict != "" {
 		return reply{}, drive.Fail(drive.Forbidden, "scope", write.String())
 	}
-	if err := u.links.Declare(ctx, *c.sender, id, in.Digests); err != nil {
+	if err := u.links.DeclareDigests(ctx, *c.sender, id, in.Digests); err != nil {
 		return reply{}, err
 	}
 	return u.get(ctx, c, id)
@@ -205,10 +205,10 @@ func (u uploads) patchSenderUpload(ctx context.Context, c *call, id drive.Upload
 // completeRequest returns the Complete of a sender: with all digests declared so far, and without a
 // change of place. It fails with drive.Gone if the link is closed.
 func (u uploads) completeRequest(ctx context.Context, by collect.Sender, id drive.UploadID, done upload.Complete) (upload.Complete, error) {
-	if err := u.links.Still(ctx, by); err != nil {
+	if err := u.links.CheckOpen(ctx, by); err != nil {
 		return upload.Complete{}, err
 	}
-	f, err := u.links.Sent(ctx, u.db, by, id)
+	f, err := u.links.FindSent(ctx, u.db, by, id)
 	if err != nil {
 		return upload.Complete{}, err
 	}
@@ -248,7 +248,7 @@ func (u uploads) sendParts(ctx context.Context, c *call, v upload.View, digests 
 	left := *v.Size
 	for n := 0; left > 0; n++ {
 		size := min(left, v.PartSize)
-		part := upload.Ending(io.LimitReader(body, int64(size)), body)
+		part := upload.ReaderWithCloser(io.LimitReader(body, int64(size)), body)
 		if err := u.sessions.Put(ctx, c.who, v.ID, upload.PutPart{N: n, Size: size}, part); err != nil {
 			return upload.View{}, err
 		}
@@ -257,7 +257,7 @@ func (u uploads) sendParts(ctx context.Context, c *call, v upload.View, digests 
 	if _, err := io.Copy(io.Discard, body); err != nil { // reading to the end verifies the digests
 		return upload.View{}, err
 	}
-	if err := u.links.Still(ctx, *c.sender); err != nil {
+	if err := u.links.CheckOpen(ctx, *c.sender); err != nil {
 		return upload.View{}, err
 	}
 	done, _, err := u.sessions.Complete(ctx, c.who, v.ID, upload.Complete{Digests: digests})
@@ -276,27 +276,27 @@ type Sender struct {
 // with drive.BadRequest if the size is unknown.
 func (s *Sender) Begin(b upload.Begin, declared digest.Set) (upload.Begin, upload.Once[upload.View], error) {
 	if b.Size == blob.UnknownSize {
-		return b, nil, drive.Bad("size", drive.Required)
+		return b, nil, drive.BadField("size", drive.Required)
 	}
 	begin, err := beginOf(s.by, b)
 	return begin, s.uploads.admit(s.by, begin, declared), err
 }
 
-// Owns fails with NotFound for an upload that the sender has not begun.
-func (s *Sender) Owns(ctx context.Context, id drive.UploadID) error {
-	return s.uploads.links.Owns(ctx, s.by, id)
+// CheckOwner fails with NotFound for an upload that the sender has not begun.
+func (s *Sender) CheckOwner(ctx context.Context, id drive.UploadID) error {
+	return s.uploads.links.CheckOwner(ctx, s.by, id)
 }
 
-// Still fails with Gone {reason} if the link has been closed since the request arrived.
-func (s *Sender) Still(ctx context.Context) error { return s.uploads.links.Still(ctx, s.by) }
+// CheckOpen fails with Gone {reason} if the link has been closed since the request arrived.
+func (s *Sender) CheckOpen(ctx context.Context) error { return s.uploads.links.CheckOpen(ctx, s.by) }
 
-// Completing returns the Complete that ends the sender's upload without other changes. It fails
-// like Still.
-func (s *Sender) Completing(ctx context.Context, id drive.UploadID) (upload.Complete, error) {
+// CompleteRequest returns the Complete that ends the sender's upload without other changes. It fails
+// like CheckOpen.
+func (s *Sender) CompleteRequest(ctx context.Context, id drive.UploadID) (upload.Complete, error) {
 	return s.uploads.completeRequest(ctx, s.by, id, upload.Complete{})
 }
 
-// Told converts an error for the sender: see forSender.
-func (s *Sender) Told(ctx context.Context, err error) error {
+// TranslateError converts an error for the sender: see forSender.
+func (s *Sender) TranslateError(ctx context.Context, err error) error {
 	return forSender(ctx, s.uploads.links, s.by, err)
 }

@@ -86,7 +86,7 @@ func showShare(c *call, v share.View) shareView {
 	if v.Token != "" {
 		view.Token, view.URL = v.Token, c.baseURL()+"/s/"+v.Token
 	}
-	if v.AsksCode() {
+	if v.NeedsCode() {
 		view.Code = &v.Code
 	}
 	return view

@@ -18,7 +18,7 @@ func TestTheClientSharesByName(t *testing.T) {
 	ctx := t.Context()
 	root, her, his := s.connect(t, s.admin(t)), s.connect(t, ann), s.connect(t, bob)
 	admins, hers, his2 := client.NewSharing(root), client.NewSharing(her), client.NewSharing(his)
-	found := must[[]client.Found](t)(admins.FindPeople(ctx, "an"))
+	found := must[[]client.Principal](t)(admins.FindPrincipals(ctx, "an"))
 	if len(found) != 1 || found[0].Name != "ann" {
 		t.Fatalf("found %v", found)
 	}
@@ -95,7 +95,7 @@ func TestTheClientSharesByName(t *testing.T) {
 	if _, err := his.NodeAt(ctx, "//Studio/Plans"); !client.IsCode(err, client.CodeNotFound) {
 		t.Errorf("after the role is gone: %v", err)
 	}
-	must[client.Space](t)(admins.SetSpace(ctx, team.ID, client.SpaceChange{State: "archived"}))
+	must[client.Space](t)(admins.AdminChangeSpace(ctx, team.ID, client.SpaceChange{State: "archived"}))
 	for _, end := range []error{admins.RemoveMember(ctx, group.ID, me.User.ID), admins.DeleteGroup(ctx, group.ID), admins.DeleteSpace(ctx, team.ID)} {
 		if end != nil {
 			t.Error(end)

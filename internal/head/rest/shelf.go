@@ -10,7 +10,7 @@ import (
 // starRoutes serves a user's starred nodes and recently changed files.
 type starRoutes struct {
 	files *files.Files
-	shelf *files.Shelf
+	shelf *files.QuickAccess
 }
 
 func (s starRoutes) routes() []route {

@@ -14,7 +14,7 @@ func TestClientStarsNodes(t *testing.T) {
 	ann := s.newUser(t, "ann", 0)
 	ann.send(t, "PUT", "/files/a.txt", []byte("a"))
 	api := s.connect(t, ann)
-	shelf := client.NewShelf(api)
+	shelf := client.NewStars(api)
 	n := must[client.Node](t)(api.NodeAt(t.Context(), "/a.txt"))
 	if err := shelf.Star(t.Context(), n.ID); err != nil {
 		t.Fatal(err)

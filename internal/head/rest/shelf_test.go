@@ -142,7 +142,7 @@ func TestStarsAreBounded(t *testing.T) {
 	ann := s.newUser(t, "ann", 0)
 	me := ann.get(t, "/me").json(t, http.StatusOK)["user"].(map[string]any)["id"].(string)
 	err := s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
-		for i := range star.Most - 1 {
+		for i := range star.MaxPerUser - 1 {
 			if _, err := tx.Exec(ctx, "INSERT INTO stars (node_id, user_id, created_at) VALUES (?, ?, 0)", fmt.Sprintf("%036d", i), me); err != nil {
 				return err
 			}

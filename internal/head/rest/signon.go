@@ -182,7 +182,7 @@ func (s signOns) logoutByProvider(ctx context.Context, c *call) (reply, error) {
 	}
 	form, err := url.ParseQuery(string(body))
 	if err != nil || form.Get("logout_token") == "" {
-		return reply{}, drive.Bad("logout_token", drive.Required)
+		return reply{}, drive.BadField("logout_token", drive.Required)
 	}
 	if err := s.provider.LogOut(ctx, form.Get("logout_token"), c.client()); err != nil {
 		return reply{}, err

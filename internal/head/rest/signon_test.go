@@ -38,7 +38,7 @@ func (s *stack) away(t *testing.T, issuer *issuertest.Issuer, subject string) ma
 // visited goes to the provider, as that subject.
 func visited(t *testing.T, issuer *issuertest.Issuer, subject string, begun map[string]any) map[string]any {
 	t.Helper()
-	issuer.Be(map[string]any{"sub": subject, "preferred_username": subject}, nil)
+	issuer.SetUser(map[string]any{"sub": subject, "preferred_username": subject}, nil)
 	at, err := url.Parse(begun["url"].(string))
 	if err != nil || at.Query().Get("redirect_uri") != home+"/sign-on" {
 		t.Fatalf("the address is %s, %v", at, err)

@@ -109,7 +109,7 @@ func TestSenderUploadResumesAfterReopening(t *testing.T) {
 			own := bob.post(t, "/uploads", map[string]any{"parent": folder, "name": "g", "size": 5}).json(t, http.StatusCreated)["id"].(string)
 			change[0](t, ann, team)
 			kid.post(t, "/uploads", map[string]any{"path": "/h", "size": 5}).problem(t, drive.Gone, map[string]any{"reason": "withdrawn"})
-			if err := upload.EndAllRevoked(t.Context(), s.Sessions); err != nil {
+			if err := upload.ReclaimAllRevoked(t.Context(), s.Sessions); err != nil {
 				t.Fatal(err)
 			}
 			change[1](t, ann, team)
@@ -132,14 +132,14 @@ func TestAGuestsUploadOutlivesTheTrash(t *testing.T) {
 	bob.send(t, "PUT", "/uploads/"+begun+"/parts/0", []byte("12345"))
 	ann.send(t, "DELETE", "/nodes/"+folder, nil)
 	bob.post(t, "/uploads/"+begun+"/complete", nil).problem(t, drive.NotFound, nil)
-	if err := upload.EndAllRevoked(t.Context(), s.Sessions); err != nil {
+	if err := upload.ReclaimAllRevoked(t.Context(), s.Sessions); err != nil {
 		t.Fatal(err)
 	}
 	ann.post(t, "/nodes/"+folder+"/restore", nil).json(t, http.StatusOK)
 	bob.post(t, "/uploads/"+begun+"/complete", nil).json(t, http.StatusCreated)
 	ended := bob.post(t, "/uploads", map[string]any{"parent": folder, "name": "g", "size": 5}).json(t, http.StatusCreated)["id"].(string)
 	ann.give(t, folder, "bob", "viewer")
-	if err := upload.EndAllRevoked(t.Context(), s.Sessions); err != nil {
+	if err := upload.ReclaimAllRevoked(t.Context(), s.Sessions); err != nil {
 		t.Fatal(err)
 	}
 	ann.give(t, folder, "bob", "editor")

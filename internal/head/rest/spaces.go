@@ -69,17 +69,17 @@ type spaceView struct {
 	UpdatedAt drive.Time      `json:"updated_at"`
 	DeletedAt *drive.Time     `json:"deleted_at"` // null: not deleted
 
-	Links       access.Givers `json:"links" enum:"editors,managers,nobody" doc:"who may give out links; those of others do not open"`
-	Outward     access.Givers `json:"outward" enum:"managers,nobody" doc:"who may give roles in it to others than members; nobody: what others have gives them nothing"`
-	TrashDays   int           `json:"trash_days" doc:"for how many days its trash is kept; 0: as long as the server keeps it"`
-	VersionDays int           `json:"version_days" doc:"for how many days old versions are kept beside the last five; 0: as long as the server keeps them"`
+	Links       access.SharingPolicy `json:"links" enum:"editors,managers,nobody" doc:"who may give out links; those of others do not open"`
+	Outward     access.SharingPolicy `json:"outward" enum:"managers,nobody" doc:"who may give roles in it to others than members; nobody: what others have gives them nothing"`
+	TrashDays   int                  `json:"trash_days" doc:"for how many days its trash is kept; 0: as long as the server keeps it"`
+	VersionDays int                  `json:"version_days" doc:"for how many days old versions are kept beside the last five; 0: as long as the server keeps them"`
 }
 
 func showSpace(_ *call, v space.View) spaceView {
 	return spaceView{
 		ID: v.ID, RootID: v.Root, Name: v.Name, State: v.State, Role: v.Rights.Role(), Usage: usageOf(v.Balance),
 		CreatedAt: v.Created, UpdatedAt: v.Updated, DeletedAt: timeOrNull(v.Deleted),
-		Links: v.Links, Outward: v.Outward, TrashDays: v.TrashDays, VersionDays: v.VersionDays,
+		Links: v.Links, Outward: v.ShareOutside, TrashDays: v.TrashDays, VersionDays: v.VersionDays,
 	}
 }
 
@@ -138,10 +138,10 @@ type spaceChangeBody struct {
 	Name  string       `json:"name,omitempty"`
 	State access.State `json:"state,omitempty" enum:"archived"`
 
-	Links       *access.Givers `json:"links,omitempty" enum:"editors,managers,nobody" doc:"who may give out links; those of others do not open"`
-	Outward     *access.Givers `json:"outward,omitempty" enum:"managers,nobody" doc:"who may give roles in it to others than members; nobody: what others have gives them nothing"`
-	TrashDays   *int           `json:"trash_days,omitempty" doc:"0: as long as the server keeps the trash"`
-	VersionDays *int           `json:"version_days,omitempty" doc:"0: as long as the server keeps old versions"`
+	Links       *access.SharingPolicy `json:"links,omitempty" enum:"editors,managers,nobody" doc:"who may give out links; those of others do not open"`
+	Outward     *access.SharingPolicy `json:"outward,omitempty" enum:"managers,nobody" doc:"who may give roles in it to others than members; nobody: what others have gives them nothing"`
+	TrashDays   *int                  `json:"trash_days,omitempty" doc:"0: as long as the server keeps the trash"`
+	VersionDays *int                  `json:"version_days,omitempty" doc:"0: as long as the server keeps old versions"`
 }
 
 func (s spaces) change(ctx context.Context, c *call, id drive.AccountID, in *spaceChangeBody) (reply, error) {
@@ -153,10 +153,10 @@ type spaceSetBody struct {
 	State access.State `json:"state,omitempty" enum:"active,archived"`
 	Total admin.Total  `json:"total,omitempty" nullable:"true" doc:"bytes; null: unlimited"`
 
-	Links       *access.Givers `json:"links,omitempty" enum:"editors,managers,nobody" doc:"who may give out links; those of others do not open"`
-	Outward     *access.Givers `json:"outward,omitempty" enum:"managers,nobody" doc:"who may give roles in it to others than members; nobody: what others have gives them nothing"`
-	TrashDays   *int           `json:"trash_days,omitempty" doc:"0: as long as the server keeps the trash"`
-	VersionDays *int           `json:"version_days,omitempty" doc:"0: as long as the server keeps old versions"`
+	Links       *access.SharingPolicy `json:"links,omitempty" enum:"editors,managers,nobody" doc:"who may give out links; those of others do not open"`
+	Outward     *access.SharingPolicy `json:"outward,omitempty" enum:"managers,nobody" doc:"who may give roles in it to others than members; nobody: what others have gives them nothing"`
+	TrashDays   *int                  `json:"trash_days,omitempty" doc:"0: as long as the server keeps the trash"`
+	VersionDays *int                  `json:"version_days,omitempty" doc:"0: as long as the server keeps old versions"`
 }
 
 func (s spaces) set(ctx context.Context, c *call, id drive.AccountID, in *spaceSetBody) (reply, error) {

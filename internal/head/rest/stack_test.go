@@ -53,7 +53,7 @@ type stack struct {
 	letters *outbox.Outbox
 	exports *export.Exports
 	intake  *ingest.Intake
-	teller  *notify.Teller
+	teller  *notify.Notifier
 
 	downloads *history.Downloads
 }
@@ -74,7 +74,7 @@ func newStackOf(t testing.TB, opt uploadtest.Options, steps files.Options, chang
 	t.Helper()
 	s := &stack{Site: uploadtest.New(t, opt)}
 	now := s.Clock.Now
-	accounts := account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}, Now: now, Happened: history.OfAccounts(s.Activity)}
+	accounts := account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}, Now: now, Happened: history.AccountHook(s.Activity)}
 	auth := account.NewAuth(s.DB, accounts)
 	users := account.NewUsers(s.DB, auth, accounts)
 	prepared, err := idem.OpenPreparedIDs(t.Context(), s.DB, idem.Options{Now: now})
@@ -90,9 +90,9 @@ func newStackOf(t testing.TB, opt uploadtest.Options, steps files.Options, chang
 	keys := idem.NewKeys(s.DB, idem.Options{Now: now, Sealer: secret})
 	s.downloads = history.NewDownloads(history.Parts{DB: s.DB, Log: s.Activity, Tree: s.Tree}, now, nil)
 	s.files = files.New(files.Options{
-		DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs, Now: now, Access: s.Access, Downloaded: s.downloads.File,
-		Batch: steps.Batch, Direct: steps.Direct, Start: steps.Start,
-		Handed: func(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, after string, limit int) (string, error) {
+		DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs, Now: now, Access: s.Access, OnDownload: s.downloads.File,
+		Batch: steps.Batch, Direct: steps.Direct, OnStart: steps.OnStart,
+		OnHandover: func(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, after string, limit int) (string, error) {
 			return s.intake.Unfile(ctx, tx, account, after, limit)
 		},
 	})
@@ -101,11 +101,11 @@ func newStackOf(t testing.TB, opt uploadtest.Options, steps files.Options, chang
 		return handovers.Busy(ctx, q, id)
 	}
 	o := rest.Options{
-		DB: s.DB, Uploads: s.Sessions, Files: s.files, Links: files.NewLinks(s.files, files.LinkOptions{Epochs: users, Secret: secret.Links}),
-		Shelf: files.NewShelf(s.files, star.New(s.DB, now)), Now: now,
+		DB: s.DB, Uploads: s.Sessions, Files: s.files, Links: files.NewLinks(s.files, files.LinkOptions{Epochs: users, Secret: secret.LinkSecret}),
+		Shelf: files.NewQuickAccess(s.files, star.New(s.DB, now)), Now: now,
 		AccountParts: rest.AccountParts{Auth: auth, Users: users, Sessions: account.NewSessions(s.DB, users, auth, accounts)},
 		KeyParts:     rest.KeyParts{Keys: keys, Prepared: prepared, Conflicts: idem.NewConflicts(s.DB, idem.Options{Now: now})},
-		LimitParts:   rest.LimitParts{Clicks: idem.NewDoubleClick(idem.Options{Now: now}), Gate: server.NewGate[drive.UserID](32)},
+		LimitParts:   rest.LimitParts{DoubleClicks: idem.NewClickLimiter(idem.Options{Now: now}), Requests: server.NewLimiter[drive.UserID](32)},
 		AdminParts: rest.AdminParts{
 			Admin:       admin.New(admin.Parts{DB: s.DB, Users: users, Trees: s.Tree, Access: s.Access, Keys: keys, Busy: busy}, admin.Options{}),
 			DeadLetters: s.letters, Timers: timer.New(timer.Options{Queue: s.Queue}), Growth: growth.New(s.DB, now),
@@ -113,13 +113,13 @@ func newStackOf(t testing.TB, opt uploadtest.Options, steps files.Options, chang
 		},
 	}
 	told := notify.Parts{DB: s.DB, Notices: notice.New(notice.Options{DB: s.DB, Now: now}), Access: s.Access, Users: users, Tree: s.Tree, Log: s.Activity, Now: now}
-	s.teller, o.Notices = notify.NewTeller(told, true), notify.NewInbox(told, true)
+	s.teller, o.Notices = notify.NewNotifier(told, true), notify.NewInbox(told, true)
 	o.Spaces = space.New(space.Parts{DB: s.DB, Access: s.Access, Users: users, Tree: s.Tree, Log: s.Activity, Events: s.letters, Busy: busy}, space.Options{Now: now})
 	o.Downloads = s.downloads
 	o.History = history.New(history.Parts{DB: s.DB, Log: s.Activity, Access: s.Access, Users: users, Tree: s.Tree})
 	o.Webhooks = webhook.New(webhook.Parts{DB: s.DB, Log: s.Activity, Access: s.Access, Tree: s.Tree, Vault: secret}, webhook.Options{Source: "smartdrive/test", Now: now})
 	o.Shares = share.New(share.Options{DB: s.DB, Access: s.Access, Tree: s.Tree, Users: users, Vault: secret, Now: now, Log: s.Activity})
-	o.Bulk = bulk.New(bulk.Options{DB: s.DB, Tree: s.Tree, Files: s.files, Shares: o.Shares, Now: now, Direct: 3})
+	o.Bulk = bulk.New(bulk.Options{DB: s.DB, Tree: s.Tree, Files: s.files, Shares: o.Shares, Now: now, MaxImmediate: 3})
 	s.bulk = o.Bulk
 	o.Batches = batch.New(batch.Options{DB: s.DB, Tree: s.Tree, Uploads: s.Sessions, Files: s.files, Keys: keys})
 	o.Collects = collect.New(collect.Options{DB: s.DB, Access: s.Access, Tree: s.Tree, Users: users, Vault: secret, Now: now, Log: s.Activity})
@@ -129,7 +129,7 @@ func newStackOf(t testing.TB, opt uploadtest.Options, steps files.Options, chang
 	})
 	o.Handovers = handovers
 	s.exports = export.New(export.Options{
-		DB: s.DB, Tree: s.Tree, Store: s.Local.Blobs, Users: users, Secret: secret.Links, MinFree: -1, Log: slog.New(slog.DiscardHandler),
+		DB: s.DB, Tree: s.Tree, Store: s.Local.Blobs, Users: users, Secret: secret.LinkSecret, MinFree: -1, Log: slog.New(slog.DiscardHandler),
 		Clock: func(context.Context) (drive.Time, error) { return drive.TimeOf(now()), nil },
 	})
 	o.Exports = s.exports

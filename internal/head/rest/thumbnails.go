@@ -111,7 +111,7 @@ func (t thumbnails) send(ctx context.Context, c *call, who drive.Who, n files.No
 		return reply{}, nil
 	}
 	small, err := t.thumbs.Make(ctx, who.Account, thumb.Source{Sum: sum, Open: func(ctx context.Context) (thumb.File, error) {
-		return t.files.Contents.OpenToDraw(ctx, who, n.ID, n.Version)
+		return t.files.Contents.OpenForPreview(ctx, who, n.ID, n.Version)
 	}}, pixels)
 	if err != nil {
 		return reply{}, err

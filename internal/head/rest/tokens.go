@@ -59,7 +59,7 @@ func parseScopes(given []string) (all drive.Scope, err error) {
 			}
 		}
 		if scope == 0 {
-			return 0, drive.Bad("scopes", drive.NotAllowed, "allowed", []string{"read", "write", "admin"}, "sent", clip(name))
+			return 0, drive.BadField("scopes", drive.NotAllowed, "allowed", []string{"read", "write", "admin"}, "sent", clip(name))
 		}
 		all |= scope
 	}
@@ -82,7 +82,7 @@ func parseHeads(given []string) (all drive.Heads, err error) {
 			}
 		}
 		if head == 0 {
-			return 0, drive.Bad("heads", drive.NotAllowed, "allowed", []string{"native", "dav", "nextcloud"}, "sent", clip(name))
+			return 0, drive.BadField("heads", drive.NotAllowed, "allowed", []string{"native", "dav", "nextcloud"}, "sent", clip(name))
 		}
 		all |= head
 	}

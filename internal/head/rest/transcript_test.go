@@ -136,7 +136,7 @@ func TestTranscriptOfAnUpload(t *testing.T) {
 	tr.send("POST", "/uploads", map[string]any{"path": "/docs/a.pdf", "size": len(data), "fingerprint": "ino 7"})
 	tr.send("POST", at+"/complete", nil)
 	tr.say("It goes quiet and is parked")
-	s.Pass(t, 31*time.Second)
+	s.AdvanceAndFire(t, 31*time.Second)
 	tr.send("GET", at, nil)
 	tr.send("PUT", at+"/parts/1", data[partSize:2*partSize])
 	tr.send("GET", "/uploads", nil)

@@ -136,7 +136,7 @@ func (u uploads) withID(run func(context.Context, *call, drive.UploadID) (reply,
 func (u uploads) idOf(ctx context.Context, c *call) (drive.UploadID, error) {
 	id, err := drive.ParseID[drive.UploadID](c.r.PathValue("id"))
 	if err == nil && c.sender != nil {
-		err = u.links.Owns(ctx, *c.sender, id)
+		err = u.links.CheckOwner(ctx, *c.sender, id)
 	}
 	return id, err
 }
@@ -192,12 +192,12 @@ func (u uploads) readBegin(ctx context.Context, c *call, in *beginBody) (upload.
 	}
 	if in.Size != nil {
 		if b.Size = drive.ByteSize(*in.Size); b.Size < 0 {
-			return upload.Begin{}, drive.Bad("size", drive.OutOfRange, "min", 0, "max", drive.MaxFileSize, "sent", b.Size)
+			return upload.Begin{}, drive.BadField("size", drive.OutOfRange, "min", 0, "max", drive.MaxFileSize, "sent", b.Size)
 		}
 	}
 	if in.PartSize != nil {
 		if b.PartSize = drive.ByteSize(*in.PartSize); b.PartSize == 0 {
-			return upload.Begin{}, drive.Bad("part_size", drive.OutOfRange, "min", upload.MinPartSize, "max", upload.MaxPartSize, "sent", 0)
+			return upload.Begin{}, drive.BadField("part_size", drive.OutOfRange, "min", upload.MinPartSize, "max", upload.MaxPartSize, "sent", 0)
 		}
 	}
 	return b, nil

@@ -75,7 +75,7 @@ func showWebhook(_ *call, h webhook.Hook) webhookView {
 	v := webhookView{
 		ID: h.ID, Account: h.Account, Name: h.Name, URL: h.URL, Types: h.Types, State: h.State, Reason: h.Reason, Skipped: h.Skipped,
 		Failures: h.Failures, Status: h.Status, Error: h.Error, SentAt: timeOrNull(h.Sent), NextAt: timeOrNull(h.NotBefore),
-		CreatedAt: h.Created, UpdatedAt: h.Updated, OldUntil: timeOrNull(h.OldUntil), Secret: h.Secret,
+		CreatedAt: h.Created, UpdatedAt: h.Updated, OldUntil: timeOrNull(h.OldSecretUntil), Secret: h.Secret,
 	}
 	if v.Types == nil {
 		v.Types = []string{}
@@ -103,9 +103,9 @@ type webhookBody struct {
 }
 
 func (w webhooks) create(ctx context.Context, c *call, in *webhookBody) (reply, error) {
-	wish := webhook.Wish{Place: in.Space, URL: &in.URL, Name: &in.Name, Types: &in.Types}
+	wish := webhook.HookChange{Place: in.Space, URL: &in.URL, Name: &in.Name, Types: &in.Types}
 	return makeOnce(ctx, c, showWebhook, func(keep storeResponse[webhook.Hook]) (webhook.Hook, error) {
-		return w.webhooks.Create(ctx, c.who, wish, webhook.Keep(keep))
+		return w.webhooks.Create(ctx, c.who, wish, webhook.CommitHook(keep))
 	})
 }
 
@@ -121,7 +121,7 @@ type webhookChangeBody struct {
 }
 
 func (w webhooks) change(ctx context.Context, c *call, id webhook.ID, in *webhookChangeBody) (reply, error) {
-	return replyWith(c, showWebhook)(w.webhooks.Change(ctx, c.who, id, webhook.Wish{URL: in.URL, Name: in.Name, Types: in.Types, State: in.State}))
+	return replyWith(c, showWebhook)(w.webhooks.Change(ctx, c.who, id, webhook.HookChange{URL: in.URL, Name: in.Name, Types: in.Types, State: in.State}))
 }
 
 func (w webhooks) remove(ctx context.Context, c *call, id webhook.ID) (reply, error) {
@@ -135,13 +135,13 @@ type rotateBody struct {
 func (w webhooks) rotate(ctx context.Context, c *call, id webhook.ID, in *rotateBody) (reply, error) {
 	keep := 24 * time.Hour
 	if in.KeepFor != nil {
-		if *in.KeepFor < 0 || *in.KeepFor > int64(webhook.MostKeep/time.Second) {
-			return reply{}, drive.Bad("keep_for", drive.OutOfRange, "min", 0, "max", int64(webhook.MostKeep/time.Second))
+		if *in.KeepFor < 0 || *in.KeepFor > int64(webhook.MaxSecretOverlap/time.Second) {
+			return reply{}, drive.BadField("keep_for", drive.OutOfRange, "min", 0, "max", int64(webhook.MaxSecretOverlap/time.Second))
 		}
 		keep = time.Duration(*in.KeepFor) * time.Second
 	}
 	return makeOnce(ctx, c, showWebhook, func(done storeResponse[webhook.Hook]) (webhook.Hook, error) {
-		return w.webhooks.Rotate(ctx, c.who, id, keep, webhook.Keep(done))
+		return w.webhooks.Rotate(ctx, c.who, id, keep, webhook.CommitHook(done))
 	})
 }
 
@@ -161,9 +161,9 @@ func (w webhooks) replay(ctx context.Context, c *call, id webhook.ID, in *replay
 		status, err := w.webhooks.SendOnce(ctx, c.who, id, in.Event)
 		return answer(replayView{Status: &status}, err)
 	case in.Since != nil:
-		h, err := w.webhooks.ReplaySince(ctx, c.who, id, in.Since.Std())
+		h, err := w.webhooks.Replay(ctx, c.who, id, in.Since.Std())
 		view := showWebhook(c, h)
 		return answer(replayView{Webhook: &view}, err)
 	}
-	return reply{}, drive.Bad("since", drive.Required)
+	return reply{}, drive.BadField("since", drive.Required)
 }

@@ -17,11 +17,11 @@ func (c *call) patch() error {
 	}
 	offset, there := integer(c.r.Header, offsetField)
 	if !there {
-		return drive.Bad(offsetField, drive.Required)
+		return drive.BadField(offsetField, drive.Required)
 	}
 	complete, there := boolean(c.r.Header, completeField)
 	if !there {
-		return drive.Bad(completeField, drive.Required)
+		return drive.BadField(completeField, drive.Required)
 	}
 	verify, err := c.verifier()
 	if err != nil {
@@ -94,7 +94,7 @@ func (c *call) agreeLength(pos upload.Position, complete bool) (drive.ByteSize, 
 
 // append adds the request's body to an upload of the given size.
 func (c *call) append(id drive.UploadID, a upload.Append, size drive.ByteSize) error {
-	a.Kept = c.progress()
+	a.OnDurable = c.progress()
 	got, err := c.Uploads.Append(c.r.Context(), c.who, id, a, c.body(a.Offset == 0 && completes(c.r)))
 	switch {
 	case drive.IsKind(err, drive.TooLarge) && size != blob.UnknownSize && a.Size == blob.UnknownSize:

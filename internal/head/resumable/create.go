@@ -19,11 +19,11 @@ func (c *call) create() error {
 	complete, there := boolean(c.r.Header, completeField)
 	switch {
 	case !there:
-		return drive.Bad(completeField, drive.Required)
+		return drive.BadField(completeField, drive.Required)
 	case !complete && !supportsDraft(c.r): // never store a part of a file as the whole
-		return drive.Bad(interopField, drive.NotAllowed, "allowed", []string{interop})
+		return drive.BadField(interopField, drive.NotAllowed, "allowed", []string{interop})
 	case !complete && conditional(c.r):
-		return drive.Bad(completeField, drive.NotTogether, "with", "If-Match")
+		return drive.BadField(completeField, drive.NotTogether, "with", "If-Match")
 	}
 	b, verify, err := c.readBegin(complete)
 	if err != nil {
@@ -69,7 +69,7 @@ func (c *call) readBegin(complete bool) (upload.Begin, *digest.Verifier, error) 
 	}
 	b := upload.Begin{
 		Place: put.Place, Path: put.Path, Conflict: put.Conflict, Parents: put.Parents, Digests: put.Digests, MTime: put.MTime, Mime: put.Mime,
-		Protocol: upload.Rufh,
+		Protocol: upload.ResumableDraft,
 	}
 	if b.Size, err = c.length(0, complete); err != nil {
 		return b, nil, err
@@ -100,7 +100,7 @@ func (c *call) length(offset drive.ByteSize, complete bool) (drive.ByteSize, err
 // verifier returns a verifier of the body digests that the request declares (RFC 9530 §2); nil if
 // it declares none.
 func (c *call) verifier() (*digest.Verifier, error) {
-	declared, err := digest.ParseContentDigest(server.Joined(c.r.Header, "Content-Digest"))
+	declared, err := digest.ParseContentDigest(server.JoinHeader(c.r.Header, "Content-Digest"))
 	if err != nil || len(declared) == 0 {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func errInconsistent(err error, length drive.ByteSize) error {
 
 // errCompleted returns the error for bytes sent to a completed upload.
 func errCompleted() error {
-	return &typedError{drive.Bad(completeField, drive.NotAllowed, "allowed", []string{"a new upload"}), completedUpload}
+	return &typedError{drive.BadField(completeField, drive.NotAllowed, "allowed", []string{"a new upload"}), completedUpload}
 }
 
 // fail writes err as a problem document with the headers that the draft requires.

@@ -28,8 +28,8 @@ func TestCreationLinksOwnedContent(t *testing.T) {
 	}
 	sum := blake3.Sum256(data)
 	head := resumable.New(resumable.Options{
-		Uploads: s.Sessions,
-		Writer:  func(*http.Request) (drive.Who, func(), error) { return who, func() {}, nil },
+		Uploads:      s.Sessions,
+		Authenticate: func(*http.Request) (drive.Who, func(), error) { return who, func() {}, nil },
 		ReadPut: func(*http.Request) (upload.PutFile, error) {
 			return upload.PutFile{Path: uploadtest.Path(t, "/second"), Digests: digest.Set{digest.Blake3: sum[:]}}, nil
 		},

@@ -57,7 +57,7 @@ func (p *progressReporter) send(offset drive.ByteSize) {
 // §4): a dictionary from algorithms to preferences from 0 to 10.
 func wantsDigest(h http.Header) bool {
 	wanted := false
-	for member := range strings.SplitSeq(server.Joined(h, "Want-Repr-Digest"), ",") {
+	for member := range strings.SplitSeq(server.JoinHeader(h, "Want-Repr-Digest"), ",") {
 		name, value, _ := strings.Cut(strings.Trim(member, " \t"), "=")
 		if name != "sha-256" {
 			continue
@@ -84,7 +84,7 @@ func (h *hashingBody) Read(p []byte) (int, error) {
 // body returns the request body. If it is a whole file and its digest is wanted, the body is hashed
 // while it is read, because reading the file again would double the work.
 func (c *call) body(whole bool) io.ReadCloser {
-	in := server.Incoming(c.r)
+	in := server.RequestBody(c.r)
 	if !whole || !wantsDigest(c.r.Header) {
 		return in
 	}

@@ -33,9 +33,9 @@ const (
 // Options configure New. All fields without a default are required.
 type Options struct {
 	Uploads *upload.Sessions
-	// Writer authenticates a request that changes files and takes a slot of the user's
+	// Authenticate authenticates a request that changes files and takes a slot of the user's
 	// concurrent requests. The head must call release.
-	Writer func(r *http.Request) (who drive.Who, release func(), err error)
+	Authenticate func(r *http.Request) (who drive.Who, release func(), err error)
 	// ReadPut parses the headers of a PUT of a file.
 	ReadPut func(r *http.Request) (upload.PutFile, error)
 	// AnswerPut writes the response of a PUT of a file.
@@ -57,7 +57,7 @@ func New(opt Options) *Head {
 }
 
 // Register adds the routes of the head to mux. PUT of a file is a route of the native API, which
-// calls Takes.
+// calls Accepts.
 func (h *Head) Register(mux *http.ServeMux) {
 	mux.Handle("POST "+filesPrefix+"{path...}", h)
 	mux.HandleFunc("OPTIONS "+filesPrefix+"{path...}", h.options)
@@ -67,9 +67,9 @@ func (h *Head) Register(mux *http.ServeMux) {
 	mux.Handle("DELETE "+prefix+"{id}", h.handler((*call).delete))
 }
 
-// Takes reports whether a PUT creates an upload of this protocol. A whole file with another interop
+// Accepts reports whether a PUT creates an upload of this protocol. A whole file with another interop
 // version or a condition is left to the native API, because a server need not offer resumption.
-func (h *Head) Takes(r *http.Request) bool {
+func (h *Head) Accepts(r *http.Request) bool {
 	complete, there := boolean(r.Header, completeField)
 	return there && (!complete || supportsDraft(r) && !conditional(r))
 }
@@ -113,7 +113,7 @@ func (h *Head) handler(act func(*call) error) http.Handler {
 
 // serve authenticates the request, parses its id and runs act.
 func (c *call) serve(act func(*call) error) error {
-	who, release, err := c.Writer(c.r)
+	who, release, err := c.Authenticate(c.r)
 	if err != nil {
 		return err
 	}

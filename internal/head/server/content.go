@@ -21,13 +21,13 @@ func SendContent(w http.ResponseWriter, r *http.Request, modified time.Time, con
 	if h := w.Header(); strings.HasPrefix(strings.ToLower(h.Get("Content-Type")), "multipart/") {
 		h.Set("Content-Type", drive.UnknownMime)
 	}
-	r = Rangeless(r, size)
+	r = WithoutRange(r, size)
 	http.ServeContent(&contentWriter{ResponseWriter: w, conn: connOf(r), size: size, refuse: refuse}, r, "", modified, io.NewSectionReader(content, 0, int64(size)))
 }
 
-// Rangeless returns r without its ranges if the content is empty. For "the last n bytes" of
+// WithoutRange returns r without its ranges if the content is empty. For "the last n bytes" of
 // nothing, http.ServeContent would answer 206 with the invalid range 0--1.
-func Rangeless(r *http.Request, size drive.ByteSize) *http.Request {
+func WithoutRange(r *http.Request, size drive.ByteSize) *http.Request {
 	if size > 0 || r.Header.Get("Range") == "" {
 		return r
 	}

@@ -7,9 +7,9 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Daily limits the requests of each client per day (UTC), because a request leaves rows that are
+// DailyLimiter limits the requests of each client per day (UTC), because a request leaves rows that are
 // kept for days or months. It counts in memory, in this process only.
-type Daily[K comparable] struct {
+type DailyLimiter[K comparable] struct {
 	limit int
 	now   func() time.Time
 
@@ -18,18 +18,18 @@ type Daily[K comparable] struct {
 	spent map[K]int
 }
 
-// WritesADay is the number of writing requests of a user per day. A request uses at most some KiB
+// MaxDailyWrites is the number of writing requests of a user per day. A request uses at most some KiB
 // of the database; with parts of 8 MiB this allows 8 TiB.
-const WritesADay = 1_000_000
+const MaxDailyWrites = 1_000_000
 
-// NewDaily returns a Daily of limit requests per day; now returns the time.
-func NewDaily[K comparable](limit int, now func() time.Time) *Daily[K] {
-	return &Daily[K]{limit: limit, now: now}
+// NewDailyLimiter returns a DailyLimiter of limit requests per day; now returns the time.
+func NewDailyLimiter[K comparable](limit int, now func() time.Time) *DailyLimiter[K] {
+	return &DailyLimiter[K]{limit: limit, now: now}
 }
 
-// Spend counts a request of a client. It fails with Rate until the next day if the limit is
-// reached. A nil Daily has no limit.
-func (p *Daily[K]) Spend(client K) error {
+// Take counts a request of a client. It fails with Rate until the next day if the limit is
+// reached. A nil DailyLimiter has no limit.
+func (p *DailyLimiter[K]) Take(client K) error {
 	if p == nil {
 		return nil
 	}

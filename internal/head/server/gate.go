@@ -6,23 +6,23 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Gate limits the requests of a client in flight. A client is a user, or an address without a
+// Limiter limits the requests of a client in flight. A client is a user, or an address without a
 // login. It stores one number per client with a request in flight.
-type Gate[K comparable] struct {
+type Limiter[K comparable] struct {
 	limit int
 	mu    sync.Mutex
 	inUse map[K]int
 }
 
-// NewGate returns a Gate of limit concurrent requests per client, at least 1.
-func NewGate[K comparable](limit int) *Gate[K] {
-	return &Gate[K]{limit: max(limit, 1), inUse: make(map[K]int)}
+// NewLimiter returns a Limiter of limit concurrent requests per client, at least 1.
+func NewLimiter[K comparable](limit int) *Limiter[K] {
+	return &Limiter[K]{limit: max(limit, 1), inUse: make(map[K]int)}
 }
 
 // Acquire takes a slot for a request. It fails with Rate at once if the client has none left;
 // waiting would only accumulate requests. The caller calls release exactly once, after the
 // response.
-func (g *Gate[K]) Acquire(client K) (release func(), err error) {
+func (g *Limiter[K]) Acquire(client K) (release func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if n := g.inUse[client]; n >= g.limit {
@@ -32,7 +32,7 @@ func (g *Gate[K]) Acquire(client K) (release func(), err error) {
 	return func() { g.release(client) }, nil
 }
 
-func (g *Gate[K]) release(client K) {
+func (g *Limiter[K]) release(client K) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.inUse[client]--; g.inUse[client] <= 0 {

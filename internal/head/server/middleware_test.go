@@ -273,7 +273,7 @@ func TestMetricsAreForThisMachineAndAdministrators(t *testing.T) {
 
 func TestGate(t *testing.T) {
 	t.Parallel()
-	g := NewGate[drive.UserID](3)
+	g := NewLimiter[drive.UserID](3)
 	ann, bob := drive.NewID[drive.UserID](), drive.NewID[drive.UserID]()
 	var releases []func()
 	for range 3 {

@@ -10,9 +10,9 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Incoming returns the body of a request. If the body breaks off, its Read fails with
+// RequestBody returns the body of a request. If the body breaks off, its Read fails with
 // drive.BadRequest, reason "cut", instead of an internal error.
-func Incoming(r *http.Request) io.ReadCloser { return incoming{r.Body} }
+func RequestBody(r *http.Request) io.ReadCloser { return incoming{r.Body} }
 
 type incoming struct{ io.ReadCloser }
 
@@ -42,8 +42,8 @@ func Clip(s string) string {
 	return strings.ToValidUTF8(s, string(utf8.RuneError))
 }
 
-// Joined returns a list header with all its lines joined (RFC 9110 §5.3).
-func Joined(h http.Header, name string) string { return strings.Join(h.Values(name), ", ") }
+// JoinHeader returns a list header with all its lines joined (RFC 9110 §5.3).
+func JoinHeader(h http.Header, name string) string { return strings.Join(h.Values(name), ", ") }
 
 // Minimal is the preference for a short response (RFC 7240 §4.2).
 const Minimal = "return=minimal"
@@ -51,7 +51,7 @@ const Minimal = "return=minimal"
 // Preferences returns the client's preferences in Prefer (RFC 7240), in lower case and without
 // quotes.
 func Preferences(h http.Header) []string {
-	all := strings.Split(strings.ReplaceAll(strings.ToLower(Joined(h, "Prefer")), `"`, ""), ",")
+	all := strings.Split(strings.ReplaceAll(strings.ToLower(JoinHeader(h, "Prefer")), `"`, ""), ",")
 	for i, wish := range all {
 		all[i] = strings.TrimSpace(wish)
 	}

@@ -16,7 +16,7 @@ func (c *call) patch() error {
 	}
 	text := c.r.Header.Get("Upload-Offset")
 	if text == "" {
-		return drive.Bad("Upload-Offset", drive.Required)
+		return drive.BadField("Upload-Offset", drive.Required)
 	}
 	offset, err := parseNumber("Upload-Offset", text)
 	if err != nil {
@@ -68,11 +68,11 @@ func (c *call) fill(id drive.UploadID, a upload.Append) (upload.Position, error)
 	if err := server.RefuseEncoding(c.r); err != nil {
 		return upload.Position{}, err
 	}
-	if _, err := c.Uploads.Append(c.r.Context(), c.who, id, a, server.Incoming(c.r)); err != nil {
+	if _, err := c.Uploads.Append(c.r.Context(), c.who, id, a, server.RequestBody(c.r)); err != nil {
 		return upload.Position{}, err
 	}
 	if c.sender != nil {
-		if err := c.sender.Still(c.r.Context()); err != nil {
+		if err := c.sender.CheckOpen(c.r.Context()); err != nil {
 			return upload.Position{}, err
 		}
 	}

@@ -25,11 +25,11 @@ func parseChecksum(s string) (digest.FieldDigest, error) {
 	name, encoded, _ := strings.Cut(s, " ")
 	algo, ok := checksums[name]
 	if !ok {
-		return digest.FieldDigest{}, drive.Bad(checksumHeader, drive.NotAllowed, "allowed", strings.Split(checksumNames, ","))
+		return digest.FieldDigest{}, drive.BadField(checksumHeader, drive.NotAllowed, "allowed", strings.Split(checksumNames, ","))
 	}
 	value, err := decodeBase64(encoded)
 	if err != nil || len(value) != algo.Size() {
-		return digest.FieldDigest{}, drive.Bad(checksumHeader, drive.Malformed, "expected", fmt.Sprintf("%s, a space, and %d bytes in base64", name, algo.Size()))
+		return digest.FieldDigest{}, drive.BadField(checksumHeader, drive.Malformed, "expected", fmt.Sprintf("%s, a space, and %d bytes in base64", name, algo.Size()))
 	}
 	return digest.FieldDigest{Algo: algo, Value: value}, nil
 }

@@ -39,7 +39,7 @@ func parseConcat(s string) (concat, error) {
 	list, ok := strings.CutPrefix(s, finalPrefix)
 	addresses := strings.Fields(list)
 	if !ok || len(addresses) == 0 || len(addresses) > maxPartials {
-		return concat{}, drive.Bad(concatHeader, drive.Malformed, "expected", "partial, or final; and 1 to 1000 addresses")
+		return concat{}, drive.BadField(concatHeader, drive.Malformed, "expected", "partial, or final; and 1 to 1000 addresses")
 	}
 	c := concat{final: true}
 	for _, address := range addresses {
@@ -54,7 +54,7 @@ func parseConcat(s string) (concat, error) {
 
 // parseAddress returns the upload id in a URL.
 func parseAddress(s string) (drive.UploadID, error) {
-	bad := drive.Bad(concatHeader, drive.Malformed, "expected", "addresses of uploads")
+	bad := drive.BadField(concatHeader, drive.Malformed, "expected", "addresses of uploads")
 	u, err := url.Parse(s)
 	if err != nil || u.RawQuery != "" {
 		return drive.UploadID{}, bad

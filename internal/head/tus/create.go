@@ -58,7 +58,7 @@ func (c *call) created(pos upload.Position, id drive.UploadID) error {
 
 // readCreation parses a POST and refuses invalid ones before anything is created.
 func (c *call) readCreation() (creation, error) {
-	raw := server.Joined(c.r.Header, metadataHeader)
+	raw := server.JoinHeader(c.r.Header, metadataHeader)
 	meta, err := parseMetadata(raw)
 	if err != nil {
 		return creation{}, err
@@ -88,17 +88,17 @@ func (c *call) declaredSize(final bool) (drive.ByteSize, error) {
 	length, deferred := c.r.Header.Get("Upload-Length"), c.r.Header.Get("Upload-Defer-Length")
 	switch {
 	case length != "" && final:
-		return 0, drive.Bad("Upload-Length", drive.NotTogether, "with", concatHeader)
+		return 0, drive.BadField("Upload-Length", drive.NotTogether, "with", concatHeader)
 	case deferred != "" && final:
-		return 0, drive.Bad("Upload-Defer-Length", drive.NotTogether, "with", concatHeader)
+		return 0, drive.BadField("Upload-Defer-Length", drive.NotTogether, "with", concatHeader)
 	case length != "" && deferred != "":
-		return 0, drive.Bad("Upload-Length", drive.NotTogether, "with", "Upload-Defer-Length")
+		return 0, drive.BadField("Upload-Length", drive.NotTogether, "with", "Upload-Defer-Length")
 	case final, deferred == "1":
 		return blob.UnknownSize, nil
 	case deferred != "":
-		return 0, drive.Bad("Upload-Defer-Length", drive.NotAllowed, "allowed", []string{"1"})
+		return 0, drive.BadField("Upload-Defer-Length", drive.NotAllowed, "allowed", []string{"1"})
 	case length == "":
-		return 0, drive.Bad("Upload-Length", drive.Required)
+		return 0, drive.BadField("Upload-Length", drive.Required)
 	}
 	return parseNumber("Upload-Length", length)
 }
@@ -110,7 +110,7 @@ func (c *call) readFirst(in *creation) (err error) {
 	case !in.body && sent > 0:
 		return drive.Fail(drive.MediaType, "field", "Content-Type", "sent", server.Clip(c.r.Header.Get("Content-Type")), "expected", bytesType)
 	case in.body && in.concat.final:
-		return drive.Bad("body", drive.NotTogether, "with", concatHeader)
+		return drive.BadField("body", drive.NotTogether, "with", concatHeader)
 	case in.begin.Size != blob.UnknownSize && sent > in.begin.Size:
 		return drive.Fail(drive.TooLarge, "limit", in.begin.Size, "sent", sent)
 	}
@@ -159,7 +159,7 @@ func (c *call) cancelUnknown(id drive.UploadID) {
 // concatenate handles the creation of a final upload from complete partial uploads.
 func (c *call) concatenate(in creation) error {
 	if c.sender != nil { // senders cannot create partial uploads
-		return drive.Bad(concatHeader, drive.NotAllowed, "allowed", []string{})
+		return drive.BadField(concatHeader, drive.NotAllowed, "allowed", []string{})
 	}
 	view, err := c.Uploads.Concat(c.r.Context(), c.who, in.begin, in.concat.partials, nil)
 	if err != nil {

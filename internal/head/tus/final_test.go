@@ -50,8 +50,8 @@ func TestHeadOfFinalUploadWaitsForFile(t *testing.T) {
 	})
 	who := s.Account(t, 0)
 	head := tus.New(tus.Options{
-		Uploads: s.Sessions,
-		Caller:  func(*http.Request) (tus.Caller, func(), error) { return tus.Caller{Who: who}, func() {}, nil },
+		Uploads:      s.Sessions,
+		Authenticate: func(*http.Request) (tus.Caller, func(), error) { return tus.Caller{Who: who}, func() {}, nil },
 	})
 	mux := http.NewServeMux()
 	head.Register(mux)

@@ -18,7 +18,7 @@ type metadata map[string]string
 // repeats a key.
 func parseMetadata(s string) (metadata, error) {
 	if len(s) > upload.MaxMetadata {
-		return nil, drive.Bad(metadataHeader, drive.TooLong, "limit", upload.MaxMetadata, "sent", len(s))
+		return nil, drive.BadField(metadataHeader, drive.TooLong, "limit", upload.MaxMetadata, "sent", len(s))
 	}
 	all := metadata{}
 	if strings.Trim(s, " ") == "" {

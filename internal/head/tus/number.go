@@ -15,7 +15,7 @@ func number[N ~int64 | ~int](n N) string { return strconv.FormatInt(int64(n), 10
 func parseNumber(name, s string) (drive.ByteSize, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || strings.Trim(s, "0123456789") != "" {
-		return 0, drive.Bad(name, drive.Malformed, "expected", "a number of bytes")
+		return 0, drive.BadField(name, drive.Malformed, "expected", "a number of bytes")
 	}
 	return drive.ByteSize(n), nil
 }

@@ -14,15 +14,15 @@ type Sender interface {
 	// Begin returns b adapted to the link, and the Once that begins the upload only if the link
 	// has room. Declared digests are verified at the end and never link content.
 	Begin(b upload.Begin, declared digest.Set) (upload.Begin, upload.Once[upload.View], error)
-	// Owns returns NotFound for an upload that the sender has not begun.
-	Owns(ctx context.Context, id drive.UploadID) error
-	// Still returns Gone {reason} if the link was closed since the request arrived.
-	Still(ctx context.Context) error
-	// Completing returns the Complete request for an upload.
-	Completing(ctx context.Context, id drive.UploadID) (upload.Complete, error)
-	// Told returns the error as the sender may see it: Gone {reason} if the link was closed,
+	// CheckOwner returns NotFound for an upload that the sender has not begun.
+	CheckOwner(ctx context.Context, id drive.UploadID) error
+	// CheckOpen returns Gone {reason} if the link was closed since the request arrived.
+	CheckOpen(ctx context.Context) error
+	// CompleteRequest returns the Complete request for an upload.
+	CompleteRequest(ctx context.Context, id drive.UploadID) (upload.Complete, error)
+	// TranslateError returns the error as the sender may see it: Gone {reason} if the link was closed,
 	// and nothing about the owner's account.
-	Told(ctx context.Context, err error) error
+	TranslateError(ctx context.Context, err error) error
 }
 
 // owns returns NotFound if a sender addresses an upload of somebody else.
@@ -30,7 +30,7 @@ func (c *call) owns(id drive.UploadID) error {
 	if c.sender == nil {
 		return nil
 	}
-	return c.sender.Owns(c.r.Context(), id)
+	return c.sender.CheckOwner(c.r.Context(), id)
 }
 
 // redact returns err as the caller may see it.
@@ -38,7 +38,7 @@ func (c *call) redact(err error) error {
 	if c.sender == nil || err == nil {
 		return err
 	}
-	return c.sender.Told(c.r.Context(), err)
+	return c.sender.TranslateError(c.r.Context(), err)
 }
 
 // begin begins the upload of a creation. For a sender, it passes the declared digests to
@@ -47,7 +47,7 @@ func (c *call) begin(in *creation) (upload.View, error) {
 	b, once := in.begin, upload.Once[upload.View](nil)
 	if c.sender != nil {
 		if in.concat.partial {
-			return upload.View{}, drive.Bad(concatHeader, drive.NotAllowed, "allowed", []string{})
+			return upload.View{}, drive.BadField(concatHeader, drive.NotAllowed, "allowed", []string{})
 		}
 		var err error
 		if b, once, err = c.sender.Begin(b, in.sums); err != nil {
@@ -63,5 +63,5 @@ func (c *call) completing(id drive.UploadID) (upload.Complete, error) {
 	if c.sender == nil {
 		return upload.Complete{}, nil
 	}
-	return c.sender.Completing(c.r.Context(), id)
+	return c.sender.CompleteRequest(c.r.Context(), id)
 }

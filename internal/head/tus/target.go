@@ -97,7 +97,7 @@ func (m metadata) digests() (digest.Set, error) {
 		}
 		b, err := hex.DecodeString(text)
 		if err != nil || len(b) != algo.Size() {
-			return nil, drive.Bad(metadataHeader, drive.Malformed, "expected", string(algo)+" in hex")
+			return nil, drive.BadField(metadataHeader, drive.Malformed, "expected", string(algo)+" in hex")
 		}
 		set[algo] = b
 	}

@@ -24,16 +24,16 @@ const extensions = "creation,creation-with-upload,creation-defer-length,terminat
 // Options configure New. All fields without a default are required.
 type Options struct {
 	Uploads *upload.Sessions
-	// Caller authenticates a request and takes a slot of the caller's concurrent requests. The
+	// Authenticate authenticates a request and takes a slot of the caller's concurrent requests. The
 	// head must call release.
-	Caller func(r *http.Request) (by Caller, release func(), err error)
+	Authenticate func(r *http.Request) (by Caller, release func(), err error)
 	// Content returns the path of a file's content below the base URL.
 	Content func(file drive.NodeID) string
 	// BaseURL is the server's external URL. Default: derived from the request.
 	BaseURL string
 }
 
-// Caller is the authenticated sender of a request.
+// Authenticate is the authenticated sender of a request.
 type Caller struct {
 	Who    drive.Who
 	Sender Sender // sender of a collect link; nil: a user of the account itself
@@ -105,7 +105,7 @@ func (c *call) serve(all routeMethods) error {
 		c.w.Header().Set("Tus-Version", Version)
 		return drive.Fail(drive.Precondition, "field", "Tus-Resumable", "expected", Version)
 	}
-	by, release, err := c.Caller(c.r)
+	by, release, err := c.Authenticate(c.r)
 	if err != nil {
 		return err
 	}

@@ -34,10 +34,10 @@ func (in *Intake) AcceptAnyway(ctx context.Context, who drive.Who, id drive.Bund
 func (in *appeals) accept(ctx context.Context, who drive.Who, id drive.BundleID, at, reason string) (BundleRecord, error) {
 	reason = strings.TrimSpace(reason)
 	if reason == "" {
-		return BundleRecord{}, drive.Bad("reason", drive.Required)
+		return BundleRecord{}, drive.BadField("reason", drive.Required)
 	}
 	if len(reason) > maxText {
-		return BundleRecord{}, drive.Bad("reason", drive.TooLong, "limit", maxText, "sent", len(reason))
+		return BundleRecord{}, drive.BadField("reason", drive.TooLong, "limit", maxText, "sent", len(reason))
 	}
 	where, ok := parsePlace(at)
 	if !ok {
@@ -151,7 +151,7 @@ func (in *appeals) acceptOne(ctx context.Context, who drive.Who, b *row, one ite
 	run := &run{workers: in.workers, b: b}
 	var sum counts
 	err = in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		tx.ActFor(who)
+		tx.SetActor(who)
 		if err := in.opt.Ledger.Lock(ctx, tx, b.Account); err != nil {
 			return err
 		}
@@ -200,7 +200,7 @@ func (in *appeals) acceptOne(ctx context.Context, who drive.Who, b *row, one ite
 // and why.
 func (in *appeals) noteAccepted(tx *sqldb.Tx, b *row, one item, reason string) error {
 	const most = 1000 // bytes of the activity log's 2 KiB; the record of the document has all of it
-	return in.opt.Activity.Note(tx, activity.Entry{Account: b.Account, Verb: activity.DocumentAllowed, Name: one.number}, map[string]any{
+	return in.opt.Activity.Record(tx, activity.Entry{Account: b.Account, Verb: activity.DocumentAllowed, Name: one.number}, map[string]any{
 		"bundle": b.ID, "document": one.document, "place": place(pos{one.member, one.index}), "reason": clip(reason, most),
 	})
 }

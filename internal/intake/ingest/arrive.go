@@ -90,7 +90,7 @@ func (in *arrivals) insert(ctx context.Context, tx *sqldb.Tx, b row, now drive.T
 		worker, due_at, sealed_at, waits_until) VALUES (?, ?, ?, ?, ?, ?, ?, 'sealed', '', '', '', ?, ?, ?)`,
 		b.ID, b.Account, b.Source, b.SenderID, b.Folder, b.Meta, b.Version, now, now, now.Add(in.opt.Wait))
 	if err == nil && !made {
-		err = sqldb.Again(errors.New("the bundle's row has come"))
+		err = sqldb.Rerun(errors.New("the bundle's row has come"))
 	}
 	return err
 }

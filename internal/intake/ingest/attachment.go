@@ -158,7 +158,7 @@ func (e Enclosed) pictures(ctx context.Context, account drive.AccountID, all []D
 	if len(at) == 0 {
 		return nil
 	}
-	rows, err := e.opt.DB.For(account).Query(ctx, "SELECT id, body FROM documents WHERE account_id = ? AND id IN ("+sqldb.Marks(len(at))+")", args...)
+	rows, err := e.opt.DB.For(account).Query(ctx, "SELECT id, body FROM documents WHERE account_id = ? AND id IN ("+sqldb.Placeholders(len(at))+")", args...)
 	_, err = sqldb.Scan(rows, err, func(_ *struct{}, scan func(...any) error) error {
 		var id drive.DocumentID
 		var body []byte

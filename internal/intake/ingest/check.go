@@ -233,7 +233,7 @@ func (in *checker) compare(ctx context.Context, members []member) error {
 				blobs = append(blobs, m.Blob)
 			}
 		}
-		sums, err := in.opt.Content.AliasesOf(ctx, in.opt.DB, blobs)
+		sums, err := in.opt.Content.AliasesMany(ctx, in.opt.DB, blobs)
 		if err != nil {
 			return err
 		}
@@ -403,7 +403,7 @@ func insertMany[T any](ctx context.Context, tx *sqldb.Tx, into string, width int
 		for _, one := range page {
 			values = append(values, args(one)...)
 		}
-		marks := strings.TrimSuffix(strings.Repeat("("+sqldb.Marks(width)+"), ", len(page)), ", ")
+		marks := strings.TrimSuffix(strings.Repeat("("+sqldb.Placeholders(width)+"), ", len(page)), ", ")
 		if _, err := tx.Exec(ctx, "INSERT INTO "+into+" VALUES "+marks, values...); err != nil {
 			return fmt.Errorf("insert into %.30s: %w", into, err)
 		}

@@ -42,7 +42,7 @@ func (in *queue) claimOne(ctx context.Context, id drive.BundleID, now drive.Time
 		taken = nil
 		n, err := tx.Exec(ctx, `UPDATE bundles SET state = 'running', epoch = epoch + 1, worker = ?, due_at = ?, tries = tries + 1,
 			attempts = attempts + 1 WHERE id = ? AND state IN ('sealed', 'running') AND due_at <= ?`,
-			in.opt.Instance, now.Add(lease.Length), id, now)
+			in.opt.Instance, now.Add(lease.TTL), id, now)
 		if err != nil || n == 0 {
 			return err
 		}
@@ -74,7 +74,7 @@ func (in *queue) beat(ctx context.Context, b *row) (bool, error) {
 		return false, err
 	}
 	return false, in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		return b.update(ctx, tx, "due_at = ?", now.Add(lease.Length))
+		return b.update(ctx, tx, "due_at = ?", now.Add(lease.TTL))
 	})
 }
 

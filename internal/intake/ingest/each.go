@@ -47,7 +47,7 @@ func (in *library) pdfs(ctx context.Context, account drive.AccountID, ids []stri
 		for _, id := range page {
 			args = append(args, id)
 		}
-		rows, err := in.opt.DB.For(account).Query(ctx, selectDocuments+"WHERE account_id = ? AND id IN ("+sqldb.Marks(len(page))+")", args...)
+		rows, err := in.opt.DB.For(account).Query(ctx, selectDocuments+"WHERE account_id = ? AND id IN ("+sqldb.Placeholders(len(page))+")", args...)
 		all, err := sqldb.Scan(rows, err, scanDocument)
 		if err != nil {
 			return nil, fmt.Errorf("find %d documents: %w", len(page), err)

@@ -50,7 +50,7 @@ func newWorld(t testing.TB) *world {
 	w.clock.Store(start)
 	w.tree = tree.New(tree.Options{
 		Now: func() time.Time { return drive.Time(w.clock.Load()).Std() },
-		Arrived: func(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
+		OnPlaced: func(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 			if w.deaf.Load() {
 				return nil
 			}
@@ -100,7 +100,7 @@ func (w *world) process(db *sqldb.DB, name string, change ...func(*Options)) *In
 func (w *world) pass(d time.Duration) { w.clock.Add(d.Milliseconds()) }
 
 // stored is content in the store, with or without a digest that is known.
-func (w *world) stored(t testing.TB, raw []byte, known bool) content.New {
+func (w *world) stored(t testing.TB, raw []byte, known bool) content.NewContent {
 	t.Helper()
 	fresh := treetest.Stored(t, w.store, string(raw))
 	if known {

@@ -80,7 +80,7 @@ func (in *Intake) RunGatherer(ctx context.Context) error {
 	var outage telemetry.Outage
 	for ctx.Err() == nil {
 		began := time.Now()
-		outage.Note(ctx, in.log, "files without a manifest could not be gathered; that will be repeated", g.pass(ctx))
+		outage.Record(ctx, in.log, "files without a manifest could not be gathered; that will be repeated", g.pass(ctx))
 		select { // a pass through many folders takes its time, and leaves others theirs
 		case <-time.After(max(gatherEvery, 20*time.Since(began))):
 		case <-ctx.Done():

@@ -31,7 +31,7 @@ const mixedSums = "done 414=410+2+1+1"
 func TestAWorkerMayBeKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	whole := sqldbtest.NewLifeline(0, false)
+	whole := sqldbtest.NewKillSwitch(0, false)
 	in := w.process(w.open(t, whole.Connector), "whole")
 	w.send(t, mixed("clean"))
 	before := whole.Made.Load()
@@ -42,7 +42,7 @@ func TestAWorkerMayBeKilledAnywhere(t *testing.T) {
 		p := mixed(fmt.Sprintf("k%03d", i))
 		w.send(t, p)
 		at := 1 + int64(i)*calls/int64(kills) + rand.Int64N(max(calls/int64(kills), 1))
-		life := sqldbtest.NewLifeline(0, i%2 == 1)
+		life := sqldbtest.NewKillSwitch(0, i%2 == 1)
 		db := w.open(t, life.Connector)
 		dead := w.process(db, "dead")
 		life.CutAt(at)
@@ -50,7 +50,7 @@ func TestAWorkerMayBeKilledAnywhere(t *testing.T) {
 			dead.workers.work(t.Context(), b)
 		}
 		_ = db.Close() // as the end of a process does: what was not committed is undone
-		w.pass(lease.Length + time.Second)
+		w.pass(lease.TTL + time.Second)
 		w.finish(t, w.process(w.db, fmt.Sprint("heir", i)))
 		if got := sums(w.bundle(t, p)); got != mixedSums {
 			t.Fatalf("killed at call %d of %d: %s (%s)", at, calls, got, w.bundle(t, p).Detail)
@@ -64,7 +64,7 @@ func TestAWorkerMayBeKilledAnywhere(t *testing.T) {
 func TestALatePDFOutlivesItsWorker(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	whole := sqldbtest.NewLifeline(0, false)
+	whole := sqldbtest.NewKillSwitch(0, false)
 	in := w.process(w.open(t, whole.Connector), "whole")
 	late := func(number string) *parcel {
 		w.send(t, newParcel("acme").lines("a.ndjson", doc(number, 1)))
@@ -80,7 +80,7 @@ func TestALatePDFOutlivesItsWorker(t *testing.T) {
 	for at := int64(1); at <= calls; at += 3 {
 		p := late(fmt.Sprintf("k%03d", at))
 		w.killed(t, at, at%2 == 0)
-		w.pass(lease.Length + time.Second)
+		w.pass(lease.TTL + time.Second)
 		w.finish(t, in)
 		wantSums(t, w.bundle(t, p), "done 1=0+0+1+0")
 	}
@@ -107,7 +107,7 @@ func TestAWorkerThatStoodStillChangesNothing(t *testing.T) {
 					once.Do(func() {
 						stood = true
 						for w.bundle(t, p).State != Done { // a heartbeat of the slow one may just now have renewed the lease
-							w.pass(lease.Length + time.Second)
+							w.pass(lease.TTL + time.Second)
 							w.finish(t, heir)
 						}
 					})
@@ -252,7 +252,7 @@ func TestNothingIsLostAndNothingCountsTwice(t *testing.T) {
 // killed lets a process work until it has made so many calls.
 func (w *world) killed(t testing.TB, calls int64, lost bool) {
 	t.Helper()
-	life := sqldbtest.NewLifeline(0, lost)
+	life := sqldbtest.NewKillSwitch(0, lost)
 	db := w.open(t, life.Connector)
 	life.CutAt(calls)
 	_ = w.process(db, "dead").Drain(t.Context())

@@ -89,7 +89,7 @@ func (f Filter) where(account drive.AccountID) (string, []any, error) {
 	also := func(condition string, more ...any) { where, args = append(where, condition), append(args, more...) }
 	if f.Month != "" {
 		if _, err := invoice.ParseDate(f.Month + "-01"); err != nil || len(f.Month) != len("2026-10") {
-			return "", nil, drive.Bad("month", drive.Malformed, "expected", "YYYY-MM")
+			return "", nil, drive.BadField("month", drive.Malformed, "expected", "YYYY-MM")
 		}
 		also("dated >= ? AND dated < ?", f.Month+"-", f.Month+".")
 	}

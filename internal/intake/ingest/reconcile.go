@@ -57,7 +57,7 @@ func (in *Intake) RunReconciler(ctx context.Context) error {
 		if err == nil {
 			accounts = accountsPass
 		}
-		outage.Note(ctx, in.log, "bundles could not be compared with the drive; that will be repeated", err)
+		outage.Record(ctx, in.log, "bundles could not be compared with the drive; that will be repeated", err)
 		select {
 		case <-time.After(reconcileEvery - rand.N(reconcileEvery/10)):
 		case <-ctx.Done():
@@ -93,7 +93,7 @@ func (r *reconciler) compareKnown(ctx context.Context) error {
 		known = append(known, account)
 	}
 	for part := range slices.Chunk(known, comparePage) {
-		page, err := r.intakes(ctx, "WHERE account_id IN ("+sqldb.Marks(len(part))+")", part...)
+		page, err := r.intakes(ctx, "WHERE account_id IN ("+sqldb.Placeholders(len(part))+")", part...)
 		if err != nil {
 			return err
 		}

@@ -49,23 +49,23 @@ const (
 func (r Rules) check() error {
 	for field, list := range map[string][]string{"types": r.Types, "sellers": r.Sellers, "buyers": r.Buyers} {
 		if len(list) > maxListed {
-			return drive.Bad("rules."+field, drive.OutOfRange, "min", 0, "max", maxListed, "sent", len(list))
+			return drive.BadField("rules."+field, drive.OutOfRange, "min", 0, "max", maxListed, "sent", len(list))
 		}
 		if slices.ContainsFunc(list, func(s string) bool { return plain(s) == "" || len(s) > maxID }) {
-			return drive.Bad("rules."+field, drive.Malformed, "expected", "texts of up to 255 bytes")
+			return drive.BadField("rules."+field, drive.Malformed, "expected", "texts of up to 255 bytes")
 		}
 	}
 	if r.Profile != rule.Core && !slices.Contains(rule.Profiles(), r.Profile) {
-		return drive.Bad("rules.profile", drive.NotAllowed, "allowed", rule.Profiles())
+		return drive.BadField("rules.profile", drive.NotAllowed, "allowed", rule.Profiles())
 	}
 	if r.Conflicts != "" && r.Conflicts != KeepOld && r.Conflicts != KeepNew {
-		return drive.Bad("rules.conflicts", drive.NotAllowed, "allowed", []Keep{KeepOld, KeepNew})
+		return drive.BadField("rules.conflicts", drive.NotAllowed, "allowed", []Keep{KeepOld, KeepNew})
 	}
 	if r.To != 0 && r.To < r.From {
-		return drive.Bad("rules.to", drive.OutOfRange, "min", r.From.String(), "sent", r.To.String())
+		return drive.BadField("rules.to", drive.OutOfRange, "min", r.From.String(), "sent", r.To.String())
 	}
 	if r.Min.Given() && r.Max.Given() && r.Max.Cmp(r.Min) < 0 {
-		return drive.Bad("rules.max", drive.OutOfRange, "min", r.Min.String(), "sent", r.Max.String())
+		return drive.BadField("rules.max", drive.OutOfRange, "min", r.Min.String(), "sent", r.Max.String())
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func (in *Intake) PutSource(ctx context.Context, who drive.Who, s Source) (Sourc
 
 func (in *rulebook) put(ctx context.Context, who drive.Who, s Source) (Source, error) {
 	if bundle.CheckSource(s.Name) != nil {
-		return Source{}, drive.Bad("name", drive.Malformed, "expected", "a name of a folder of up to 100 bytes")
+		return Source{}, drive.BadField("name", drive.Malformed, "expected", "a name of a folder of up to 100 bytes")
 	}
 	if err := s.Rules.check(); err != nil {
 		return Source{}, err
@@ -187,7 +187,7 @@ func (in *rulebook) put(ctx context.Context, who drive.Who, s Source) (Source, e
 		return Source{}, err
 	}
 	if len(raw) > maxRules {
-		return Source{}, drive.Bad("rules", drive.TooLong, "limit", maxRules, "sent", len(raw))
+		return Source{}, drive.BadField("rules", drive.TooLong, "limit", maxRules, "sent", len(raw))
 	}
 	if s.UpdatedAt, err = in.now(ctx); err != nil {
 		return Source{}, err
@@ -210,7 +210,7 @@ func (in *rulebook) put(ctx context.Context, who drive.Who, s Source) (Source, e
 		}
 		made, err := tx.InsertNew(ctx, "INSERT INTO sources (account_id, name, rules, plain, updated_at) VALUES (?, ?, ?, ?, ?)", who.Account, s.Name, string(raw), plain, s.UpdatedAt)
 		if err == nil && !made {
-			err = sqldb.Again(drive.Fail(drive.NotFound))
+			err = sqldb.Rerun(drive.Fail(drive.NotFound))
 		}
 		return err
 	})

@@ -29,7 +29,7 @@ func (in *Intake) SettleMany(ctx context.Context, who drive.Who, o Open, keep Ke
 
 func (in *library) settleMany(ctx context.Context, who drive.Who, o Open, keep Keep) (settled, left int64, err error) {
 	if len(o.IDs) > MostSettled {
-		return 0, 0, drive.Bad("conflicts", drive.OutOfRange, "min", 1, "max", MostSettled, "sent", len(o.IDs))
+		return 0, 0, drive.BadField("conflicts", drive.OutOfRange, "min", 1, "max", MostSettled, "sent", len(o.IDs))
 	}
 	from, args := o.from(who.Account)
 	rows, err := in.opt.DB.Query(ctx, "SELECT c.id, c.document_id, OCTET_LENGTH(c.body) + OCTET_LENGTH(d.body)"+from+" ORDER BY c.id LIMIT ?", append(args, MostSettled)...)
@@ -112,13 +112,13 @@ func (in *library) settlePart(ctx context.Context, who drive.Who, part []unsettl
 
 // closeConflicts writes that conflicts are settled, and what their documents are then.
 func closeConflicts(ctx context.Context, tx *sqldb.Tx, who drive.Who, state string, now drive.Time, conflicts, documents []any) error {
-	_, err := tx.Exec(ctx, "UPDATE document_conflicts SET state = ?, settled_at = ?, settled_by = ? WHERE id IN ("+sqldb.Marks(len(conflicts))+")",
+	_, err := tx.Exec(ctx, "UPDATE document_conflicts SET state = ?, settled_at = ?, settled_by = ? WHERE id IN ("+sqldb.Placeholders(len(conflicts))+")",
 		append([]any{state, now, who.User}, conflicts...)...)
 	if err != nil {
 		return err
 	}
 	_, err = tx.Exec(ctx, `UPDATE documents SET updated_at = ?, state = CASE WHEN EXISTS (SELECT 1 FROM document_conflicts c
-		WHERE c.document_id = documents.id AND c.state = 'open') THEN 'conflict' ELSE 'accepted' END WHERE id IN (`+sqldb.Marks(len(documents))+")",
+		WHERE c.document_id = documents.id AND c.state = 'open') THEN 'conflict' ELSE 'accepted' END WHERE id IN (`+sqldb.Placeholders(len(documents))+")",
 		append([]any{now}, documents...)...)
 	return err
 }
@@ -129,7 +129,7 @@ func lockAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, part []
 	for _, c := range part {
 		conflicts, documents = append(conflicts, c.id), append(documents, c.document)
 	}
-	marks := sqldb.Marks(len(part))
+	marks := sqldb.Placeholders(len(part))
 	// By id alone: with the account, a server may read, and lock, all documents of the account.
 	rows, err := tx.Query(ctx, "SELECT account_id, id, source, hash, bundle_id, member, idx, file_id, pdf_id, body FROM documents WHERE id IN ("+marks+
 		") ORDER BY id"+tx.ForUpdate(), documents...)
@@ -173,7 +173,7 @@ func (o Open) from(account drive.AccountID) (string, []any) {
 		from, args = from+" AND c.bundle_id = ?", append(args, o.bundle)
 	}
 	if len(o.IDs) > 0 {
-		from += " AND c.id IN (" + sqldb.Marks(len(o.IDs)) + ")"
+		from += " AND c.id IN (" + sqldb.Placeholders(len(o.IDs)) + ")"
 		for _, id := range o.IDs {
 			args = append(args, id)
 		}

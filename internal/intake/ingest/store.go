@@ -41,7 +41,7 @@ func (r *run) store(ctx context.Context, batch []item, at pos) error {
 	var sum counts
 	err = r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		// The row before all that follows: it keeps others out, and says at once when they are in.
-		if err := r.b.update(ctx, tx, "due_at = ?", now.Add(lease.Length)); err != nil {
+		if err := r.b.update(ctx, tx, "due_at = ?", now.Add(lease.TTL)); err != nil {
 			return err
 		}
 		p := plan{items: slices.Clone(batch)}
@@ -171,7 +171,7 @@ func (r *run) knownOf(ctx context.Context, tx *sqldb.Tx, items []item) (map[stri
 		return there, nil
 	}
 	rows, err := tx.Query(ctx, `SELECT id, doc_key, hash, bundle_id, member, idx, pdf_id FROM documents WHERE account_id = ? AND doc_key IN (`+
-		sqldb.Marks(len(args)-1)+") ORDER BY doc_key"+tx.ForUpdate(), args...)
+		sqldb.Placeholders(len(args)-1)+") ORDER BY doc_key"+tx.ForUpdate(), args...)
 	all, err := sqldb.Scan(rows, err, func(k *known, scan func(...any) error) error {
 		return scan(&k.id, &k.key, &k.hash, &k.bundle, &k.member, &k.index, &k.pdf)
 	})
@@ -195,7 +195,7 @@ func sidesOf(ctx context.Context, tx *sqldb.Tx, there map[string]known) (map[str
 	}
 	rows, err := tx.Query(ctx, `SELECT document_id, hash, bundle_id, member, idx, pdf_id,
 		CASE state WHEN 'replaced' THEN settled_at ELSE 0 END FROM document_conflicts WHERE document_id IN (`+
-		sqldb.Marks(len(args))+")", args...)
+		sqldb.Placeholders(len(args))+")", args...)
 	all, err := sqldb.Scan(rows, err, func(s *side, scan func(...any) error) error {
 		return scan(&s.document, &s.hash, &s.bundle, &s.member, &s.index, &s.pdf, &s.settled)
 	})
@@ -234,7 +234,7 @@ func (r *run) writeDocuments(ctx context.Context, tx *sqldb.Tx, p *plan, now dri
 		}
 	})
 	if sqldb.IsDuplicate(err) {
-		return sqldb.Again(err)
+		return sqldb.Rerun(err)
 	}
 	if err != nil {
 		return err

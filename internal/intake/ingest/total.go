@@ -81,10 +81,10 @@ func (in *library) totals(ctx context.Context, who drive.Who, f Filter, by By) (
 			return nil, fmt.Errorf("add up documents: %w", err)
 		}
 		if added += n; added > MostAdded {
-			return nil, drive.Bad("filter", drive.OutOfRange, "min", 0, "max", MostAdded, "sent", added)
+			return nil, drive.BadField("filter", drive.OutOfRange, "min", 0, "max", MostAdded, "sent", added)
 		}
 		if len(all) > mostTotals {
-			return nil, drive.Bad("by", drive.OutOfRange, "min", 0, "max", mostTotals, "sent", len(all))
+			return nil, drive.BadField("by", drive.OutOfRange, "min", 0, "max", mostTotals, "sent", len(all))
 		}
 		more = n == folderPage
 	}

@@ -25,7 +25,7 @@ func (in *Intake) Unfile(ctx context.Context, tx *sqldb.Tx, account drive.Accoun
 	for i, d := range all {
 		ids[i] = d.id
 	}
-	marks, args := sqldb.In(ids)
+	marks, args := sqldb.ListArgs(ids)
 	for _, query := range []string{
 		"UPDATE documents SET file_id = NULL, pdf_id = NULL WHERE id IN (" + marks + ")",
 		"UPDATE document_conflicts SET file_id = NULL, pdf_id = NULL WHERE document_id IN (" + marks + ")",

@@ -56,7 +56,7 @@ func (in *workers) run(ctx context.Context) error {
 	var outage telemetry.Outage
 	for ctx.Err() == nil {
 		found, err := in.runOnce(ctx, &working)
-		outage.Note(ctx, in.log, "the look for bundles failed and will be repeated", err)
+		outage.Record(ctx, in.log, "the look for bundles failed and will be repeated", err)
 		if found {
 			continue
 		}
@@ -113,7 +113,7 @@ func passing(err error) bool {
 func (in *workers) work(ctx context.Context, b *row) {
 	log := in.log.With("bundle", b.ID, "epoch", b.Epoch)
 	before := b.Save
-	err := lease.Hold(ctx, func(ctx context.Context) (bool, error) { return in.queue.beat(ctx, b) },
+	err := lease.Run(ctx, func(ctx context.Context) (bool, error) { return in.queue.beat(ctx, b) },
 		func(ctx context.Context, _ func() bool) error { return in.takeSafely(ctx, b) })
 	// What follows is worth a moment also when the process stops.
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)

@@ -53,8 +53,8 @@ func TestUploadBeginsWhileFollowerIsDown(t *testing.T) {
 	first.Staging, second.Staging = awayStaging{first.Staging, &gone[First]}, awayStaging{second.Staging, &gone[Second]}
 	s.pair = NewPair(first)
 	s.pair.Attach(second)
-	for _, lead := range []Which{First, Second} {
-		s.pair.Lead(lead)
+	for _, lead := range []SideIndex{First, Second} {
+		s.pair.SetLeader(lead)
 		gone[lead.Other()] = true
 		ref := blobtest.NewRef(blobtest.PartSize)
 		for range 2 { // again after a restart
@@ -71,7 +71,7 @@ func TestUploadBeginsWhileFollowerIsDown(t *testing.T) {
 			t.Errorf("side %d leads and is away: %v", lead, err)
 		}
 		gone[lead] = false
-		s.pair.Lead(lead.Other())
+		s.pair.SetLeader(lead.Other())
 		if err := s.pair.Uploads.Create(t.Context(), ref); err != nil {
 			t.Error(err)
 		}
@@ -92,7 +92,7 @@ func TestFollowerDown(t *testing.T) {
 	s.pair.Attach(second)
 	lay := func() string {
 		b, name := blobtest.Bytes(1, 1000), blobtest.PutName()
-		if _, err := s.pair.Blobs.Lay(t.Context(), name, blobtest.BodyOf(0, len(b), bytes.NewReader(b)), false); err != nil {
+		if _, err := s.pair.Blobs.PutUnsynced(t.Context(), name, blobtest.BodyOf(0, len(b), bytes.NewReader(b)), false); err != nil {
 			t.Fatal(err)
 		}
 		return name
@@ -104,17 +104,17 @@ func TestFollowerDown(t *testing.T) {
 		}
 		return ref
 	}
-	s.pair.Lead(Second)
+	s.pair.SetLeader(Second)
 	thereName, there := lay(), begin()
-	s.pair.Lead(First)
+	s.pair.SetLeader(First)
 	name, here := lay(), begin()
 	s.pair.uploadSides.clear() // as after a restart
 
 	gone = true
-	if err := s.pair.Blobs.Settle(t.Context(), []string{name}); err != nil {
+	if err := s.pair.Blobs.Sync(t.Context(), []string{name}); err != nil {
 		t.Errorf("settle what is here: %v", err)
 	}
-	if err := s.pair.Blobs.Settle(t.Context(), []string{name, thereName}); !drive.IsKind(err, drive.Unavailable) {
+	if err := s.pair.Blobs.Sync(t.Context(), []string{name, thereName}); !drive.IsKind(err, drive.Unavailable) {
 		t.Errorf("settle what may be there: %v", err)
 	}
 	if err := s.pair.Uploads.Remove(t.Context(), here); err != nil {
@@ -128,7 +128,7 @@ func TestFollowerDown(t *testing.T) {
 	}
 
 	gone = false
-	if err := s.pair.Blobs.Settle(t.Context(), []string{name, thereName}); err != nil {
+	if err := s.pair.Blobs.Sync(t.Context(), []string{name, thereName}); err != nil {
 		t.Error(err)
 	}
 	if err := s.pair.Uploads.Remove(t.Context(), there); err != nil {

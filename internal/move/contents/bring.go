@@ -40,7 +40,7 @@ func (c *Copier) workers() int {
 	if c.opt.Workers > 0 {
 		return c.opt.Workers
 	}
-	if c.opt.Pair.Blobs.Caps().Far { // small contents mostly wait for requests
+	if c.opt.Pair.Blobs.Caps().HighLatency { // small contents mostly wait for requests
 		return 16
 	}
 	return 4
@@ -115,7 +115,7 @@ func putProbe(ctx context.Context, at *Side) (name string, err error) {
 	const probe = "probe"
 	name = drive.NewID[drive.UploadID]().String()
 	body := blob.NewBody(strings.NewReader(probe), blob.BodyOptions{Size: drive.ByteSize(len(probe))})
-	if _, err := at.Store.Receive(ctx, name, body); err != nil {
+	if _, err := at.Store.PutAtomic(ctx, name, body); err != nil {
 		return "", fmt.Errorf("put a probe at %s: %w", at.Name, err)
 	}
 	return name, nil
@@ -135,10 +135,10 @@ func (c *Copier) syncOne(ctx context.Context, r row, deep int) (result, error) {
 	}
 	deeply := inSample(r.content, deep)
 	outcome, err := c.opt.Pair.Sync(ctx, r.content, deeply, c.waitPace)
-	if err == nil && outcome == Nowhere {
+	if err == nil && outcome == OnNeither {
 		return c.missingResult(ctx, r)
 	}
-	if err == nil && outcome == There && deeply && c.opt.Pair.current.Load().lead == Second { // otherwise Sync has verified it
+	if err == nil && outcome == OnBoth && deeply && c.opt.Pair.current.Load().lead == Second { // otherwise Sync has verified it
 		err = c.opt.Pair.Check(ctx, Second, r.content, true, c.waitPace)
 	}
 	if wrong, ok := errors.AsType[*MismatchError](err); ok {

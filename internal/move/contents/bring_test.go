@@ -29,17 +29,17 @@ func (b *broken) Open(ctx context.Context, name string) (blob.Object, error) {
 	return b.Store.Open(ctx, name)
 }
 
-func (b *broken) Receive(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+func (b *broken) PutAtomic(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	if err := b.take(name); err != nil {
 		return blob.Part{}, err
 	}
-	return b.Store.Receive(ctx, name, body)
+	return b.Store.PutAtomic(ctx, name, body)
 }
 
 func never(string) error { return nil }
 
 // breakable wraps the store of a side in a broken store.
-func (s *site) breakable(w Which) *broken {
+func (s *site) breakable(w SideIndex) *broken {
 	b := &broken{s.pair.Side(w).Store, never, never}
 	s.pair.update(func(st *pairState) {
 		side := *st.sides[w]
@@ -103,7 +103,7 @@ func TestBadContentDoesNotBlockSweep(t *testing.T) {
 				if at := s.struggle(); at.Ended == 0 || at.Bad != 1 || at.Done != pageSize+1 || at.Worst == "" {
 					t.Errorf("the sweep is at %+v", at)
 				}
-				s.wantGate(migrate.Second, false)
+				s.wantGate(migrate.DualWrite, false)
 				for i, file := range files {
 					s.wantAt(Second, file, i != n)
 				}
@@ -115,7 +115,7 @@ func TestBadContentDoesNotBlockSweep(t *testing.T) {
 				if at := s.struggle(); at.Ended == 0 || at.Bad != 0 {
 					t.Errorf("the sweep is at %+v", at)
 				}
-				s.wantGate(migrate.Second, true)
+				s.wantGate(migrate.DualWrite, true)
 			})
 		}
 	}
@@ -140,7 +140,7 @@ func TestQueuedFailureDoesNotBlockSweep(t *testing.T) {
 		t.Errorf("the sweep is at %+v", at)
 	}
 	s.wantAt(Second, other, true)
-	if n, err := s.Waiting(t.Context()); n != 1 || err != nil {
+	if n, err := s.Queued(t.Context()); n != 1 || err != nil {
 		t.Errorf("%d wait, %v, want the one that is lost", n, err)
 	}
 	s.wantGate(migrate.NewOnly, false)
@@ -185,7 +185,7 @@ func TestStoreOutageCountsNoBadContent(t *testing.T) {
 			}
 			b.take = never
 			s.run()
-			s.wantGate(migrate.Second, true)
+			s.wantGate(migrate.DualWrite, true)
 		})
 	}
 }

@@ -70,7 +70,7 @@ func (s *site) put(seed uint64) (file string) {
 		s.t.Fatal(err)
 	}
 	err := s.db.Write(s.t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
-		_, _, err := content.Content{}.Attach(ctx, tx, content.New{
+		_, _, err := content.Content{}.Attach(ctx, tx, content.NewContent{
 			ID: drive.NewID[drive.BlobID](), File: file, Sum: blake3.Sum256(b), Size: 1000, PartSize: drive.MiB, Parts: []byte{},
 		})
 		return err
@@ -91,7 +91,7 @@ func (s *site) run() {
 	}
 }
 
-func (s *site) wantAt(w Which, file string, want bool) {
+func (s *site) wantAt(w SideIndex, file string, want bool) {
 	s.t.Helper()
 	if _, err := s.pair.Side(w).Store.Stat(s.t.Context(), file); (err == nil) != want {
 		s.t.Errorf("%s at side %d: %v", file, w, err)
@@ -111,11 +111,11 @@ func (s *site) wantGate(to migrate.Phase, want bool) {
 }
 
 // lead switches the leader, on a primary with the same triggers.
-func (s *site) lead(w Which) {
+func (s *site) lead(w SideIndex) {
 	s.state.Term++
 	s.state.Switched = w == Second
-	s.state.Phase = map[Which]migrate.Phase{First: migrate.ReadNew, Second: migrate.WriteNew}[w]
-	s.pair.Lead(w)
+	s.state.Phase = map[SideIndex]migrate.Phase{First: migrate.ReadNew, Second: migrate.WriteNew}[w]
+	s.pair.SetLeader(w)
 }
 
 func (s *site) wantGateBack(want bool) {
@@ -140,19 +140,19 @@ func TestExistingAndNewContentsAreCopied(t *testing.T) {
 	if _, err := s.runOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.wantGate(migrate.Second, false)
+	s.wantGate(migrate.DualWrite, false)
 	s.Copier = s.again() // the process crashes in the middle
 	s.run()
-	s.wantGate(migrate.Second, true)
+	s.wantGate(migrate.DualWrite, true)
 	after := s.put(10_000)
-	if n, err := s.Waiting(t.Context()); n != 1 || err != nil {
+	if n, err := s.Queued(t.Context()); n != 1 || err != nil {
 		t.Errorf("%d wait, %v: the row was not captured", n, err)
 	}
 	s.run()
 	for _, file := range append(before, after) {
 		s.wantAt(Second, file, true)
 	}
-	if n, err := s.Waiting(t.Context()); n != 0 || err != nil {
+	if n, err := s.Queued(t.Context()); n != 0 || err != nil {
 		t.Errorf("%d wait, %v", n, err)
 	}
 }
@@ -195,7 +195,7 @@ func TestSweepEndsDespiteNewContents(t *testing.T) {
 				}
 				last = come()
 			}
-			s.wantGate(migrate.Second, true)
+			s.wantGate(migrate.DualWrite, true)
 			s.run()
 			s.wantAt(Second, last, true)
 			s.wantAt(First, last, true)
@@ -214,9 +214,9 @@ func TestGateRequiresAllContentsOnNewSide(t *testing.T) {
 	s.run()
 	s.wantGate(migrate.NewOnly, true)
 
-	s.pair.Lead(First) // a Put that began before the switch and ends after it
+	s.pair.SetLeader(First) // a Put that began before the switch and ends after it
 	late := s.put(2)
-	s.pair.Lead(Second)
+	s.pair.SetLeader(Second)
 	s.wantGate(migrate.NewOnly, false)
 	s.run()
 	s.wantAt(Second, late, true)
@@ -236,20 +236,20 @@ func TestVerifyBeforeFirstSweep(t *testing.T) {
 		if err := s.Verify(t.Context(), 100); err != nil {
 			t.Fatal(err)
 		}
-		s.wantGate(migrate.Second, false)
+		s.wantGate(migrate.DualWrite, false)
 		s.run()
-		s.wantGate(migrate.Second, true)
+		s.wantGate(migrate.DualWrite, true)
 		if at, err := s.loadSweep(t.Context()); err != nil || at.Deep != 100 {
 			t.Errorf("%d %% of the bytes are compared, %v", at.Deep, err)
 		}
 		after := s.put(uint64(i) + 2)
-		if n, err := s.Waiting(t.Context()); n != 1 || err != nil {
+		if n, err := s.Queued(t.Context()); n != 1 || err != nil {
 			t.Errorf("%d wait, %v: the row was not captured", n, err)
 		}
 		s.run()
 		s.wantAt(Second, after, true)
 		s.wantAt(Second, file, true)
-		if err := s.Disarm(t.Context()); err != nil { // as on the new primary after a switch: no triggers yet
+		if err := s.StopCapture(t.Context()); err != nil { // as on the new primary after a switch: no triggers yet
 			t.Fatal(err)
 		}
 	}
@@ -291,7 +291,7 @@ func TestWrongBytesCloseTheGate(t *testing.T) {
 	s := newSite(t)
 	file := s.put(1)
 	s.run()
-	s.wantGate(migrate.Second, true)
+	s.wantGate(migrate.DualWrite, true)
 	if err := s.pair.Blobs.Remove(t.Context(), file); err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func TestWrongBytesCloseTheGate(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.run()
-	s.wantGate(migrate.Second, false)
+	s.wantGate(migrate.DualWrite, false)
 }
 
 func TestDisarmLeavesNothing(t *testing.T) {
@@ -307,11 +307,11 @@ func TestDisarmLeavesNothing(t *testing.T) {
 	s := newSite(t)
 	s.put(1)
 	s.run()
-	if err := s.Disarm(t.Context()); err != nil {
+	if err := s.StopCapture(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.put(2)
-	if n, err := s.Waiting(t.Context()); n != 0 || err != nil {
+	if n, err := s.Queued(t.Context()); n != 0 || err != nil {
 		t.Errorf("%d wait, %v", n, err)
 	}
 }
@@ -327,7 +327,7 @@ func TestNoWritesAfterLeave(t *testing.T) {
 	s.run()
 	late := s.put(2) // queued when phase 5 is entered
 	s.state.Phase = migrate.NewOnly
-	s.pair.Leave()
+	s.pair.DropFirst()
 	after := s.put(3)
 	if err := s.pair.Blobs.Remove(t.Context(), before); err != nil {
 		t.Fatal(err)
@@ -342,7 +342,7 @@ func TestNoWritesAfterLeave(t *testing.T) {
 		s.wantAt(First, file, false)
 		s.wantAt(Second, file, true)
 	}
-	if n, err := s.Waiting(t.Context()); n != 0 || err != nil {
+	if n, err := s.Queued(t.Context()); n != 0 || err != nil {
 		t.Errorf("%d wait, %v", n, err)
 	}
 	if p, err := s.Progress(t.Context()); err != nil || p.Done != 1 {
@@ -358,7 +358,7 @@ func TestRollbackRequiresContentsOnOldSide(t *testing.T) {
 		"the copier was busy all the time": func(*site) {},
 		"the triggers were made":           func(s *site) { s.run() },
 		"it was stored before the triggers": func(s *site) {
-			if err := s.Disarm(s.t.Context()); err != nil {
+			if err := s.StopCapture(s.t.Context()); err != nil {
 				s.t.Fatal(err)
 			}
 		},

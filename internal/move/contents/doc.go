@@ -10,13 +10,13 @@
 // A content keeps its name when it is copied, so no row changes.
 //
 //	Put, Create       at the leader
-//	Open, Stat        at the leader, then at the follower (Read selects a share of contents that is read at the follower first)
+//	Open, Stat        at the leader, then at the follower (SetReadPercent selects a share of contents that is read at the follower first)
 //	Remove            at both, the follower last; see Sync
 //	staged uploads    at the side where they began, until they end; only asking both sides tells which one that is
 //	List, Quarantine  both; a content that is on both sides is listed twice
 //
 // Lead switches the leader with one atomic store: a running Put ends at the side where it began,
-// and Sync copies the content in either direction. After Leave, the first side is not changed any
+// and Sync copies the content in either direction. After DropFirst, the first side is not changed any
 // more. The pair makes no decisions and keeps no essential state: package migrate decides, and rows
 // hold the state.
 //

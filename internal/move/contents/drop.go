@@ -14,19 +14,19 @@ import (
 	"smartdrive/internal/move/migrate"
 )
 
-// Old is the open old place of contents. The caller calls Close.
-type Old struct {
+// OldPlace is the open old place of contents. The caller calls Close.
+type OldPlace struct {
 	Side  Side
 	Close func() error
 }
 
-// Drop configures the deletion of contents at the old place, after the installation uses only the
+// DropOptions configures the deletion of contents at the old place, after the installation uses only the
 // new one.
-type Drop struct {
+type DropOptions struct {
 	// Open opens the old place, as named by the migration, and verifies that it belongs to this
 	// installation. It returns WrongState with the reason if it cannot, such as a place on another
 	// machine.
-	Open func(ctx context.Context, place string) (Old, error)
+	Open func(ctx context.Context, place string) (OldPlace, error)
 	// Ready and Note are DropReady and NoteContents of migrate.Migration.
 	Ready func(ctx context.Context) (bool, error)
 	Note  func(ctx context.Context, change func(*migrate.OldContents)) error
@@ -65,16 +65,16 @@ func reason(err error) string {
 }
 
 // openOld opens the old place and verifies that it is not the place in use.
-func (c *Copier) openOld(ctx context.Context, state migrate.State) (Old, error) {
+func (c *Copier) openOld(ctx context.Context, state migrate.State) (OldPlace, error) {
 	if state.OldContents == "" {
-		return Old{}, drive.Wrap(errors.New("it was not noted where contents were: the migration began with an older release; remove them by hand"), drive.WrongState)
+		return OldPlace{}, drive.Wrap(errors.New("it was not noted where contents were: the migration began with an older release; remove them by hand"), drive.WrongState)
 	}
 	old, err := c.opt.Drop.Open(ctx, state.OldContents)
 	if err != nil {
-		return Old{}, err
+		return OldPlace{}, err
 	}
 	if err := c.checkDistinct(ctx, old.Side); err != nil {
-		return Old{}, errors.Join(err, old.Close())
+		return OldPlace{}, errors.Join(err, old.Close())
 	}
 	return old, nil
 }
@@ -101,7 +101,7 @@ func (c *Copier) checkDistinct(ctx context.Context, old Side) error {
 // Contents that the new place lacks or has differently are kept and counted. Objects with other
 // names, staged uploads and the quarantine stay, too. It is idempotent and can be interrupted.
 func (c *Copier) dropOnce(ctx context.Context, state migrate.State) error {
-	if state.OldGone || state.Contents == "" || state.Paused {
+	if state.OldContentsDeleted || state.Contents == "" || state.Paused {
 		return nil
 	}
 	if _, both := c.opt.Pair.Attached(); both {
@@ -114,17 +114,17 @@ func (c *Copier) dropOnce(ctx context.Context, state migrate.State) error {
 	if err != nil {
 		return errors.Join(errCannotOpenOld, err)
 	}
-	var page []blob.Stray
+	var page []blob.Entry
 	flush := func() error {
 		now := c.opt.State()
 		if now.ID != state.ID || !now.Dropping || now.Paused {
 			return errDropStopped
 		}
-		err := c.dropPage(ctx, old.Side, page, state.Deep)
+		err := c.dropPage(ctx, old.Side, page, state.VerifyPercent)
 		page = page[:0]
 		return err
 	}
-	err = old.Side.Store.List(ctx, func(s blob.Stray) error {
+	err = old.Side.Store.List(ctx, func(s blob.Entry) error {
 		if s.Name == "" {
 			return nil
 		}
@@ -150,7 +150,7 @@ var errDropStopped = errors.New("the migration is paused, or is another")
 
 // dropPage deletes the deletable contents of a page together, because adjacent contents may share a
 // pack.
-func (c *Copier) dropPage(ctx context.Context, old Side, page []blob.Stray, deep int) error {
+func (c *Copier) dropPage(ctx context.Context, old Side, page []blob.Entry, deep int) error {
 	var mu sync.Mutex
 	var did migrate.OldContents
 	goes := map[string]drive.ByteSize{}
@@ -194,7 +194,7 @@ func (c *Copier) dropPage(ctx context.Context, old Side, page []blob.Stray, deep
 
 // keepReason returns why a content must stay at the old place: a row names it and the new place
 // does not have it. Empty: it can be deleted.
-func (c *Copier) keepReason(ctx context.Context, s blob.Stray, deep int) (kept string, err error) {
+func (c *Copier) keepReason(ctx context.Context, s blob.Entry, deep int) (kept string, err error) {
 	r, found, err := c.find(ctx, s.Name)
 	if err != nil || !found {
 		return "", err

@@ -58,12 +58,14 @@ func (s *left) open(name string) Side {
 func (s *left) dropper() *Copier {
 	return NewCopier(Options{
 		DB: s.db, Pair: s.pair, State: func() migrate.State { return s.state }, Log: slog.New(slog.DiscardHandler),
-		Drop: Drop{
-			Open:  func(context.Context, string) (Old, error) { return Old{s.old, func() error { return nil }}, nil },
+		Drop: DropOptions{
+			Open: func(context.Context, string) (OldPlace, error) {
+				return OldPlace{s.old, func() error { return nil }}, nil
+			},
 			Ready: func(context.Context) (bool, error) { return s.ready, nil },
 			Note: func(_ context.Context, change func(*migrate.OldContents)) error {
 				change(&s.did)
-				s.state.OldGone = s.did.Ended
+				s.state.OldContentsDeleted = s.did.Ended
 				return nil
 			},
 		},
@@ -139,7 +141,7 @@ func TestDropDeletesContentsThatNewPlaceHas(t *testing.T) {
 				}
 			}
 			s.pair.Detach()
-			s.did, s.state.OldGone = migrate.OldContents{}, false
+			s.did, s.state.OldContentsDeleted = migrate.OldContents{}, false
 			s.Copier = s.dropper()
 			s.drop()
 			s.wantLeft(s.old)

@@ -13,7 +13,7 @@ import (
 // at the old one.
 func (c *Copier) Gate(ctx context.Context, to migrate.Phase) ([]migrate.Gate, error) {
 	state := c.opt.State()
-	if state.Contents == "" || to < migrate.Second {
+	if state.Contents == "" || to < migrate.DualWrite {
 		return nil, nil
 	}
 	if _, both := c.opt.Pair.Attached(); !both {
@@ -68,7 +68,7 @@ func (c *Copier) sweepGate(ctx context.Context, state migrate.State) (migrate.Ga
 
 // moveGates returns the gate swept and the gates for the queue and for uploads. It lists uploads
 // first: an upload that ends later is in the queue.
-func (c *Copier) moveGates(ctx context.Context, swept migrate.Gate, at, leaves Which) ([]migrate.Gate, error) {
+func (c *Copier) moveGates(ctx context.Context, swept migrate.Gate, at, leaves SideIndex) ([]migrate.Gate, error) {
 	uploads, err := c.uploadsGate(ctx, leaves)
 	if err != nil {
 		return nil, err
@@ -87,10 +87,10 @@ func waitingGate(lacks []string, place string) migrate.Gate {
 }
 
 // uploadsGate checks that no upload is running at a side.
-func (c *Copier) uploadsGate(ctx context.Context, w Which) (migrate.Gate, error) {
+func (c *Copier) uploadsGate(ctx context.Context, w SideIndex) (migrate.Gate, error) {
 	side, n := c.opt.Pair.Side(w), 0
 	g := migrate.Gate{Name: "uploads"}
-	err := side.Staging.ListStaged(ctx, func(s blob.Stray) error {
+	err := side.Staging.ListStaged(ctx, func(s blob.Entry) error {
 		var open bool
 		err := c.opt.DB.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM uploads WHERE id = ? AND state IN ('active', 'parked', 'sealing'))
 			OR EXISTS (SELECT 1 FROM upload_joins WHERE partial_id = ?)`, s.Name, s.Name).Scan(&open)

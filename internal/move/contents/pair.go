@@ -16,17 +16,17 @@ type Side struct {
 	Quarantine blob.Quarantine
 }
 
-// Which names a side.
-type Which int
+// SideIndex names a side.
+type SideIndex int
 
 // The sides: First is the original place, Second the attached one.
 const (
-	First Which = iota
+	First SideIndex = iota
 	Second
 )
 
 // Other returns the other side.
-func (w Which) Other() Which { return 1 - w }
+func (w SideIndex) Other() SideIndex { return 1 - w }
 
 // Pair presents one or two sides as one store. It is safe for concurrent use.
 type Pair struct {
@@ -43,7 +43,7 @@ type Pair struct {
 // pairState is the immutable configuration that one operation uses.
 type pairState struct {
 	sides     [2]*Side // the second may be nil
-	lead      Which
+	lead      SideIndex
 	firstLeft bool // the first side is not used any more
 	percent   int  // percentage of contents read at the follower first
 	readable  bool // parts can be read before sealing; once false, it stays false
@@ -84,18 +84,18 @@ func (p *Pair) Detach() {
 	p.uploadSides.clear()
 }
 
-// Leave makes the second side the only one. The first side is neither read nor changed any more.
-func (p *Pair) Leave() {
+// DropFirst makes the second side the only one. The first side is neither read nor changed any more.
+func (p *Pair) DropFirst() {
 	p.update(func(s *pairState) { s.lead, s.firstLeft, s.percent = Second, true, 0 })
 	p.uploadSides.clear()
 }
 
-// Lead selects the side for new contents and new uploads.
-func (p *Pair) Lead(w Which) { p.update(func(s *pairState) { s.lead = w }) }
+// SetLeader selects the side for new contents and new uploads.
+func (p *Pair) SetLeader(w SideIndex) { p.update(func(s *pairState) { s.lead = w }) }
 
-// Read sets the percentage of contents that are read at the follower first, if it has them. The
+// SetReadPercent sets the percentage of contents that are read at the follower first, if it has them. The
 // choice per content is stable.
-func (p *Pair) Read(percent int) { p.update(func(s *pairState) { s.percent = percent }) }
+func (p *Pair) SetReadPercent(percent int) { p.update(func(s *pairState) { s.percent = percent }) }
 
 // update replaces the state atomically.
 func (p *Pair) update(edit func(*pairState)) {
@@ -110,13 +110,13 @@ func (p *Pair) update(edit func(*pairState)) {
 }
 
 // Attached returns the leader, and whether there are two sides.
-func (p *Pair) Attached() (lead Which, both bool) {
+func (p *Pair) Attached() (lead SideIndex, both bool) {
 	s := p.current.Load()
 	return s.lead, s.sides[Second] != nil
 }
 
 // Side returns a side, or nil.
-func (p *Pair) Side(w Which) *Side { return p.current.Load().sides[w] }
+func (p *Pair) Side(w SideIndex) *Side { return p.current.Load().sides[w] }
 
 // leader returns the leading side.
 func (s *pairState) leader() *Side { return s.sides[s.lead] }

@@ -48,7 +48,7 @@ func bucket(t *testing.T) contents.Side {
 	t.Cleanup(func() { _ = journal.Close() })
 	secret, _ := u.User.Password()
 	name := servicetest.Unique()
-	servicetest.Emptied(t, u, name)
+	servicetest.EmptyBucket(t, u, name)
 	b, err := s3.New(s3.Options{
 		Endpoint: u.Host, Bucket: strings.Trim(u.Path, "/"), Prefix: name, AccessKey: u.User.Username(), SecretKey: secret,
 		Insecure: u.Query().Get("insecure") == "true", Namespace: name, Redis: journal, SpoolDir: t.TempDir(),
@@ -70,10 +70,10 @@ var setups = map[string]func(t *testing.T) *contents.Pair{
 	"a bucket and a directory that leads": func(t *testing.T) *contents.Pair { return both(bucket(t), directory(t), contents.Second) },
 }
 
-func both(first, second contents.Side, lead contents.Which) *contents.Pair {
+func both(first, second contents.Side, lead contents.SideIndex) *contents.Pair {
 	p := contents.NewPair(first)
 	p.Attach(second)
-	p.Lead(lead)
+	p.SetLeader(lead)
 	return p
 }
 
@@ -114,7 +114,7 @@ func TestSealer(t *testing.T) {
 func TestTailer(t *testing.T) {
 	t.Parallel()
 	eachSetup(t, func(t *testing.T, open func(t *testing.T) *contents.Pair) {
-		blobtest.RunTailer(t, func(t *testing.T) (blob.Staging, blob.Store) {
+		blobtest.RunTails(t, func(t *testing.T) (blob.Staging, blob.Store) {
 			p := open(t)
 			return p.Uploads, p.Blobs
 		})
@@ -164,7 +164,7 @@ func TestAdoptNeedsOneSide(t *testing.T) {
 	c := begin()
 	fill(c)
 	p.Attach(directory(t))
-	p.Lead(contents.Second)
+	p.SetLeader(contents.Second)
 	d := begin()
 	adopt(d, c, false)
 	fill(d)

@@ -39,9 +39,9 @@ func (c *Copier) createTriggers(ctx context.Context) error {
 	})
 }
 
-// Disarm drops the triggers, the queue and the sweep state on the primary, when contents move no
+// StopCapture drops the triggers, the queue and the sweep state on the primary, when contents move no
 // more.
-func (c *Copier) Disarm(ctx context.Context) error {
+func (c *Copier) StopCapture(ctx context.Context) error {
 	if err := c.dropCapture(ctx); err != nil {
 		return err
 	}
@@ -104,8 +104,8 @@ func (c *Copier) queued(ctx context.Context, after string) ([]string, error) {
 	return files, nil
 }
 
-// Waiting returns the number of files in the queue.
-func (c *Copier) Waiting(ctx context.Context) (n int64, err error) {
+// Queued returns the number of files in the queue.
+func (c *Copier) Queued(ctx context.Context) (n int64, err error) {
 	if err = c.opt.DB.QueryRow(ctx, "SELECT COUNT(*) FROM copies").Scan(&n); err != nil {
 		return 0, fmt.Errorf("count what is to be copied: %w", err)
 	}
@@ -173,7 +173,7 @@ func (c *Copier) dequeue(ctx context.Context, files []string) error {
 		args[i] = f
 	}
 	return c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, "DELETE FROM copies WHERE file IN ("+sqldb.Marks(len(files))+")", args...)
+		_, err := tx.Exec(ctx, "DELETE FROM copies WHERE file IN ("+sqldb.Placeholders(len(files))+")", args...)
 		if err != nil {
 			return fmt.Errorf("forget what was copied: %w", err)
 		}
@@ -182,7 +182,7 @@ func (c *Copier) dequeue(ctx context.Context, files []string) error {
 }
 
 // lackedBy returns the queued files that a side lacks, at least the first pageSize of them.
-func (c *Copier) lackedBy(ctx context.Context, w Which) (lacks []string, err error) {
+func (c *Copier) lackedBy(ctx context.Context, w SideIndex) (lacks []string, err error) {
 	for after := ""; ; {
 		files, err := c.queued(ctx, after)
 		if err != nil {

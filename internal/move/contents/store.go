@@ -21,13 +21,13 @@ var _ blob.Store = (*Store)(nil)
 // where the content is.
 func (s *Store) Caps() (caps blob.StoreCaps) {
 	order := s.p.current.Load().order()
-	caps.Little = order[0].Store.Caps().Little // of the side that receives contents
+	caps.SmallMax = order[0].Store.Caps().SmallMax // of the side that receives contents
 	for _, at := range order {
 		one := at.Store.Caps()
-		caps.Bounded = caps.Bounded || one.Bounded
-		caps.Links = one.Links && len(order) == 1
-		caps.Far = caps.Far || one.Far
-		caps.Frugal = caps.Frugal || one.Frugal
+		caps.ReportsFree = caps.ReportsFree || one.ReportsFree
+		caps.Presigns = one.Presigns && len(order) == 1
+		caps.HighLatency = caps.HighLatency || one.HighLatency
+		caps.DefersReclaim = caps.DefersReclaim || one.DefersReclaim
 	}
 	return caps
 }
@@ -36,7 +36,7 @@ func (s *Store) Caps() (caps blob.StoreCaps) {
 func (s *Store) Free(ctx context.Context) (least drive.ByteSize, err error) {
 	least, err = 0, errUnbounded
 	for _, at := range s.p.current.Load().order() {
-		if !at.Store.Caps().Bounded {
+		if !at.Store.Caps().ReportsFree {
 			continue
 		}
 		free, failed := at.Store.Free(ctx)
@@ -63,22 +63,22 @@ func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part
 	return s.p.current.Load().leader().Store.Put(ctx, name, body)
 }
 
-// Name implements blob.Store. The leader may change before the content is stored.
-func (s *Store) Name(own string, size drive.ByteSize) string {
-	return s.p.current.Load().leader().Store.Name(own, size)
+// ReserveName implements blob.Store. The leader may change before the content is stored.
+func (s *Store) ReserveName(own string, size drive.ByteSize) string {
+	return s.p.current.Load().leader().Store.ReserveName(own, size)
 }
 
-// Lay implements blob.Store.
-func (s *Store) Lay(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
-	return s.p.current.Load().leader().Store.Lay(ctx, name, body, many)
+// PutUnsynced implements blob.Store.
+func (s *Store) PutUnsynced(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
+	return s.p.current.Load().leader().Store.PutUnsynced(ctx, name, body, many)
 }
 
-// Settle implements blob.Store. Contents that the leader lacks are settled at the follower, because
-// the leader may have changed since Lay.
-func (s *Store) Settle(ctx context.Context, names []string) error {
+// Sync implements blob.Store. Contents that the leader lacks are settled at the follower, because
+// the leader may have changed since PutUnsynced.
+func (s *Store) Sync(ctx context.Context, names []string) error {
 	order := s.p.current.Load().order()
 	if len(order) == 1 {
-		return order[0].Store.Settle(ctx, names)
+		return order[0].Store.Sync(ctx, names)
 	}
 	for _, at := range order {
 		var here, missing []string
@@ -92,7 +92,7 @@ func (s *Store) Settle(ctx context.Context, names []string) error {
 				return err
 			}
 		}
-		if err := at.Store.Settle(ctx, here); err != nil {
+		if err := at.Store.Sync(ctx, here); err != nil {
 			return err
 		}
 		if names = missing; len(names) == 0 {
@@ -102,9 +102,9 @@ func (s *Store) Settle(ctx context.Context, names []string) error {
 	return drive.Fail(drive.NotFound)
 }
 
-// Receive implements blob.Store.
-func (s *Store) Receive(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
-	return s.p.current.Load().leader().Store.Receive(ctx, name, body)
+// PutAtomic implements blob.Store.
+func (s *Store) PutAtomic(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+	return s.p.current.Load().leader().Store.PutAtomic(ctx, name, body)
 }
 
 // Open implements blob.Store. If one side fails, it tries the other.
@@ -183,7 +183,7 @@ func (s *Store) removeAll(names []string, remove func(blob.Store, []string) ([]s
 }
 
 // List implements blob.Store.
-func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
+func (s *Store) List(ctx context.Context, fn func(blob.Entry) error) error {
 	for _, at := range s.p.current.Load().order() {
 		if err := at.Store.List(ctx, fn); err != nil {
 			return err
@@ -194,29 +194,29 @@ func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
 
 // ListPage implements blob.Store. Contents on both sides are listed twice, so a page may have twice
 // the limit.
-func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
+func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Entry, more bool, err error) {
 	end := "" // listings beyond it are incomplete
 	for _, at := range s.p.current.Load().order() {
 		some, cut, err := at.Store.ListPage(ctx, shard, after, limit)
 		if err != nil {
 			return nil, false, err
 		}
-		if last := len(some) - 1; cut && last >= 0 && (end == "" || some[last].Place < end) {
-			end = some[last].Place
+		if last := len(some) - 1; cut && last >= 0 && (end == "" || some[last].Path < end) {
+			end = some[last].Path
 		}
 		page, more = append(page, some...), more || cut
 	}
-	blob.SortPage(page)
+	blob.SortEntries(page)
 	if end != "" {
-		page = slices.DeleteFunc(page, func(s blob.Stray) bool { return s.Place > end })
+		page = slices.DeleteFunc(page, func(s blob.Entry) bool { return s.Path > end })
 	}
 	return page, more, nil
 }
 
-// ListOdd implements blob.Store.
-func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
+// ListUnsharded implements blob.Store.
+func (s *Store) ListUnsharded(ctx context.Context, fn func(blob.Entry) error) error {
 	for _, at := range s.p.current.Load().order() {
-		if err := at.Store.ListOdd(ctx, fn); err != nil {
+		if err := at.Store.ListUnsharded(ctx, fn); err != nil {
 			return err
 		}
 	}
@@ -224,7 +224,7 @@ func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
 }
 
 // Quarantine implements blob.Store.
-func (s *Store) Quarantine(ctx context.Context, stray blob.Stray) error {
+func (s *Store) Quarantine(ctx context.Context, stray blob.Entry) error {
 	var errs []error
 	for _, at := range s.p.current.Load().order() {
 		errs = append(errs, at.Store.Quarantine(ctx, stray))

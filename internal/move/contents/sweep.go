@@ -128,9 +128,9 @@ func (c *Copier) saveSweep(ctx context.Context, s *sweep) error {
 	err = c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		var saved bool
 		if s.stored == "" {
-			saved, err = meta.Make(ctx, tx, metaSweep, string(text))
+			saved, err = meta.Create(ctx, tx, metaSweep, string(text))
 		} else {
-			saved, err = meta.Swap(ctx, tx, metaSweep, s.stored, string(text))
+			saved, err = meta.CompareAndSwap(ctx, tx, metaSweep, s.stored, string(text))
 		}
 		if err == nil && !saved {
 			err = errSweepReplaced

@@ -25,20 +25,20 @@ type Outcome int
 
 // Outcomes of Sync.
 const (
-	Nowhere Outcome = iota // on neither side: removed or lost
-	There                  // on both sides already
-	Copied                 // copied to the side that lacked it
+	OnNeither Outcome = iota // on neither side: removed or lost
+	OnBoth                   // on both sides already
+	Copied                   // copied to the side that lacked it
 )
 
 // MismatchError reports that the bytes on a side do not match the row.
 type MismatchError struct {
 	Content Content
-	At      string // name of the side
+	Side    string // name of the side
 	Found   string
 }
 
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("content %s at %s: %s", e.Content.Name, e.At, e.Found)
+	return fmt.Sprintf("content %s at %s: %s", e.Content.Name, e.Side, e.Found)
 }
 
 // Pace is called before reading bytes and waits as long as necessary. An error aborts the read.
@@ -57,13 +57,13 @@ type Pace func(ctx context.Context, bytes int) error
 func (p *Pair) Sync(ctx context.Context, c Content, deep bool, pace Pace) (Outcome, error) {
 	s := p.current.Load()
 	if s.follower() == nil {
-		return There, nil
+		return OnBoth, nil
 	}
 	var have [2]bool
 	for i, at := range s.order() {
 		ok, err := hasContent(ctx, at, c, i == 1)
 		if err != nil {
-			return Nowhere, err
+			return OnNeither, err
 		}
 		have[i] = ok
 	}
@@ -74,22 +74,22 @@ func (p *Pair) Sync(ctx context.Context, c Content, deep bool, pace Pace) (Outco
 			have[1], err = false, to.Store.Remove(ctx, c.Name)
 		}
 		if err != nil {
-			return Nowhere, err
+			return OnNeither, err
 		}
 	}
 	switch {
 	case have[0] && have[1]:
-		return There, nil
+		return OnBoth, nil
 	case !have[0] && !have[1]:
-		return Nowhere, nil
+		return OnNeither, nil
 	case have[1]: // stored when the other side led
 		from, to = to, from
 	}
 	if err := p.copy(ctx, from, to, c, pace); err != nil {
-		return Nowhere, fmt.Errorf("copy %s from %s to %s: %w", c.Name, from.Name, to.Name, err)
+		return OnNeither, fmt.Errorf("copy %s from %s to %s: %w", c.Name, from.Name, to.Name, err)
 	}
 	if _, err := from.Store.Stat(ctx, c.Name); drive.IsKind(err, drive.NotFound) {
-		return Nowhere, to.Store.Remove(ctx, c.Name)
+		return OnNeither, to.Store.Remove(ctx, c.Name)
 	}
 	return Copied, nil
 }
@@ -108,7 +108,7 @@ func hasContent(ctx context.Context, at *Side, c Content, repair bool) (bool, er
 	case repair:
 		return false, at.Store.Remove(ctx, c.Name)
 	}
-	return false, &MismatchError{Content: c, At: at.Name, Found: fmt.Sprintf("%d bytes instead of %d", size, c.Size)}
+	return false, &MismatchError{Content: c, Side: at.Name, Found: fmt.Sprintf("%d bytes instead of %d", size, c.Size)}
 }
 
 // largestPut is the largest content sent in one request, in bytes. S3 allows 5 GiB, but a broken
@@ -122,7 +122,7 @@ func (p *Pair) copy(ctx context.Context, from, to *Side, c Content, pace Pace) e
 		return err
 	}
 	if src.Size() != c.Size {
-		err = &MismatchError{Content: c, At: from.Name, Found: fmt.Sprintf("%d bytes instead of %d", src.Size(), c.Size)}
+		err = &MismatchError{Content: c, Side: from.Name, Found: fmt.Sprintf("%d bytes instead of %d", src.Size(), c.Size)}
 	} else if id, err2 := drive.ParseID[drive.UploadID](c.Name); err2 == nil && c.Size > largestPut && to.Staging.Caps().MinPart > 0 {
 		err = p.copyParts(ctx, pacedReader{src, pace}, from, to, c, id)
 	} else {
@@ -166,7 +166,7 @@ func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 // copyWhole copies a content in one request.
 func copyWhole(ctx context.Context, r pacedReader, from, to *Side, c Content) error {
 	body := verifiedBody{blob.NewBody(r.section(ctx, 0, c.Size), blob.BodyOptions{Size: c.Size}), c, from.Name}
-	_, err := to.Store.Receive(ctx, c.Name, body)
+	_, err := to.Store.PutAtomic(ctx, c.Name, body)
 	return err
 }
 
@@ -185,7 +185,7 @@ func (e verifiedBody) Size() drive.ByteSize { return e.content.Size }
 func (e verifiedBody) Finish() (blob.Part, error) {
 	part, err := e.Body.Finish()
 	if err == nil && part.Root != e.content.Sum {
-		err = &MismatchError{Content: e.content, At: e.at, Found: "digest " + part.Root.String()}
+		err = &MismatchError{Content: e.content, Side: e.at, Found: "digest " + part.Root.String()}
 	}
 	return part, err
 }
@@ -231,7 +231,7 @@ func (p *Pair) copyParts(ctx context.Context, r pacedReader, from, to *Side, c C
 		cvs = append(cvs, part.CV)
 	}
 	if sum := digest.Fold(cvs); sum != c.Sum {
-		err = &MismatchError{Content: c, At: from.Name, Found: "digest " + sum.String()}
+		err = &MismatchError{Content: c, Side: from.Name, Found: "digest " + sum.String()}
 	} else {
 		err = to.Staging.Seal(ctx, ref, c.Size)
 	}
@@ -251,7 +251,7 @@ func copyPart(ctx context.Context, r pacedReader, to *Side, ref blob.Ref, n int,
 
 // Check compares the size of a content on a side with its row, and its digest if deep is set. A
 // difference is a *MismatchError.
-func (p *Pair) Check(ctx context.Context, w Which, c Content, deep bool, pace Pace) error {
+func (p *Pair) Check(ctx context.Context, w SideIndex, c Content, deep bool, pace Pace) error {
 	at := p.Side(w)
 	if at == nil {
 		return fmt.Errorf("check %s: there is no such side", c.Name)
@@ -259,7 +259,7 @@ func (p *Pair) Check(ctx context.Context, w Which, c Content, deep bool, pace Pa
 	if !deep {
 		size, err := at.Store.Stat(ctx, c.Name)
 		if err == nil && size != c.Size {
-			err = &MismatchError{Content: c, At: at.Name, Found: fmt.Sprintf("%d bytes instead of %d", size, c.Size)}
+			err = &MismatchError{Content: c, Side: at.Name, Found: fmt.Sprintf("%d bytes instead of %d", size, c.Size)}
 		}
 		return missingError(err, at, c)
 	}
@@ -278,7 +278,7 @@ func compare(ctx context.Context, at *Side, c Content, pace Pace) error {
 		_, err = body.Finish()
 	}
 	if drive.IsKind(err, drive.PartSize) {
-		err = &MismatchError{Content: c, At: at.Name, Found: fmt.Sprintf("%d bytes instead of %d", src.Size(), c.Size)}
+		err = &MismatchError{Content: c, Side: at.Name, Found: fmt.Sprintf("%d bytes instead of %d", src.Size(), c.Size)}
 	}
 	return errors.Join(err, src.Close())
 }
@@ -286,7 +286,7 @@ func compare(ctx context.Context, at *Side, c Content, pace Pace) error {
 // missingError converts NotFound to a *MismatchError.
 func missingError(err error, at *Side, c Content) error {
 	if drive.IsKind(err, drive.NotFound) {
-		return &MismatchError{Content: c, At: at.Name, Found: "nothing"}
+		return &MismatchError{Content: c, Side: at.Name, Found: "nothing"}
 	}
 	return err
 }

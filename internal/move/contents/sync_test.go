@@ -52,19 +52,19 @@ func TestSyncCopiesBothWays(t *testing.T) {
 			for _, size := range []drive.ByteSize{0, 1, 3*drive.MiB + 5} {
 				b := blobtest.Bytes(uint64(size), size)
 				before := put(t, p.Blobs, b)
-				p.Lead(contents.Second)
+				p.SetLeader(contents.Second)
 				after := put(t, p.Blobs, b)
 				wantBytes(t, p.Blobs, before, b)
 				for _, c := range []contents.Content{before, after} {
 					wantOutcome(t, p, c, contents.Copied)
-					wantOutcome(t, p, c, contents.There)
+					wantOutcome(t, p, c, contents.OnBoth)
 					wantBytes(t, p.Side(contents.First).Store, c, b)
 					wantBytes(t, p.Side(contents.Second).Store, c, b)
 					if err := p.Check(t.Context(), contents.Second, c, true, nil); err != nil {
 						t.Error(err)
 					}
 				}
-				p.Lead(contents.First)
+				p.SetLeader(contents.First)
 			}
 		})
 	}
@@ -139,10 +139,10 @@ func TestRemovedContentIsNotCopied(t *testing.T) {
 	p := both(directory(t), directory(t), contents.First)
 	c := put(t, p.Blobs, blobtest.Bytes(1, 5000))
 	got, err := p.Sync(t.Context(), c, false, func(ctx context.Context, _ int) error { return p.Blobs.Remove(ctx, c.Name) })
-	if err != nil || got != contents.Nowhere {
+	if err != nil || got != contents.OnNeither {
 		t.Errorf("sync is %v, %v", got, err)
 	}
-	for _, w := range []contents.Which{contents.First, contents.Second} {
+	for _, w := range []contents.SideIndex{contents.First, contents.Second} {
 		if _, err := p.Side(w).Store.Stat(t.Context(), c.Name); !drive.IsKind(err, drive.NotFound) {
 			t.Errorf("side %d has it: %v", w, err)
 		}
@@ -226,7 +226,7 @@ func TestReadPercentUsesFollower(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, percent := range []int{0, 30, 60, 100} {
-		p.Read(percent)
+		p.SetReadPercent(percent)
 		moved := 0
 		for _, c := range all {
 			switch follower := at(c) == 2; {

@@ -124,7 +124,7 @@ func (u *Uploads) Write(ctx context.Context, ref blob.Ref, w blob.Write, body bl
 	return s.Write(ctx, ref, w, body)
 }
 
-// Drop implements blob.Staging.
+// DropOptions implements blob.Staging.
 func (u *Uploads) Drop(ctx context.Context, ref blob.Ref, gen int64, n int) error {
 	s, err := u.staging(ctx, ref)
 	if err != nil {
@@ -228,9 +228,9 @@ func (u *Uploads) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Sta
 }
 
 // ListStaged implements blob.Staging. Staged copies of contents are skipped.
-func (u *Uploads) ListStaged(ctx context.Context, fn func(blob.Stray) error) error {
+func (u *Uploads) ListStaged(ctx context.Context, fn func(blob.Entry) error) error {
 	for _, side := range u.p.current.Load().order() {
-		err := side.Staging.ListStaged(ctx, func(s blob.Stray) error {
+		err := side.Staging.ListStaged(ctx, func(s blob.Entry) error {
 			if _, copied := u.p.copying.Load(s.Name); copied {
 				return nil
 			}
@@ -244,7 +244,7 @@ func (u *Uploads) ListStaged(ctx context.Context, fn func(blob.Stray) error) err
 }
 
 // QuarantineStaged implements blob.Staging.
-func (u *Uploads) QuarantineStaged(ctx context.Context, stray blob.Stray) error {
+func (u *Uploads) QuarantineStaged(ctx context.Context, stray blob.Entry) error {
 	var errs []error
 	for _, side := range u.p.current.Load().order() {
 		errs = append(errs, side.Staging.QuarantineStaged(ctx, stray))
@@ -261,13 +261,13 @@ func (u *Uploads) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body 
 	return s.Extend(ctx, ref, e, body)
 }
 
-// Withhold implements blob.Staging.
-func (u *Uploads) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Withheld, error) {
+// PrepareExtend implements blob.Staging.
+func (u *Uploads) PrepareExtend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.PendingExtend, error) {
 	s, err := u.staging(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	return s.Withhold(ctx, ref, e, body)
+	return s.PrepareExtend(ctx, ref, e, body)
 }
 
 // OpenTail implements blob.Staging.

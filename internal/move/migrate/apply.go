@@ -195,7 +195,7 @@ func (a *appliedBatch) deleteChanges(ctx context.Context) error {
 		if err != nil || !may {
 			return err
 		}
-		_, err = tx.Exec(ctx, "DELETE FROM migration_changes WHERE seq IN ("+sqldb.Marks(len(a.seqs))+")", a.seqs...)
+		_, err = tx.Exec(ctx, "DELETE FROM migration_changes WHERE seq IN ("+sqldb.Placeholders(len(a.seqs))+")", a.seqs...)
 		return err
 	})
 }

@@ -66,7 +66,7 @@ func TestRollbackDuringPrepare(t *testing.T) {
 		if n, err := countChanges(t.Context(), near.DB); err != nil || n != 0 {
 			t.Errorf("%d changes were captured, %v", n, err)
 		}
-		climb(t, p, Second)
+		climb(t, p, DualWrite)
 		wantWhole(t, p, 2)
 	})
 }
@@ -125,7 +125,7 @@ func climbOn(t *testing.T, p *process, to Phase) {
 		work(t, p)
 		must(t, p.m.Verify(t.Context()))
 		work(t, p)
-		_, err := p.m.Advance(t.Context(), Any)
+		_, err := p.m.Advance(t.Context(), AnyPhase)
 		must(t, err)
 	}
 }

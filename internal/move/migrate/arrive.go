@@ -20,7 +20,7 @@ func (m *Migration) checkAllRestarted(ctx context.Context, v *view) error {
 	return err
 }
 
-// runArrivedWhenReady runs Party.Arrived once all live instances run with the new settings.
+// runArrivedWhenReady runs Party.OnArrived once all live instances run with the new settings.
 func (o *oldSide) runArrivedWhenReady(ctx context.Context, v *view) error {
 	if o.notes().old.Arrived {
 		return nil
@@ -31,13 +31,13 @@ func (o *oldSide) runArrivedWhenReady(ctx context.Context, v *view) error {
 	return o.runArrived(ctx, v)
 }
 
-// runArrived runs Party.Arrived unless it was run for this move. If the process crashes before that
+// runArrived runs Party.OnArrived unless it was run for this move. If the process crashes before that
 // is noted, it runs again.
 func (o *oldSide) runArrived(ctx context.Context, v *view) error {
 	if err := o.loadNotes(ctx, v); err != nil || o.notes().old.Arrived {
 		return err
 	}
-	if err := o.party.Arrived(ctx); err != nil {
+	if err := o.party.OnArrived(ctx); err != nil {
 		return fmt.Errorf("see to what the instances with the old settings left: %w", err)
 	}
 	return editNote(ctx, o.sides, v, noteOld, func(n *oldNotes) { n.Arrived = true })

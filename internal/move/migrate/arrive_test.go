@@ -8,7 +8,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Party.Arrived runs once per move after the last instance with the old settings has ended, and
+// Party.OnArrived runs once per move after the last instance with the old settings has ended, and
 // again if it failed.
 func TestArrivedRunsOnce(t *testing.T) {
 	t.Parallel()
@@ -17,7 +17,7 @@ func TestArrivedRunsOnce(t *testing.T) {
 	var last *seat
 	s.member = func(*sqldb.DB) Member { last = f.join(); return last }
 	arrived, fails := 0, errors.New("the queue is away")
-	s.party.Arrived = func(context.Context) error { arrived++; return fails }
+	s.party.OnArrived = func(context.Context) error { arrived++; return fails }
 	old := s.mustStart(s.old)
 	defer old.stop(t)
 	stays := last
@@ -52,23 +52,23 @@ func TestArrivedRunsOnce(t *testing.T) {
 	next := s.mustStart(s.new)
 	defer next.stop(t)
 	work(t, next)
-	must(t, next.m.Drop(t.Context(), false))
+	must(t, next.m.DeleteBookkeeping(t.Context(), false))
 	if arrived != 2 {
 		t.Errorf("run %d times: again by another process", arrived)
 	}
 }
 
-// Drop runs Party.Arrived if no participant has run it yet.
+// Drop runs Party.OnArrived if no participant has run it yet.
 func TestArrivedRunsBeforeDrop(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	arrived := 0
-	s.party.Arrived = func(context.Context) error { arrived++; return nil }
+	s.party.OnArrived = func(context.Context) error { arrived++; return nil }
 	p := finished(t, s)
 	defer p.stop(t)
 	arrived = 0
 	exec(t, p.m.currentView().primary, "DELETE FROM migration_notes")
-	must(t, p.m.Drop(t.Context(), false))
+	must(t, p.m.DeleteBookkeeping(t.Context(), false))
 	if arrived != 1 {
 		t.Errorf("run %d times", arrived)
 	}

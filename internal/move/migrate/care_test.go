@@ -54,7 +54,7 @@ func TestUnreadyInstanceReportsReason(t *testing.T) {
 			defer lame.stop(t)
 			must(t, lame.m.participant.runOnce(t.Context()))
 			test.cut(lame, true)
-			_, err := p.m.Advance(t.Context(), Any)
+			_, err := p.m.Advance(t.Context(), AnyPhase)
 			must(t, err)
 			must(t, lame.m.participant.runOnce(t.Context())) // it has heard of phase 2
 			verifyAgain(t, p)
@@ -70,14 +70,14 @@ func TestUnreadyInstanceReportsReason(t *testing.T) {
 					t.Errorf("the instance is shown as %+v", in)
 				}
 			}
-			if to, err := p.m.Rollback(t.Context(), Any); err != nil || to != Fill { // the way out
+			if to, err := p.m.Rollback(t.Context(), AnyPhase); err != nil || to != Fill { // the way out
 				t.Fatalf("went back to %d: %v", to, err)
 			}
 			must(t, lame.m.participant.runOnce(t.Context()))
 			refused(t, p, "instances")
 			test.cut(lame, false)
 			must(t, lame.m.participant.runOnce(t.Context()))
-			if to, err := p.m.Advance(t.Context(), Any); err != nil || to != Second {
+			if to, err := p.m.Advance(t.Context(), AnyPhase); err != nil || to != DualWrite {
 				t.Fatalf("it can act again, and at phase %d: %v", to, err)
 			}
 		})
@@ -101,7 +101,7 @@ func TestExplain(t *testing.T) {
 	p := s.mustStart(s.old)
 	defer p.stop(t)
 	seed(t, p.db, 2)
-	climb(t, p, Second)
+	climb(t, p, DualWrite)
 	for i := range 2 {
 		must(t, p.m.noteMismatch(t.Context(), p.m.currentView(), Mismatch{Source: "read", Subject: fmt.Sprint("SELECT ", i), Ours: "1", Theirs: "2"}))
 	}
@@ -128,7 +128,7 @@ func TestExplain(t *testing.T) {
 	if !g.OK || !strings.Contains(g.Detail, "1 by ann: a clock of theirs") || !strings.Contains(g.Detail, "2 by bob: the same") {
 		t.Errorf("the gate says %+v", g)
 	}
-	if to, err := p.m.Advance(t.Context(), Any); err != nil || to != ReadNew {
+	if to, err := p.m.Advance(t.Context(), AnyPhase); err != nil || to != ReadNew {
 		t.Errorf("explained, and at phase %d: %v", to, err)
 	}
 }
@@ -176,12 +176,12 @@ func TestPace(t *testing.T) {
 	for range 3 { // the switch carries it over, and the note about the old side
 		work(t, p)
 		verifyAgain(t, p)
-		if p.m.State().Phase == Second {
+		if p.m.State().Phase == DualWrite {
 			must(t, p.m.SetPace(t.Context(), PaceChange{Rows: &bytes}))
 			must(t, p.m.SetPace(t.Context(), PaceChange{Rows: &none}))
 			must(t, p.m.SetPace(t.Context(), PaceChange{Bytes: new(int64(1 << 40))}))
 		}
-		_, err := p.m.Advance(t.Context(), Any)
+		_, err := p.m.Advance(t.Context(), AnyPhase)
 		must(t, err)
 	}
 	work(t, p)
@@ -275,7 +275,7 @@ func TestDropOld(t *testing.T) {
 			p.stop(t)
 			p = s.mustStart(s.new)
 			must(t, p.m.DropOld(t.Context(), true, 0)) // again: harmless
-			if err := p.m.Drop(t.Context(), false); !drive.IsKind(err, drive.WrongState) {
+			if err := p.m.DeleteBookkeeping(t.Context(), false); !drive.IsKind(err, drive.WrongState) {
 				t.Fatalf("the move was forgotten in the middle: %v", err)
 			}
 			dropAll(t, p)
@@ -291,7 +291,7 @@ func TestDropOld(t *testing.T) {
 				t.Errorf("%d of its versions are left", n)
 			}
 			near = p.m.currentView().primary
-			must(t, p.m.Drop(t.Context(), false))
+			must(t, p.m.DeleteBookkeeping(t.Context(), false))
 			if n := versionsOf(t, near); n != 0 {
 				t.Errorf("%d versions are left", n)
 			}
@@ -309,10 +309,10 @@ func TestDropEarly(t *testing.T) {
 	p := finished(t, newSite(t, onSQLite(t), onSQLite(t)))
 	defer p.stop(t)
 	must(t, p.m.DropOld(t.Context(), true, 0))
-	if err := p.m.Drop(t.Context(), false); !drive.IsKind(err, drive.WrongState) {
+	if err := p.m.DeleteBookkeeping(t.Context(), false); !drive.IsKind(err, drive.WrongState) {
 		t.Fatalf("it was forgotten in the middle: %v", err)
 	}
-	must(t, p.m.Drop(t.Context(), true))
+	must(t, p.m.DeleteBookkeeping(t.Context(), true))
 	if p.m.currentView() != nil {
 		t.Error("it is still known")
 	}
@@ -346,7 +346,7 @@ func TestOldSideIsKeptDespiteClockJump(t *testing.T) {
 	const day = 24 * time.Hour
 	s := newSite(t, pairs[0].from(t), pairs[0].to(t))
 	var kept atomic.Int64 // Unix ms
-	s.opt.Kept = func() time.Time { return time.UnixMilli(kept.Load()) }
+	s.opt.RetentionClock = func() time.Time { return time.UnixMilli(kept.Load()) }
 	p := finished(t, s)
 	defer func() { p.stop(t) }()
 	v, err := p.m.requireStep(t.Context())
@@ -495,17 +495,17 @@ func TestDropWaitsForRestartedInstances(t *testing.T) {
 	}
 	for range 3 {
 		must(t, lame.m.participant.runOnce(t.Context()))
-		_, err := p.m.Advance(t.Context(), Any)
+		_, err := p.m.Advance(t.Context(), AnyPhase)
 		must(t, err)
 	}
 	must(t, lame.m.participant.runOnce(t.Context()))
 	must(t, p.m.Finish(t.Context()))
 	must(t, lame.m.participant.runOnce(t.Context()))
 	for _, one := range []*process{p, lame} {
-		if err := one.m.Drop(t.Context(), false); err == nil || !strings.Contains(err.Error(), "old settings") {
+		if err := one.m.DeleteBookkeeping(t.Context(), false); err == nil || !strings.Contains(err.Error(), "old settings") {
 			t.Fatalf("dropped beside a process with the old settings: %v", err)
 		}
 	}
 	last.leave()
-	must(t, p.m.Drop(t.Context(), false))
+	must(t, p.m.DeleteBookkeeping(t.Context(), false))
 }

@@ -406,7 +406,7 @@ func (c *chaos) move() {
 		what = "start"
 		_, err = m.Start(ctx, Request{ToDB: c.site.new.at})
 	case at.Phase == c.goal:
-		c.goal = Second + Phase(rand.N(3))
+		c.goal = DualWrite + Phase(rand.N(3))
 		if rand.N(12) == 0 {
 			c.goal = Freeze
 		}
@@ -452,7 +452,7 @@ func (c *chaos) ready(m *Migration) {
 		if g, err := m.checkInstances(ctx, v, ready); err != nil || !g.OK {
 			continue
 		}
-		if g, err := m.checkEvidence(ctx, v); v.Phase < Second || err == nil && g.OK {
+		if g, err := m.checkEvidence(ctx, v); v.Phase < DualWrite || err == nil && g.OK {
 			return
 		}
 		_ = m.Verify(ctx)
@@ -505,7 +505,7 @@ func (c *chaos) finish(users []*user) {
 		}))
 	}
 	v := p.m.currentView()
-	if v == nil || v.Phase < Second || v.other == nil {
+	if v == nil || v.Phase < DualWrite || v.other == nil {
 		return
 	}
 	must(c.t, p.m.apply.applyPending(c.t.Context()))

@@ -77,7 +77,7 @@ func (c *comparator) run(ctx context.Context) {
 // primary's answer is the same before and after.
 func (c *comparator) compareAnswers(ctx context.Context, q sampledQuery) error {
 	v := c.currentView()
-	if v == nil || v.primary == nil || v.other == nil || v.Phase < Second || v.Phase > WriteNew {
+	if v == nil || v.primary == nil || v.other == nil || v.Phase < DualWrite || v.Phase > WriteNew {
 		return nil
 	}
 	if c.isFilling(ctx, v) {

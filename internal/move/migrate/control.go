@@ -55,7 +55,7 @@ func (m *Migration) Start(ctx context.Context, req Request) (Report, error) {
 		return Report{}, wrongState("neither another database nor another store was named")
 	}
 	if req.Pace.Rows < 0 || req.Pace.Bytes < 0 {
-		return Report{}, drive.Bad("rows_per_second, bytes_per_second", drive.OutOfRange, "min", 0)
+		return Report{}, drive.BadField("rows_per_second, bytes_per_second", drive.OutOfRange, "min", 0)
 	}
 	if err := m.openHome(ctx); err != nil {
 		return Report{}, err
@@ -158,8 +158,8 @@ func (m *Migration) ackPhase(ctx context.Context, before Phase, err error) (Phas
 	return v.Phase, m.announcer.ack(ctx, v)
 }
 
-// Hear loads the state of the migration if Run has not done so yet.
-func (m *Migration) Hear(ctx context.Context) error {
+// EnsureLoaded loads the state of the migration if Run has not done so yet.
+func (m *Migration) EnsureLoaded(ctx context.Context) error {
 	if m.currentView() != nil {
 		return nil
 	}
@@ -169,10 +169,10 @@ func (m *Migration) Hear(ctx context.Context) error {
 // requireStep returns a fresh view for a step. It returns WrongState if nothing moves or a switch
 // is under way.
 func (m *Migration) requireStep(ctx context.Context) (*view, error) {
-	if err := m.Hear(ctx); err != nil {
+	if err := m.EnsureLoaded(ctx); err != nil {
 		return nil, err
 	}
-	return m.sides.requireView(ctx)
+	return m.requireView(ctx)
 }
 
 // requireView refreshes the view. It returns WrongState if nothing moves or a switch is under way.
@@ -189,13 +189,13 @@ func (s *sides) requireView(ctx context.Context) (*view, error) {
 	return v, nil
 }
 
-// Any matches every phase in Advance and Rollback.
-const Any Phase = -1
+// AnyPhase matches every phase in Advance and Rollback.
+const AnyPhase Phase = -1
 
 // requirePhase is requireStep, and returns WrongState if the current phase is not from.
 func (m *Migration) requirePhase(ctx context.Context, from Phase) (*view, error) {
 	v, err := m.requireStep(ctx)
-	if err == nil && from != Any && v.Phase != from {
+	if err == nil && from != AnyPhase && v.Phase != from {
 		return nil, wrongState(fmt.Sprintf("it was asked for from phase %d, and this is phase %d", from, v.Phase))
 	}
 	return v, err
@@ -273,9 +273,9 @@ func (m *Migration) Percent(ctx context.Context, percent int, named []drive.Acco
 	case v.Phase != ReadNew:
 		return wrongState("only phase 3 reads from both sides")
 	case percent < 0 || percent > 100:
-		return drive.Bad("percent", drive.OutOfRange, "min", 0, "max", 100)
+		return drive.BadField("percent", drive.OutOfRange, "min", 0, "max", 100)
 	case len(named) > maxAccounts:
-		return drive.Bad("users", drive.OutOfRange, "min", 0, "max", maxAccounts, "sent", len(named))
+		return drive.BadField("users", drive.OutOfRange, "min", 0, "max", maxAccounts, "sent", len(named))
 	}
 	if named != nil { // before the epoch: an instance that acknowledges it has read the list
 		err := editNote(ctx, m.sides, v, noteNamed, func(all *[]string) {
@@ -397,10 +397,10 @@ func (m *Migration) NoteContents(ctx context.Context, change func(*OldContents))
 	return m.oldSide.noteContents(ctx, change)
 }
 
-// Drop deletes the bookkeeping of a finished migration on the new side. All instances must run with
+// DeleteBookkeeping deletes the bookkeeping of a finished migration on the new side. All instances must run with
 // the new settings. The old side keeps its rows and refuses writes. early permits this while the
 // old side is still being dropped; the rest of it then stays for ever.
-func (m *Migration) Drop(ctx context.Context, early bool) error {
+func (m *Migration) DeleteBookkeeping(ctx context.Context, early bool) error {
 	v, err := m.requireStep(ctx)
 	switch {
 	case err != nil:

@@ -67,7 +67,7 @@ func newSite(t testing.TB, from, to *place) *site {
 
 func (p *process) open(ctx context.Context, at string, how Opening) (*sqldb.DB, error) {
 	o := (&place{at}).options()
-	o.Unchecked, o.Look = how.Unchecked, how.Look
+	o.NoForeignKeys, o.ReadOnly = how.Unchecked, how.ReadOnly
 	faults := p.faults[at]
 	o.Connector = func(dsn string) (driver.Connector, error) { return faults.Connector(sqldbtest.Unsynced(dsn)) }
 	return sqldb.Open(ctx, o)
@@ -90,7 +90,7 @@ func (s *site) start(at *place) (*process, error) {
 	p.m.switcher.takeoverAfter = cmp.Or(s.mend, takeoverTime)
 	party := s.party
 	party.Member = s.member(db)
-	p.m.Join(party)
+	p.m.SetParty(party)
 	if err := p.m.Restore(ctx); err != nil {
 		p.stop(s.t)
 		return nil, err

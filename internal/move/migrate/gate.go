@@ -16,7 +16,7 @@ const evidenceLife = 24 * time.Hour
 // gatekeeper checks the conditions before a step.
 type gatekeeper struct {
 	*matcher
-	party *Party // set by Join
+	party *Party // set by SetParty
 }
 
 // gates returns the conditions for entering a phase. If real is true, it first applies the changes
@@ -28,10 +28,10 @@ func (k *gatekeeper) gates(ctx context.Context, v *view, to Phase, real bool) (a
 		}
 		all = append(all, g)
 	}
-	if to >= Second {
+	if to >= DualWrite {
 		add(k.checkInstances(ctx, v, ready))
 	}
-	if v.Peer != "" && to >= Second {
+	if v.Peer != "" && to >= DualWrite {
 		add(k.checkTarget(ctx, v), nil)
 		add(k.checkLoss(ctx, v))
 		add(k.checkFilled(ctx, v))

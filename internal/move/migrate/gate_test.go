@@ -31,7 +31,7 @@ func climb(t *testing.T, p *process, to Phase) {
 		if at == to {
 			return
 		}
-		if at, err = p.m.Advance(t.Context(), Any); err != nil {
+		if at, err = p.m.Advance(t.Context(), AnyPhase); err != nil {
 			t.Fatalf("advance to %d: %v", at+1, err)
 		}
 	}
@@ -67,7 +67,7 @@ func exec(t *testing.T, s *Side, query string, args ...any) {
 func refused(t *testing.T, p *process, gate string) {
 	t.Helper()
 	at := p.m.State().Phase
-	_, err := p.m.Advance(t.Context(), Any)
+	_, err := p.m.Advance(t.Context(), AnyPhase)
 	r, ok := errors.AsType[*Refusal](err)
 	if !ok {
 		t.Fatalf("advance from %d: %v, want it to be refused for its %s", at, err, gate)
@@ -97,21 +97,21 @@ func TestGateStepByStep(t *testing.T) {
 		{"a stale stamp", "checksum", ReadNew, func(t *testing.T, p *process) {
 			exec(t, p.m.currentView().primary, "UPDATE migration_checksums SET ended_at = ended_at - ?", (25 * time.Hour).Milliseconds())
 		}, verifyAgain},
-		{"the stamp of a trial", "checksum", Second, func(t *testing.T, p *process) {
+		{"the stamp of a trial", "checksum", DualWrite, func(t *testing.T, p *process) {
 			exec(t, p.m.currentView().primary, "UPDATE migration_checksums SET marker = 'of a trial'")
 		}, verifyAgain},
 		{"a stamp of the other direction", "checksum", ReadNew, func(t *testing.T, p *process) {
 			exec(t, p.m.currentView().primary, "UPDATE migration_checksums SET term = term - 1")
 		}, verifyAgain},
-		{"an unequal row", "checksum", Second, func(t *testing.T, p *process) {
+		{"an unequal row", "checksum", DualWrite, func(t *testing.T, p *process) {
 			exec(t, p.m.currentView().other, "UPDATE ledgers SET finished = 7")
 			verifyAgain(t, p)
 		}, repairLedgers},
-		{"a row too few", "checksum", Second, func(t *testing.T, p *process) {
+		{"a row too few", "checksum", DualWrite, func(t *testing.T, p *process) {
 			exec(t, p.m.currentView().other, "DELETE FROM ledgers WHERE account_id = (SELECT MIN(account_id) FROM trees)")
 			verifyAgain(t, p)
 		}, repairLedgers},
-		{"a row too many", "checksum", Second, func(t *testing.T, p *process) {
+		{"a row too many", "checksum", DualWrite, func(t *testing.T, p *process) {
 			exec(t, p.m.currentView().other, "INSERT INTO released (file, size, released_at) VALUES ('zzz', 1, 1)")
 			verifyAgain(t, p)
 		}, func(t *testing.T, p *process) {
@@ -137,7 +137,7 @@ func TestGateStepByStep(t *testing.T) {
 		}, func(t *testing.T, p *process) {
 			must(t, createTriggers(t.Context(), *p.m.currentView().primary, p.m.tablesFor(p.m.currentView().primary)))
 		}},
-		{"changes that cannot be applied", "lag", Second, func(t *testing.T, p *process) {
+		{"changes that cannot be applied", "lag", DualWrite, func(t *testing.T, p *process) {
 			p.faults[placeOf(p)].FailAll(sqldbtest.Commit, nil)
 			touchAll(t, p.db, accountsOf(t, p), 1)
 		}, func(_ *testing.T, p *process) { p.faults[placeOf(p)].Clear() }},
@@ -164,7 +164,7 @@ func TestGateStepByStep(t *testing.T) {
 			test.spoil(t, p)
 			refused(t, p, test.gate)
 			test.repair(t, p)
-			if to, err := p.m.Advance(t.Context(), Any); err != nil || to != test.at+1 {
+			if to, err := p.m.Advance(t.Context(), AnyPhase); err != nil || to != test.at+1 {
 				t.Fatalf("repaired, and at phase %d: %v", to, err)
 			}
 		})
@@ -201,15 +201,15 @@ func TestGateNamesSilentInstance(t *testing.T) {
 	p := s.mustStart(s.old)
 	defer p.stop(t)
 	seed(t, p.db, 3)
-	climb(t, p, Second)
+	climb(t, p, DualWrite)
 	deaf := s.mustStart(s.old)
 	defer deaf.stop(t)
 	refused(t, p, "instances")
-	if _, err := p.m.Rollback(t.Context(), Any); err == nil {
+	if _, err := p.m.Rollback(t.Context(), AnyPhase); err == nil {
 		t.Fatal("went back past an instance that has not heard of the phase")
 	}
 	must(t, deaf.m.participant.runOnce(t.Context()))
-	if to, err := p.m.Advance(t.Context(), Any); err != nil || to != ReadNew {
+	if to, err := p.m.Advance(t.Context(), AnyPhase); err != nil || to != ReadNew {
 		t.Fatalf("heard, and at phase %d: %v", to, err)
 	}
 }
@@ -265,7 +265,7 @@ func TestStartOnEitherSide(t *testing.T) {
 	if n := len(accountsOf(t, early)); n != 3 || early.m.currentView().nearIsHome {
 		t.Fatalf("%d accounts, from the new side: %v", n, early.m.currentView().nearIsHome)
 	}
-	if to, err := early.m.Advance(t.Context(), Any); err != nil || to != WriteNew {
+	if to, err := early.m.Advance(t.Context(), AnyPhase); err != nil || to != WriteNew {
 		t.Fatalf("at phase %d: %v", to, err)
 	}
 	touchAll(t, early.db, accountsOf(t, early), 1)
@@ -273,7 +273,7 @@ func TestStartOnEitherSide(t *testing.T) {
 	must(t, early.m.Verify(t.Context()))
 	work(t, early)
 	must(t, early.m.Finish(t.Context()))
-	must(t, early.m.Drop(t.Context(), false))
+	must(t, early.m.DeleteBookkeeping(t.Context(), false))
 	touchAll(t, early.db, accountsOf(t, early), 2)
 	early.stop(t)
 
@@ -307,7 +307,7 @@ func TestOpenTransactionRefusesSwitch(t *testing.T) {
 		})
 	}()
 	<-begun
-	if _, err := p.m.Advance(t.Context(), Any); !errors.Is(err, errOpen) {
+	if _, err := p.m.Advance(t.Context(), AnyPhase); !errors.Is(err, errOpen) {
 		t.Fatalf("switched with %v", err)
 	}
 	if at := p.m.State().Phase; at != ReadNew {
@@ -315,7 +315,7 @@ func TestOpenTransactionRefusesSwitch(t *testing.T) {
 	}
 	close(end)
 	must(t, <-done)
-	if to, err := p.m.Advance(t.Context(), Any); err != nil || to != WriteNew {
+	if to, err := p.m.Advance(t.Context(), AnyPhase); err != nil || to != WriteNew {
 		t.Fatalf("at phase %d: %v", to, err)
 	}
 	var finished int64
@@ -435,7 +435,7 @@ func TestStepRequiresItsPhase(t *testing.T) {
 	defer p.stop(t)
 	seed(t, p.db, 3)
 	climb(t, p, Fill)
-	if to, err := p.m.Advance(t.Context(), Fill); err != nil || to != Second {
+	if to, err := p.m.Advance(t.Context(), Fill); err != nil || to != DualWrite {
 		t.Fatalf("phase %d: %v", to, err)
 	}
 	stays := func(what string, at Phase, step func(ctx context.Context, from Phase) (Phase, error), from Phase) {
@@ -447,9 +447,9 @@ func TestStepRequiresItsPhase(t *testing.T) {
 			t.Errorf("%s led to phase %d", what, now)
 		}
 	}
-	stays("another advance from 1", Second, p.m.Advance, Fill)
-	stays("a rollback from 3", Second, p.m.Rollback, ReadNew)
-	for at := Second; at < WriteNew; at++ {
+	stays("another advance from 1", DualWrite, p.m.Advance, Fill)
+	stays("a rollback from 3", DualWrite, p.m.Rollback, ReadNew)
+	for at := DualWrite; at < WriteNew; at++ {
 		must(t, p.m.Verify(t.Context()))
 		work(t, p)
 		if to, err := p.m.Advance(t.Context(), at); err != nil || to != at+1 {

@@ -32,7 +32,7 @@ func TestIdlePollsRarely(t *testing.T) {
 		s, f := newSite(t, onSQLite(t), onSQLite(t)), &fleet{}
 		s.member = func(*sqldb.DB) Member { return f.join() }
 		var beside atomic.Int32
-		s.party.Beside = func(ctx context.Context) {
+		s.party.Background = func(ctx context.Context) {
 			beside.Add(1)
 			<-ctx.Done()
 			beside.Add(-1)
@@ -64,16 +64,16 @@ func TestIdlePollsRarely(t *testing.T) {
 		if there.m.State().ID == "" || beside.Load() != 2 {
 			t.Errorf("after %s the other process knows of %+v, %d work for it", idleEvery, there.m.State(), beside.Load())
 		}
-		if to, err := here.m.Advance(t.Context(), Fill); err != nil || to != Second {
+		if to, err := here.m.Advance(t.Context(), Fill); err != nil || to != DualWrite {
 			t.Fatalf("phase %d: %v", to, err)
 		}
 		time.Sleep(pollEvery + time.Millisecond)
-		if at := there.m.State().Phase; at != Second {
+		if at := there.m.State().Phase; at != DualWrite {
 			t.Errorf("%s after its beginning the other process is at phase %d", pollEvery, at)
 		}
 		for range 2 {
 			time.Sleep(pollEvery + time.Millisecond) // until both have heard
-			_, err := here.m.Rollback(t.Context(), Any)
+			_, err := here.m.Rollback(t.Context(), AnyPhase)
 			must(t, err)
 		}
 		time.Sleep(time.Minute)

@@ -11,25 +11,25 @@ type Party struct {
 	// Ready returns an error that names what this process still has to open for a state; nil: the
 	// process can act by it. It must not block.
 	Ready func(state State) error
-	// Beside runs while something moves, and must return when its context ends. nil: nothing runs.
-	Beside func(ctx context.Context)
-	// Arrived runs in one process after all instances have the new settings and before the
+	// Background runs while something moves, and must return when its context ends. nil: nothing runs.
+	Background func(ctx context.Context)
+	// OnArrived runs in one process after all instances have the new settings and before the
 	// migration is forgotten. It repeats work that instances with the old settings did at a place
 	// that is no longer used. It must be idempotent. nil: nothing runs.
-	Arrived func(ctx context.Context) error
+	OnArrived func(ctx context.Context) error
 }
 
-// Join sets the hooks of this process. Call it after Restore, which selects the right database, and
+// SetParty sets the hooks of this process. Call it after Restore, which selects the right database, and
 // before Run and any step.
-func (m *Migration) Join(p Party) {
+func (m *Migration) SetParty(p Party) {
 	if p.Ready == nil {
 		p.Ready = func(State) error { return nil }
 	}
-	if p.Beside == nil {
-		p.Beside = func(context.Context) {}
+	if p.Background == nil {
+		p.Background = func(context.Context) {}
 	}
-	if p.Arrived == nil {
-		p.Arrived = func(context.Context) error { return nil }
+	if p.OnArrived == nil {
+		p.OnArrived = func(context.Context) error { return nil }
 	}
 	*m.party = p
 }

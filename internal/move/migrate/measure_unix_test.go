@@ -46,7 +46,7 @@ func measure(t *testing.T, from, to *place) {
 	must(t, p.m.participant.runOnce(t.Context()))
 	must(t, p.m.participant.leadOnce(t.Context()))
 	t.Logf("fill: %.0f rows/s", float64(report.Rows)/time.Since(begun).Seconds())
-	_, err = p.m.Advance(t.Context(), Any)
+	_, err = p.m.Advance(t.Context(), AnyPhase)
 	must(t, err)
 	second := writes(t, p, accounts)
 	t.Logf("writes one after the other: %s without, %s with capture (%.2f), %s with the second write (%.2f)", plain, captured,
@@ -61,7 +61,7 @@ func measure(t *testing.T, from, to *place) {
 	must(t, err)
 	t.Logf("checksum: %d rows, %d unequal, %.0f rows/s, %.0f rows for a second of processor", c.rows, c.unequal,
 		float64(c.rows)/time.Since(begun).Seconds(), float64(c.rows)/used.Seconds())
-	_, err = p.m.Advance(t.Context(), Any)
+	_, err = p.m.Advance(t.Context(), AnyPhase)
 	must(t, err)
 	must(t, p.m.Percent(t.Context(), 100, nil))
 	stop, done := make(chan struct{}), make(chan struct{})
@@ -80,7 +80,7 @@ func measure(t *testing.T, from, to *place) {
 		}
 	}()
 	begun = time.Now()
-	_, err = p.m.Advance(t.Context(), Any)
+	_, err = p.m.Advance(t.Context(), AnyPhase)
 	must(t, err)
 	took := time.Since(begun)
 	close(stop)
@@ -88,7 +88,7 @@ func measure(t *testing.T, from, to *place) {
 	t.Logf("switch: %s in all; longest write %s, of it for the switch %d ms", took.Round(time.Millisecond), longest.Round(time.Millisecond), p.m.traffic.counts.pause.Load())
 	verifyAgain(t, p)
 	begun = time.Now()
-	_, err = p.m.Rollback(t.Context(), Any)
+	_, err = p.m.Rollback(t.Context(), AnyPhase)
 	must(t, err)
 	t.Logf("roll back from 4: %s", time.Since(begun).Round(time.Millisecond))
 }
@@ -225,7 +225,7 @@ func TestMeasureComparing(t *testing.T) {
 			defer p.stop(t)
 			accounts := seed(t, p.db, 20)
 			spread(t, p.db, accounts[0], drive.NewID[drive.NodeID](), 20_000)
-			climb(t, p, Second)
+			climb(t, p, DualWrite)
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})
 			go func() {
@@ -236,7 +236,7 @@ func TestMeasureComparing(t *testing.T) {
 			for _, pause := range comparePauses {
 				compareRounds(t, p, accounts, "phase 2", pause)
 			}
-			_, err := p.m.Advance(t.Context(), Any)
+			_, err := p.m.Advance(t.Context(), AnyPhase)
 			must(t, err)
 			must(t, p.m.Percent(t.Context(), 100, nil))
 			for _, pause := range comparePauses {

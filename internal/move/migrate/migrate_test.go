@@ -75,7 +75,7 @@ func TestThroughAllPhasesAndBack(t *testing.T) {
 				work()
 				must(t, p.m.Verify(t.Context()))
 				work()
-				got, err := p.m.Advance(t.Context(), Any)
+				got, err := p.m.Advance(t.Context(), AnyPhase)
 				if err != nil || got != to {
 					t.Fatalf("advance: phase %d, %v", got, err)
 				}
@@ -84,28 +84,28 @@ func TestThroughAllPhasesAndBack(t *testing.T) {
 			back := func(to Phase) {
 				t.Helper()
 				work()
-				got, err := p.m.Rollback(t.Context(), Any)
+				got, err := p.m.Rollback(t.Context(), AnyPhase)
 				if err != nil || got != to {
 					t.Fatalf("roll back: phase %d, %v", got, err)
 				}
 			}
 			check(Fill)
-			forward(Second)
+			forward(DualWrite)
 			forward(ReadNew)
 			must(t, p.m.Percent(t.Context(), 100, nil))
 			check(ReadNew)
 			forward(WriteNew)
-			if to, err := p.m.Rollback(t.Context(), Any); err == nil || !strings.Contains(err.Error(), "never compared in this direction") && !strings.Contains(err.Error(), "of the other direction") {
+			if to, err := p.m.Rollback(t.Context(), AnyPhase); err == nil || !strings.Contains(err.Error(), "never compared in this direction") && !strings.Contains(err.Error(), "of the other direction") {
 				t.Fatalf("back to phase %d without a comparison: %v", to, err)
 			}
 			must(t, p.m.Verify(t.Context()))
 			work()
 			back(ReadNew)
 			check(ReadNew)
-			back(Second)
-			check(Second)
+			back(DualWrite)
+			check(DualWrite)
 			back(Fill)
-			forward(Second)
+			forward(DualWrite)
 			forward(ReadNew)
 			forward(WriteNew)
 			work()

@@ -15,12 +15,12 @@ type Phase int
 
 // Phases of a migration.
 const (
-	Freeze   Phase = iota // nothing moves yet; preflight is done
-	Fill                  // write old, read old
-	Second                // write old, then new
-	ReadNew               // the same, and some accounts read new
-	WriteNew              // write new, then old; read new
-	NewOnly               // the old side refuses writes
+	Freeze    Phase = iota // nothing moves yet; preflight is done
+	Fill                   // write old, read old
+	DualWrite              // write old, then new
+	ReadNew                // the same, and some accounts read new
+	WriteNew               // write new, then old; read new
+	NewOnly                // the old side refuses writes
 )
 
 // String returns the number of the phase, as shown by the API and the command line.
@@ -46,8 +46,8 @@ func (s *Side) write(ctx context.Context, fn func(ctx context.Context, tx *sqldb
 // Opening selects how a side is opened.
 type Opening struct {
 	Unchecked bool // skip foreign key checks; see sqldb.Options
-	Look      bool // read-only; a missing file is fs.ErrNotExist
-	Make      bool // create a missing file; otherwise it is an error: the file was removed or its disk is not mounted
+	ReadOnly  bool // read-only; a missing file is fs.ErrNotExist
+	Create    bool // create a missing file; otherwise it is an error: the file was removed or its disk is not mounted
 }
 
 // Options configures New. DB, Here, Open and Show are required.
@@ -62,11 +62,11 @@ type Options struct {
 	Open func(ctx context.Context, place string, how Opening) (*sqldb.DB, error)
 	// Show returns place without its password, for people.
 	Show func(place string) string
-	// Keep is how long the old side is kept after phase 5 was entered. Default: 7 days.
-	Keep time.Duration
-	// Kept is the clock for Keep; see package retention: time that it did not observe does not
+	// RetainOld is how long the old side is kept after phase 5 was entered. Default: 7 days.
+	RetainOld time.Duration
+	// RetentionClock is the clock for RetainOld; see package retention: time that it did not observe does not
 	// count. nil: the database clock.
-	Kept func() time.Time
+	RetentionClock func() time.Time
 	// Sample is the fraction of reads that are compared on both sides in phases 2 to 4. Default
 	// 0.01; negative: none.
 	Sample float64
@@ -125,17 +125,17 @@ type State struct {
 	Switched bool
 	// Term is 1 until the first switch, and increases with each switch of the primary.
 	Term int64
-	// Mine reports whether this process was started with the settings of the new side.
-	Mine bool
-	Pace Pace
+	// StartedOnNew reports whether this process was started with the settings of the new side.
+	StartedOnNew bool
+	Pace         Pace
 	// Dropping reports that DropOld was called. OldContents is the store that contents are deleted
 	// from.
-	Dropping    bool
-	OldContents string
-	OldGone     bool // all old contents are deleted
-	// Deep is the percentage of contents that are read at the new place before they are deleted at
+	Dropping           bool
+	OldContents        string
+	OldContentsDeleted bool // all old contents are deleted
+	// VerifyPercent is the percentage of contents that are read at the new place before they are deleted at
 	// the old one.
-	Deep int
+	VerifyPercent int
 }
 
 // Status is the migration as shown to administrators.

@@ -92,9 +92,9 @@ func (m *Migration) Explain(ctx context.Context, id int64, e Explanation) error 
 	e.Why = strings.TrimSpace(e.Why)
 	switch {
 	case e.Why == "":
-		return drive.Bad("reason", drive.Required)
+		return drive.BadField("reason", drive.Required)
 	case len(e.Why) > maxReason:
-		return drive.Bad("reason", drive.TooLong, "limit", maxReason, "sent", len(e.Why))
+		return drive.BadField("reason", drive.TooLong, "limit", maxReason, "sent", len(e.Why))
 	}
 	v, err := m.requireStep(ctx)
 	if err != nil {

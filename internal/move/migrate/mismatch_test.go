@@ -13,7 +13,7 @@ import (
 func TestManyRowsDiffer(t *testing.T) {
 	t.Parallel()
 	eachOld(t, func(t *testing.T, _ *site, p *process) {
-		climb(t, p, Second)
+		climb(t, p, DualWrite)
 		for i := range 10 {
 			touchAll(t, p.db, accountsOf(t, p), i)
 		}
@@ -37,7 +37,7 @@ func TestManyRowsDiffer(t *testing.T) {
 func TestDifferingReadIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	eachOld(t, func(t *testing.T, _ *site, p *process) {
-		climb(t, p, Second)
+		climb(t, p, DualWrite)
 		differs := func(query string, want int) {
 			t.Helper()
 			must(t, p.m.noteMismatch(t.Context(), p.m.currentView(), Mismatch{Source: "read", Subject: query, Ours: "1", Theirs: "2"}))

@@ -22,7 +22,7 @@ type OldContents struct {
 	Removed int64          `json:"removed"`
 	Bytes   drive.ByteSize `json:"bytes"`
 	Kept    int64          `json:"kept"`            // not deleted, because the new place does not have them as their rows say
-	Worst   string         `json:"worst,omitempty"` // an example of Kept
+	Worst   string         `json:"worst,omitempty"` // an example of RetentionClock
 	Ended   bool           `json:"ended"`
 }
 
@@ -44,7 +44,7 @@ func (n *notes) names(account string) bool {
 type oldNotes struct {
 	Contents string      `json:"contents"`          // store of contents at the start
 	LeftAt   drive.Time  `json:"left_at"`           // time of entering phase 5
-	Arrived  bool        `json:"arrived,omitempty"` // Party.Arrived was run
+	Arrived  bool        `json:"arrived,omitempty"` // Party.OnArrived was run
 	Dropping bool        `json:"dropping"`          // DropOld was called
 	Rows     bool        `json:"rows"`              // rows are deleted
 	Blobs    OldContents `json:"blobs"`             // progress of deleting contents
@@ -160,10 +160,10 @@ type PaceChange struct {
 // SetPace changes the pace of filling in and comparing. All processes follow within pollEvery.
 func (m *Migration) SetPace(ctx context.Context, c PaceChange) error {
 	if c.Rows != nil && *c.Rows < 0 {
-		return drive.Bad("rows_per_second", drive.OutOfRange, "min", 0, "sent", *c.Rows)
+		return drive.BadField("rows_per_second", drive.OutOfRange, "min", 0, "sent", *c.Rows)
 	}
 	if c.Bytes != nil && *c.Bytes < 0 {
-		return drive.Bad("bytes_per_second", drive.OutOfRange, "min", 0, "sent", *c.Bytes)
+		return drive.BadField("bytes_per_second", drive.OutOfRange, "min", 0, "sent", *c.Bytes)
 	}
 	v, err := m.requireStep(ctx)
 	if err != nil {

@@ -102,8 +102,8 @@ func (o *oldSide) gatesDrop(ctx context.Context, v *view, early bool) ([]Gate, e
 // checkKept checks that the retention period is over, or that early is set.
 func (o *oldSide) checkKept(ctx context.Context, v *view, early bool) (Gate, error) {
 	now, err := v.primary.DB.Now(ctx)
-	if o.opt.Kept != nil {
-		now = min(now, drive.TimeOf(o.opt.Kept()))
+	if o.opt.RetentionClock != nil {
+		now = min(now, drive.TimeOf(o.opt.RetentionClock()))
 	}
 	until := o.keptUntil(v)
 	g := Gate{Name: "kept", OK: now >= until, Detail: "the old side was kept until " + until.Std().UTC().Format(time.RFC3339)}
@@ -122,7 +122,7 @@ func (o *oldSide) keptUntil(v *view) drive.Time {
 	if left == 0 { // an older release did not note it
 		left = v.ChangedAt
 	}
-	return drive.TimeOf(left.Std().Add(o.opt.Keep))
+	return drive.TimeOf(left.Std().Add(o.opt.RetainOld))
 }
 
 // checkOldRows checks that the other side is the one that was left, that this process has the new

@@ -57,7 +57,7 @@ func (p *participant) participate(ctx context.Context) {
 			p.log.WarnContext(ctx, "this process no longer leads the migration; another instance continues it", "error", err)
 		}
 	})
-	jobs.Go(func() { p.party.Beside(ctx) })
+	jobs.Go(func() { p.party.Background(ctx) })
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for p.currentView() != nil {

@@ -95,7 +95,7 @@ func (p *inspector) checkRowsReadOnly(ctx context.Context, to string, r *Report)
 		r.add("other database", "", wrongState("it is the one that is in use"))
 		return nil
 	}
-	db, err := p.opt.Open(ctx, to, Opening{Look: true})
+	db, err := p.opt.Open(ctx, to, Opening{ReadOnly: true})
 	if errors.Is(err, fs.ErrNotExist) {
 		r.add("other database", "it is not there yet, and will be made", nil)
 		r.addEstimate(ctx, p.home.DB, tables)

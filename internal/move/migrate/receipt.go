@@ -188,7 +188,7 @@ func isPending(ctx context.Context, from *sqldb.DB, all []appliedChanges) (bool,
 		for i, seq := range b.Seqs {
 			args[i] = seq
 		}
-		found, err := changesOf(ctx, from, "WHERE seq IN ("+sqldb.Marks(len(args))+") ORDER BY seq", args...)
+		found, err := changesOf(ctx, from, "WHERE seq IN ("+sqldb.Placeholders(len(args))+") ORDER BY seq", args...)
 		if err != nil || newAppliedChanges(b.Count, found).Rows != b.Rows {
 			return false, err
 		}
@@ -198,7 +198,7 @@ func isPending(ctx context.Context, from *sqldb.DB, all []appliedChanges) (bool,
 
 // checkReceiptsNow checks the receipts when there are no changes to apply.
 func (a *applier) checkReceiptsNow(ctx context.Context, v *view) error {
-	if v.primary == nil || v.other == nil || v.Phase < Second || v.Phase > WriteNew {
+	if v.primary == nil || v.other == nil || v.Phase < DualWrite || v.Phase > WriteNew {
 		return nil
 	}
 	_, err := a.checkReceipts(ctx, v.primary.DB, v.other.DB, v.otherRecord.Term)
@@ -244,7 +244,7 @@ func acknowledge(ctx context.Context, tx *sqldb.Tx, r receipt) (bool, error) {
 func acknowledgeFirst(ctx context.Context, tx *sqldb.Tx, r receipt) (bool, error) {
 	made, err := insertNote(ctx, tx, noteAcknowledged, r)
 	if err == nil && !made {
-		err = sqldb.Again(errors.New("another process was told before"))
+		err = sqldb.Rerun(errors.New("another process was told before"))
 	}
 	return made, err
 }

@@ -54,7 +54,7 @@ func (s snapshot) failOver(t *testing.T, side *Side) {
 		name, _, _ := strings.Cut(into, " ")
 		exec(t, side, "DELETE FROM "+name)
 		for _, r := range rows {
-			exec(t, side, "INSERT INTO "+into+" VALUES ("+sqldb.Marks(len(r))+")", r...)
+			exec(t, side, "INSERT INTO "+into+" VALUES ("+sqldb.Placeholders(len(r))+")", r...)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func TestSecondaryThatLostCommitsIsRefused(t *testing.T) {
 			}
 			whole.failOver(t, v.other)
 			work(t, p)
-			if at, err := p.m.Advance(t.Context(), Any); err != nil || at != WriteNew {
+			if at, err := p.m.Advance(t.Context(), AnyPhase); err != nil || at != WriteNew {
 				t.Errorf("phase %d, %v", at, err)
 			}
 		})
@@ -123,11 +123,11 @@ func TestRollbackToLossySideIsRefused(t *testing.T) {
 	lateEvent(t, p, "lost")
 	whole := takeSnapshot(t, p, "outbox")
 	old.failOver(t, p.m.currentView().other)
-	if at, err := p.m.Rollback(t.Context(), Any); err == nil || !strings.Contains(err.Error(), "lost changes") {
+	if at, err := p.m.Rollback(t.Context(), AnyPhase); err == nil || !strings.Contains(err.Error(), "lost changes") {
 		t.Errorf("back to phase %d, %v", at, err)
 	}
 	whole.failOver(t, p.m.currentView().other)
-	if at, err := p.m.Rollback(t.Context(), Any); err != nil || at != ReadNew {
+	if at, err := p.m.Rollback(t.Context(), AnyPhase); err != nil || at != ReadNew {
 		t.Errorf("back to phase %d, %v", at, err)
 	}
 }
@@ -168,7 +168,7 @@ func TestPrimaryThatLostCommitsIsRefused(t *testing.T) {
 			refused(t, p, "acknowledged")
 			whole.failOver(t, p.m.currentView().primary)
 			work(t, p)
-			if at, err := p.m.Advance(t.Context(), Any); err != nil || at != WriteNew {
+			if at, err := p.m.Advance(t.Context(), AnyPhase); err != nil || at != WriteNew {
 				t.Errorf("phase %d, %v", at, err)
 			}
 		})
@@ -190,7 +190,7 @@ func TestRepeatedChangeNumberIsApplied(t *testing.T) {
 	replica.failOver(t, p.m.currentView().primary)
 	node := bury(t, p, accounts[0], 2)
 	work(t, p)
-	if at, err := p.m.Advance(t.Context(), Any); err != nil || at != WriteNew {
+	if at, err := p.m.Advance(t.Context(), AnyPhase); err != nil || at != WriteNew {
 		t.Fatalf("phase %d, %v", at, err)
 	}
 	var truth drive.NodeID
@@ -227,7 +227,7 @@ func TestUndeletedChangesAreNotLost(t *testing.T) {
 	if left, err := countChanges(t.Context(), p.m.currentView().primary.DB); err != nil || left != 0 {
 		t.Errorf("%d changes are left, %v", left, err)
 	}
-	if at, err := p.m.Advance(t.Context(), Any); err != nil || at != WriteNew {
+	if at, err := p.m.Advance(t.Context(), AnyPhase); err != nil || at != WriteNew {
 		t.Fatalf("phase %d, %v", at, err)
 	}
 }
@@ -264,7 +264,7 @@ func TestLateAcknowledgementDeletesNothing(t *testing.T) {
 	p := s.mustStart(s.old)
 	defer func() { p.stop(t) }()
 	seed(t, p.db, 5)
-	climb(t, p, Second)
+	climb(t, p, DualWrite)
 	v := p.m.currentView()
 	event := func(id string) {
 		exec(t, v.primary, "INSERT INTO migration_changes (tbl, k, account) VALUES ('outbox', ?, '')", id)

@@ -97,7 +97,7 @@ func spreadBoth(t *testing.T, p *process, files int) {
 		return err
 	}))
 	work(t, p)
-	_, err = p.m.Advance(t.Context(), Any)
+	_, err = p.m.Advance(t.Context(), AnyPhase)
 	must(t, err)
 }
 
@@ -167,7 +167,7 @@ func TestInterruptedRollbackResumes(t *testing.T) {
 			if v := p.m.currentView(); v != nil {
 				t.Fatalf("there is still %+v", v)
 			}
-			climb(t, p, Second)
+			climb(t, p, DualWrite)
 			v := p.m.currentView()
 			for what, side := range map[string]*Side{"old": v.primary, "new": v.other} {
 				if diff := cmp.Diff(before, dump(t, p.m, side)); diff != "" {
@@ -188,5 +188,5 @@ func TestStartAfterRollback(t *testing.T) {
 	climb(t, p, Fill)
 	_, err := p.m.Rollback(t.Context(), Fill)
 	must(t, err)
-	climb(t, p, Second)
+	climb(t, p, DualWrite)
 }

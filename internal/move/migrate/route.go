@@ -43,7 +43,7 @@ func (r *router) Write(ctx context.Context, fn func(ctx context.Context, tx *sql
 				break
 			}
 			r.counts.noteWait(met)
-			if err == nil && v.Phase >= Second && v.Phase <= WriteNew && v.other != nil {
+			if err == nil && v.Phase >= DualWrite && v.Phase <= WriteNew && v.other != nil {
 				r.secondWrite(ctx)
 			}
 			return err
@@ -129,7 +129,7 @@ func (r *router) verifiedView(ctx context.Context, v *view) (*view, error) {
 }
 
 // Read counts a finished read by its side and offers a sample for comparison.
-func (r *router) Read(_ context.Context, from *sqldb.DB, query string, args []any, err error) {
+func (r *router) OnRead(_ context.Context, from *sqldb.DB, query string, args []any, err error) {
 	v := r.currentView()
 	if v == nil || v.other == nil {
 		return
@@ -141,7 +141,7 @@ func (r *router) Read(_ context.Context, from *sqldb.DB, query string, args []an
 			r.counts.fromNew.Add(1)
 		}
 	}
-	if v.Phase >= Second && v.Phase <= WriteNew && err == nil {
+	if v.Phase >= DualWrite && v.Phase <= WriteNew && err == nil {
 		r.compare.offer(query, args)
 	}
 }

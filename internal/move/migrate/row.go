@@ -157,12 +157,12 @@ func (t *table) keysCond(d sqldb.Dialect, keys []string) (where string, args []a
 		args = append(args, a...)
 	}
 	if len(t.key) == 1 {
-		return t.columnNames(t.key)[0] + " IN (" + sqldb.Marks(size) + ")", args, nil
+		return t.columnNames(t.key)[0] + " IN (" + sqldb.Placeholders(size) + ")", args, nil
 	}
 	if size == 1 { // a list of one tuple makes MySQL's DELETE scan the whole table
 		return t.equalsCond(t.key), args, nil
 	}
-	one := "(" + sqldb.Marks(len(t.key)) + ")"
+	one := "(" + sqldb.Placeholders(len(t.key)) + ")"
 	list := strings.TrimSuffix(strings.Repeat(one+", ", size), ", ")
 	if d == sqldb.SQLite {
 		list = "VALUES " + list

@@ -32,7 +32,7 @@ func New(opt Options) *Migration {
 		opt.Show = func(string) string { return "" }
 	}
 	opt.Sample = cmp.Or(opt.Sample, 0.01)
-	opt.Keep = cmp.Or(opt.Keep, defaultKeep)
+	opt.RetainOld = cmp.Or(opt.RetainOld, defaultKeep)
 	b := &sides{opt: opt, log: opt.Log, started: make(chan struct{}, 1), tablesBySide: map[*Side][]*table{}}
 	b.home.DB = opt.DB.Direct()
 	counts, apply := &counters{}, &applier{sides: b}

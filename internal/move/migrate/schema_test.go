@@ -62,7 +62,7 @@ func TestNumbersContinue(t *testing.T) {
 			for range 50 {
 				before = publish(t, p.db)
 			}
-			if to, err := p.m.Advance(t.Context(), Any); err != nil || to != WriteNew {
+			if to, err := p.m.Advance(t.Context(), AnyPhase); err != nil || to != WriteNew {
 				t.Fatalf("at phase %d: %v", to, err)
 			}
 			after := publish(t, p.db)
@@ -70,7 +70,7 @@ func TestNumbersContinue(t *testing.T) {
 				t.Fatalf("offset %d after %d", after, before)
 			}
 			verifyAgain(t, p)
-			if to, err := p.m.Rollback(t.Context(), Any); err != nil || to != ReadNew {
+			if to, err := p.m.Rollback(t.Context(), AnyPhase); err != nil || to != ReadNew {
 				t.Fatalf("at phase %d: %v", to, err)
 			}
 			if again := publish(t, p.db); again <= after {

@@ -16,7 +16,7 @@ func TestClockSetBackHidesNoMismatch(t *testing.T) {
 	p := s.mustStart(s.old)
 	defer func() { p.stop(t) }()
 	accounts := seed(t, p.db, 5)
-	climb(t, p, Second) // ends with an equal comparison
+	climb(t, p, DualWrite) // ends with an equal comparison
 	v := p.m.currentView()
 	exec(t, v.primary, "UPDATE migration_checksums SET id = ?, ended_at = ended_at + ?", laterID(), 24*time.Hour.Milliseconds())
 	exec(t, v.other, "UPDATE ledgers SET finished = 7 WHERE account_id = ?", accounts[0])
@@ -27,13 +27,13 @@ func TestClockSetBackHidesNoMismatch(t *testing.T) {
 	if err != nil || c.state != "done" || c.unequal != 1 {
 		t.Errorf("the comparison is %+v, %v", c, err)
 	}
-	if _, err := p.m.Advance(t.Context(), Any); err == nil || !strings.Contains(err.Error(), "1 rows were unequal") {
+	if _, err := p.m.Advance(t.Context(), AnyPhase); err == nil || !strings.Contains(err.Error(), "1 rows were unequal") {
 		t.Errorf("it goes on with unequal rows: %v", err)
 	}
 	exec(t, v.other, "UPDATE ledgers SET finished = 0 WHERE account_id = ?", accounts[0])
 	must(t, p.m.Verify(t.Context()))
 	work(t, p)
-	if at, err := p.m.Advance(t.Context(), Any); err != nil || at != ReadNew {
+	if at, err := p.m.Advance(t.Context(), AnyPhase); err != nil || at != ReadNew {
 		t.Errorf("phase %d, %v", at, err)
 	}
 }

@@ -57,7 +57,7 @@ func readRecord(ctx context.Context, q sqldb.Querier, lock string) (r record, er
 
 // insertRecord inserts the row of a side and reports false if one exists.
 func insertRecord(ctx context.Context, tx *sqldb.Tx, r record) (bool, error) {
-	return tx.InsertNew(ctx, "INSERT INTO migration_side (id, "+recordColumns+") VALUES (1, "+sqldb.Marks(14)+")", r.Migration, r.Role, r.Epoch, r.Term,
+	return tx.InsertNew(ctx, "INSERT INTO migration_side (id, "+recordColumns+") VALUES (1, "+sqldb.Placeholders(14)+")", r.Migration, r.Role, r.Epoch, r.Term,
 		r.Phase, r.Percent, flag(r.Careful), flag(r.Paused), r.Here, r.Peer, r.Contents, r.Marker, r.ChangedAt, r.BegunAt)
 }
 

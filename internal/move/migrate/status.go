@@ -9,7 +9,7 @@ import (
 // Status returns the state of the migration. Data that cannot be read is left out, and a gate gives
 // the reason.
 func (m *Migration) Status(ctx context.Context) (Status, error) {
-	if err := m.Hear(ctx); err != nil {
+	if err := m.EnsureLoaded(ctx); err != nil {
 		return Status{}, err
 	}
 	v := m.currentView()

@@ -212,7 +212,7 @@ func (s *sides) openOtherLocked(ctx context.Context, at string, fresh bool) (*Si
 
 // open opens a side twice, with and without foreign key checks.
 func (s *sides) open(ctx context.Context, at string, fresh bool) (*Side, error) {
-	db, err := s.opt.Open(ctx, at, Opening{Make: fresh})
+	db, err := s.opt.Open(ctx, at, Opening{Create: fresh})
 	if err != nil {
 		return nil, err
 	}
@@ -392,7 +392,7 @@ func (s *sides) stateOf(v *view) State {
 	n := s.notes()
 	return State{
 		ID: v.Migration, Phase: v.Phase, Epoch: v.Epoch, Percent: v.Percent, Paused: v.Paused, Contents: v.Contents,
-		Switched: v.Phase >= WriteNew, Term: v.Term, Mine: v.nearIsHome == (v.Phase >= WriteNew),
-		Pace: n.pace, Dropping: n.old.Dropping && v.Phase == NewOnly, OldContents: n.old.Contents, OldGone: n.old.Blobs.Ended, Deep: n.old.Deep,
+		Switched: v.Phase >= WriteNew, Term: v.Term, StartedOnNew: v.nearIsHome == (v.Phase >= WriteNew),
+		Pace: n.pace, Dropping: n.old.Dropping && v.Phase == NewOnly, OldContents: n.old.Contents, OldContentsDeleted: n.old.Blobs.Ended, VerifyPercent: n.old.Deep,
 	}
 }

@@ -31,7 +31,7 @@ func (t *table) deleteKeys(ctx context.Context, tx *sqldb.Tx, keys []string) err
 
 // insert inserts a row. A duplicate key is returned unwrapped; see sqldb.IsDuplicate.
 func (t *table) insert(ctx context.Context, tx *sqldb.Tx, r row) error {
-	_, err := tx.Exec(ctx, "INSERT INTO "+quote(t.name)+" ("+t.columnList()+") VALUES ("+sqldb.Marks(len(t.cols))+")", t.args(r)...)
+	_, err := tx.Exec(ctx, "INSERT INTO "+quote(t.name)+" ("+t.columnList()+") VALUES ("+sqldb.Placeholders(len(t.cols))+")", t.args(r)...)
 	if err != nil && !sqldb.IsDuplicate(err) {
 		return fmt.Errorf("insert into %s: %w", t.name, err)
 	}
@@ -55,7 +55,7 @@ func (t *table) insertAll(ctx context.Context, tx *sqldb.Tx, rows []row) error {
 			size += rows[n].size()
 			n++
 		}
-		one := "(" + sqldb.Marks(len(t.cols)) + ")"
+		one := "(" + sqldb.Placeholders(len(t.cols)) + ")"
 		args := make([]any, 0, n*len(t.cols))
 		for _, r := range rows[:n] {
 			args = append(args, t.args(r)...)
@@ -123,7 +123,7 @@ func versions(ctx context.Context, tx *sqldb.Tx, table string, keys []string) (m
 		key string
 		n   int64
 	}
-	rows, err := tx.Query(ctx, "SELECT k, version FROM migration_versions WHERE tbl = ? AND k IN ("+sqldb.Marks(size)+")", args...)
+	rows, err := tx.Query(ctx, "SELECT k, version FROM migration_versions WHERE tbl = ? AND k IN ("+sqldb.Placeholders(size)+")", args...)
 	all, err := sqldb.Scan(rows, err, func(v *version, scan func(...any) error) error { return scan(&v.key, &v.n) })
 	if err != nil {
 		return nil, fmt.Errorf("read versions: %w", err)

@@ -48,9 +48,9 @@ func (d *Disk) Unmount(t testing.TB) {
 	}
 }
 
-// Cut returns the disk as it would be after a power failure now, mounted elsewhere; the kernel
+// CutPower returns the disk as it would be after a power failure now, mounted elsewhere; the kernel
 // replays the journal. The caller unmounts it.
-func (d *Disk) Cut(t testing.TB) *Disk {
+func (d *Disk) CutPower(t testing.TB) *Disk {
 	t.Helper()
 	after := &Disk{image: filepath.Join(t.TempDir(), "image"), Root: t.TempDir()}
 	for _, args := range [][]string{{"cp", "--sparse=always", d.image, after.image}, {"mount", "-o", "loop", after.image, after.Root}} {

@@ -1,5 +1,5 @@
 // Package issuertest is an identity provider for tests: OpenID Connect Core 1.0 with the code flow
-// and PKCE (RFC 7636) over HTTP. It logs every visitor in as the person set by Be.
+// and PKCE (RFC 7636) over HTTP. It logs every visitor in as the person set by SetUser.
 package issuertest
 
 import (
@@ -71,9 +71,9 @@ func (i *Issuer) Rotate(t testing.TB) {
 	i.key, i.name = key, rand.Text()
 }
 
-// Be sets the next user: the claims of the ID token, and the userinfo besides "sub". claims may
+// SetUser sets the next user: the claims of the ID token, and the userinfo besides "sub". claims may
 // override the token's own members (iss, aud, exp, iat, nonce).
-func (i *Issuer) Be(claims, info map[string]any) {
+func (i *Issuer) SetUser(claims, info map[string]any) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.claims, i.info = maps.Clone(claims), map[string]any{"sub": claims["sub"]}
@@ -87,8 +87,8 @@ func (i *Issuer) Stop(down bool) {
 	i.down = down
 }
 
-// Only restricts client authentication to one method, such as client_secret_post.
-func (i *Issuer) Only(method string) {
+// RequireAuthMethod restricts client authentication to one method, such as client_secret_post.
+func (i *Issuer) RequireAuthMethod(method string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.authMethod = method

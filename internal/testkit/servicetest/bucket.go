@@ -12,9 +12,9 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// Emptied deletes everything below a prefix of a bucket at the end of the test. Call it before the
+// EmptyBucket deletes everything below a prefix of a bucket at the end of the test. Call it before the
 // writer is created, so that the writer ends first.
-func Emptied(t testing.TB, bucket *url.URL, prefix string) {
+func EmptyBucket(t testing.TB, bucket *url.URL, prefix string) {
 	t.Helper()
 	at := *bucket
 	t.Cleanup(func() {

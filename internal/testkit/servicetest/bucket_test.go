@@ -25,7 +25,7 @@ func TestAPrefixIsEmptied(t *testing.T) {
 		t.Fatal(err)
 	}
 	bucket, name, other := strings.Trim(at.Path, "/"), Unique(), Unique()
-	Emptied(t, at, other)
+	EmptyBucket(t, at, other)
 	put := func(t *testing.T, key string) {
 		t.Helper()
 		if _, err := core.Client.PutObject(t.Context(), bucket, key, strings.NewReader("x"), 1, minio.PutObjectOptions{}); err != nil {
@@ -50,7 +50,7 @@ func TestAPrefixIsEmptied(t *testing.T) {
 	}
 	put(t, other+"/a")
 	t.Run("a test", func(t *testing.T) { //nolint:paralleltest // its end is waited for
-		Emptied(t, at, name)
+		EmptyBucket(t, at, name)
 		put(t, name+"/a")
 		put(t, name+"/below/b")
 		if n := has(name); n != 4 {

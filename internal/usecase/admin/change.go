@@ -30,7 +30,7 @@ func (a *Admin) SetUser(ctx context.Context, who drive.Who, id drive.UserID, c C
 	}
 	patch := account.Patch{State: c.State, Admin: c.Admin, Keep: who.Session, Temporary: c.MustChange}
 	if c.MustChange && c.Password == nil {
-		return User{}, drive.Bad("password", drive.Required)
+		return User{}, drive.BadField("password", drive.Required)
 	}
 	if c.Password != nil {
 		named, err := a.parts.Users.Find(ctx, a.parts.DB, id)
@@ -43,7 +43,7 @@ func (a *Admin) SetUser(ctx context.Context, who drive.Who, id drive.UserID, c C
 	}
 	var user User
 	err := a.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		tx.ActFor(who)
+		tx.SetActor(who)
 		if c.State == account.Active {
 			if err := a.open(ctx, tx, id); err != nil {
 				return err
@@ -102,9 +102,9 @@ func (a *Admin) DeleteUser(ctx context.Context, who drive.Who, id drive.UserID) 
 			return err
 		}
 		// What was shared with them, and of theirs, is shared no more.
-		if err := a.parts.Access.ForgetPrincipal(ctx, tx, drive.PrincipalID(id)); err != nil {
+		if err := a.parts.Access.DeletePrincipal(ctx, tx, drive.PrincipalID(id)); err != nil {
 			return err
 		}
-		return a.parts.Access.Forget(ctx, tx, user.Account)
+		return a.parts.Access.DeleteAccount(ctx, tx, user.Account)
 	})
 }

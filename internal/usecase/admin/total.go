@@ -39,7 +39,7 @@ func (t *Total) UnmarshalJSON(b []byte) error {
 
 func (t Total) check() error {
 	if t.Bytes != nil && (*t.Bytes < 0 || *t.Bytes > maxTotal) {
-		return drive.Bad("total", drive.OutOfRange, "min", 0, "max", int64(maxTotal))
+		return drive.BadField("total", drive.OutOfRange, "min", 0, "max", int64(maxTotal))
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func newRig(t *testing.T, opt uploadtest.Options) *rig {
 	}
 	parked := r.Start(t, r.who, "/parked", 5<<20)
 	r.send(t, parked, 0)
-	r.Pass(t, time.Minute)
+	r.AdvanceAndFire(t, time.Minute)
 	v := r.Start(t, r.who, "/a", 5<<20)
 	r.SendAll(t, r.who, v, r.data)
 	if _, _, err := r.Complete(t.Context(), r.who, v.ID, upload.Complete{}); err != nil {
@@ -95,7 +95,7 @@ func exec(t *testing.T, db *sqldb.DB, query string, args ...any) {
 func (r *rig) options() backup.Options { return options(r.Clock.Now) }
 
 func options(now func() time.Time) backup.Options {
-	return backup.Options{Now: now, Packs: local.Packed{}, Log: slog.New(slog.DiscardHandler)}
+	return backup.Options{Now: now, Packs: local.PackFiles{}, Log: slog.New(slog.DiscardHandler)}
 }
 
 func (r *rig) backup(t *testing.T, dest string, opt backup.Options) backup.Result {
@@ -107,14 +107,14 @@ func (r *rig) backup(t *testing.T, dest string, opt backup.Options) backup.Resul
 	return res
 }
 
-func site(dir string) backup.Site {
-	return backup.Site{
+func site(dir string) backup.Target {
+	return backup.Target{
 		Data: dir, Blobs: dir,
-		ReadMark: func(dir string) (backup.Mark, bool, error) {
+		ReadMark: func(dir string) (backup.Marker, bool, error) {
 			m, found, err := local.ReadMark(dir)
-			return backup.Mark(m), found, err
+			return backup.Marker(m), found, err
 		},
-		WriteMark: func(dir string, m backup.Mark) error { return local.WriteMark(dir, local.Mark(m)) },
+		WriteMark: func(dir string, m backup.Marker) error { return local.WriteMark(dir, local.Mark(m)) },
 	}
 }
 
@@ -141,9 +141,9 @@ func open(t *testing.T, dir string) *opened {
 			t.Error(err)
 		}
 	})
-	return &opened{db, blobs, fsck.New(fsck.Parts{
+	return &opened{db, blobs, fsck.New(fsck.Dependencies{
 		DB: db, Staging: blobs.Staging, Store: blobs.Blobs, Quarantine: blobs.Quarantine, Generation: 1000,
-	}, fsck.Options{Log: log, Settle: 1})}
+	}, fsck.Options{Log: log, RecheckDelay: 1})}
 }
 
 func (o *opened) read(t *testing.T, who drive.Who, path string) ([]byte, error) {
@@ -210,7 +210,7 @@ func TestRoundTrip(t *testing.T) {
 			if res.Blobs != 2 || res.Bytes != 5<<20+12 || res.Installation != installation || res.Generation != 5 || !res.Complete {
 				t.Errorf("%+v", res)
 			}
-			if want := (backup.Moved{Copied: 2, Bytes: 5<<20 + 12}); copies && res.Moved != want {
+			if want := (backup.Transferred{Copied: 2, Bytes: 5<<20 + 12}); copies && res.Moved != want {
 				t.Errorf("moved %+v", res.Moved)
 			}
 			r.put(t, "/later", "not in the backup")
@@ -264,7 +264,7 @@ func TestNextBackupTransfersOnlyNewContents(t *testing.T) {
 	opt.Copy = true
 	r.backup(t, dest, opt)
 	r.Clock.Advance(time.Hour)
-	if res := r.backup(t, dest, opt); res.Moved != (backup.Moved{}) || res.Pruned != 0 {
+	if res := r.backup(t, dest, opt); res.Moved != (backup.Transferred{}) || res.Pruned != 0 {
 		t.Errorf("nothing had changed: %+v", res)
 	}
 	for i := range 6 { // five versions are kept
@@ -272,7 +272,7 @@ func TestNextBackupTransfersOnlyNewContents(t *testing.T) {
 		r.put(t, "/b", fmt.Sprintf("version %d", i))
 	}
 	r.Clock.Advance(time.Hour)
-	if _, err := r.Unlink(t.Context()); err != nil {
+	if _, err := r.DeleteDue(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if res := r.backup(t, dest, opt); res.Moved.Copied != 5 || res.Pruned != 1 || res.Blobs != 6 {
@@ -388,7 +388,7 @@ func TestBackupOfBusyInstallationIsComplete(t *testing.T) {
 			turn.Lock()
 			r.Clock.Advance(31 * 24 * time.Hour)
 			r.put(t, fmt.Sprintf("/busy-%d", i%2), fmt.Sprintf("version %d", i))
-			_, _ = r.Unlink(t.Context())
+			_, _ = r.DeleteDue(t.Context())
 			turn.Unlock()
 		}
 	})
@@ -436,12 +436,12 @@ func TestOneSnapshotPerDay(t *testing.T) {
 	dir := filepath.Join(r.Dir, "backups")
 	for day := range 10 {
 		now := time.Date(2026, 11, 20+day, 3, 0, 0, 0, time.UTC)
-		path, err := backup.Snapshot(t.Context(), r.DB, backup.Snapshots{Dir: dir, Keep: 7, Now: now, Kept: now})
+		path, err := backup.Snapshot(t.Context(), r.DB, backup.SnapshotOptions{Dir: dir, Keep: 7, Now: now, RetentionNow: now})
 		if err != nil {
 			t.Fatal(err)
 		}
 		first, _ := os.Stat(path)
-		again, err := backup.Snapshot(t.Context(), r.DB, backup.Snapshots{Dir: dir, Keep: 7, Now: now.Add(time.Hour), Kept: now})
+		again, err := backup.Snapshot(t.Context(), r.DB, backup.SnapshotOptions{Dir: dir, Keep: 7, Now: now.Add(time.Hour), RetentionNow: now})
 		if second, _ := os.Stat(again); err != nil || !os.SameFile(first, second) || first.Mode().Perm() != 0o600 {
 			t.Errorf("the second one of a day: %s, %v, %v", again, first.Mode(), err)
 		}
@@ -458,7 +458,7 @@ func TestSnapshotRespectsSpare(t *testing.T) {
 	r := newRig(t, uploadtest.Options{})
 	now := r.Clock.Now()
 	var spare drive.ByteSize
-	s := backup.Snapshots{Dir: t.TempDir(), Keep: 7, Now: now, Kept: now, Spare: func() (drive.ByteSize, error) { return spare, nil }}
+	s := backup.SnapshotOptions{Dir: t.TempDir(), Keep: 7, Now: now, RetentionNow: now, Spare: func() (drive.ByteSize, error) { return spare, nil }}
 	for _, spare = range []drive.ByteSize{-1, 0, 4 * drive.KiB} {
 		if _, err := backup.Snapshot(t.Context(), r.DB, s); !drive.IsKind(err, drive.DiskFull) {
 			t.Errorf("%d bytes to spare: %v", spare, err)
@@ -493,7 +493,7 @@ func TestClockJumpExpiresNoSnapshot(t *testing.T) {
 	day := func(n int) time.Time { return time.Date(2026, 11, 20+n, 3, 0, 0, 0, time.UTC) }
 	snapshot := func(now, kept time.Time) {
 		t.Helper()
-		if _, err := backup.Snapshot(t.Context(), r.DB, backup.Snapshots{Dir: dir, Keep: 7, Now: now, Kept: kept}); err != nil {
+		if _, err := backup.Snapshot(t.Context(), r.DB, backup.SnapshotOptions{Dir: dir, Keep: 7, Now: now, RetentionNow: kept}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -75,7 +75,7 @@ func TestBackupReportsDamage(t *testing.T) {
 				t.Errorf("restored what is damaged: %+v, %v", res, err)
 			}
 
-			if res := r.backup(t, before, opt); len(res.Damaged) != 2 || res.Moved != (backup.Moved{}) {
+			if res := r.backup(t, before, opt); len(res.Damaged) != 2 || res.Moved != (backup.Transferred{}) {
 				t.Errorf("beside sound copies: %+v", res)
 			}
 			dir = t.TempDir()
@@ -136,7 +136,7 @@ func TestVerifyReplacesDamagedCopies(t *testing.T) {
 	r.backup(t, dest, opt)
 	flip(t, dest, large, int64(len(r.data)))
 	flip(t, dest, small, 12)
-	if res := r.backup(t, dest, opt); res.Moved != (backup.Moved{Copied: 2, Bytes: drive.ByteSize(len(r.data)) + 12}) || len(res.Damaged) > 0 {
+	if res := r.backup(t, dest, opt); res.Moved != (backup.Transferred{Copied: 2, Bytes: drive.ByteSize(len(r.data)) + 12}) || len(res.Damaged) > 0 {
 		t.Errorf("%+v", res)
 	}
 	dir := t.TempDir()

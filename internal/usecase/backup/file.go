@@ -76,8 +76,8 @@ func isContent(name string) bool {
 	return err == nil
 }
 
-// Moved counts transferred contents.
-type Moved struct {
+// Transferred counts transferred contents.
+type Transferred struct {
 	Linked int64          `json:"linked"`
 	Copied int64          `json:"copied"`
 	Bytes  drive.ByteSize `json:"bytes"` // of copies only
@@ -112,7 +112,7 @@ type transferrer struct {
 	packs         Packs
 	unsyncedDirs  map[string]bool // directories of to that must be synced
 	unsyncedPacks map[string]bool // packs of to that must be synced
-	moved         Moved
+	moved         Transferred
 
 	blobsRoot *os.File                  // open blobs directory of to, for a sync of the file system; opened before the first unsynced write; nil: none
 	unsynced  map[string]transferResult // outcomes by final path of files that are written but not synced and renamed yet
@@ -472,7 +472,7 @@ func (t *transferrer) commitSmall() error {
 
 // syncWritten syncs the files written by writeSmall, with one sync of the file system if possible.
 func syncWritten(whole *os.File, paths map[string]transferResult) error {
-	if wholesync.Can(whole) {
+	if wholesync.Supported(whole) {
 		return wholesync.Sync(whole)
 	}
 	for path := range paths {

@@ -21,7 +21,7 @@ func TestBlobsDirectoryIsLink(t *testing.T) {
 	if err := c.sync(); err != nil {
 		t.Fatal(err)
 	}
-	after := disk.Cut(t)
+	after := disk.CutPower(t)
 	defer after.Unmount(t)
 	rel, err := filepath.Rel(filepath.Join(c.to, blobsDir), path)
 	if err != nil {

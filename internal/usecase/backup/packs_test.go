@@ -38,7 +38,7 @@ func TestSmallFilesStayInPacks(t *testing.T) {
 		t.Errorf("%+v, in %d files", res, contentFiles(t, dest))
 	}
 	r.Clock.Advance(time.Hour)
-	if res := r.backup(t, dest, opt); res.Moved != (backup.Moved{}) || res.Pruned != 0 {
+	if res := r.backup(t, dest, opt); res.Moved != (backup.Transferred{}) || res.Pruned != 0 {
 		t.Errorf("nothing had changed: %+v", res)
 	}
 	if got, err := backup.Restore(t.Context(), dest, site(dir), false, opt); err != nil || len(got.Missing)+len(got.Damaged) > 0 || contentFiles(t, dir) > 3 {
@@ -57,7 +57,7 @@ func TestSmallFilesStayInPacks(t *testing.T) {
 		t.Errorf("after all small files were deleted: %+v", res)
 	}
 	for _, name := range gone {
-		if _, err := (local.Packed{}).Read(dest, name); err == nil {
+		if _, err := (local.PackFiles{}).Read(dest, name); err == nil {
 			t.Errorf("the backup keeps %s", name)
 		}
 	}

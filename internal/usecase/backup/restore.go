@@ -16,30 +16,30 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Mark is the marker file of a blobs directory: installation and generation.
-type Mark struct {
+// Marker is the marker file of a blobs directory: installation and generation.
+type Marker struct {
 	ID         string
 	Generation int64
 }
 
-// Site is the location of an installation. The caller holds the lock on the data directory.
-type Site struct {
+// Target is the location of an installation. The caller holds the lock on the data directory.
+type Target struct {
 	Data, Blobs string
-	ReadMark    func(blobs string) (m Mark, found bool, err error)
-	WriteMark   func(blobs string, m Mark) error
+	ReadMark    func(blobs string) (m Marker, found bool, err error)
+	WriteMark   func(blobs string, m Marker) error
 }
 
 // databaseFile is the file name of the database in the data directory.
 const databaseFile = "smartdrive.db"
 
-// Restored is the result of Restore.
-type Restored struct {
+// RestoreResult is the result of Restore.
+type RestoreResult struct {
 	Manifest
-	Moved   Moved    `json:"moved"`
-	Uploads int64    `json:"uploads"`         // open uploads that were ended
-	Missing []string `json:"missing"`         // contents that neither the backup nor the target has
-	Damaged []string `json:"damaged"`         // contents damaged in the target, without a sound copy in the backup
-	Aside   string   `json:"aside,omitempty"` // directory of the previous database
+	Moved   Transferred `json:"moved"`
+	Uploads int64       `json:"uploads"`         // open uploads that were ended
+	Missing []string    `json:"missing"`         // contents that neither the backup nor the target has
+	Damaged []string    `json:"damaged"`         // contents damaged in the target, without a sound copy in the backup
+	Aside   string      `json:"aside,omitempty"` // directory of the previous database
 }
 
 // Restore restores a backup. A target that is not empty is refused, unless it holds the same
@@ -49,11 +49,11 @@ type Restored struct {
 // The restored installation gets a new generation, and its open uploads are ended. Until a check is
 // clean, it only reports: nothing is reclaimed, deleted or repaired. An interrupted Restore can be
 // run again.
-func Restore(ctx context.Context, from string, to Site, force bool, opt Options) (Restored, error) {
+func Restore(ctx context.Context, from string, to Target, force bool, opt Options) (RestoreResult, error) {
 	r := restore{from: from, to: to, opt: opt.withDefaults(), aside: filepath.Join(to.Data, "before-restore-"+opt.withDefaults().Now().UTC().Format("20060102T150405.000"))}
 	r.out.Missing, r.out.Damaged = []string{}, []string{}
 	if err := r.run(ctx, force); err != nil {
-		return Restored{}, fmt.Errorf("restore %s: %w", from, err)
+		return RestoreResult{}, fmt.Errorf("restore %s: %w", from, err)
 	}
 	return r.out, nil
 }
@@ -61,10 +61,10 @@ func Restore(ctx context.Context, from string, to Site, force bool, opt Options)
 // restore is one run of Restore.
 type restore struct {
 	from    string
-	to      Site
+	to      Target
 	opt     Options
 	aside   string // directory for replaced files
-	out     Restored
+	out     RestoreResult
 	highest int64 // highest generation found in backup and target
 }
 
@@ -98,7 +98,7 @@ func (r *restore) run(ctx context.Context, force bool) (err error) {
 		return err
 	}
 	// Write the mark last: without it the server refuses to start, and Restore can be run again.
-	return r.to.WriteMark(r.to.Blobs, Mark{ID: r.out.Installation, Generation: generation})
+	return r.to.WriteMark(r.to.Blobs, Marker{ID: r.out.Installation, Generation: generation})
 }
 
 // inspect returns an error unless the target is empty, or force allows to replace it.
@@ -248,7 +248,7 @@ func (r *restore) install(ready string) error {
 // snapshot: like Restore, it raises the generation, ends open uploads and writes the mark. It
 // returns the number of ended uploads. Blobs of another installation are refused. The database must
 // not be in use.
-func Adopt(ctx context.Context, db *sqldb.DB, to Site, opt Options) (uploads int64, err error) {
+func Adopt(ctx context.Context, db *sqldb.DB, to Target, opt Options) (uploads int64, err error) {
 	id, generation, err := identity(ctx, db)
 	if err != nil {
 		return 0, err
@@ -266,7 +266,7 @@ func Adopt(ctx context.Context, db *sqldb.DB, to Site, opt Options) (uploads int
 	if err != nil {
 		return 0, err
 	}
-	return uploads, to.WriteMark(to.Blobs, Mark{ID: id, Generation: generation})
+	return uploads, to.WriteMark(to.Blobs, Marker{ID: id, Generation: generation})
 }
 
 // adopt prepares a restored database in one transaction. It raises the generation above all known
@@ -329,7 +329,7 @@ func endUploads(ctx context.Context, tx *sqldb.Tx, log *activity.Log, now drive.
 		return 0, err
 	}
 	for _, u := range all {
-		err := log.Note(tx, activity.Entry{Account: u.account, Verb: activity.UploadGone}, map[string]any{"upload": u.id, "reason": "reset"})
+		err := log.Record(tx, activity.Entry{Account: u.account, Verb: activity.UploadGone}, map[string]any{"upload": u.id, "reason": "reset"})
 		if err != nil {
 			return 0, err
 		}

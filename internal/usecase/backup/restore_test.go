@@ -186,7 +186,7 @@ func wantStrays(t *testing.T, o *opened, n int) {
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
-	snapshot, err := backup.Snapshot(t.Context(), r.DB, backup.Snapshots{Dir: t.TempDir(), Keep: 7, Now: r.Clock.Now(), Kept: r.Clock.Now()})
+	snapshot, err := backup.Snapshot(t.Context(), r.DB, backup.SnapshotOptions{Dir: t.TempDir(), Keep: 7, Now: r.Clock.Now(), RetentionNow: r.Clock.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}

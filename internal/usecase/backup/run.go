@@ -65,8 +65,8 @@ func (o Options) withDefaults() Options {
 // Result is the result of Run.
 type Result struct {
 	Manifest
-	Moved  Moved `json:"moved"`
-	Pruned int64 `json:"pruned"` // contents of the previous backup that were deleted
+	Moved  Transferred `json:"moved"`
+	Pruned int64       `json:"pruned"` // contents of the previous backup that were deleted
 }
 
 // maxRounds limits the rounds that are started because contents were deleted before their turn.

@@ -12,13 +12,13 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Snapshots configures daily copies of the database.
-type Snapshots struct {
+// SnapshotOptions configures daily copies of the database.
+type SnapshotOptions struct {
 	Dir  string
 	Keep int // days to keep, and minimum number of snapshots
 	// Now is the wall clock and names the day. Kept is the retention clock and decides about the
 	// age of snapshots: a wall clock that jumps must not expire good snapshots.
-	Now, Kept time.Time
+	Now, RetentionNow time.Time
 	// Spare returns the disk space available for a copy. nil: unlimited.
 	Spare func() (drive.ByteSize, error)
 }
@@ -29,7 +29,7 @@ const maxSnapshotFactor = 3
 
 // Snapshot copies the database into s.Dir, at most once per day (UTC), deletes expired snapshots
 // and returns the path of the day's file. It returns DiskFull if the copy would exceed Spare.
-func Snapshot(ctx context.Context, db *sqldb.DB, s Snapshots) (string, error) {
+func Snapshot(ctx context.Context, db *sqldb.DB, s SnapshotOptions) (string, error) {
 	dir, path := s.Dir, s.path(s.Now)
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
@@ -52,7 +52,7 @@ func Snapshot(ctx context.Context, db *sqldb.DB, s Snapshots) (string, error) {
 }
 
 // checkRoom returns DiskFull if a copy needs more space than Spare.
-func (s Snapshots) checkRoom(ctx context.Context, db *sqldb.DB) error {
+func (s SnapshotOptions) checkRoom(ctx context.Context, db *sqldb.DB) error {
 	if s.Spare == nil {
 		return nil
 	}
@@ -68,19 +68,19 @@ func (s Snapshots) checkRoom(ctx context.Context, db *sqldb.DB) error {
 }
 
 // path returns the file of a day.
-func (s Snapshots) path(day time.Time) string {
+func (s SnapshotOptions) path(day time.Time) string {
 	return filepath.Join(s.Dir, "smartdrive-"+day.UTC().Format("2006-01-02")+".db")
 }
 
 // dropOld deletes expired snapshots.
-func (s Snapshots) dropOld() error {
+func (s SnapshotOptions) dropOld() error {
 	all, err := filepath.Glob(filepath.Join(s.Dir, "smartdrive-????-??-??.db"))
 	if err != nil {
 		return fmt.Errorf("look for old snapshots: %w", err)
 	}
 	slices.Sort(all)
 	keep := max(1, s.Keep)
-	end := s.path(s.Kept.AddDate(0, 0, -keep)) // the newest expired name
+	end := s.path(s.RetentionNow.AddDate(0, 0, -keep)) // the newest expired name
 	for i, old := range all[:max(0, len(all)-keep)] {
 		if old > end && len(all)-i <= maxSnapshotFactor*keep {
 			break

@@ -23,7 +23,7 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// Options configure New; all fields except Turns are required.
+// Options configure New; all fields except LongTurns are required.
 type Options struct {
 	DB      *sqldb.DB
 	Tree    *tree.Tree
@@ -31,8 +31,8 @@ type Options struct {
 	Uploads *upload.Sessions
 	Files   *files.Files
 	Keys    *idem.Keys
-	// Turns limits long transactions and may be shared with other users. Default: turn.NewLong.
-	Turns *turn.Long
+	// LongTurns limits long transactions and may be shared with other users. Default: turn.NewLongLimiter.
+	LongTurns *turn.LongLimiter
 }
 
 // Batches runs batches. It is safe for concurrent use.
@@ -57,7 +57,7 @@ const (
 
 // New returns Batches.
 func New(opt Options) *Batches {
-	opt.Turns = cmp.Or(opt.Turns, turn.NewLong(opt.DB.Concurrency))
+	opt.LongTurns = cmp.Or(opt.LongTurns, turn.NewLongLimiter(opt.DB.Concurrency))
 	b := &Batches{opt: opt, buffer: semaphore.NewWeighted(int64(maxFarBuffer))}
 	b.groupSize.Store(maxGroup)
 	return b
@@ -124,15 +124,15 @@ func guarded(step func() error) (err error) {
 
 // discard gives up items that will not be done and removes their contents in one call.
 func (r *run) discard(ctx context.Context, all ...*pending) error {
-	var laid []*upload.Laid
+	var laid []*upload.UnsyncedFile
 	for _, p := range all {
 		p.await()
 		if p.laid != nil {
-			p.laid.Refuse(drive.Fail(drive.Unavailable))
+			p.laid.SetError(drive.Fail(drive.Unavailable))
 			laid = append(laid, p.laid)
 		}
 	}
-	return guarded(func() error { return r.opt.Uploads.EndLaid(ctx, nil, laid) })
+	return guarded(func() error { return r.opt.Uploads.ReleaseUnsynced(ctx, nil, laid) })
 }
 
 // await blocks until the item's content is stored or has failed.
@@ -199,7 +199,7 @@ func sumOf(body io.Reader) digest.Sum {
 // as long as memory for the buffer is available.
 func (r *run) store(ctx context.Context, p *pending) {
 	size := int64(p.File.Size)
-	if !r.opt.Uploads.Store.Caps().Far || p.File.Size > upload.LaidSize || !r.buffer.TryAcquire(size) {
+	if !r.opt.Uploads.Store.Caps().HighLatency || p.File.Size > upload.MaxUnsyncedSize || !r.buffer.TryAcquire(size) {
 		r.storeFrom(ctx, p, p.Body)
 		return
 	}
@@ -226,7 +226,7 @@ func (r *run) storeFrom(ctx context.Context, p *pending, body io.Reader) {
 	p.Err = guarded(func() (err error) {
 		who := r.who
 		who.Tokens = p.Tokens
-		p.laid, err = r.opt.Uploads.Lay(context.WithoutCancel(ctx), who, p.File, p.If, body)
+		p.laid, err = r.opt.Uploads.PutUnsynced(context.WithoutCancel(ctx), who, p.File, p.Condition, body)
 		return err
 	})
 	if p.Err == nil {

@@ -112,13 +112,13 @@ func (w request) item(t *testing.T, n int) batch.Item {
 	case batch.Folder:
 		item.Folder = files.Mkdir{Path: above, Name: name, Parents: w.parents, Conflict: w.conflict}
 	case batch.Move:
-		item.At = at
-		if item.To, err = drive.ParsePath(w.to); err != nil {
+		item.Path = at
+		if item.TargetPath, err = drive.ParsePath(w.to); err != nil {
 			t.Fatal(err)
 		}
 		item.Change.Conflict = w.conflict
 	case batch.Trash:
-		item.At = at
+		item.Path = at
 	case batch.Claim:
 	}
 	return item
@@ -307,8 +307,8 @@ func TestBatchesMatchModelUnderFaults(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(uint64(seed), 18))
-			fate := &uploadtest.Fate{}
-			f := newFixture(t, drive.GiB, uploadtest.Options{Fate: fate})
+			fate := &uploadtest.Faults{}
+			f := newFixture(t, drive.GiB, uploadtest.Options{Faults: fate})
 			w := model{}
 			for round := range depth.Pick(12, 12, 40) {
 				f.round(t, r, fate, w, round)
@@ -329,7 +329,7 @@ func (f *fixture) putLone(t *testing.T, x request) error {
 }
 
 // round runs one batch to its end, perhaps with a concurrent single file, and compares the results.
-func (f *fixture) round(t *testing.T, r *rand.Rand, fate *uploadtest.Fate, w model, round int) {
+func (f *fixture) round(t *testing.T, r *rand.Rand, fate *uploadtest.Faults, w model, round int) {
 	t.Helper()
 	wishes := make([]request, 1+r.IntN(14))
 	want := make([]drive.Kind, len(wishes))
@@ -354,8 +354,8 @@ func (f *fixture) round(t *testing.T, r *rand.Rand, fate *uploadtest.Fate, w mod
 	for attempt := 0; slices.Contains(answered, false) || !stored; attempt++ {
 		how := uploadtest.Pass
 		if attempt < 3 && r.IntN(3) > 0 {
-			how = []uploadtest.How{uploadtest.Fail, uploadtest.Lose, uploadtest.Die, uploadtest.DieAfter}[r.IntN(4)]
-			fate.Set(uploadtest.Rule{Point: points[r.IntN(len(points))], N: 1 + r.IntN(12), How: how})
+			how = []uploadtest.Effect{uploadtest.Fail, uploadtest.LoseReply, uploadtest.Die, uploadtest.DieAfter}[r.IntN(4)]
+			fate.Set(uploadtest.Rule{Point: points[r.IntN(len(points))], N: 1 + r.IntN(12), Effect: how})
 		}
 		if attempt > 20 {
 			t.Fatalf("round %d does not end", round)
@@ -520,18 +520,18 @@ type together struct {
 
 func (s *together) Caps() blob.StoreCaps {
 	c := s.Store.Caps()
-	c.Far = true
+	c.HighLatency = true
 	return c
 }
 
-func (s *together) Lay(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
+func (s *together) PutUnsynced(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
 	s.mu.Lock()
 	if s.here++; s.here == s.need {
 		close(s.open)
 	}
 	s.mu.Unlock()
 	<-s.open
-	return s.Store.Lay(ctx, name, body, many)
+	return s.Store.PutUnsynced(ctx, name, body, many)
 }
 
 var errTold = errors.New("enough")

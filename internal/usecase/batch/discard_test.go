@@ -44,8 +44,8 @@ type counting struct {
 	all      chan struct{}
 }
 
-func (s *counting) Lay(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
-	part, err := s.Store.Lay(ctx, name, body, many)
+func (s *counting) PutUnsynced(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
+	part, err := s.Store.PutUnsynced(ctx, name, body, many)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.laid--; s.laid == 0 {

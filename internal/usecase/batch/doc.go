@@ -1,7 +1,7 @@
 // Package batch executes many items of one request: it creates folders, stores small files, moves,
 // trashes, and links content that the account owns, one item after the other.
 //
-//	items ──► read: file bytes are stored (Lay) as they arrive
+//	items ──► read: file bytes are stored (PutUnsynced) as they arrive
 //	             │
 //	             ▼        items that arrive without a pause while the previous group commits
 //	          group ──► one round of syncs ──► one transaction ──► answers, in order

@@ -114,7 +114,7 @@ func (r *run) soon(late *time.Timer, until time.Time) *pending {
 
 // execute executes a group. If it returns an error the group may not have been committed.
 func (r *run) execute(ctx context.Context, group []*pending) error {
-	var laid []*upload.Laid
+	var laid []*upload.UnsyncedFile
 	fresh := make([]*pending, 0, len(group))
 	for _, p := range group {
 		switch {
@@ -129,11 +129,11 @@ func (r *run) execute(ctx context.Context, group []*pending) error {
 			laid = append(laid, p.laid)
 		}
 	}
-	err := guarded(func() error { return upload.SettleLaid(ctx, r.opt.Uploads, laid) })
+	err := guarded(func() error { return upload.SyncFiles(ctx, r.opt.Uploads, laid) })
 	if err == nil && len(fresh) > 0 {
 		err = r.commit(ctx, fresh)
 	}
-	return errors.Join(err, r.opt.Uploads.EndLaid(ctx, err, laid))
+	return errors.Join(err, r.opt.Uploads.ReleaseUnsynced(ctx, err, laid))
 }
 
 // commit runs the transaction of a group. After a panic outside the transaction's function the
@@ -141,7 +141,7 @@ func (r *run) execute(ctx context.Context, group []*pending) error {
 func (r *run) commit(ctx context.Context, fresh []*pending) (err error) {
 	whole := false
 	panicked := guarded(func() error {
-		err = r.opt.Turns.Do(ctx, r.who.Account, func() error {
+		err = r.opt.LongTurns.Do(ctx, r.who.Account, func() error {
 			return r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return r.write(ctx, tx, fresh) })
 		})
 		whole = true
@@ -170,16 +170,16 @@ func (b *Batches) adaptSize(n int, began time.Time) {
 func (r *run) measure(ctx context.Context, p *pending) error {
 	id, parent, name := p.Node, p.Change.Parent, p.Change.Name
 	var err error
-	if p.At != nil {
-		id, err = r.resolve(ctx, r.opt.DB, p.At)
+	if p.Path != nil {
+		id, err = r.resolve(ctx, r.opt.DB, p.Path)
 	}
-	if err == nil && p.To != nil {
+	if err == nil && p.TargetPath != nil {
 		var above drive.Path
-		above, name, _ = p.To.Split()
+		above, name, _ = p.TargetPath.Split()
 		parent, err = r.resolve(ctx, r.opt.DB, above)
 	}
 	if err == nil {
-		p.below, err = r.opt.Files.Below(ctx, r.opt.DB, r.who, id, parent, name)
+		p.below, err = r.opt.Files.MoveExtent(ctx, r.opt.DB, r.who, id, parent, name)
 	}
 	if drive.IsKind(err, drive.NotFound) {
 		return nil
@@ -195,8 +195,8 @@ func (r *run) resolve(ctx context.Context, q sqldb.Querier, path drive.Path) (dr
 
 // write is the transaction of a group.
 func (r *run) write(ctx context.Context, tx *sqldb.Tx, group []*pending) error {
-	tx.ActFor(r.who)
-	if err := r.series.Hold(ctx, tx); err != nil {
+	tx.SetActor(r.who)
+	if err := r.series.Lock(ctx, tx); err != nil {
 		return err
 	}
 	if err := r.opt.Ledger.Lock(ctx, tx, r.who.Account); err != nil {
@@ -240,15 +240,15 @@ func countPuts(group []*pending) (n int) {
 
 // publish publishes the files of a run of Put items. It fails only with errors that end the batch.
 func (r *run) publish(ctx context.Context, tx *sqldb.Tx, group []*pending) error {
-	laid := make([]*upload.Laid, len(group))
+	laid := make([]*upload.UnsyncedFile, len(group))
 	for i, p := range group {
 		laid[i] = p.laid
 	}
-	if err := r.opt.Uploads.PublishLaid(ctx, tx, r.who.Account, laid); err != nil {
+	if err := r.opt.Uploads.PublishSynced(ctx, tx, r.who.Account, laid); err != nil {
 		return err
 	}
 	for _, p := range group {
-		if p.node, p.created, p.failed = p.laid.Outcome(); transient(p.failed) {
+		if p.node, p.created, p.failed = p.laid.Result(); transient(p.failed) {
 			return p.failed
 		}
 	}
@@ -260,9 +260,9 @@ func (r *run) record(ctx context.Context, tx *sqldb.Tx, group []*pending) (err e
 	if r.series == nil {
 		return nil
 	}
-	var done []idem.Done
+	var done []idem.ItemResult
 	for _, p := range group {
-		d := idem.Done{Item: p.N, Mark: p.mark}
+		d := idem.ItemResult{Item: p.N, Mark: p.mark}
 		switch {
 		case p.failed == nil:
 			d.Created, d.Node = p.created, p.node.ID
@@ -275,7 +275,7 @@ func (r *run) record(ctx context.Context, tx *sqldb.Tx, group []*pending) (err e
 		}
 		done = append(done, d)
 	}
-	return r.series.Keep(ctx, tx, done)
+	return r.series.Record(ctx, tx, done)
 }
 
 // act executes one item that is not a file, within the group's transaction.
@@ -285,15 +285,15 @@ func (r *run) act(ctx context.Context, tx *sqldb.Tx, p *pending) (err error) {
 		p.created = true
 		p.node, err = r.opt.Files.MakeFolder(ctx, tx, r.who, p.Folder)
 	case Claim:
-		var placed tree.Placed
-		placed, err = upload.LinkOwned(ctx, r.opt.Uploads, tx, r.who, p.File, p.If)
+		var placed tree.PutResult
+		placed, err = upload.LinkOwned(ctx, r.opt.Uploads, tx, r.who, p.File, p.Condition)
 		p.node, p.created = placed.Node, placed.Created
 	case Move:
 		p.node, err = r.move(ctx, tx, p)
 	case Trash:
 		id := p.Node
-		if p.At != nil {
-			id, err = r.resolve(ctx, tx, p.At)
+		if p.Path != nil {
+			id, err = r.resolve(ctx, tx, p.Path)
 		}
 		if err == nil {
 			p.node, err = r.opt.Tree.Trash(ctx, tx, r.who.Account, id, p.Rev)
@@ -307,23 +307,23 @@ func (r *run) act(ctx context.Context, tx *sqldb.Tx, p *pending) (err error) {
 // move executes a Move item.
 func (r *run) move(ctx context.Context, tx *sqldb.Tx, p *pending) (n tree.Node, err error) {
 	id := p.Node
-	e := tree.Edit{Parent: p.Change.Parent, Name: p.Change.Name, MTime: p.Change.MTime, Conflict: p.Change.Conflict, Rev: p.Change.Expect.Rev, Below: p.below}
-	if p.At != nil {
-		id, err = r.resolve(ctx, tx, p.At)
+	e := tree.Edit{Parent: p.Change.Parent, Name: p.Change.Name, MTime: p.Change.MTime, Conflict: p.Change.Conflict, Rev: p.Change.Expect.Rev, Extent: p.below}
+	if p.Path != nil {
+		id, err = r.resolve(ctx, tx, p.Path)
 	}
-	if err == nil && p.To != nil {
+	if err == nil && p.TargetPath != nil {
 		var above drive.Path
-		above, e.Name, _ = p.To.Split()
+		above, e.Name, _ = p.TargetPath.Split()
 		e.Parent, err = r.resolve(ctx, tx, above)
 	}
 	if err == nil && p.behind {
-		e.Below, err = r.opt.Files.Below(ctx, tx, r.who, id, e.Parent, e.Name)
+		e.Extent, err = r.opt.Files.MoveExtent(ctx, tx, r.who, id, e.Parent, e.Name)
 	}
 	if err != nil {
 		return tree.Node{}, err
 	}
 	if n, err = r.opt.Tree.Edit(ctx, tx, r.who.Account, id, e); err == nil {
-		err = r.opt.Files.Moved(ctx, tx, n)
+		err = r.opt.Files.InvalidateRights(ctx, tx, n)
 	}
 	return n, err
 }

@@ -15,6 +15,7 @@ import (
 // Op is the operation of an item.
 type Op string
 
+// The operations of a batch.
 const (
 	Folder Op = "folder" // create a folder
 	Put    Op = "put"    // store a small file; its bytes follow
@@ -37,16 +38,16 @@ type Item struct {
 	Op   Op
 	Err  error // the item is invalid and is refused with this
 
-	File   upload.PutFile   // Put, Claim; Check is ignored
-	If     upload.Condition // Put, Claim: condition for the target
-	Tokens drive.Tokens     // Put: lock tokens of the request
-	Body   io.Reader        // Put: File.Size bytes
-	Folder files.Mkdir      // Folder
-	Node   drive.NodeID     // Move, Trash: the node, unless At is set
-	At     drive.Path       // Move, Trash: the node's path
-	To     drive.Path       // Move: the target path, instead of Change.Parent and Change.Name; nil: not used
-	Change files.Patch      // Move
-	Rev    int64            // Trash: expected revision; zero: any
+	File       upload.PutFile   // Put, Claim; Check is ignored
+	Condition  upload.Condition // Put, Claim: condition for the target
+	Tokens     drive.Tokens     // Put: lock tokens of the request
+	Body       io.Reader        // Put: File.Size bytes
+	Folder     files.Mkdir      // Folder
+	Node       drive.NodeID     // Move, Trash: the node, unless Path is set
+	Path       drive.Path       // Move, Trash: the node's path
+	TargetPath drive.Path       // Move: the target path, instead of Change.Parent and Change.Name; nil: not used
+	Change     files.Patch      // Move
+	Rev        int64            // Trash: expected revision; zero: any
 }
 
 // Source supplies the items of a batch.
@@ -74,10 +75,10 @@ type Answer struct {
 // pending is an item being executed.
 type pending struct {
 	Item
-	mark  idem.Mark
-	laid  *upload.Laid
-	ready chan struct{} // closed once laid, mark and Err are set; nil: they are set
-	done  *idem.Done    // result of an earlier attempt; nil: none
+	mark  idem.ItemHash
+	laid  *upload.UnsyncedFile
+	ready chan struct{}    // closed once laid, mark and Err are set; nil: they are set
+	done  *idem.ItemResult // result of an earlier attempt; nil: none
 
 	below  tree.Extent // Move: extent of the subtree
 	behind bool        // not the first of its group: data read before the transaction may be outdated
@@ -89,13 +90,13 @@ type pending struct {
 
 // alone reports whether the item must be the first of its group, because data read before the
 // transaction may depend on earlier items.
-func (p *pending) alone() bool { return p.Op == Move && (p.At != nil || p.To != nil) }
+func (p *pending) alone() bool { return p.Op == Move && (p.Path != nil || p.TargetPath != nil) }
 
 // setMark sets the item's replay mark and drops its text to save memory.
 func (p *pending) setMark(content digest.Sum) { p.mark, p.Text = markOf(p.Text, content), nil }
 
 // markOf returns the replay mark of an item: a hash of its text and the digest of its bytes.
-func markOf(text []byte, sum digest.Sum) (m idem.Mark) {
+func markOf(text []byte, sum digest.Sum) (m idem.ItemHash) {
 	h := sha256.New()
 	h.Write(text) // never fails
 	h.Write(sum[:])

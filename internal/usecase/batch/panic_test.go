@@ -37,18 +37,18 @@ type breakingStore struct {
 
 func (s breakingStore) Caps() blob.StoreCaps {
 	c := s.Store.Caps()
-	c.Far = c.Far || s.far
+	c.HighLatency = c.HighLatency || s.far
 	return c
 }
 
-func (s breakingStore) Lay(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
+func (s breakingStore) PutUnsynced(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
 	s.lay.step()
-	return s.Store.Lay(ctx, name, body, many)
+	return s.Store.PutUnsynced(ctx, name, body, many)
 }
 
-func (s breakingStore) Settle(ctx context.Context, names []string) error {
+func (s breakingStore) Sync(ctx context.Context, names []string) error {
 	s.settle.step()
-	return s.Store.Settle(ctx, names)
+	return s.Store.Sync(ctx, names)
 }
 
 // A panic anywhere in a batch ends that batch with an error. The process, other batches and a
@@ -64,7 +64,7 @@ func TestPanicEndsOnlyItsBatch(t *testing.T) {
 					at[name] = &panicker{}
 				}
 				opt := uploadtest.Options{Store: func(s blob.Store) blob.Store { return breakingStore{s, far, at["lay"], at["settle"]} }}
-				opt.Upload = upload.Options{Hold: func(_ context.Context, tx *sqldb.Tx) error {
+				opt.Upload = upload.Options{CheckInstance: func(_ context.Context, tx *sqldb.Tx) error {
 					tx.AfterCommit(at["committed"].step)
 					return nil
 				}}
@@ -121,11 +121,11 @@ func TestPanicEndsOnlyItsBatch(t *testing.T) {
 func TestPanicAfterCommitKeepsFiles(t *testing.T) {
 	t.Parallel()
 	var after panicker
-	f := newFixture(t, drive.GiB, uploadtest.Options{Upload: upload.Options{Hold: func(_ context.Context, tx *sqldb.Tx) error {
+	f := newFixture(t, drive.GiB, uploadtest.Options{Upload: upload.Options{CheckInstance: func(_ context.Context, tx *sqldb.Tx) error {
 		tx.AfterCommit(after.step)
 		return nil
 	}}})
-	var stored []*upload.Incoming
+	var stored []*upload.PendingPut
 	for i := range 3 {
 		p := upload.PutFile{Path: uploadtest.Path(t, fmt.Sprintf("/%d", i)), Size: 1}
 		in, err := f.StoreFile(t.Context(), f.who, p, io.LimitReader(zeros{}, 1))
@@ -137,7 +137,7 @@ func TestPanicAfterCommitKeepsFiles(t *testing.T) {
 	after.set(1)
 	f.Publish(t.Context(), stored...)
 	for i, in := range stored {
-		if _, _, err := in.Outcome(); err != nil {
+		if _, _, err := in.Result(); err != nil {
 			t.Errorf("file %d: %v", i, err)
 		}
 	}

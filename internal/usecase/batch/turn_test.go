@@ -25,10 +25,10 @@ import (
 func TestBatchesTakeTurns(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, drive.MiB, uploadtest.Options{})
-	turns := turn.NewLong(func() int { return 4 })
-	f.batches = batch.New(batch.Options{DB: f.DB, Tree: f.Tree, Uploads: f.Sessions, Files: f.files, Keys: f.keys, Turns: turns})
+	turns := turn.NewLongLimiter(func() int { return 4 })
+	f.batches = batch.New(batch.Options{DB: f.DB, Tree: f.Tree, Uploads: f.Sessions, Files: f.files, Keys: f.keys, LongTurns: turns})
 	other := f.Account(t, drive.MiB)
-	end, err := turns.Take(t.Context(), f.who.Account)
+	end, err := turns.Acquire(t.Context(), f.who.Account)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ type batch struct {
 	b      *Bulk
 	tx     *sqldb.Tx
 	row    row
-	inside *files.Inside
+	inside *files.TxBatch
 	before map[drive.NodeID]tree.Node   // nodes of the piece as they were before this batch changed them
 	below  map[drive.NodeID]tree.Extent // subtree extents of folders to be moved or copied
 }
@@ -86,7 +86,7 @@ func (t *batch) restore(ctx context.Context, id drive.NodeID, e entry) (entry, e
 		_, err := t.b.opt.Tree.Find(ctx, t.tx, t.row.account, id)
 		return e, err
 	}
-	r := tree.Restore{Parent: t.row.parent, Conflict: t.row.conflict, Below: t.below[id]}
+	r := tree.Restore{Parent: t.row.parent, Conflict: t.row.conflict, Extent: t.below[id]}
 	n, err := t.b.opt.Tree.Restore(ctx, t.tx, t.row.account, id, r)
 	e.Outcome = outcomeOf(n.Rev != was.Rev)
 	return e, err
@@ -107,9 +107,9 @@ func (t *batch) move(ctx context.Context, id drive.NodeID, e entry) (entry, erro
 			e.Replaced = there.ID
 		}
 	}
-	n, err := t.b.opt.Tree.Edit(ctx, t.tx, t.row.account, id, tree.Edit{Parent: t.row.parent, Conflict: t.row.conflict, Below: t.below[id]})
+	n, err := t.b.opt.Tree.Edit(ctx, t.tx, t.row.account, id, tree.Edit{Parent: t.row.parent, Conflict: t.row.conflict, Extent: t.below[id]})
 	if err == nil {
-		err = t.b.opt.Files.Moved(ctx, t.tx, n)
+		err = t.b.opt.Files.InvalidateRights(ctx, t.tx, n)
 	}
 	e.Outcome, e.Parent, e.Name = outcomeOf(n.Rev != was.Rev), was.Parent, was.Name
 	if e.Became = ""; n.Name != was.Name {
@@ -129,10 +129,10 @@ func (t *batch) undoMove(ctx context.Context, id drive.NodeID, e entry) (entry, 
 	if !was.ID.IsZero() && (was.Parent != w.From || was.Name != w.As || was.Trashed != 0) {
 		return e, errChanged()
 	}
-	to := tree.Edit{Parent: w.Parent, Name: w.Name, Conflict: drive.ConflictRename, Below: t.below[id]}
+	to := tree.Edit{Parent: w.Parent, Name: w.Name, Conflict: drive.ConflictRename, Extent: t.below[id]}
 	n, err := t.b.opt.Tree.Edit(ctx, t.tx, t.row.account, id, to)
 	if err == nil {
-		err = t.b.opt.Files.Moved(ctx, t.tx, n)
+		err = t.b.opt.Files.InvalidateRights(ctx, t.tx, n)
 	}
 	if err != nil {
 		return e, err

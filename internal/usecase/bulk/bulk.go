@@ -78,26 +78,26 @@ type Options struct {
 	// Events receives records about background operations that ended with failures. Default:
 	// none.
 	Events stream.Publisher
-	// Piece is the most items per transaction. Default: 200 (about 50 ms).
-	Piece int
-	// Slice is the number of transactions that Run executes before it yields to other accounts.
+	// ItemsPerTransaction is the most items per transaction. Default: 200 (about 50 ms).
+	ItemsPerTransaction int
+	// TransactionsPerRun is the number of transactions that Run executes before it yields to other accounts.
 	// Default: 20 (about a second).
-	Slice int
-	// Direct is the most items that a call executes before it answers. Default: 400.
-	Direct int64
+	TransactionsPerRun int
+	// MaxImmediate is the most items that a call executes before it answers. Default: 400.
+	MaxImmediate int64
 	// MaxRunning is the most operations of an account that may run or wait. Default: 20.
 	MaxRunning int
-	// MaxKept is the most items that all operations of an account may have, including ended
+	// MaxStoredItems is the most items that all operations of an account may have, including ended
 	// ones, of which the oldest are deleted. Default: 1,000,000, about 100 MB if all were
 	// moves.
-	MaxKept int64
-	// Turns limits long transactions and may be shared with other users. Default: turn.NewLong.
-	Turns *turn.Long
+	MaxStoredItems int64
+	// LongTurns limits long transactions and may be shared with other users. Default: turn.NewLongLimiter.
+	LongTurns *turn.LongLimiter
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Kept is the clock for retention; see package retention. Default: Now.
-	Kept func() time.Time
-	Log  *slog.Logger // default: discards
+	// RetentionClock is the clock for retention; see package retention. Default: Now.
+	RetentionClock func() time.Time
+	Log            *slog.Logger // default: discards
 }
 
 const (
@@ -116,27 +116,27 @@ func New(opt Options) *Bulk {
 	if opt.Start == nil {
 		opt.Start = func(drive.OperationID) {}
 	}
-	if opt.Piece == 0 {
-		opt.Piece = 200
+	if opt.ItemsPerTransaction == 0 {
+		opt.ItemsPerTransaction = 200
 	}
-	if opt.Slice == 0 {
-		opt.Slice = 20
+	if opt.TransactionsPerRun == 0 {
+		opt.TransactionsPerRun = 20
 	}
-	if opt.Direct == 0 {
-		opt.Direct = 400
+	if opt.MaxImmediate == 0 {
+		opt.MaxImmediate = 400
 	}
 	if opt.MaxRunning == 0 {
 		opt.MaxRunning = 20
 	}
-	if opt.MaxKept == 0 {
-		opt.MaxKept = 1_000_000
+	if opt.MaxStoredItems == 0 {
+		opt.MaxStoredItems = 1_000_000
 	}
-	opt.Turns = cmp.Or(opt.Turns, turn.NewLong(opt.DB.Concurrency))
+	opt.LongTurns = cmp.Or(opt.LongTurns, turn.NewLongLimiter(opt.DB.Concurrency))
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	if opt.Kept == nil {
-		opt.Kept = opt.Now
+	if opt.RetentionClock == nil {
+		opt.RetentionClock = opt.Now
 	}
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
@@ -149,7 +149,7 @@ func (b *Bulk) now() drive.Time { return drive.TimeOf(b.opt.Now()) }
 // write runs fn in a transaction that first locks the ledger of who's account.
 func (b *Bulk) write(ctx context.Context, who drive.Who, fn func(context.Context, *sqldb.Tx) error) error {
 	return b.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		tx.ActFor(who)
+		tx.SetActor(who)
 		if err := b.opt.Ledger.Lock(ctx, tx, who.Account); err != nil {
 			return err
 		}

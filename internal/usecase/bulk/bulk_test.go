@@ -158,13 +158,13 @@ func TestAllSelectsChildrenOfFolder(t *testing.T) {
 	d := newFixture(t, small)
 	folder, all := d.createFiles(t, "/a", 8)
 	to := d.mkdir(t, "/a/to")
-	o := d.create(t, bulk.Request{Kind: bulk.Move, All: bulk.All{Folder: folder}, Except: all[:2], Parent: to})
+	o := d.create(t, bulk.Request{Kind: bulk.Move, All: bulk.All{ChildrenOf: folder}, Except: all[:2], Parent: to})
 	condition(t, d.finish(t, o.ID), bulk.Done, 6, 0, 6) // without the folder itself that they go to
 	same(t, []string{"/a", "/a/f0", "/a/f1", "/a/to", "/a/to/f2", "/a/to/f3", "/a/to/f4", "/a/to/f5", "/a/to/f6", "/a/to/f7"}, d.list(t))
-	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, All: bulk.All{Folder: to}}).ID)
+	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, All: bulk.All{ChildrenOf: to}}).ID)
 	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Restore, All: bulk.All{Trash: true}, Parent: d.root}).ID)
 	same(t, []string{"/a", "/a/f0", "/a/f1", "/a/to", "/f2", "/f3", "/f4", "/f5", "/f6", "/f7"}, d.list(t))
-	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, All: bulk.All{Folder: d.root}}).ID)
+	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, All: bulk.All{ChildrenOf: d.root}}).ID)
 	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Delete, All: bulk.All{Trash: true}}).ID)
 	same(t, nil, d.list(t))
 	condition(t, d.create(t, bulk.Request{Kind: bulk.Delete, All: bulk.All{Trash: true}}), bulk.Done, 0, 0, 0)
@@ -365,12 +365,12 @@ func TestOperationsOfAccountRunInOrder(t *testing.T) {
 	_, theirs := other.createFiles(t, "/a", 2)
 	first := d.create(t, bulk.Request{Kind: bulk.Trash, Items: all})
 	second := d.create(t, bulk.Request{Kind: bulk.Restore, Items: all})
-	if p, err := d.Run(t.Context(), second.ID); err != nil || p != bulk.Waits {
+	if p, err := d.Run(t.Context(), second.ID); err != nil || p != bulk.Blocked {
 		t.Errorf("the second one: %v, %v", p, err)
 	}
 	o := other.create(t, bulk.Request{Kind: bulk.Trash, Items: theirs})
 	condition(t, other.finish(t, o.ID), bulk.Done, 2, 0, 2)
-	if p, err := d.Run(t.Context(), first.ID); err != nil || p != bulk.More {
+	if p, err := d.Run(t.Context(), first.ID); err != nil || p != bulk.Continue {
 		t.Errorf("a slice of the first one: %v, %v", p, err)
 	}
 	d.started = nil
@@ -386,7 +386,7 @@ func TestOperationsOfAccountRunInOrder(t *testing.T) {
 
 func TestConcurrentRunsDoEachItemOnce(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t, bulk.Options{Piece: 3, Slice: 100, Direct: -1})
+	d := newFixture(t, bulk.Options{ItemsPerTransaction: 3, TransactionsPerRun: 100, MaxImmediate: -1})
 	_, all := d.createFiles(t, "/a", 30)
 	d.createFiles(t, "/a/big", 20)
 	all = append(all, d.at(t, "/a/big"))
@@ -412,7 +412,7 @@ func TestInvalidRequestsAreRefused(t *testing.T) {
 	folder, all := d.createFiles(t, "/a", 3)
 	gone := d.mkdir(t, "/gone")
 	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: []drive.NodeID{gone}}).ID)
-	in := bulk.All{Folder: folder}
+	in := bulk.All{ChildrenOf: folder}
 	for what, c := range map[string]struct {
 		in   bulk.Request
 		kind drive.Kind
@@ -424,8 +424,8 @@ func TestInvalidRequestsAreRefused(t *testing.T) {
 		"no place":            {bulk.Request{Kind: bulk.Move, Items: all}, drive.BadRequest},
 		"a trashed place":     {bulk.Request{Kind: bulk.Move, Items: all, Parent: gone}, drive.ParentGone},
 		"a file as place":     {bulk.Request{Kind: bulk.Move, Items: all, Parent: all[0]}, drive.ParentGone},
-		"no folder":           {bulk.Request{Kind: bulk.Trash, All: bulk.All{Folder: drive.NewID[drive.NodeID]()}}, drive.NotFound},
-		"all of a file":       {bulk.Request{Kind: bulk.Trash, All: bulk.All{Folder: all[0]}}, drive.BadRequest},
+		"no folder":           {bulk.Request{Kind: bulk.Trash, All: bulk.All{ChildrenOf: drive.NewID[drive.NodeID]()}}, drive.NotFound},
+		"all of a file":       {bulk.Request{Kind: bulk.Trash, All: bulk.All{ChildrenOf: all[0]}}, drive.BadRequest},
 		"moving the trash":    {bulk.Request{Kind: bulk.Trash, All: bulk.All{Trash: true}}, drive.BadRequest},
 		"shares to trash":     {bulk.Request{Kind: bulk.Trash, All: bulk.All{Shares: true}}, drive.BadRequest},
 		"a folder to unshare": {bulk.Request{Kind: bulk.Unshare, All: in}, drive.BadRequest},
@@ -461,7 +461,7 @@ func second[T any](_ T, err error) error { return err }
 // that an undo reads.
 func TestOldOperationsAreEvicted(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t, bulk.Options{Piece: 3, Slice: 2, Direct: -1, MaxRunning: 2, MaxKept: 20})
+	d := newFixture(t, bulk.Options{ItemsPerTransaction: 3, TransactionsPerRun: 2, MaxImmediate: -1, MaxRunning: 2, MaxStoredItems: 20})
 	_, all := d.createFiles(t, "/a", 8)
 	first := d.create(t, bulk.Request{Kind: bulk.Trash, Items: all})
 	d.create(t, bulk.Request{Kind: bulk.Restore, Items: all})
@@ -504,7 +504,7 @@ func TestForgetDeletesAllRows(t *testing.T) {
 	d := newFixture(t, small)
 	_, all := d.createFiles(t, "/a", 8)
 	o := d.create(t, bulk.Request{Kind: bulk.Trash, Items: all})
-	if err := d.Forget(t.Context(), d.who.Account); err != nil {
+	if err := d.DeleteAccount(t.Context(), d.who.Account); err != nil {
 		t.Fatal(err)
 	}
 	_, err := d.Run(t.Context(), o.ID)
@@ -569,18 +569,18 @@ func TestUnexpectedItemErrorIsFailure(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, small)
 	_, all := d.createFiles(t, "/a", 8)
-	broken := tree.New(tree.Options{Now: d.clock, Happened: d.told, Arrived: func(_ context.Context, _ *sqldb.Tx, n tree.Node) error {
+	broken := tree.New(tree.Options{Now: d.clock, OnEffect: d.told, OnPlaced: func(_ context.Context, _ *sqldb.Tx, n tree.Node) error {
 		if n.ID == all[4] {
 			return errDied
 		}
 		return nil
 	}})
-	b := bulk.New(bulk.Options{DB: d.db, Tree: broken, Files: d.files, Shares: d.shares, Piece: 3, Direct: -1, Now: d.clock})
+	b := bulk.New(bulk.Options{DB: d.db, Tree: broken, Files: d.files, Shares: d.shares, ItemsPerTransaction: 3, MaxImmediate: -1, Now: d.clock})
 	o, err := b.Create(t.Context(), d.who, bulk.Request{Kind: bulk.Move, Items: all, Parent: d.root}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err := b.Run(t.Context(), o.ID); err != nil || p != bulk.Over {
+	if p, err := b.Run(t.Context(), o.ID); err != nil || p != bulk.Ended {
 		t.Fatal(p, err)
 	}
 	same(t, []string{"/a/f4 internal"}, d.codes(t, o.ID))

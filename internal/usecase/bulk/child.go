@@ -12,7 +12,7 @@ import (
 // becomes the item's.
 func (b *Bulk) stepChild(ctx context.Context, r row) error {
 	if r.stopping && r.kind == Copy {
-		if err := b.opt.Files.Copies.CallOff(ctx, r.child); err != nil {
+		if err := b.opt.Files.Copies.Cancel(ctx, r.child); err != nil {
 			return err
 		}
 	}

@@ -21,9 +21,9 @@ type Request struct {
 
 // All selects the items that exist at the time of the request, without listing them.
 type All struct {
-	Folder drive.NodeID // children of this folder
-	Trash  bool         // all nodes in the trash
-	Shares bool         // all shares
+	ChildrenOf drive.NodeID // children of this folder
+	Trash      bool         // all nodes in the trash
+	Shares     bool         // all shares
 }
 
 // isSet reports whether All selects anything.
@@ -72,7 +72,7 @@ func (b *Bulk) Create(ctx context.Context, who drive.Who, in Request, hook Hook)
 			return err
 		}
 		n := int64(0)
-		for some := range slices.Chunk(ids, b.opt.Piece) {
+		for some := range slices.Chunk(ids, b.opt.ItemsPerTransaction) {
 			p := newPiece(n, some)
 			for i, id := range some {
 				if at := trashed[id]; at != 0 {
@@ -97,23 +97,23 @@ func (b *Bulk) check(ctx context.Context, who drive.Who, in *Request) error {
 	takesParent := in.Kind == Move || in.Kind == Copy || in.Kind == Restore
 	switch {
 	case in.All.isSet() && len(in.Items) > 0:
-		return drive.Bad("nodes", drive.NotTogether, "with", "all")
+		return drive.BadField("nodes", drive.NotTogether, "with", "all")
 	case !in.All.isSet() && len(in.Items) == 0:
-		return drive.Bad("nodes", drive.Required)
+		return drive.BadField("nodes", drive.Required)
 	case !in.All.isSet() && len(in.Except) > 0:
-		return drive.Bad("except", drive.NotTogether, "with", "nodes")
+		return drive.BadField("except", drive.NotTogether, "with", "nodes")
 	case len(in.Items) > MaxItems:
 		return tooMany(len(in.Items))
 	case !in.Parent.IsZero() && !takesParent:
-		return drive.Bad("parent", drive.NotTogether, "with", "kind")
+		return drive.BadField("parent", drive.NotTogether, "with", "kind")
 	case in.Parent.IsZero() && (in.Kind == Move || in.Kind == Copy):
-		return drive.Bad("parent", drive.Required)
+		return drive.BadField("parent", drive.Required)
 	case in.Conflict != "" && !takesParent:
-		return drive.Bad("conflict", drive.NotTogether, "with", "kind")
+		return drive.BadField("conflict", drive.NotTogether, "with", "kind")
 	case in.All.Shares != (in.Kind == Unshare) && in.All.isSet():
-		return drive.Bad("all", drive.NotTogether, "with", "kind")
+		return drive.BadField("all", drive.NotTogether, "with", "kind")
 	case in.All.Trash && in.Kind != Restore && in.Kind != Delete:
-		return drive.Bad("all", drive.NotTogether, "with", "kind")
+		return drive.BadField("all", drive.NotTogether, "with", "kind")
 	}
 	if in.Conflict == "" {
 		if in.Conflict = drive.ConflictFail; in.Kind == Restore {
@@ -155,10 +155,10 @@ func (b *Bulk) choose(ctx context.Context, who drive.Who, in Request) (ids []dri
 	case in.All.Trash:
 		ids, err = b.opt.Tree.IDs(ctx, b.opt.DB, who.Account, drive.NodeID{}, most)
 	case in.All.isSet():
-		if err := b.checkFolder(ctx, who, in.All.Folder); err != nil {
+		if err := b.checkFolder(ctx, who, in.All.ChildrenOf); err != nil {
 			return nil, err
 		}
-		if ids, err = b.opt.Tree.IDs(ctx, b.opt.DB, who.Account, in.All.Folder, most); in.Kind == Move {
+		if ids, err = b.opt.Tree.IDs(ctx, b.opt.DB, who.Account, in.All.ChildrenOf, most); in.Kind == Move {
 			except = append(slices.Clone(except), in.Parent) // all children of a folder may move into one of them
 		}
 	default:
@@ -189,7 +189,7 @@ func (b *Bulk) trashTimes(ctx context.Context, who drive.Who, kind Kind, ids []d
 	if kind != Delete {
 		return times, nil
 	}
-	for some := range slices.Chunk(ids, b.opt.Piece) {
+	for some := range slices.Chunk(ids, b.opt.ItemsPerTransaction) {
 		nodes, err := b.opt.Tree.FindMany(ctx, b.opt.DB, who.Account, some...)
 		if err != nil {
 			return nil, fmt.Errorf("read the items to delete: %w", err)
@@ -207,7 +207,7 @@ func (b *Bulk) trashTimes(ctx context.Context, who drive.Who, kind Kind, ids []d
 func (b *Bulk) checkFolder(ctx context.Context, who drive.Who, id drive.NodeID) error {
 	n, err := b.opt.Tree.Find(ctx, b.opt.DB, who.Account, id)
 	if err == nil && !n.IsFolder() {
-		err = drive.Bad("all", drive.NotAllowed, "allowed", []string{"folder"}, "sent", string(n.Type))
+		err = drive.BadField("all", drive.NotAllowed, "allowed", []string{"folder"}, "sent", string(n.Type))
 	}
 	return err
 }
@@ -218,7 +218,7 @@ func tooMany(sent int) error {
 }
 
 // enforceLimits returns TooManyOpen if too many operations of the account run or wait. It deletes
-// the oldest ended operations if all together exceed MaxKept or maxBulks, except those that a
+// the oldest ended operations if all together exceed MaxStoredItems or maxBulks, except those that a
 // running undo reads.
 func (b *Bulk) enforceLimits(ctx context.Context, tx *sqldb.Tx, add row) error {
 	type kept struct {
@@ -243,7 +243,7 @@ func (b *Bulk) enforceLimits(ctx context.Context, tx *sqldb.Tx, add row) error {
 	}
 	items, count := add.total, 1
 	for _, k := range all {
-		if items, count = items+k.total, count+1; items <= b.opt.MaxKept && count <= maxBulks || k.state == Running || needed[k.id] {
+		if items, count = items+k.total, count+1; items <= b.opt.MaxStoredItems && count <= maxBulks || k.state == Running || needed[k.id] {
 			continue
 		}
 		if err := b.remove(ctx, tx, k.id); err != nil {
@@ -265,7 +265,7 @@ func (b *Bulk) remove(ctx context.Context, tx *sqldb.Tx, id drive.OperationID) e
 // begin executes the first items of a new operation, so that the response to a small one has its
 // result. The background does the rest.
 func (b *Bulk) begin(ctx context.Context, r row) (Operation, error) {
-	if r.state == Running && r.total <= b.opt.Direct {
+	if r.state == Running && r.total <= b.opt.MaxImmediate {
 		if _, err := b.Run(ctx, r.id); err != nil { // the operation exists: the background retries
 			b.opt.Log.DebugContext(ctx, "operation could not be executed at once; the background continues it", "operation", r.id, "error", err)
 		}

@@ -21,7 +21,7 @@
 //
 // # Execution
 //
-// Run executes up to Slice short transactions and reports whether more remain. Each locks the
+// Run executes up to TransactionsPerRun short transactions and reports whether more remain. Each locks the
 // account's ledger, reads the operation's position, executes the next items, and commits their
 // records together with the new position. So each item is done once, despite crashes, repeated
 // calls of Run, and several instances: a later caller reads the position that the earlier one

@@ -41,7 +41,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 					faults.Fail("", n, nil)
 				}
 				for range 30 {
-					if p, _ := d.Run(t.Context(), o.ID); p == bulk.Over { // Over comes with an error, too: then the fault was there
+					if p, _ := d.Run(t.Context(), o.ID); p == bulk.Ended { // Over comes with an error, too: then the fault was there
 						break
 					}
 				}
@@ -58,7 +58,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 					}
 					faults.Fail("", n, nil)
 					for range 30 {
-						if p, _ := d.Run(t.Context(), u.ID); p == bulk.Over {
+						if p, _ := d.Run(t.Context(), u.ID); p == bulk.Ended {
 							break
 						}
 					}

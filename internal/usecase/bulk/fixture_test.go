@@ -62,7 +62,7 @@ func (d *fixture) advance(by time.Duration) {
 }
 
 // small is an operation of which little is done at a time, and nothing by the call that asks.
-var small = bulk.Options{Piece: 3, Slice: 2, Direct: -1}
+var small = bulk.Options{ItemsPerTransaction: 3, TransactionsPerRun: 2, MaxImmediate: -1}
 
 func newFixture(t testing.TB, opt bulk.Options) *fixture {
 	t.Helper()
@@ -76,8 +76,8 @@ func newFixtureAt(t tb, db *sqldb.DB, store blob.Store, opt bulk.Options) *fixtu
 	d := &fixture{db: db, store: store, now: time.UnixMilli(1_800_000_000_000)}
 	cheap := account.Options{Cost: treetest.Cheap, Now: d.clock}
 	users := account.NewUsers(db, account.NewAuth(db, cheap), cheap)
-	d.told = activity.New(activity.Options{DB: db, Now: d.clock}).Node
-	d.tree = tree.New(tree.Options{Now: d.clock, Happened: d.told})
+	d.told = activity.New(activity.Options{DB: db, Now: d.clock}).RecordNode
+	d.tree = tree.New(tree.Options{Now: d.clock, OnEffect: d.told})
 	d.files = files.New(files.Options{DB: db, Tree: d.tree, Store: store, Now: d.clock, Direct: 5, Batch: 4})
 	secret := vault.New(vault.Options{DB: db, Keys: []vault.Key{key}, Now: d.clock})
 	if err := secret.Prepare(t.Context()); err != nil {
@@ -212,7 +212,7 @@ func (d *fixture) finish(t tb, id drive.OperationID) bulk.Operation {
 		if err != nil && !drive.IsKind(err, drive.Unavailable) {
 			t.Fatal(err)
 		}
-		if progress == bulk.Waits {
+		if progress == bulk.Blocked {
 			d.finishAll(t, id)
 		}
 	}

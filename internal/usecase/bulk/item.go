@@ -130,7 +130,7 @@ func (b *Bulk) insertPiece(ctx context.Context, tx *sqldb.Tx, r row, p piece) er
 		return err
 	}
 	all, failed := p.unsettled()
-	_, err = tx.Exec(ctx, "INSERT INTO bulk_items (bulk_id, n, account_id, items, record, unsettled, failed) VALUES ("+sqldb.Marks(7)+")",
+	_, err = tx.Exec(ctx, "INSERT INTO bulk_items (bulk_id, n, account_id, items, record, unsettled, failed) VALUES ("+sqldb.Placeholders(7)+")",
 		r.id, p.n, r.account, packIDs(p.ids), record, all, failed)
 	return err
 }

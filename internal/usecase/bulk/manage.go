@@ -210,7 +210,7 @@ func (b *Bulk) fillNames(ctx context.Context, r row, items []Failure) error {
 	for _, n := range nodes {
 		known = append(known, n)
 	}
-	spots, err := b.opt.Tree.SpotsOf(ctx, b.opt.DB, known)
+	spots, err := b.opt.Tree.LocationsOf(ctx, b.opt.DB, known)
 	if err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func parsePosition(s string) (position, error) {
 // others remain.
 func (b *Bulk) Purge(ctx context.Context) (more bool, err error) {
 	const most = 100
-	before := drive.TimeOf(b.opt.Kept()).Add(-retention)
+	before := drive.TimeOf(b.opt.RetentionClock()).Add(-retention)
 	rows, err := b.opt.DB.Query(ctx, "SELECT id, account_id FROM bulks WHERE state IN ('done', 'cancelled') AND updated_at < ? LIMIT ?", before, most)
 	old, err := sqldb.Scan(rows, err, func(r *row, scan func(...any) error) error { return scan(&r.id, &r.account) })
 	for _, r := range old {
@@ -278,8 +278,8 @@ func (b *Bulk) removeOld(ctx context.Context, tx *sqldb.Tx, id drive.OperationID
 	return b.remove(ctx, tx, id)
 }
 
-// Forget deletes all operations of an account that is being deleted.
-func (b *Bulk) Forget(ctx context.Context, account drive.AccountID) error {
+// DeleteAccount deletes all operations of an account that is being deleted.
+func (b *Bulk) DeleteAccount(ctx context.Context, account drive.AccountID) error {
 	return b.write(ctx, drive.Who{Account: account}, func(ctx context.Context, tx *sqldb.Tx) error {
 		rows, err := tx.Query(ctx, "SELECT id FROM bulks WHERE account_id = ?", account)
 		ids, err := sqldb.Scan(rows, err, func(id *drive.OperationID, scan func(...any) error) error { return scan(id) })

@@ -86,7 +86,7 @@ func (b *Bulk) own(ctx context.Context, q sqldb.Querier, account drive.AccountID
 // insert inserts a new operation.
 func (b *Bulk) insert(ctx context.Context, tx *sqldb.Tx, r row) error {
 	_, err := tx.Exec(ctx, `INSERT INTO bulks (id, account_id, user_id, kind, parent_id, conflict, source_id, filled, undone_by, state, stopping,
-		piece, item, child_id, done, failed, total, created_at, updated_at) VALUES (`+sqldb.Marks(19)+")",
+		piece, item, child_id, done, failed, total, created_at, updated_at) VALUES (`+sqldb.Placeholders(19)+")",
 		r.id, r.account, r.user.String(), r.kind, r.parent, string(r.conflict), r.source, r.filled, r.undoneBy, r.state, r.stopping,
 		r.position.piece, r.position.item, r.child, r.done, r.failed, r.total, r.created, r.updated)
 	if err != nil {
@@ -104,7 +104,7 @@ func (b *Bulk) save(ctx context.Context, tx *sqldb.Tx, was, r row) error {
 		r.filled, r.undoneBy, r.state, r.stopping, r.position.piece, r.position.item, r.child,
 		r.done, r.failed, r.total, r.updated, r.id, was.state, was.position.piece, was.position.item, was.filled)
 	if err == nil && n != 1 {
-		err = sqldb.Again(fmt.Errorf("operation %v is not where it was", r.id))
+		err = sqldb.Rerun(fmt.Errorf("operation %v is not where it was", r.id))
 	}
 	if err != nil {
 		return fmt.Errorf("save operation %v: %w", r.id, err)

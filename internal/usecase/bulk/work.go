@@ -14,35 +14,36 @@ import (
 // Progress is the result of Run.
 type Progress int
 
+// What the caller of Run does next.
 const (
-	Over  Progress = iota // the operation has ended or does not exist
-	More                  // call Run again after other accounts had their turn
-	Waits                 // an older operation of the account comes first: call again a little later
+	Ended    Progress = iota // the operation has ended or does not exist
+	Continue                 // call Run again after other accounts had their turn
+	Blocked                  // an older operation of the account comes first: call again a little later
 )
 
 // Run executes a slice of an operation. It may be called at any time, repeatedly and concurrently.
 // NotFound if this package has no such operation. After any other error the caller calls again
 // later.
 func (b *Bulk) Run(ctx context.Context, id drive.OperationID) (Progress, error) {
-	for range b.opt.Slice {
+	for range b.opt.TransactionsPerRun {
 		r, err := b.find(ctx, b.opt.DB, id)
 		if err != nil {
-			return Over, fmt.Errorf("run operation %v: %w", id, err)
+			return Ended, fmt.Errorf("run operation %v: %w", id, err)
 		}
 		if r.state != Running {
-			return Over, nil
+			return Ended, nil
 		}
 		if wait, err := b.waits(ctx, b.opt.DB, r); err != nil || wait {
-			return Waits, err
+			return Blocked, err
 		}
 		if err := b.step(ctx, r); err != nil {
-			return More, fmt.Errorf("run operation %v: %w", id, err)
+			return Continue, fmt.Errorf("run operation %v: %w", id, err)
 		}
 		if err := ctx.Err(); err != nil {
-			return More, drive.Wrap(err, drive.Unavailable)
+			return Continue, drive.Wrap(err, drive.Unavailable)
 		}
 	}
-	return More, nil
+	return Continue, nil
 }
 
 // waits reports whether another running operation of the account comes first: the one that r
@@ -103,7 +104,7 @@ func (b *Bulk) measure(ctx context.Context, r row, p piece) (map[drive.NodeID]tr
 		if r.kind == Copy {
 			below[id], err = b.opt.Tree.Extent(ctx, b.opt.DB, id)
 		} else {
-			below[id], err = b.opt.Files.Below(ctx, b.opt.DB, r.who(), id, parent, "")
+			below[id], err = b.opt.Files.MoveExtent(ctx, b.opt.DB, r.who(), id, parent, "")
 		}
 		if err != nil && !drive.IsKind(err, drive.NotFound) { // deleted since: the transaction reports it
 			return nil, err
@@ -126,7 +127,7 @@ func (s *stuck) Unwrap() error { return s.err }
 func (b *Bulk) stepPiece(ctx context.Context, r row, p piece, below map[drive.NodeID]tree.Extent) error {
 	var known *stuck
 	for {
-		err := b.opt.Turns.Do(ctx, r.account, func() error { return b.tryPiece(ctx, r, p, below, known) })
+		err := b.opt.LongTurns.Do(ctx, r.account, func() error { return b.tryPiece(ctx, r, p, below, known) })
 		at, isStuck := errors.AsType[*stuck](err)
 		if !isStuck || transient(ctx, err) || known != nil && at.item >= known.item {
 			return err
@@ -156,11 +157,11 @@ func (b *Bulk) tryPiece(ctx context.Context, was row, p piece, below map[drive.N
 		if err != nil {
 			return err
 		}
-		t := &batch{b: b, tx: tx, row: r, inside: b.opt.Files.In(tx, r.who()), before: before, below: below}
+		t := &batch{b: b, tx: tx, row: r, inside: b.opt.Files.TxBatch(tx, r.who()), before: before, below: below}
 		if err := t.run(ctx, &fresh, known); err != nil {
 			return err
 		}
-		if err := t.inside.Settle(ctx); err != nil {
+		if err := t.inside.ApplyRefs(ctx); err != nil {
 			return err
 		}
 		if err := b.savePiece(ctx, tx, r.id, fresh); err != nil {
@@ -187,7 +188,7 @@ func (t *batch) run(ctx context.Context, p *piece, known *stuck) error {
 		}
 		next, child, err := t.apply(ctx, p.ids[i], *e)
 		switch {
-		case err != nil && permanent(err) && !dailyLimit(err) && !t.inside.Torn():
+		case err != nil && permanent(err) && !dailyLimit(err) && !t.inside.Tainted():
 			next = failure(*e, err)
 		case err != nil:
 			return &stuck{i, err}
@@ -203,7 +204,7 @@ func (t *batch) run(ctx context.Context, p *piece, known *stuck) error {
 			next.Code = ""
 		}
 		r.setResult(e, next)
-		if t.inside.Rows() >= int64(t.b.opt.Piece) {
+		if t.inside.Rows() >= int64(t.b.opt.ItemsPerTransaction) {
 			r.position.item++
 			break
 		}
@@ -269,10 +270,10 @@ func (b *Bulk) end(ctx context.Context, was row, as State) error {
 // publishFailed publishes that an operation ended with failures, unless it was short enough for its
 // response to say so.
 func (b *Bulk) publishFailed(ctx context.Context, tx *sqldb.Tx, r row) error {
-	if b.opt.Events == nil || r.state != Done || r.failed == 0 || r.total <= b.opt.Direct {
+	if b.opt.Events == nil || r.state != Done || r.failed == 0 || r.total <= b.opt.MaxImmediate {
 		return nil
 	}
-	record, err := notice.Due(notice.Cause{
+	record, err := notice.NewRecord(notice.Cause{
 		Kind: notice.Operation, What: notice.Failed, Account: r.account, User: r.user, Data: notice.Data{Failed: r.failed, Reason: string(r.kind), Subject: r.id.String()},
 	})
 	if err != nil {

@@ -41,9 +41,9 @@ func (s *Links) Authenticate(ctx context.Context, bearer string) (Sender, error)
 	return Sender{ID: t.sender, Name: t.name, link: l, key: key}, nil
 }
 
-// Still returns Gone {reason} if the sender's link was closed, which it notices within five
+// CheckOpen returns Gone {reason} if the sender's link was closed, which it notices within five
 // seconds; for long requests.
-func (s *Links) Still(ctx context.Context, by Sender) error {
+func (s *Links) CheckOpen(ctx context.Context, by Sender) error {
 	_, err := s.cached(ctx, by.link.ID)
 	return err
 }

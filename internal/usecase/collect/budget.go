@@ -58,7 +58,7 @@ func countAll(ctx context.Context, q sqldb.Querier, links []drive.CollectID) (ma
 	}
 	sums := map[drive.CollectID]totals{}
 	for some := range slices.Chunk(links, countAtOnce) {
-		marks, args := sqldb.In(some)
+		marks, args := sqldb.ListArgs(some)
 		rows, err := q.Query(ctx, `SELECT link, SUM(ended), SUM(ended * size), SUM((1 - ended) * size), SUM(1 - ended) FROM (
 			SELECT c.collect_id AS link, c.size AS size, CASE WHEN u.state IS NULL OR u.state = 'done' THEN 1 ELSE 0 END AS ended
 			FROM collected c LEFT JOIN uploads u ON u.id = c.upload_id
@@ -78,28 +78,28 @@ func countAll(ctx context.Context, q sqldb.Querier, links []drive.CollectID) (ma
 
 // File is a file that a sender sends.
 type File struct {
-	Upload  drive.UploadID
-	Sender  drive.SenderID
-	By      string // name that the sender entered
-	Name    drive.Name
-	Size    drive.ByteSize
-	Digests digest.Set // declared
-	State   State      // Open, or "done"
-	Node    drive.NodeID
-	At      drive.Time
+	Upload     drive.UploadID
+	Sender     drive.SenderID
+	SenderName string // name that the sender entered
+	Name       drive.Name
+	Size       drive.ByteSize
+	Digests    digest.Set // declared
+	State      State      // Open, or "done"
+	Node       drive.NodeID
+	At         drive.Time
 }
 
-// Begun is the result of beginning an upload.
-type Begun struct {
+// BeginResult is the result of beginning an upload.
+type BeginResult struct {
 	Upload drive.UploadID
 	Found  bool // the upload is an open one of the sender, already counted and recorded
 }
 
-// LetIn runs begin within tx if the link accepts an upload of f.Size bytes, and records the upload.
+// BeginUpload runs begin within tx if the link accepts an upload of f.Size bytes, and records the upload.
 // It locks the ledger first. A sender may continue an open upload even if the link is full. Errors:
 // Gone {reason}, TooLarge {limit, sent}, Quota {needed, available} of the link (ExceededError),
 // TooManyOpen, and those of begin.
-func (s *Links) LetIn(ctx context.Context, tx *sqldb.Tx, by Sender, f File, begin func() (Begun, error)) error {
+func (s *Links) BeginUpload(ctx context.Context, tx *sqldb.Tx, by Sender, f File, begin func() (BeginResult, error)) error {
 	l, err := s.lockLink(ctx, tx, by)
 	if err != nil {
 		return err

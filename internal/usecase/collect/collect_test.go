@@ -68,7 +68,7 @@ func (d *fixture) link(t testing.TB, limit drive.ByteSize) collect.View {
 
 func (d *fixture) sender(t testing.TB, l collect.View) collect.Sender {
 	t.Helper()
-	g, err := d.Open(t.Context(), l.Token, "bob")
+	g, err := d.IssueToken(t.Context(), l.Token, "bob")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,9 +89,9 @@ func beginMarked(ctx context.Context, s *upload.Sessions, links *collect.Links, 
 	b.Parent, b.Conflict, b.Fingerprint = by.Folder(), drive.ConflictRename, by.Fingerprint(b.Fingerprint)
 	return s.Begin(ctx, by.Who(), b, func(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (upload.View, error)) (upload.View, error) {
 		var v upload.View
-		err := links.LetIn(ctx, tx, by, collect.File{Name: b.Name, Size: b.Size}, func() (_ collect.Begun, err error) {
+		err := links.BeginUpload(ctx, tx, by, collect.File{Name: b.Name, Size: b.Size}, func() (_ collect.BeginResult, err error) {
 			v, err = effect(ctx, tx)
-			return collect.Begun{Upload: v.ID, Found: v.Found}, err
+			return collect.BeginResult{Upload: v.ID, Found: v.Found}, err
 		})
 		return v, err
 	})
@@ -124,7 +124,7 @@ func TestBudgetHoldsUnderConcurrency(t *testing.T) {
 	const limit, size = 1000, 100
 	d := newFixture(t, uploadtest.Options{})
 	l := d.link(t, limit)
-	twin, twinLinks := d.Twin(), d.links()
+	twin, twinLinks := d.SecondInstance(), d.links()
 	defer func() {
 		if err := twin.Close(); err != nil {
 			t.Error(err)
@@ -201,15 +201,15 @@ func TestBudgetHoldsUnderConcurrency(t *testing.T) {
 // After a crash at any call of a begin, a link counts exactly the existing uploads.
 func TestCrashedBeginChargesExistingUploads(t *testing.T) {
 	t.Parallel()
-	for _, how := range []uploadtest.How{uploadtest.Die, uploadtest.DieAfter} {
+	for _, how := range []uploadtest.Effect{uploadtest.Die, uploadtest.DieAfter} {
 		begun := 0
-		fate := &uploadtest.Fate{}
-		d := newFixture(t, uploadtest.Options{Fate: fate})
+		fate := &uploadtest.Faults{}
+		d := newFixture(t, uploadtest.Options{Faults: fate})
 		const limit = 100_000
 		l := d.link(t, limit)
 		by := d.sender(t, l)
 		for n := 1; ; n++ {
-			fate.Set(uploadtest.Rule{Point: "", N: n, How: how})
+			fate.Set(uploadtest.Rule{Point: "", N: n, Effect: how})
 			_, err := begin(t.Context(), d.Sessions, d.Links, by, fmt.Sprintf("f%d", n), 100)
 			if came := fate.Clear(); !came {
 				if err != nil {
@@ -247,8 +247,8 @@ func TestReclaimedUploadStopsCounting(t *testing.T) {
 	if _, own := errors.AsType[*collect.ExceededError](err); !own {
 		t.Errorf("whose room is used up is not told: %v", err)
 	}
-	d.Pass(t, 10*time.Minute) // it never had a byte
-	d.Pass(t, 2*time.Hour)
+	d.AdvanceAndFire(t, 10*time.Minute) // it never had a byte
+	d.AdvanceAndFire(t, 2*time.Hour)
 	v, err := begin(t.Context(), d.Sessions, d.Links, by, "file", 900)
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +273,7 @@ func TestReclaimedUploadStopsCounting(t *testing.T) {
 	by = d.sender(t, l)
 	_, err = begin(t.Context(), d.Sessions, d.Links, by, "over", 101)
 	wantKind(t, err, drive.Quota)
-	if files, err := d.ListFiles(t.Context(), d.who, l.ID, drive.UploadID{}, 10); err != nil || len(files) != 1 || files[0].State != "done" || files[0].By != "bob" {
+	if files, err := d.ListFiles(t.Context(), d.who, l.ID, drive.UploadID{}, 10); err != nil || len(files) != 1 || files[0].State != "done" || files[0].SenderName != "bob" {
 		t.Errorf("the files are %+v, %v", files, err)
 	}
 }
@@ -341,7 +341,7 @@ func TestPurgeDeletesOrphans(t *testing.T) {
 	if err := d.Purge(t.Context()); err != nil || count("collected") != 1 || count("collects") != 1 {
 		t.Errorf("%d links and %d files are left, %v", count("collects"), count("collected"), err)
 	}
-	err = d.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { return d.Forget(ctx, tx, d.who.Account) })
+	err = d.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { return d.DeleteAccount(ctx, tx, d.who.Account) })
 	if err != nil || count("collected") != 0 || count("collects") != 0 {
 		t.Errorf("%d links and %d files are left of the account, %v", count("collects"), count("collected"), err)
 	}

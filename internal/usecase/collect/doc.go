@@ -19,7 +19,7 @@
 // # Budget
 //
 // A link's bytes are those received plus the declared sizes of its uploads that are not gone. At no
-// commit do they exceed the link's limit (C1). LetIn sums them from the upload rows, in the
+// commit do they exceed the link's limit (C1). BeginUpload sums them from the upload rows, in the
 // transaction that begins an upload, under the lock of the account's ledger. So no counter has to
 // be refunded: a cancelled or reclaimed upload stops counting with the commit that ends it, and an
 // idle one counts until then. settle moves finished files from the sum into the link's row; it may

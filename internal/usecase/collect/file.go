@@ -18,7 +18,7 @@ const fileColumns = `c.upload_id, c.sender_id, c.sender, c.name, c.size, c.diges
 func scanFile(f *File, scan func(...any) error) error {
 	var digests string
 	var done bool
-	if err := scan(&f.Upload, &f.Sender, &f.By, &f.Name, &f.Size, &digests, &f.At, &done, &f.Node); err != nil {
+	if err := scan(&f.Upload, &f.Sender, &f.SenderName, &f.Name, &f.Size, &digests, &f.At, &done, &f.Node); err != nil {
 		return err
 	}
 	f.State = Open
@@ -40,9 +40,9 @@ func digestText(s digest.Set) string {
 	return string(raw)
 }
 
-// Owns returns NotFound unless the upload belongs to the sender. The owner of an upload is cached,
+// CheckOwner returns NotFound unless the upload belongs to the sender. The owner of an upload is cached,
 // so that parts need no database access.
-func (s *Links) Owns(ctx context.Context, by Sender, id drive.UploadID) error {
+func (s *Links) CheckOwner(ctx context.Context, by Sender, id drive.UploadID) error {
 	s.mu.Lock()
 	whose, ok := s.owners[id]
 	s.mu.Unlock()
@@ -64,8 +64,8 @@ func (s *Links) Owns(ctx context.Context, by Sender, id drive.UploadID) error {
 	return nil
 }
 
-// Sent returns the record of a sender's upload; NotFound if it is not the sender's.
-func (s *Links) Sent(ctx context.Context, q sqldb.Querier, by Sender, id drive.UploadID) (f File, err error) {
+// FindSent returns the record of a sender's upload; NotFound if it is not the sender's.
+func (s *Links) FindSent(ctx context.Context, q sqldb.Querier, by Sender, id drive.UploadID) (f File, err error) {
 	err = scanFile(&f, q.QueryRow(ctx, "SELECT "+fileColumns+` FROM collected c LEFT JOIN uploads u ON u.id = c.upload_id
 		WHERE c.upload_id = ? AND c.sender_id = ?`, id, by.ID).Scan)
 	return f, err
@@ -86,7 +86,7 @@ func (s *Links) ListSent(ctx context.Context, by Sender, after drive.UploadID, l
 // ListFiles returns up to limit finished and arriving files of a link of the caller, newest first,
 // after the given id (zero: from the newest). NotFound if the caller has no such link.
 func (s *Links) ListFiles(ctx context.Context, who drive.Who, id drive.CollectID, after drive.UploadID, limit int) ([]File, error) {
-	if _, err := s.Mine(ctx, s.opt.DB, who, id); err != nil {
+	if _, err := s.FindManageable(ctx, s.opt.DB, who, id); err != nil {
 		return nil, err
 	}
 	where, args := "c.collect_id = ? AND (u.state IS NULL OR u.state <> 'gone')", []any{id}
@@ -102,11 +102,11 @@ func (s *Links) ListFiles(ctx context.Context, who drive.Who, id drive.CollectID
 	return all, nil
 }
 
-// Declare adds digests that a sender's upload must match when completed; they are never used for
+// DeclareDigests adds digests that a sender's upload must match when completed; they are never used for
 // instant upload. NotFound if the upload is not the sender's.
-func (s *Links) Declare(ctx context.Context, by Sender, id drive.UploadID, more digest.Set) error {
+func (s *Links) DeclareDigests(ctx context.Context, by Sender, id drive.UploadID, more digest.Set) error {
 	return s.Write(ctx, by.link.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		f, err := s.Sent(ctx, tx, by, id)
+		f, err := s.FindSent(ctx, tx, by, id)
 		if err != nil {
 			return err
 		}

@@ -35,14 +35,15 @@ type Link struct {
 	kept vault.Link
 }
 
-// Made implements link.Row.
-func (l Link) Made() link.Made {
-	return link.Made{ID: l.ID.String(), By: l.User, Account: l.Account, Node: l.Folder}
+// Identity implements link.Row.
+func (l Link) Identity() link.Identity {
+	return link.Identity{ID: l.ID.String(), By: l.User, Account: l.Account, Node: l.Folder}
 }
 
 // State is the state of a link.
 type State string
 
+// The states of a link.
 const (
 	Open    State = "open"
 	Expired State = "expired"
@@ -83,10 +84,10 @@ func New(opt Options) *Links {
 	}
 	s := &Links{
 		opt: opt, cache: map[drive.CollectID]cachedLink{}, owners: map[drive.UploadID]drive.SenderID{},
-		files: sqldb.Orphans{Table: "collected", Key: "upload_id", Owner: "collect_id", Of: "collects"},
+		files: sqldb.Orphans{Table: "collected", Key: "upload_id", Owner: "collect_id", OwnerTable: "collects"},
 	}
 	s.Links = link.New[drive.CollectID](link.Kind[Link, View]{
-		Noun: "collect link", Table: "collects", Node: "folder_id", Texts: "collect_texts", Key: "collect_id", Most: maxLinks, Full: tooMany,
+		Noun: "collect link", Table: "collects", Node: "folder_id", SealedTable: "collect_texts", SealedKey: "collect_id", MaxLinks: maxLinks, LimitError: tooMany,
 		Use: access.CollectLink, Columns: columns, Scan: scan, Show: s.view, ShowAll: s.views,
 		Created: activity.CollectCreated, Changed: activity.CollectChanged, Ended: activity.CollectEnded,
 	}, opt)
@@ -115,7 +116,7 @@ func (s *Links) closed(ctx context.Context, q sqldb.Querier, l Link) error {
 	if l.ExpiresAt != 0 && s.Now() >= l.ExpiresAt {
 		return drive.Fail(drive.Gone, "reason", "expired")
 	}
-	live, err := s.Live(ctx, q, l.Made())
+	live, err := s.IsUsable(ctx, q, l.Identity())
 	switch {
 	case err != nil:
 		return fmt.Errorf("look whether collect link %s is open: %w", l.ID, err)
@@ -143,15 +144,15 @@ func (s *Links) views(ctx context.Context, q sqldb.Querier, all []Link) ([]View,
 	if len(all) == 0 {
 		return nil, nil
 	}
-	folders, made, ids := make([]drive.NodeID, len(all)), make([]link.Made, len(all)), make([]drive.CollectID, len(all))
+	folders, made, ids := make([]drive.NodeID, len(all)), make([]link.Identity, len(all)), make([]drive.CollectID, len(all))
 	for i, l := range all {
-		folders[i], made[i], ids[i] = l.Folder, l.Made(), l.ID
+		folders[i], made[i], ids[i] = l.Folder, l.Identity(), l.ID
 	}
 	nodes, err := tree.ByID(ctx, s.opt.Tree, q, folders...)
 	if err != nil {
 		return nil, err
 	}
-	live, err := s.LiveAll(ctx, q, nodes, made)
+	live, err := s.AreUsable(ctx, q, nodes, made)
 	if err != nil {
 		return nil, fmt.Errorf("look which of %d collect links are open: %w", len(all), err)
 	}

@@ -41,7 +41,7 @@ type Hook func(ctx context.Context, tx *sqldb.Tx, v View) error
 // Create creates a link into a folder outside the trash. The caller needs the right to give collect
 // links to it (NotFound, Forbidden). TooManyOpen beyond 1,000 links per account.
 func (s *Links) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (v View, err error) {
-	at, err := s.Enter(ctx, s.opt.DB, who, in.Folder)
+	at, err := s.Authorize(ctx, s.opt.DB, who, in.Folder)
 	if err != nil {
 		return View{}, err
 	}
@@ -53,7 +53,7 @@ func (s *Links) Create(ctx context.Context, who drive.Who, in Request, hook Hook
 	if err := s.apply(&l, change); err != nil {
 		return View{}, err
 	}
-	n := link.Wish{Made: l.Made(), Token: l.Token, Fits: mustBeFolder}
+	n := link.NewLink{Identity: l.Identity(), Token: l.Token, CheckNode: mustBeFolder}
 	return s.Links.Create(ctx, who, n, func(ctx context.Context, tx *sqldb.Tx, kept vault.Link) (Link, error) {
 		l.kept = kept
 		return l, insert(ctx, tx, l)
@@ -64,7 +64,7 @@ func (s *Links) Create(ctx context.Context, who drive.Who, in Request, hook Hook
 func insert(ctx context.Context, tx *sqldb.Tx, l Link) error {
 	_, err := tx.Exec(ctx, `INSERT INTO collects
 		(id, account_id, user_id, folder_id, token, title, message, expires_at, max_bytes, max_file, files, received, created_at)
-		VALUES (`+sqldb.Marks(13)+")", l.ID, l.Account, l.User, l.Folder, l.kept.Token, l.Title, l.Message, l.ExpiresAt, l.MaxBytes,
+		VALUES (`+sqldb.Placeholders(13)+")", l.ID, l.Account, l.User, l.Folder, l.kept.Token, l.Title, l.Message, l.ExpiresAt, l.MaxBytes,
 		l.MaxFile, l.Files, l.Received, l.CreatedAt)
 	return err
 }
@@ -72,7 +72,7 @@ func insert(ctx context.Context, tx *sqldb.Tx, l Link) error {
 // mustBeFolder returns BadRequest unless n is a folder.
 func mustBeFolder(n tree.Node) error {
 	if !n.IsFolder() {
-		return drive.Bad("folder", drive.NotAllowed, "allowed", []string{"folder"}, "sent", n.Type)
+		return drive.BadField("folder", drive.NotAllowed, "allowed", []string{"folder"}, "sent", n.Type)
 	}
 	return nil
 }
@@ -90,14 +90,14 @@ type Change struct {
 func (s *Links) apply(l *Link, c Change) (err error) {
 	if c.Title != nil {
 		if l.Title, err = cleanText("title", *c.Title, maxTitle, false); err == nil && l.Title == "" {
-			err = drive.Bad("title", drive.Required)
+			err = drive.BadField("title", drive.Required)
 		}
 	}
 	if err == nil && c.Message != nil {
 		l.Message, err = cleanText("message", *c.Message, maxMessage, true)
 	}
 	if err == nil && c.Life != nil {
-		l.ExpiresAt, err = s.End(*c.Life)
+		l.ExpiresAt, err = s.ExpiryAfter(*c.Life)
 	}
 	if err == nil && c.MaxBytes != nil {
 		l.MaxBytes, err = *c.MaxBytes, checkSize("max_bytes", *c.MaxBytes)
@@ -112,14 +112,14 @@ func (s *Links) apply(l *Link, c Change) (err error) {
 // characters, except line breaks if lines is set, and text longer than limit bytes.
 func cleanText(field, s string, limit int, lines bool) (string, error) {
 	if !utf8.ValidString(s) {
-		return "", drive.Bad(field, drive.Malformed, "expected", "UTF-8")
+		return "", drive.BadField(field, drive.Malformed, "expected", "UTF-8")
 	}
 	s = strings.TrimSpace(norm.NFC.String(s))
 	switch {
 	case len(s) > limit:
-		return "", drive.Bad(field, drive.TooLong, "limit", limit, "sent", len(s))
+		return "", drive.BadField(field, drive.TooLong, "limit", limit, "sent", len(s))
 	case strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) && (!lines || r != '\n') }):
-		return "", drive.Bad(field, drive.Malformed, "expected", "visible characters")
+		return "", drive.BadField(field, drive.Malformed, "expected", "visible characters")
 	}
 	return s, nil
 }
@@ -130,7 +130,7 @@ const maxTotal = drive.ByteSize(1) << 60
 // checkSize returns BadRequest unless n is nil or between 1 and maxTotal.
 func checkSize(field string, n *drive.ByteSize) error {
 	if n != nil && (*n < 1 || *n > maxTotal) {
-		return drive.Bad(field, drive.OutOfRange, "min", 1, "max", int64(maxTotal), "sent", *n)
+		return drive.BadField(field, drive.OutOfRange, "min", 1, "max", int64(maxTotal), "sent", *n)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func TestDatabaseCopyOpensNoCollectLink(t *testing.T) {
 	if err := d.DB.QueryRow(t.Context(), "SELECT token FROM collects").Scan(&hash); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Look(t.Context(), hash); !drive.IsKind(err, drive.NotFound) {
+	if _, err := d.Describe(t.Context(), hash); !drive.IsKind(err, drive.NotFound) {
 		t.Errorf("what a thief can read is a token: %v", err)
 	}
 	err := d.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
@@ -56,7 +56,7 @@ func TestDatabaseCopyOpensNoCollectLink(t *testing.T) {
 	}
 	d.seen(t, l, true)
 	for range 2 {
-		if err := d.Seal(t.Context()); err != nil {
+		if err := d.SealAll(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		d.seen(t, l, false)

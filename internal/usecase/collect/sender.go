@@ -65,7 +65,7 @@ type senderToken struct {
 
 // text returns the signed token.
 func (p senderToken) text(key ticket.Key) string {
-	fields := ticket.Put(slices.Concat(p.link[:], p.sender[:]), p.expires)
+	fields := ticket.AppendNumbers(slices.Concat(p.link[:], p.sender[:]), p.expires)
 	return secretPrefix + key.Sign(append(fields, p.name...))
 }
 
@@ -77,7 +77,7 @@ func parseToken(text string, key ticket.Key) (senderToken, bool) {
 	}
 	return senderToken{
 		link: drive.CollectID(b[:16]), sender: drive.SenderID(b[16:32]),
-		expires: ticket.Number[drive.Time](b[32:]), name: string(b[tokenSize:]),
+		expires: ticket.ReadNumber[drive.Time](b[32:]), name: string(b[tokenSize:]),
 	}, true
 }
 
@@ -91,9 +91,9 @@ type Public struct {
 	Left      *drive.ByteSize // bytes that may still be sent; nil: the link has no limit of its own
 }
 
-// Look returns what a token's link shows to a sender. NotFound for an unknown token, Gone {reason:
+// Describe returns what a token's link shows to a sender. NotFound for an unknown token, Gone {reason:
 // expired or withdrawn} for a closed link.
-func (s *Links) Look(ctx context.Context, token string) (Public, error) {
+func (s *Links) Describe(ctx context.Context, token string) (Public, error) {
 	l, err := s.openLink(ctx, token)
 	if err != nil {
 		return Public{}, err
@@ -122,30 +122,30 @@ func (s *Links) openLink(ctx context.Context, token string) (Link, error) {
 	return l, err
 }
 
-// Granted is a sender's token and its expiry.
-type Granted struct {
+// IssuedToken is a sender's token and its expiry.
+type IssuedToken struct {
 	Token     string
 	ExpiresAt drive.Time
 }
 
-// Open issues a sender's token under a self-chosen name of at most 64 bytes, which may be empty.
-// Errors: as Look; BadRequest {field sender}.
-func (s *Links) Open(ctx context.Context, token, name string) (Granted, error) {
+// IssueToken issues a sender's token under a self-chosen name of at most 64 bytes, which may be empty.
+// Errors: as Describe; BadRequest {field sender}.
+func (s *Links) IssueToken(ctx context.Context, token, name string) (IssuedToken, error) {
 	name, err := cleanText("sender", name, maxSender, false)
 	if err != nil {
-		return Granted{}, err
+		return IssuedToken{}, err
 	}
 	l, err := s.openLink(ctx, token)
 	if err != nil {
-		return Granted{}, err
+		return IssuedToken{}, err
 	}
 	key, err := s.SigningKey(ctx, keyPurpose)
 	if err != nil {
-		return Granted{}, err
+		return IssuedToken{}, err
 	}
 	t := senderToken{link: l.ID, sender: drive.NewID[drive.SenderID](), expires: s.Now().Add(TokenLife), name: name}
 	if l.ExpiresAt != 0 {
 		t.expires = min(t.expires, l.ExpiresAt)
 	}
-	return Granted{t.text(key), t.expires}, nil
+	return IssuedToken{t.text(key), t.expires}, nil
 }

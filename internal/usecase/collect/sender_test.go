@@ -10,7 +10,7 @@ import (
 // FuzzPermit holds that nothing but a signature with the key is taken, and that it says what was
 // signed.
 func FuzzPermit(f *testing.F) {
-	key := ticket.For([]byte("secret"), "collect sender")
+	key := ticket.DeriveKey([]byte("secret"), "collect sender")
 	// fixed, for the seeds are made in one process and tried in another
 	good := senderToken{link: drive.CollectID{1, 2}, sender: drive.SenderID{3, 4}, expires: 1_800_000_000_000, name: "王"}
 	f.Add(good.text(key))

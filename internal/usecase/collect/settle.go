@@ -124,10 +124,10 @@ func (s *Links) settleOne(ctx context.Context, l Link) error {
 	return nil
 }
 
-// Forget deletes the links of an account that is being purged, and their records.
-func (s *Links) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+// DeleteAccount deletes the links of an account that is being purged, and their records.
+func (s *Links) DeleteAccount(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM collected WHERE account_id = ?", account); err != nil {
 		return fmt.Errorf("forget what came by links of account %s: %w", account, err)
 	}
-	return s.Links.Forget(ctx, tx, account)
+	return s.Links.DeleteAccount(ctx, tx, account)
 }

@@ -35,7 +35,7 @@ func TestSendersLeaveOwnerHalfTheQuota(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantKind(t, send(other, "b", 300), drive.Quota)
-	d.Pass(t, time.Minute) // parked: nothing is reserved, and it would be again
+	d.AdvanceAndFire(t, time.Minute) // parked: nothing is reserved, and it would be again
 	wantKind(t, send(other, "b", 300), drive.Quota)
 	if err := send(other, "c", 200); err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestSendersLeaveOwnerHalfTheQuota(t *testing.T) {
 	if _, err := d.Begin(t.Context(), d.who, upload.Begin{Path: uploadtest.Path(t, "/mine"), Size: 500}, nil); err != nil {
 		t.Errorf("the owner has no room: %v", err)
 	}
-	d.Pass(t, time.Hour) // what never received a byte goes after minutes
+	d.AdvanceAndFire(t, time.Hour) // what never received a byte goes after minutes
 	if err := send(one, "d", 400); err != nil {
 		t.Errorf("when the others have gone: %v", err)
 	}

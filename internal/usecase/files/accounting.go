@@ -22,7 +22,7 @@ type accounting struct {
 // serializes all changes of one account.
 func (a *accounting) write(ctx context.Context, who drive.Who, fn func(context.Context, *sqldb.Tx) error) error {
 	return a.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		tx.ActFor(who)
+		tx.SetActor(who)
 		if err := a.ledger.Lock(ctx, tx, who.Account); err != nil {
 			return err
 		}

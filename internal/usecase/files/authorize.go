@@ -80,21 +80,21 @@ func (a *authorizer) visibleChildren(ctx context.Context, p access.Pass, nodes [
 // visibleSpots returns, by node id, whether the caller sees each node and from which shared top.
 // The nodes may be anywhere in the account. A nil map means that the caller sees all of them, from
 // the root.
-func (a *authorizer) visibleSpots(ctx context.Context, p access.Pass, nodes []tree.Node) (map[drive.NodeID]access.Spot, error) {
+func (a *authorizer) visibleSpots(ctx context.Context, p access.Pass, nodes []tree.Node) (map[drive.NodeID]access.Visibility, error) {
 	if !p.Who.Guest {
 		return nil, nil
 	}
 	lens, err := a.access.Lens(ctx, a.db, p)
-	if err != nil || p.Space != "" && !lens.Narrows(p.Top) {
+	if err != nil || p.Space != "" && !lens.MayHideBelow(p.Top) {
 		return nil, err
 	}
 	ids := make([]drive.NodeID, len(nodes))
 	for i, n := range nodes {
 		ids[i] = n.ID
 	}
-	spots, err := lens.Spots(ctx, a.db, ids)
+	spots, err := lens.Visibilities(ctx, a.db, ids)
 	if spots == nil && err == nil {
-		spots = map[drive.NodeID]access.Spot{}
+		spots = map[drive.NodeID]access.Visibility{}
 	}
 	return spots, err
 }
@@ -129,7 +129,7 @@ func (a *authorizer) authorizeReplaced(ctx context.Context, who drive.Who, over 
 	}
 	p, err := a.authorize(ctx, who, over, access.Trash)
 	if err == nil {
-		err = p.CheckAway(access.Trash)
+		err = p.CheckRemoval(access.Trash)
 	}
 	return err
 }

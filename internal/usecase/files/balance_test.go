@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	sqldbtest.Histories(depth.Pick(100, 100, 1000))
+	sqldbtest.SetRapidChecks(depth.Pick(100, 100, 1000))
 	os.Exit(m.Run())
 }
 

@@ -2,9 +2,9 @@ package files
 
 import "smartdrive/internal/base/drive"
 
-// Until returns a copy of d that expires with the link that opened it; zero means never. Presigned
+// ExpireWith returns a copy of d that expires with the link that opened it; zero means never. Presigned
 // store URLs for d expire no later.
-func (d Download) Until(end drive.Time) Download {
+func (d Download) ExpireWith(end drive.Time) Download {
 	d.until = end
 	return d
 }

@@ -25,7 +25,7 @@ func (f *Files) parsePosition(s string) (tree.Position, error) {
 	switch {
 	case err != nil || s == "":
 	case text == "" || marked && fingerprint == "":
-		err = drive.Bad("after", drive.Malformed, "expected", "what the last page gave as next")
+		err = drive.BadField("after", drive.Malformed, "expected", "what the last page gave as next")
 	case fingerprint != f.opt.Fingerprint:
 		err = drive.Fail(drive.Gone, "reason", "feed-expired")
 	}
@@ -44,7 +44,7 @@ func (b *viewBuilder) change(ctx context.Context, c tree.Change) (ChangeView, er
 	if !n.IsRoot() {
 		_, err := b.folder(ctx, n.Parent)
 		if drive.IsKind(err, drive.NotFound) {
-			hidden, b.folders[n.Parent] = true, tree.Spot{}
+			hidden, b.folders[n.Parent] = true, tree.Location{}
 		}
 	}
 	view, err := b.view(ctx, n)

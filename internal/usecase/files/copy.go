@@ -19,7 +19,7 @@ type Copies struct {
 	sums       *folderSums
 }
 
-// Copy configures Copies.Copy and Copies.Relocate.
+// Copy configures Copies.Copy and Copies.MoveAcrossAccounts.
 type Copy struct {
 	Parent drive.NodeID
 	Name   drive.Name // Name is the name of the copy; empty: the name of the source.
@@ -29,9 +29,9 @@ type Copy struct {
 	// Hook runs in the transaction that decides the response. It also runs for an operation that
 	// ends before the call returns.
 	Hook Hook
-	// Over is the folder that a copied file replaces: it goes to the trash when the copy takes its
+	// Replaces is the folder that a copied file replaces: it goes to the trash when the copy takes its
 	// name. Zero: none.
-	Over drive.NodeID
+	Replaces drive.NodeID
 	// Properties copies the WebDAV dead properties, too.
 	Properties bool
 	// Join attaches the call to a running copy that the same user started with the same source,
@@ -39,7 +39,7 @@ type Copy struct {
 	// changed since, a new copy starts.
 	Join       bool
 	Expect     tree.Expect // Expect lists what the caller has read and relies on. It is checked when the copy begins.
-	moveSource *moveSource // moveSource is set if the copy is the first half of a move; see Relocate.
+	moveSource *moveSource // moveSource is set if the copy is the first half of a move; see MoveAcrossAccounts.
 }
 
 // Copy copies a live file or a live folder with its live descendants. The copy shares the content
@@ -63,7 +63,7 @@ func (s *Copies) copyFrom(ctx context.Context, who drive.Who, from access.Pass, 
 	if err != nil {
 		return Result{}, err
 	}
-	if err := s.authorizeReplaced(ctx, who, c.Over); err != nil {
+	if err := s.authorizeReplaced(ctx, who, c.Replaces); err != nil {
 		return Result{}, err
 	}
 	if c.Name == "" {
@@ -75,7 +75,7 @@ func (s *Copies) copyFrom(ctx context.Context, who drive.Who, from access.Pass, 
 	passes := passes{from, to}
 	switch {
 	case src.IsRoot():
-		return Result{}, drive.Bad("id", drive.NotAllowed, "sent", RootID)
+		return Result{}, drive.BadField("id", drive.NotAllowed, "sent", RootID)
 	case src.IsFolder():
 		return s.copyFolder(ctx, who, passes, src, c)
 	case c.moveSource != nil:
@@ -115,7 +115,7 @@ func (s *Copies) putCopy(ctx context.Context, tx *sqldb.Tx, who drive.Who, src t
 	if err := s.accounting.charge(ctx, tx, who.Account, src); err != nil {
 		return tree.Node{}, err
 	}
-	if err := s.trashReplaced(ctx, tx, tree.Place{Parent: c.Parent, Name: c.Name}, who.Account, c.Over); err != nil {
+	if err := s.trashReplaced(ctx, tx, tree.Place{Parent: c.Parent, Name: c.Name}, who.Account, c.Replaces); err != nil {
 		return tree.Node{}, err
 	}
 	there, _, err := s.tree.Child(ctx, tx, who.Account, c.Parent, c.Name)
@@ -165,9 +165,9 @@ func (s *Copies) copyFolder(ctx context.Context, caller drive.Who, passes passes
 		return Result{}, err
 	}
 	nodes := nodesOf(sums[src.ID].Sum)
-	var mark tree.Mark
+	var mark tree.ChangeTag
 	if c.Join && c.moveSource == nil { // read before the copy, so that a later change of the source prevents joining
-		if mark, err = tree.MarkOf(ctx, s.db, src.ID); err != nil {
+		if mark, err = tree.ChangeTagOf(ctx, s.db, src.ID); err != nil {
 			return Result{}, err
 		}
 	}
@@ -251,7 +251,7 @@ func (s *Copies) admit(ctx context.Context, tx *sqldb.Tx, passes passes, o *oper
 			size += max(0, c.Left)
 		}
 	}
-	if err := tree.Admit(ctx, s.tree, tx, o.account, nodes); err != nil {
+	if err := tree.CheckCapacity(ctx, s.tree, tx, o.account, nodes); err != nil {
 		return err
 	}
 	balance, err := s.accounting.ledger.Get(ctx, tx, o.account)
@@ -261,9 +261,9 @@ func (s *Copies) admit(ctx context.Context, tx *sqldb.Tx, passes passes, o *oper
 	return err
 }
 
-// CallOff cancels a running copy: the operation deletes what it has copied and ends as failed. An
+// Cancel cancels a running copy: the operation deletes what it has copied and ends as failed. An
 // operation of another kind is not changed.
-func (s *Copies) CallOff(ctx context.Context, id drive.OperationID) error {
+func (s *Copies) Cancel(ctx context.Context, id drive.OperationID) error {
 	_, err := s.handler.abandon(ctx, id, func(bool) bool { return true }, drive.Fail(drive.Gone))
 	return err
 }

@@ -143,7 +143,7 @@ func (h *copyHandler) step(ctx context.Context, tx *sqldb.Tx, o *operation) (fin
 	if err := (sourceRemoval{h, tx, o}).check(ctx); err != nil {
 		return false, err
 	}
-	top, err := h.tree.Reveal(ctx, tx, o.account, o.args.Top, tree.Restore{Parent: c.Parent, Conflict: c.Conflict, Below: c.Below})
+	top, err := h.tree.Reveal(ctx, tx, o.account, o.args.Top, tree.Restore{Parent: c.Parent, Conflict: c.Conflict, Extent: c.Below})
 	if err == nil && c.Properties {
 		var src map[drive.NodeID]tree.Node
 		if src, err = tree.ByID(ctx, h.tree, tx, c.From); err == nil && !src[c.From].ID.IsZero() {

@@ -15,9 +15,9 @@ import (
 type ExpiryOptions struct {
 	// TrashKeep is how long trashed nodes are kept. Default: 720 h.
 	TrashKeep time.Duration
-	// Kept is the clock that retention periods are measured with; see package retention. Default:
+	// RetentionClock is the clock that retention periods are measured with; see package retention. Default:
 	// the clock of Files.
-	Kept func() time.Time
+	RetentionClock func() time.Time
 }
 
 // Expiry permanently deletes data whose retention period has ended. It is safe for concurrent use.
@@ -35,10 +35,10 @@ func NewExpiry(f *Files, opt ExpiryOptions) *Expiry {
 	if opt.TrashKeep == 0 {
 		opt.TrashKeep = 720 * time.Hour
 	}
-	if opt.Kept == nil {
-		opt.Kept = f.opt.Now
+	if opt.RetentionClock == nil {
+		opt.RetentionClock = f.opt.Now
 	}
-	return &Expiry{accounting: f.accounting, tree: f.opt.Tree, files: f, batch: f.opt.Batch, trashKeep: opt.TrashKeep, kept: opt.Kept}
+	return &Expiry{accounting: f.accounting, tree: f.opt.Tree, files: f, batch: f.opt.Batch, trashKeep: opt.TrashKeep, kept: opt.RetentionClock}
 }
 
 func (e *Expiry) now() drive.Time { return drive.TimeOf(e.kept()) }
@@ -83,7 +83,7 @@ func (e *Expiry) Purge(ctx context.Context) (out Expired, err error) {
 
 // expireWithOwnPeriod purges the spaces that configure their own retention period for the kind.
 func (e *Expiry) expireWithOwnPeriod(ctx context.Context, kind tree.DueKind, out *Expired) error {
-	all, err := tree.ListKeeping(ctx, e.db, kind)
+	all, err := tree.ListRetentionPeriods(ctx, e.db, kind)
 	if err != nil {
 		return fmt.Errorf("list who keeps %s for days of their own: %w", kind, err)
 	}
@@ -149,7 +149,7 @@ func (e *Expiry) expirePlace(ctx context.Context, d tree.Due, before drive.Time,
 	if err != nil {
 		return err
 	}
-	return e.write(ctx, drive.Who{Account: d.Account}, func(ctx context.Context, tx *sqldb.Tx) error { return e.tree.Settle(ctx, tx, d) })
+	return e.write(ctx, drive.Who{Account: d.Account}, func(ctx context.Context, tx *sqldb.Tx) error { return e.tree.RefreshDue(ctx, tx, d) })
 }
 
 // expireOperations deletes the rows of operations that ended 7 days ago.
@@ -184,7 +184,7 @@ func (e *Expiry) expireTrash(ctx context.Context, account drive.AccountID, befor
 func (e *Expiry) expireTombstones(ctx context.Context, account drive.AccountID, before drive.Time, out *Expired) error {
 	for n := int64(1); n > 0; out.Tombstones += n {
 		err := e.write(ctx, drive.Who{Account: account}, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-			n, err = e.tree.Forget(ctx, tx, account, before, e.batch)
+			n, err = e.tree.DropTombstones(ctx, tx, account, before, e.batch)
 			return err
 		})
 		if err != nil {

@@ -26,23 +26,23 @@ type Options struct {
 	Store   blob.Store
 	// Access authorizes callers. Default: an Access on DB.
 	Access *access.Access
-	// Start is called after the commit of an operation that continues in the background; it must
+	// OnStart is called after the commit of an operation that continues in the background; it must
 	// not block and leads to Operations.Run. Default: no call; the operation waits until
 	// ListRunning finds it.
-	Start func(drive.OperationID)
-	// Handed is called when a handover ends. Default: no call.
-	Handed Handed
-	// Downloaded is called when a download begins; it must not block. Default: no call.
-	Downloaded func(who drive.Who, file drive.NodeID)
+	OnStart func(drive.OperationID)
+	// OnHandover is called when a handover ends. Default: no call.
+	OnHandover OnHandover
+	// OnDownload is called when a download begins; it must not block. Default: no call.
+	OnDownload func(who drive.Who, file drive.NodeID)
 	// Direct is the number of nodes that a call processes before it returns. More nodes become an
 	// operation. Default: 1,000.
 	Direct int64
 	// Batch is the number of rows that one transaction of an operation processes, 500 at most.
 	// Default: 200 (some 20 ms).
 	Batch int
-	// Turns limits concurrent long transactions; it may be shared with other packages. Default:
-	// turn.NewLong.
-	Turns *turn.Long
+	// LongTurns limits concurrent long transactions; it may be shared with other packages. Default:
+	// turn.NewLongLimiter.
+	LongTurns *turn.LongLimiter
 	// Fingerprint identifies the database and changes with each restore of a backup, which
 	// invalidates all feed positions. Empty: the database was never restored.
 	Fingerprint string
@@ -67,7 +67,7 @@ type Files struct {
 	opt Options
 	*presenter
 	*accounting
-	searches *turn.Turns
+	searches *turn.Limiter
 	sums     *folderSums
 }
 
@@ -76,14 +76,14 @@ func New(opt Options) *Files {
 	if opt.Access == nil {
 		opt.Access = access.New(access.Options{DB: opt.DB, Now: opt.Now})
 	}
-	if opt.Start == nil {
-		opt.Start = func(drive.OperationID) {}
+	if opt.OnStart == nil {
+		opt.OnStart = func(drive.OperationID) {}
 	}
-	if opt.Handed == nil {
-		opt.Handed = func(context.Context, *sqldb.Tx, drive.AccountID, string, int) (string, error) { return "", nil }
+	if opt.OnHandover == nil {
+		opt.OnHandover = func(context.Context, *sqldb.Tx, drive.AccountID, string, int) (string, error) { return "", nil }
 	}
-	if opt.Downloaded == nil {
-		opt.Downloaded = func(drive.Who, drive.NodeID) {}
+	if opt.OnDownload == nil {
+		opt.OnDownload = func(drive.Who, drive.NodeID) {}
 	}
 	if opt.Direct == 0 {
 		opt.Direct = 1000
@@ -92,16 +92,16 @@ func New(opt Options) *Files {
 		opt.Batch = 200
 	}
 	opt.Batch = min(opt.Batch, maxBatch)
-	opt.Turns = cmp.Or(opt.Turns, turn.NewLong(opt.DB.Concurrency))
+	opt.LongTurns = cmp.Or(opt.LongTurns, turn.NewLongLimiter(opt.DB.Concurrency))
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
 	f := &Files{
 		opt: opt, presenter: &presenter{&authorizer{opt.Access, opt.Tree, opt.DB}, opt.Content}, accounting: &accounting{opt.DB, opt.Ledger, opt.Content},
-		searches: turn.New(searchesPerAccount, searchesInTotal), sums: newFolderSums(opt.DB, opt.Turns),
+		searches: turn.New(searchesPerAccount, searchesInTotal), sums: newFolderSums(opt.DB, opt.LongTurns),
 	}
 	inspector := content.Inspector{Content: opt.Content, DB: opt.DB, Store: opt.Store, Log: opt.Log}
-	f.Contents = &Contents{f.authorizer, f.presenter, inspector, opt.Store, f.now, opt.Downloaded}
+	f.Contents = &Contents{f.authorizer, f.presenter, inspector, opt.Store, f.now, opt.OnDownload}
 	f.compose()
 	return f
 }
@@ -111,9 +111,9 @@ func (f *Files) compose() {
 	rows := &operationStore{f.opt.Ledger, f.now}
 	purge := purgeHandler{f.opt.Tree, f.accounting, f.opt.Batch}
 	copies := &copyHandler{f.authorizer, f.accounting, rows, LockRules(f.opt.Now, f.opt.Access), f.opt.Batch}
-	hand := &handoverHandler{f.authorizer, rows, f.opt.Batch, f.opt.Handed}
+	hand := &handoverHandler{f.authorizer, rows, f.opt.Batch, f.opt.OnHandover}
 	f.Operations = &Operations{
-		db: f.opt.DB, store: rows, turns: f.opt.Turns, direct: f.opt.Direct, start: f.opt.Start,
+		db: f.opt.DB, store: rows, turns: f.opt.LongTurns, direct: f.opt.Direct, start: f.opt.OnStart,
 		handlers: map[kind]handler{purgeNode: &purge, emptyTrash: &emptyTrashHandler{purge}, copyFolder: copies, handOver: hand},
 	}
 	f.Copies = &Copies{f.authorizer, f.presenter, f.accounting, f.Operations, copies, f.sums}

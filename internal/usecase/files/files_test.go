@@ -68,11 +68,11 @@ func newFixtureIn(t tb, db *sqldb.DB, store blob.Store, limits tree.Options, opt
 	t.Helper()
 	d := &fixture{db: db, store: store, now: time.UnixMilli(1_800_000_000_000)}
 	now := func() time.Time { return d.now }
-	limits.Now, limits.KeepVersions, limits.Happened = now, 2, activity.New(activity.Options{DB: db, Now: now}).Node
+	limits.Now, limits.KeepVersions, limits.OnEffect = now, 2, activity.New(activity.Options{DB: db, Now: now}).RecordNode
 	d.tree = tree.New(limits)
 	d.users = account.NewUsers(db, account.NewAuth(db, cheap), cheap)
 	opt.DB, opt.Tree, opt.Store, opt.Now = db, d.tree, store, now
-	opt.Start = func(id drive.OperationID) { d.started = append(d.started, id) }
+	opt.OnStart = func(id drive.OperationID) { d.started = append(d.started, id) }
 	d.Files = files.New(opt)
 	d.links = files.NewLinks(d.Files, files.LinkOptions{Epochs: d.users})
 	d.expiry = files.NewExpiry(d.Files, files.ExpiryOptions{TrashKeep: 24 * time.Hour})

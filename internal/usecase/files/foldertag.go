@@ -19,65 +19,65 @@ type FolderTags struct{ files *Files }
 // NewFolderTags returns the FolderTags of f.
 func NewFolderTags(f *Files) *FolderTags { return &FolderTags{f} }
 
-// PlaceMark is the mark of the top of a space or shared folder, as one user sees it.
-type PlaceMark struct {
-	Top    tree.Mark
+// PlaceTag is the mark of the top of a space or shared folder, as one user sees it.
+type PlaceTag struct {
+	Top    tree.ChangeTag
 	Rights string // changes with the caller's rights in the account; empty: the caller's own account
 }
 
 // Folders returns the marks of folders by id. Files and missing nodes have no entry. The caller
 // must be allowed to see the folders. Data read after Folders returns is at least as new as the
 // mark, so a client that stores a mark with a listing misses no change.
-func (t *FolderTags) Folders(ctx context.Context, ids []drive.NodeID) (map[drive.NodeID]tree.Mark, error) {
+func (t *FolderTags) Folders(ctx context.Context, ids []drive.NodeID) (map[drive.NodeID]tree.ChangeTag, error) {
 	sums, err := t.files.sums.get(ctx, t.files.opt.DB, ids)
 	if err != nil {
 		return nil, err
 	}
-	marks := make(map[drive.NodeID]tree.Mark, len(sums))
+	marks := make(map[drive.NodeID]tree.ChangeTag, len(sums))
 	for id, s := range sums {
-		marks[id] = s.Mark()
+		marks[id] = s.ChangeTag()
 	}
 	return marks, nil
 }
 
-// Of returns the mark of the space or shared folder named by place. For an empty place (the
-// caller's own drive) it returns the zero PlaceMark.
+// Place returns the mark of the space or shared folder named by place. For an empty place (the
+// caller's own drive) it returns the zero PlaceTag.
 //
 // Errors: NotFound; Forbidden {role, needs} if the caller may not list the place.
-func (t *FolderTags) Of(ctx context.Context, who drive.Who, place string) (m PlaceMark, err error) {
+func (t *FolderTags) Place(ctx context.Context, who drive.Who, place string) (m PlaceTag, err error) {
 	if place == "" {
-		return PlaceMark{}, nil
+		return PlaceTag{}, nil
 	}
 	p, n, rest, err := t.files.authorizePath(ctx, who, drive.Address{Place: place, Path: drive.Path{}}, access.List)
 	if err == nil && len(rest) > 0 { // deleted between two statements
 		err = drive.Fail(drive.NotFound)
 	}
 	if err != nil {
-		return PlaceMark{}, err
+		return PlaceTag{}, err
 	}
 	if p.Who.Guest {
 		lens, err := t.files.access.Lens(ctx, t.files.opt.DB, p)
 		if err != nil {
-			return PlaceMark{}, err
+			return PlaceTag{}, err
 		}
-		m.Rights = fmt.Sprintf("%x.%s", p.Rights, lens.Sum())
+		m.Rights = fmt.Sprintf("%x.%s", p.Rights, lens.Digest())
 	}
 	m.Top, err = t.topMark(ctx, n)
 	return m, err
 }
 
 // topMark returns the mark of a folder; of a file, a mark with its own sequence number.
-func (t *FolderTags) topMark(ctx context.Context, n tree.Node) (tree.Mark, error) {
+func (t *FolderTags) topMark(ctx context.Context, n tree.Node) (tree.ChangeTag, error) {
 	if !n.IsFolder() {
-		return tree.Mark{Seq: n.Seq}, nil
+		return tree.ChangeTag{Seq: n.Seq}, nil
 	}
 	marks, err := t.Folders(ctx, []drive.NodeID{n.ID})
 	return marks[n.ID], err
 }
 
-// OfTops returns the marks of space roots and shared nodes by id. Nodes that the caller may not see
+// Tops returns the marks of space roots and shared nodes by id. Nodes that the caller may not see
 // are missing. It costs a constant number of statements.
-func (t *FolderTags) OfTops(ctx context.Context, who drive.Who, tops []drive.NodeID) (map[drive.NodeID]PlaceMark, error) {
+func (t *FolderTags) Tops(ctx context.Context, who drive.Who, tops []drive.NodeID) (map[drive.NodeID]PlaceTag, error) {
 	rights, err := t.Rights(ctx, who, tops)
 	if err != nil {
 		return nil, err
@@ -94,19 +94,19 @@ func (t *FolderTags) OfTops(ctx context.Context, who drive.Who, tops []drive.Nod
 	}
 	hidden := make(map[drive.AccountID]string, len(accounts)) // computed once per account
 	for account := range accounts {
-		hidden[account] = lenses[account].Sum()
+		hidden[account] = lenses[account].Digest()
 	}
 	var visible []drive.NodeID
-	marks := make(map[drive.NodeID]PlaceMark, len(tops))
+	marks := make(map[drive.NodeID]PlaceTag, len(tops))
 	for _, top := range tops {
 		at := rights[top]
 		if !accounts[at.Account] || !at.Rights.Has(access.See) {
 			continue
 		}
-		m := PlaceMark{}
+		m := PlaceTag{}
 		switch {
 		case at.Own:
-		case at.All: // a space manager sees everything, so there is no lens, as in Of
+		case at.All: // a space manager sees everything, so there is no lens, as in Place
 			m.Rights = fmt.Sprintf("%x.", at.Rights)
 		default:
 			m.Rights = fmt.Sprintf("%x.%s", at.Rights, hidden[at.Account])
@@ -133,7 +133,7 @@ func (t *FolderTags) OfTops(ctx context.Context, who drive.Who, tops []drive.Nod
 	}
 	for _, id := range files {
 		m := marks[id]
-		m.Top = tree.Mark{Seq: nodes[id].Seq}
+		m.Top = tree.ChangeTag{Seq: nodes[id].Seq}
 		marks[id] = m
 	}
 	return marks, nil
@@ -190,6 +190,6 @@ func (t *FolderTags) ByNumber(ctx context.Context, who drive.Who, number int64) 
 }
 
 // Rights returns the caller's rights at nodes of other accounts, by node id.
-func (t *FolderTags) Rights(ctx context.Context, who drive.Who, ids []drive.NodeID) (map[drive.NodeID]access.Standing, error) {
+func (t *FolderTags) Rights(ctx context.Context, who drive.Who, ids []drive.NodeID) (map[drive.NodeID]access.NodeRights, error) {
 	return t.files.opt.Access.RightsOf(ctx, t.files.opt.DB, who, ids)
 }

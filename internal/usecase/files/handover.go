@@ -17,7 +17,7 @@ import (
 )
 
 // handOver is the kind of an operation that moves all nodes of a drive to another account; see
-// tree.Hand. The nodes still in the drive are the remaining work, so the operation may stop
+// tree.Handover. The nodes still in the drive are the remaining work, so the operation may stop
 // anywhere, and nodes that arrive meanwhile move, too. Each transaction moves bytes from one ledger
 // to the other. If the receiver lacks space, nothing moves until there is enough.
 const handOver kind = "handover"
@@ -35,7 +35,7 @@ type handoverArgs struct {
 
 	Root  drive.NodeID `json:"root"` // of the drive that is handed over
 	Stack []frame      `json:"stack"`
-	Told  string       `json:"told,omitempty"` // the key returned by the last call of Options.Handed
+	Told  string       `json:"told,omitempty"` // the key returned by the last call of Options.OnHandover
 }
 
 // Handovers moves all nodes of a drive into another account. It is safe for concurrent use.
@@ -59,7 +59,7 @@ func (s *Handovers) Begin(ctx context.Context, tx *sqldb.Tx, who drive.Who, h Ha
 	if err != nil {
 		return none(err)
 	}
-	if o.Total, err = s.tree.Population(ctx, tx, h.From); err != nil {
+	if o.Total, err = s.tree.NodeCount(ctx, tx, h.From); err != nil {
 		return none(err)
 	}
 	view, err := s.presenter.View(ctx, tx, top)
@@ -105,22 +105,22 @@ func (s *Handovers) List(ctx context.Context, q sqldb.Querier) ([]Handover, erro
 	return all, nil
 }
 
-// Handed updates other rows that name files of the account, whose owner has changed by a handover.
+// OnHandover updates other rows that name files of the account, whose owner has changed by a handover.
 // It is called in the transactions in which the handover ends. It processes up to limit rows after
 // the key after and returns the key to continue from; empty: no more rows.
-type Handed func(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, after string, limit int) (next string, err error)
+type OnHandover func(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, after string, limit int) (next string, err error)
 
 // handoverHandler implements the operations of kind handOver.
 type handoverHandler struct {
 	*authorizer
 	store  *operationStore
 	batch  int
-	handed Handed
+	handed OnHandover
 }
 
 // remaining returns how many nodes are left in the drive.
 func (h *handoverHandler) remaining(ctx context.Context, o operation) (int64, error) {
-	return h.tree.Population(ctx, h.db, o.account)
+	return h.tree.NodeCount(ctx, h.db, o.account)
 }
 
 // createTop creates the target folder in the receiving account and resets the progress to the root
@@ -136,7 +136,7 @@ func (h *handoverHandler) createTop(ctx context.Context, tx *sqldb.Tx, o *operat
 		return tree.Node{}, err
 	}
 	o.args.Top, args.Stack = top.ID, []frame{{From: args.Root, To: top.ID}}
-	return top, h.access.Hand(ctx, tx, args.From, args.To, args.Owner, access.Succession{Node: args.Root, Heir: top.ID})
+	return top, h.access.HandOver(ctx, tx, args.From, args.To, args.Owner, access.Successor{Node: args.Root, Heir: top.ID})
 }
 
 // LockBoth locks the ledgers of two accounts in the order of their ids, which avoids deadlocks.
@@ -150,9 +150,11 @@ func LockBoth(ctx context.Context, l quota.Ledger, tx *sqldb.Tx, a, b drive.Acco
 	return l.Lock(ctx, tx, b)
 }
 
-// Waits reports whether err is temporary for an operation: it lacks space, or another operation
+// ShouldRetryLater reports whether err is temporary for an operation: it lacks space, or another operation
 // must end first. The caller runs the operation again later.
-func Waits(err error) bool { return drive.IsKind(err, drive.Quota, drive.TooLarge, drive.InProgress) }
+func ShouldRetryLater(err error) bool {
+	return drive.IsKind(err, drive.Quota, drive.TooLarge, drive.InProgress)
+}
 
 // handoverStep is the state of one transaction of a handover.
 type handoverStep struct {
@@ -171,7 +173,7 @@ type handoverStep struct {
 // with InProgress if the remaining nodes belong to a running purge or copy.
 func (h *handoverHandler) step(ctx context.Context, tx *sqldb.Tx, o *operation) (finished bool, err error) {
 	s := handoverStep{handler: h, tx: tx, operation: o, args: o.args.Handover, budget: h.batch}
-	if err := lock.Forget(ctx, tx, s.args.From); err != nil {
+	if err := lock.DeleteAccount(ctx, tx, s.args.From); err != nil {
 		return false, err
 	}
 	for s.budget > 0 && !finished {
@@ -201,7 +203,7 @@ func (s *handoverStep) visitFolder(ctx context.Context) (finished bool, err erro
 		return false, err
 	}
 	at := s.args.Stack[len(s.args.Stack)-1]
-	kids, err := s.handler.tree.Inhabitants(ctx, s.tx, at.From, min(s.budget, childrenPerRead))
+	kids, err := s.handler.tree.HandoverChildren(ctx, s.tx, at.From, min(s.budget, childrenPerRead))
 	if err != nil {
 		return false, err
 	}
@@ -249,7 +251,7 @@ func (s *handoverStep) ensureTarget(ctx context.Context) (bool, error) {
 // handFiles hands over the first of the files, as many as the budget allows, and returns their
 // number.
 func (s *handoverStep) handFiles(ctx context.Context, to drive.NodeID, all []tree.Node) (int, error) {
-	h := tree.Hand{From: s.args.From, To: s.args.To, Folder: to}
+	h := tree.Handover{From: s.args.From, To: s.args.To, Folder: to}
 	handed, err := s.handler.tree.HandFiles(ctx, s.tx, h, all, s.budget)
 	if err != nil {
 		return 0, err
@@ -258,23 +260,23 @@ func (s *handoverStep) handFiles(ctx context.Context, to drive.NodeID, all []tre
 		s.args.Told = "" // restart the notifications: they did not cover files that arrived meanwhile
 	}
 	ids := make([]drive.NodeID, len(all))
-	same := make([]access.Succession, len(all))
+	same := make([]access.Successor, len(all))
 	for i, n := range all {
-		ids[i], same[i] = n.ID, access.Succession{Node: n.ID, Heir: n.ID}
+		ids[i], same[i] = n.ID, access.Successor{Node: n.ID, Heir: n.ID}
 	}
 	s.wrote = s.wrote || len(all) > 0
 	s.nodes += int64(len(all))
 	s.size += handed.Size
 	s.budget -= len(all) + int(handed.Versions)
-	if err := property.Hand(ctx, s.tx, s.args.To, ids); err != nil {
+	if err := property.HandOver(ctx, s.tx, s.args.To, ids); err != nil {
 		return 0, err
 	}
-	return len(all), s.handler.access.Hand(ctx, s.tx, s.args.From, s.args.To, s.args.Owner, same...)
+	return len(all), s.handler.access.HandOver(ctx, s.tx, s.args.From, s.args.To, s.args.Owner, same...)
 }
 
 // createFolder creates the counterpart of folder n below to and pushes it.
 func (s *handoverStep) createFolder(ctx context.Context, to drive.NodeID, n tree.Node) error {
-	h := tree.Hand{From: s.args.From, To: s.args.To, Folder: to}
+	h := tree.Handover{From: s.args.From, To: s.args.To, Folder: to}
 	made, err := s.handler.tree.HandFolder(ctx, s.tx, h, n)
 	if err != nil {
 		return err
@@ -283,7 +285,7 @@ func (s *handoverStep) createFolder(ctx context.Context, to drive.NodeID, n tree
 	s.nodes++
 	s.budget--
 	s.args.Stack = append(s.args.Stack, frame{From: n.ID, To: made.ID})
-	return s.handler.access.Hand(ctx, s.tx, s.args.From, s.args.To, s.args.Owner, access.Succession{Node: n.ID, Heir: made.ID})
+	return s.handler.access.HandOver(ctx, s.tx, s.args.From, s.args.To, s.args.Owner, access.Successor{Node: n.ID, Heir: made.ID})
 }
 
 // finishFolder deletes an empty source folder and pops it. At the root, which stays, it finishes
@@ -296,7 +298,7 @@ func (s *handoverStep) finishFolder(ctx context.Context, at frame) (finished boo
 			return s.finish(ctx)
 		}
 	} else {
-		left, err = s.handler.tree.LeaveFolder(ctx, s.tx, s.args.From, at.From)
+		left, err = s.handler.tree.DeleteEmptyFolder(ctx, s.tx, s.args.From, at.From)
 		s.wrote = s.wrote || left
 		s.budget--
 	}
@@ -313,7 +315,7 @@ func (s *handoverStep) finishFolder(ctx context.Context, at frame) (finished boo
 	return false, nil
 }
 
-// finish calls Options.Handed for a batch of rows. After the last batch it closes the drive, so
+// finish calls Options.OnHandover for a batch of rows. After the last batch it closes the drive, so
 // that a request authorized before the user was disabled cannot add nodes.
 func (s *handoverStep) finish(ctx context.Context) (finished bool, err error) {
 	if s.args.Told, err = s.handler.handed(ctx, s.tx, s.args.From, s.args.Told, s.handler.batch); err != nil {
@@ -342,7 +344,7 @@ func (s *handoverStep) isDrained(ctx context.Context, root drive.NodeID) (over b
 // handleFailure stores the reason why a handover has to wait, and returns cause, so that the step
 // is retried.
 func (h *handoverHandler) handleFailure(ctx context.Context, o operation, cause error) (operation, error) {
-	if !Waits(cause) {
+	if !ShouldRetryLater(cause) {
 		return o, cause
 	}
 	err := h.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {

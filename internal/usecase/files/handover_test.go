@@ -38,7 +38,7 @@ func (f *fixture) beginHandover(t tb, to *fixture) drive.OperationID {
 		if err := files.LockBoth(ctx, quota.Ledger{}, tx, f.who.Account, to.who.Account); err != nil {
 			return err
 		}
-		tx.ActFor(f.who)
+		tx.SetActor(f.who)
 		o, _, err = f.Handovers.Begin(ctx, tx, f.who, files.Handover{From: f.who.Account, To: to.who.Account, Owner: to.who.User, Folder: "Files of d"})
 		return err
 	})
@@ -172,7 +172,7 @@ func TestHandoverKeepsGrants(t *testing.T) {
 	a := access.New(access.Options{DB: d.db})
 	give := func(node drive.NodeID, who *fixture) {
 		d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-			_, err := a.Set(ctx, tx, access.Grant{Node: node, Account: d.who.Account, Principal: drive.PrincipalID(who.who.User), Kind: access.User, Role: access.Editor, By: d.who.User})
+			_, err := a.Grant(ctx, tx, access.Grant{Node: node, Account: d.who.Account, Principal: drive.PrincipalID(who.who.User), Kind: access.User, Role: access.Editor, By: d.who.User})
 			return err
 		})
 	}
@@ -208,7 +208,7 @@ func TestHandoverWaitsForQuota(t *testing.T) {
 	id := d.beginHandover(t, to)
 	err := d.Operations.Run(t.Context(), id)
 	o, _ := d.Operations.Find(t.Context(), d.who, id)
-	if !drive.IsKind(err, drive.Quota) || !files.Waits(err) || o.State != files.Running || o.Error != "quota" || o.Done == 0 || o.Done == o.Total {
+	if !drive.IsKind(err, drive.Quota) || !files.ShouldRetryLater(err) || o.State != files.Running || o.Error != "quota" || o.Done == 0 || o.Done == o.Total {
 		t.Fatalf("without room: %v, %+v", err, o)
 	}
 	d.checkInvariants(t)
@@ -226,15 +226,15 @@ func TestHandoverMovesManyVersions(t *testing.T) {
 	t.Parallel()
 	d, to := newHandoverPair(t)
 	const each = 9
-	d.tree = tree.New(tree.Options{KeepVersions: each, Happened: activity.New(activity.Options{DB: d.db}).Node})
+	d.tree = tree.New(tree.Options{KeepVersions: each, OnEffect: activity.New(activity.Options{DB: d.db}).RecordNode})
 	for i := range 6 {
 		for v := range each {
 			d.put(t, fmt.Sprintf("/f%d", i), fmt.Sprint("version ", v))
 		}
 	}
 	tight := files.New(files.Options{
-		DB: d.db, Store: d.store, Batch: 20, Start: func(drive.OperationID) {},
-		Tree: tree.New(tree.Options{MaxOldVersions: 40, Happened: activity.New(activity.Options{DB: d.db}).Node}),
+		DB: d.db, Store: d.store, Batch: 20, OnStart: func(drive.OperationID) {},
+		Tree: tree.New(tree.Options{MaxOldVersions: 40, OnEffect: activity.New(activity.Options{DB: d.db}).RecordNode}),
 	})
 	d.Files = tight
 	id := d.beginHandover(t, to)
@@ -243,7 +243,7 @@ func TestHandoverMovesManyVersions(t *testing.T) {
 	}
 	d.checkInvariants(t)
 	to.checkInvariants(t)
-	if err := tight.Operations.Run(t.Context(), id); !drive.IsKind(err, drive.TooLarge) || !files.Waits(err) {
+	if err := tight.Operations.Run(t.Context(), id); !drive.IsKind(err, drive.TooLarge) || !files.ShouldRetryLater(err) {
 		t.Fatalf("more old versions than there may be: %v", err)
 	}
 	if o, err := tight.Operations.Find(t.Context(), d.who, id); err != nil || o.State != files.Running || o.Error != "too-large" || o.Done != 4 {
@@ -340,7 +340,7 @@ func TestHandoverWaitsForPurge(t *testing.T) {
 		t.Fatal(op, err)
 	}
 	id := d.beginHandover(t, to)
-	if err := d.Operations.Run(t.Context(), id); !drive.IsKind(err, drive.InProgress) || !files.Waits(err) {
+	if err := d.Operations.Run(t.Context(), id); !drive.IsKind(err, drive.InProgress) || !files.ShouldRetryLater(err) {
 		t.Fatalf("beside a purge: %v", err)
 	}
 	d.finish(t, op.ID)

@@ -10,36 +10,38 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Inside deletes and copies single nodes within the caller's transaction, for operations on many
+// TxBatch deletes and copies single nodes within the caller's transaction, for operations on many
 // nodes. The caller holds the lock on the ledger. Work larger than one batch continues as an
-// operation, which the caller runs with Operations.Step. Blob references change only in Settle,
+// operation, which the caller runs with Operations.Step. Blob references change only in ApplyRefs,
 // once per transaction and in the order of blob ids.
-type Inside struct {
+type TxBatch struct {
 	f       *Files
 	tx      *sqldb.Tx
 	who     drive.Who
-	copied  []tree.Node    // sources whose blobs Settle references
-	dropped []tree.Version // versions whose blobs Settle releases
+	copied  []tree.Node    // sources whose blobs ApplyRefs references
+	dropped []tree.Version // versions whose blobs ApplyRefs releases
 	rows    int64
 	tainted bool
 }
 
-// In returns an Inside for tx, acting for who. The caller ends the transaction with Settle.
-func (f *Files) In(tx *sqldb.Tx, who drive.Who) *Inside { return &Inside{f: f, tx: tx, who: who} }
+// TxBatch returns an TxBatch for tx, acting for who. The caller ends the transaction with ApplyRefs.
+func (f *Files) TxBatch(tx *sqldb.Tx, who drive.Who) *TxBatch {
+	return &TxBatch{f: f, tx: tx, who: who}
+}
 
 // Rows returns approximately how many rows were written so far.
-func (in *Inside) Rows() int64 { return in.rows }
+func (in *TxBatch) Rows() int64 { return in.rows }
 
-// Torn reports whether a step failed after it had written: the caller must roll the transaction
+// Tainted reports whether a step failed after it had written: the caller must roll the transaction
 // back.
-func (in *Inside) Torn() bool { return in.tainted }
+func (in *TxBatch) Tainted() bool { return in.tainted }
 
 // Delete deletes a node permanently. If one batch is not enough, op is the operation that
 // continues; else op is zero. changed is false if the node had been deleted before.
-func (in *Inside) Delete(ctx context.Context, id drive.NodeID) (op drive.OperationID, changed bool, err error) {
+func (in *TxBatch) Delete(ctx context.Context, id drive.NodeID) (op drive.OperationID, changed bool, err error) {
 	t, account := in.f.opt.Tree, in.who.Account
 	o := newOperation(in.who, purgeNode, args{Top: id})
-	if _, err := t.Doom(ctx, in.tx, account, id, 0, o.ID); err != nil {
+	if _, err := t.MarkForPurge(ctx, in.tx, account, id, 0, o.ID); err != nil {
 		if !drive.IsKind(err, drive.NotFound) {
 			return op, false, err
 		}
@@ -65,13 +67,13 @@ func (in *Inside) Delete(ctx context.Context, id drive.NodeID) (op drive.Operati
 // Copy copies a live file, or begins to copy a live folder. made is the copy; op is the operation
 // that continues a folder's copy, zero for a file. The caller checks access and passes the extent
 // of the folder in below.
-func (in *Inside) Copy(ctx context.Context, id drive.NodeID, c Copy, below tree.Extent) (made drive.NodeID, op drive.OperationID, err error) {
+func (in *TxBatch) Copy(ctx context.Context, id drive.NodeID, c Copy, below tree.Extent) (made drive.NodeID, op drive.OperationID, err error) {
 	src, err := in.f.findLive(ctx, in.tx, in.who, id)
 	if err != nil {
 		return made, op, err
 	}
 	if src.IsRoot() {
-		return made, op, drive.Bad("id", drive.NotAllowed, "sent", RootID)
+		return made, op, drive.BadField("id", drive.NotAllowed, "sent", RootID)
 	}
 	if c.Name == "" {
 		c.Name = src.Name
@@ -95,7 +97,7 @@ func (in *Inside) Copy(ctx context.Context, id drive.NodeID, c Copy, below tree.
 
 // copyFile checks everything that can refuse the copy before it writes, and returns the id of the
 // copy.
-func (in *Inside) copyFile(ctx context.Context, src tree.Node, c Copy) (drive.NodeID, error) {
+func (in *TxBatch) copyFile(ctx context.Context, src tree.Node, c Copy) (drive.NodeID, error) {
 	t, account := in.f.opt.Tree, in.who.Account
 	there, _, err := t.Child(ctx, in.tx, account, c.Parent, c.Name)
 	if err != nil {
@@ -117,9 +119,9 @@ func (in *Inside) copyFile(ctx context.Context, src tree.Node, c Copy) (drive.No
 	return placed.Node.ID, err
 }
 
-// Settle adds the references of copied content and releases those of deleted versions. It is the
+// ApplyRefs adds the references of copied content and releases those of deleted versions. It is the
 // last step of the transaction.
-func (in *Inside) Settle(ctx context.Context) error {
+func (in *TxBatch) ApplyRefs(ctx context.Context) error {
 	if err := in.f.opt.Content.RefAll(ctx, in.tx, blobsOf(in.copied)...); err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ const (
 
 // token returns the signed token of l.
 func (l link) token(secret []byte) string {
-	fields := ticket.Put(slices.Concat(l.node[:], l.user[:], l.account[:]), l.epoch, int64(l.expires))
+	fields := ticket.AppendNumbers(slices.Concat(l.node[:], l.user[:], l.account[:]), l.epoch, int64(l.expires))
 	return ticket.Key(secret).Sign(slices.Concat(fields, []byte{byte(l.disposition)}, l.session[:]))
 }
 
@@ -59,7 +59,7 @@ func parseLink(token string, secret []byte) (link, error) {
 	}
 	l := link{
 		node: drive.NodeID(b[:16]), user: drive.UserID(b[16:32]), account: drive.AccountID(b[32:48]),
-		epoch: ticket.Number[int64](b[48:]), expires: ticket.Number[drive.Time](b[56:]), disposition: Disposition(b[64]),
+		epoch: ticket.ReadNumber[int64](b[48:]), expires: ticket.ReadNumber[drive.Time](b[56:]), disposition: Disposition(b[64]),
 	}
 	copy(l.session[:], b[sessionAt:])
 	return l, nil
@@ -86,8 +86,8 @@ type Epochs interface {
 	// LinkEpoch returns the number that valid links of a user carry. It fails with NotFound unless
 	// the user is active.
 	LinkEpoch(ctx context.Context, user drive.UserID) (int64, error)
-	// SessionLives fails with NotFound if the session or API token has ended.
-	SessionLives(ctx context.Context, id drive.SessionID) error
+	// CheckSession fails with NotFound if the session or API token has ended.
+	CheckSession(ctx context.Context, id drive.SessionID) error
 }
 
 // Links creates and opens signed links to files. It is safe for concurrent use.
@@ -102,7 +102,7 @@ type Links struct {
 // NewLinks returns the links to files of f.
 func NewLinks(f *Files, opt LinkOptions) *Links {
 	if opt.Secret == nil {
-		opt.Secret = vault.New(vault.Options{DB: f.opt.DB}).Links
+		opt.Secret = vault.New(vault.Options{DB: f.opt.DB}).LinkSecret
 	}
 	return &Links{f.authorizer, f.Contents, f.now, opt.Epochs, opt.Secret}
 }
@@ -111,7 +111,7 @@ func NewLinks(f *Files, opt LinkOptions) *Links {
 // BadRequest). A folder is BadRequest, and a trashed file is WrongState.
 func (s *Links) Create(ctx context.Context, who drive.Who, id drive.NodeID, life time.Duration, d Disposition) (Link, error) {
 	if life < time.Second || life > MaxLinkLife {
-		return Link{}, drive.Bad("expires_in", drive.OutOfRange, "min", 1, "max", int(MaxLinkLife/time.Second), "sent", life.Seconds())
+		return Link{}, drive.BadField("expires_in", drive.OutOfRange, "min", 1, "max", int(MaxLinkLife/time.Second), "sent", life.Seconds())
 	}
 	p, err := s.authorize(ctx, who, id, access.Link)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *Links) Create(ctx context.Context, who drive.Who, id drive.NodeID, life
 		return Link{}, err
 	}
 	if n.IsFolder() {
-		return Link{}, drive.Bad("id", drive.NotAllowed, "allowed", []string{"file"}, "sent", "folder")
+		return Link{}, drive.BadField("id", drive.NotAllowed, "allowed", []string{"file"}, "sent", "folder")
 	}
 	epoch, err := s.epochs.LinkEpoch(ctx, who.User)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *Links) Open(ctx context.Context, token, from string) (Download, Disposi
 	}
 	epoch, err := s.epochs.LinkEpoch(ctx, l.user)
 	if err == nil && !l.session.IsZero() {
-		err = s.epochs.SessionLives(ctx, l.session)
+		err = s.epochs.CheckSession(ctx, l.session)
 	}
 	if drive.IsKind(err, drive.NotFound) || err == nil && epoch != l.epoch {
 		return Download{}, 0, drive.Fail(drive.Gone, "reason", "link-void")

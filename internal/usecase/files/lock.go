@@ -12,21 +12,21 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Marks implements WebDAV locks and dead properties on nodes.
-type Marks struct {
+// DAVMetadata implements WebDAV locks and dead properties on nodes.
+type DAVMetadata struct {
 	*authorizer
 	accounting *accounting
 	lockRules  lock.Rules
 	orphans    *sqldb.Orphans // properties of nodes that were deleted permanently
 }
 
-// NewMarks returns the Marks of f.
-func NewMarks(f *Files) Marks {
-	return Marks{f.authorizer, f.accounting, LockRules(f.opt.Now, f.opt.Access), &sqldb.Orphans{Table: "dav_properties", Key: "node_id", Owner: "node_id", Of: "nodes"}}
+// NewDAVMetadata returns the DAVMetadata of f.
+func NewDAVMetadata(f *Files) DAVMetadata {
+	return DAVMetadata{f.authorizer, f.accounting, LockRules(f.opt.Now, f.opt.Access), &sqldb.Orphans{Table: "dav_properties", Key: "node_id", Owner: "node_id", OwnerTable: "nodes"}}
 }
 
 // Purge deletes expired locks, and per call one batch of properties whose node was deleted.
-func (m Marks) Purge(ctx context.Context) error {
+func (m DAVMetadata) Purge(ctx context.Context) error {
 	err := lock.Purge(ctx, m.db, drive.TimeOf(m.lockRules.Now()))
 	if err == nil {
 		_, err = m.orphans.Delete(ctx, m.db)
@@ -34,18 +34,18 @@ func (m Marks) Purge(ctx context.Context) error {
 	return err
 }
 
-// Forget deletes all locks and properties of an account.
-func (m Marks) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
-	if err := lock.Forget(ctx, tx, account); err != nil {
+// DeleteAccount deletes all locks and properties of an account.
+func (m DAVMetadata) DeleteAccount(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+	if err := lock.DeleteAccount(ctx, tx, account); err != nil {
 		return err
 	}
-	return property.Forget(ctx, tx, account)
+	return property.DeleteAccount(ctx, tx, account)
 }
 
 // Lock locks a live node and returns the lock with its id and expiry. Of l it uses node, scope,
-// depth, owner and duration. It fails like lock.Rules.Take; if e does not hold, with an error that
+// depth, owner and duration. It fails like lock.Rules.Acquire; if e does not hold, with an error that
 // tree.IsStale recognizes.
-func (m Marks) Lock(ctx context.Context, who drive.Who, l lock.Lock, e tree.Expect) (lock.Lock, error) {
+func (m DAVMetadata) Lock(ctx context.Context, who drive.Who, l lock.Lock, e tree.Expect) (lock.Lock, error) {
 	p, err := m.authorize(ctx, who, l.Node, access.Replace)
 	if err != nil {
 		return lock.Lock{}, err
@@ -58,7 +58,7 @@ func (m Marks) Lock(ctx context.Context, who drive.Who, l lock.Lock, e tree.Expe
 		if _, err := m.findLive(ctx, tx, p.Who, l.Node); err != nil {
 			return err
 		}
-		l, err = m.lockRules.Take(ctx, tx, l)
+		l, err = m.lockRules.Acquire(ctx, tx, l)
 		return err
 	})
 	return l, err
@@ -66,7 +66,7 @@ func (m Marks) Lock(ctx context.Context, who drive.Who, l lock.Lock, e tree.Expe
 
 // Relock extends a lock of the caller to last from now on, if the caller may still lock the node.
 // It fails with NotFound if the lock has ended.
-func (m Marks) Relock(ctx context.Context, who drive.Who, l lock.Lock, lasts time.Duration) error {
+func (m DAVMetadata) Relock(ctx context.Context, who drive.Who, l lock.Lock, lasts time.Duration) error {
 	if _, err := m.authorize(ctx, who, l.Node, access.Replace); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (m Marks) Relock(ctx context.Context, who drive.Who, l lock.Lock, lasts tim
 
 // Unlock removes a lock: the caller's own, or any lock if the caller may delete the node
 // permanently. Otherwise it fails with Locked {by, until}.
-func (m Marks) Unlock(ctx context.Context, who drive.Who, l lock.Lock) error {
+func (m DAVMetadata) Unlock(ctx context.Context, who drive.Who, l lock.Lock) error {
 	if l.User != who.User {
 		_, err := m.authorize(ctx, who, l.Node, access.Delete)
 		if drive.IsKind(err, drive.Forbidden, drive.NotFound) {
@@ -92,7 +92,7 @@ func (m Marks) Unlock(ctx context.Context, who drive.Who, l lock.Lock) error {
 
 // LocksAt returns the locks that apply to a node; with below also those on its descendants. The
 // caller must be allowed to see the node.
-func (m Marks) LocksAt(ctx context.Context, who drive.Who, id drive.NodeID, below bool) ([]lock.Lock, error) {
+func (m DAVMetadata) LocksAt(ctx context.Context, who drive.Who, id drive.NodeID, below bool) ([]lock.Lock, error) {
 	p, err := m.authorize(ctx, who, id, access.Look)
 	if err != nil {
 		return nil, err
@@ -102,55 +102,55 @@ func (m Marks) LocksAt(ctx context.Context, who drive.Who, id drive.NodeID, belo
 
 // LocksOn returns the locks set directly on the nodes, without those inherited from folders above.
 // The caller must be allowed to see the nodes.
-func (m Marks) LocksOn(ctx context.Context, nodes []drive.NodeID) ([]lock.Lock, error) {
+func (m DAVMetadata) LocksOn(ctx context.Context, nodes []drive.NodeID) ([]lock.Lock, error) {
 	all, err := lock.On(ctx, m.db, drive.TimeOf(m.lockRules.Now()), nodes)
 	if err != nil {
 		return nil, err
 	}
-	return m.lockRules.Holding(ctx, m.db, all)
+	return m.lockRules.Valid(ctx, m.db, all)
 }
 
 // LockRules returns lock rules under which a lock ends when its user loses the right to replace the
 // node.
 func LockRules(now func() time.Time, a *access.Access) lock.Rules {
-	return lock.Rules{Now: now, Lost: func(ctx context.Context, q sqldb.Querier, all []lock.Lock) (map[drive.LockID]bool, error) {
-		var claims []access.Claim
+	return lock.Rules{Now: now, WithoutRights: func(ctx context.Context, q sqldb.Querier, all []lock.Lock) (map[drive.LockID]bool, error) {
+		var claims []access.UserNode
 		for _, l := range all {
-			if !l.Own {
-				claims = append(claims, access.Claim{User: l.User, Node: l.Node})
+			if !l.OwnAccount {
+				claims = append(claims, access.UserNode{User: l.User, Node: l.Node})
 			}
 		}
 		may, err := access.Entitled(ctx, a, q, claims, access.Replace)
 		lost := map[drive.LockID]bool{}
 		for _, l := range all {
-			lost[l.ID] = !l.Own && !may[access.Claim{User: l.User, Node: l.Node}]
+			lost[l.ID] = !l.OwnAccount && !may[access.UserNode{User: l.User, Node: l.Node}]
 		}
 		return lost, err
 	}}
 }
 
-// KeepLocks makes a tree refuse changes that violate WebDAV locks, by setting the hooks in opt.
-func KeepLocks(opt *tree.Options, r lock.Rules) {
-	opt.Replaces = func(ctx context.Context, tx *sqldb.Tx, n tree.Node, by drive.Who) error {
+// EnforceLocks makes a tree refuse changes that violate WebDAV locks, by setting the hooks in opt.
+func EnforceLocks(opt *tree.Options, r lock.Rules) {
+	opt.CheckReplace = func(ctx context.Context, tx *sqldb.Tx, n tree.Node, by drive.Who) error {
 		return r.Check(ctx, tx, n.Account, n.ID, by, false)
 	}
-	opt.Leaves = func(ctx context.Context, tx *sqldb.Tx, n tree.Node, by drive.Who) error {
-		return r.Leave(ctx, tx, n.Account, n.Parent, n.ID, by)
+	opt.CheckRemove = func(ctx context.Context, tx *sqldb.Tx, n tree.Node, by drive.Who) error {
+		return r.ReleaseForMove(ctx, tx, n.Account, n.Parent, n.ID, by)
 	}
-	opt.Enters = func(ctx context.Context, tx *sqldb.Tx, in tree.Folder, by drive.Who) error {
+	opt.CheckAdd = func(ctx context.Context, tx *sqldb.Tx, in tree.Folder, by drive.Who) error {
 		return r.Check(ctx, tx, in.Account, in.ID, by, false)
 	}
-	opt.Held = r.Held
+	opt.LocksHeld = r.AllValid
 }
 
 // Properties returns the dead properties of nodes by node id. The caller must be allowed to see the
 // nodes.
-func (m Marks) Properties(ctx context.Context, who drive.Who, nodes []drive.NodeID) (map[drive.NodeID][]property.Property, error) {
+func (m DAVMetadata) Properties(ctx context.Context, who drive.Who, nodes []drive.NodeID) (map[drive.NodeID][]property.Property, error) {
 	return property.Find(ctx, m.db.For(who.Account), nodes)
 }
 
-// Setting is the change that SetProperties makes.
-type Setting struct {
+// PropertyPatch is the change that SetProperties makes.
+type PropertyPatch struct {
 	// zero: unchanged
 	MTime   drive.Time
 	Changes []property.Change
@@ -159,7 +159,7 @@ type Setting struct {
 
 // SetProperties changes dead properties and the modification time of a live node atomically. It
 // fails with Locked if another user has locked the node.
-func (m Marks) SetProperties(ctx context.Context, who drive.Who, id drive.NodeID, s Setting) error {
+func (m DAVMetadata) SetProperties(ctx context.Context, who drive.Who, id drive.NodeID, s PropertyPatch) error {
 	p, err := m.authorize(ctx, who, id, access.Edit)
 	if err != nil {
 		return err
@@ -199,7 +199,7 @@ func copyProperties(ctx context.Context, tx *sqldb.Tx, from, to tree.Node) error
 // DropEmpty deletes the empty version that locking a nonexistent file created, once the file has
 // content, so that it is not in the version history. A version that is not empty, or is current,
 // stays.
-func (m Marks) DropEmpty(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID) error {
+func (m DAVMetadata) DropEmpty(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID) error {
 	p, err := m.authorize(ctx, who, id, access.Replace)
 	if err != nil {
 		return err

@@ -12,16 +12,16 @@ import (
 
 // Mkdir describes the folder that Files.Mkdir creates.
 type Mkdir struct {
-	Parent   drive.NodeID // zero: the folder at Path
-	Place    string       // space or shared folder that Path is relative to; empty: the caller's own drive
-	Path     drive.Path   // of the parent
-	Parents  bool         // create missing folders of Path
-	Name     drive.Name
-	Conflict drive.Conflict // fail or rename
-	Over     drive.NodeID   // with Parent: the node of that name that is replaced and goes to the trash; zero: none
-	Like     drive.NodeID   // folder whose dead properties are copied; zero: none
-	Expect   tree.Expect    // what the caller has read and relies on
-	Hook     Hook
+	Parent         drive.NodeID // zero: the folder at Path
+	Place          string       // space or shared folder that Path is relative to; empty: the caller's own drive
+	Path           drive.Path   // of the parent
+	Parents        bool         // create missing folders of Path
+	Name           drive.Name
+	Conflict       drive.Conflict // fail or rename
+	Replaces       drive.NodeID   // with Parent: the node of that name that is replaced and goes to the trash; zero: none
+	PropertiesFrom drive.NodeID   // folder whose dead properties are copied; zero: none
+	Expect         tree.Expect    // what the caller has read and relies on
+	Hook           Hook
 }
 
 // Mkdir creates a folder and returns it in the Result. It fails with NotFound if the parent is
@@ -29,10 +29,10 @@ type Mkdir struct {
 func (f *Files) Mkdir(ctx context.Context, who drive.Who, m Mkdir) (r Result, err error) {
 	p, err := f.authorizeMkdir(ctx, who, &m)
 	if err == nil {
-		err = f.authorizeReplaced(ctx, who, m.Over)
+		err = f.authorizeReplaced(ctx, who, m.Replaces)
 	}
-	if err == nil && !m.Like.IsZero() {
-		_, err = f.authorize(ctx, who, m.Like, access.Read)
+	if err == nil && !m.PropertiesFrom.IsZero() {
+		_, err = f.authorize(ctx, who, m.PropertiesFrom, access.Read)
 	}
 	if err != nil {
 		return Result{}, err
@@ -42,12 +42,12 @@ func (f *Files) Mkdir(ctx context.Context, who drive.Who, m Mkdir) (r Result, er
 		if err := m.Expect.Check(ctx, tx, f.opt.Tree); err != nil {
 			return err
 		}
-		if err := f.trashReplaced(ctx, tx, tree.Place{Parent: m.Parent, Name: m.Name}, who.Account, m.Over); err != nil {
+		if err := f.trashReplaced(ctx, tx, tree.Place{Parent: m.Parent, Name: m.Name}, who.Account, m.Replaces); err != nil {
 			return err
 		}
 		n, err := f.MakeFolder(ctx, tx, who, m)
-		if err == nil && !m.Like.IsZero() {
-			err = property.Copy(ctx, tx, who.Account, m.Like, n.ID)
+		if err == nil && !m.PropertiesFrom.IsZero() {
+			err = property.Copy(ctx, tx, who.Account, m.PropertiesFrom, n.ID)
 		}
 		if err != nil {
 			return err

@@ -39,10 +39,10 @@ type Contents struct {
 }
 
 // Open opens a version of a file for download; a zero version is the current one. It reports a
-// download to Options.Downloaded when the first byte is read. A folder is BadRequest. Content that
+// download to Options.OnDownload when the first byte is read. A folder is BadRequest. Content that
 // is missing or damaged in the store is Internal; see content.Inspector.Open.
 func (c *Contents) Open(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID) (Download, error) {
-	d, err := c.OpenToDraw(ctx, who, id, version)
+	d, err := c.OpenForPreview(ctx, who, id, version)
 	if err == nil {
 		d.Object = &notifyingObject{Object: d.Object, notify: func() { c.onDownload(d.by, id) }}
 	}
@@ -64,8 +64,8 @@ func (o *notifyingObject) ReadAt(p []byte, at int64) (int, error) {
 	return o.Object.ReadAt(p, at)
 }
 
-// OpenToDraw is Open for generating a preview image: it does not report a download.
-func (c *Contents) OpenToDraw(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID) (Download, error) {
+// OpenForPreview is Open for generating a preview image: it does not report a download.
+func (c *Contents) OpenForPreview(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID) (Download, error) {
 	p, err := c.authorize(ctx, who, id, access.Read)
 	if err != nil {
 		return Download{}, err
@@ -76,7 +76,7 @@ func (c *Contents) OpenToDraw(ctx context.Context, who drive.Who, id drive.NodeI
 		return Download{}, err
 	}
 	if n.IsFolder() {
-		return Download{}, drive.Bad("id", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFile}, "sent", n.Type)
+		return Download{}, drive.BadField("id", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFile}, "sent", n.Type)
 	}
 	if version.IsZero() {
 		version = n.Version
@@ -112,7 +112,7 @@ func (c *Contents) OpenToDraw(ctx context.Context, who drive.Who, id drive.NodeI
 // has no presigned URLs or the content is damaged; the caller then serves the bytes itself.
 // Returning a URL reports a download.
 func (c *Contents) StoreURL(ctx context.Context, d Download, valid time.Duration, disposition string) (string, error) {
-	if !c.store.Caps().Links || d.damaged {
+	if !c.store.Caps().Presigns || d.damaged {
 		return "", nil
 	}
 	if d.until != 0 {

@@ -46,7 +46,7 @@ func (c *Contents) List(ctx context.Context, who drive.Who, ids []drive.NodeID) 
 		case !there:
 			all[i].Err = drive.Fail(drive.NotFound)
 		case n.IsFolder():
-			all[i].Err = drive.Bad("id", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFile}, "sent", n.Type)
+			all[i].Err = drive.BadField("id", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFile}, "sent", n.Type)
 		case !stored: // the file was replaced after its node was read
 			all[i].Err = drive.Fail(drive.Unavailable, "retry_after", 1)
 		default:
@@ -93,6 +93,6 @@ func (c *Contents) OpenListed(ctx context.Context, l Listed) (blob.Object, error
 	return &notifyingObject{Object: o, notify: func() { c.onDownload(l.by, l.node.ID) }}, nil
 }
 
-// Far reports whether each request to the store has high latency, so that callers should read
+// HighLatency reports whether each request to the store has high latency, so that callers should read
 // ahead.
-func (c *Contents) Far() bool { return c.store.Caps().Far }
+func (c *Contents) HighLatency() bool { return c.store.Caps().HighLatency }

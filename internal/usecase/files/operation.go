@@ -138,7 +138,7 @@ func (s *operationStore) lock(ctx context.Context, tx *sqldb.Tx, id drive.Operat
 	if drive.IsKind(err, drive.NotFound) {
 		return operation{Operation: Operation{ID: id, State: Done}}, nil
 	}
-	tx.ActFor(drive.Who{User: o.user, Account: o.account})
+	tx.SetActor(drive.Who{User: o.user, Account: o.account})
 	return o, err
 }
 

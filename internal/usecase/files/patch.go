@@ -20,7 +20,7 @@ type Patch struct {
 }
 
 // Patch renames, moves and sets the modification time of a live node, and returns its new view. For
-// errors see tree.Edit. A parent in another account fails with an error that IsElsewhere
+// errors see tree.Edit. A parent in another account fails with an error that IsCrossAccount
 // recognizes.
 func (f *Files) Patch(ctx context.Context, who drive.Who, id drive.NodeID, p Patch) (NodeView, error) {
 	e := tree.Edit{Parent: p.Parent, Name: p.Name, MTime: p.MTime, Conflict: p.Conflict, Rev: p.Expect.Rev}
@@ -30,7 +30,7 @@ func (f *Files) Patch(ctx context.Context, who drive.Who, id drive.NodeID, p Pat
 	}
 	caller := who
 	who = pass.Who
-	if e.Below, err = f.Below(ctx, f.opt.DB, who, id, p.Parent, p.Name); err != nil {
+	if e.Extent, err = f.MoveExtent(ctx, f.opt.DB, who, id, p.Parent, p.Name); err != nil {
 		return NodeView{}, err
 	}
 	return f.change(ctx, pass, p.Expect, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
@@ -47,7 +47,7 @@ func (f *Files) Patch(ctx context.Context, who drive.Who, id drive.NodeID, p Pat
 // manager by moving a node to where they manage.
 func (a *authorizer) checkMoved(ctx context.Context, tx *sqldb.Tx, caller drive.Who, from access.Pass, n tree.Node) error {
 	if n.IsFolder() {
-		if err := a.access.Moved(ctx, tx, n.Account); err != nil {
+		if err := a.access.InvalidateIfGranted(ctx, tx, n.Account); err != nil {
 			return err
 		}
 	}
@@ -71,7 +71,7 @@ func (a *authorizer) authorizeEdit(ctx context.Context, who drive.Who, id drive.
 	if err != nil || p.Parent.IsZero() {
 		return from, from, err
 	}
-	if err := from.CheckAway(access.Move); err != nil {
+	if err := from.CheckRemoval(access.Move); err != nil {
 		return from, from, err
 	}
 	to, err = a.authorizeTarget(ctx, who, from, p.Parent, p.Conflict)
@@ -93,7 +93,7 @@ func (a *authorizer) authorizeTarget(ctx context.Context, who drive.Who, from ac
 func (f *Files) Trash(ctx context.Context, who drive.Who, id drive.NodeID, e tree.Expect) (NodeView, error) {
 	pass, err := f.authorize(ctx, who, id, access.Trash)
 	if err == nil {
-		err = pass.CheckAway(access.Trash)
+		err = pass.CheckRemoval(access.Trash)
 	}
 	if err != nil {
 		return NodeView{}, err
@@ -112,12 +112,12 @@ func (f *Files) Restore(ctx context.Context, who drive.Who, id, parent drive.Nod
 	}
 	caller := who
 	who = pass.Who
-	below, err := f.Below(ctx, f.opt.DB, who, id, parent, "")
+	below, err := f.MoveExtent(ctx, f.opt.DB, who, id, parent, "")
 	if err != nil {
 		return NodeView{}, err
 	}
 	return f.change(ctx, pass, tree.Expect{}, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
-		n, err := f.opt.Tree.Restore(ctx, tx, who.Account, id, tree.Restore{Parent: parent, Conflict: conflict, Below: below})
+		n, err := f.opt.Tree.Restore(ctx, tx, who.Account, id, tree.Restore{Parent: parent, Conflict: conflict, Extent: below})
 		if err == nil {
 			err = f.checkMoved(ctx, tx, caller, from, n)
 		}
@@ -150,12 +150,12 @@ func (a *authorizer) authorizeRestore(ctx context.Context, who drive.Who, id, pa
 	return from, to, err
 }
 
-// Below measures the subtree of a folder that is moved below parent and renamed to name; a zero
+// MoveExtent measures the subtree of a folder that is moved below parent and renamed to name; a zero
 // value keeps the current one. It returns the zero Extent if the new path is neither deeper nor
 // longer, so that renaming a folder of a million files does not read a million rows. A missing
-// parent is not an error; the transaction refuses it. Call Below before the transaction that moves
+// parent is not an error; the transaction refuses it. Call MoveExtent before the transaction that moves
 // the folder, or in it if the measurement may be outdated.
-func (f *Files) Below(ctx context.Context, q sqldb.Querier, who drive.Who, id, parent drive.NodeID, name drive.Name) (tree.Extent, error) {
+func (f *Files) MoveExtent(ctx context.Context, q sqldb.Querier, who drive.Who, id, parent drive.NodeID, name drive.Name) (tree.Extent, error) {
 	n, err := f.opt.Tree.Find(ctx, q, who.Account, id)
 	if err != nil || !n.IsFolder() {
 		return tree.Extent{}, err
@@ -181,13 +181,13 @@ func (f *Files) Below(ctx context.Context, q sqldb.Querier, who drive.Who, id, p
 	return f.opt.Tree.Extent(ctx, q, id)
 }
 
-// Moved invalidates cached access decisions below a folder that tx has moved. For a file it does
+// InvalidateRights invalidates cached access decisions below a folder that tx has moved. For a file it does
 // nothing.
-func (f *Files) Moved(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
+func (f *Files) InvalidateRights(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	if !n.IsFolder() {
 		return nil
 	}
-	return f.opt.Access.Moved(ctx, tx, n.Account)
+	return f.opt.Access.InvalidateIfGranted(ctx, tx, n.Account)
 }
 
 // change checks e, runs fn in one transaction of p's account, and returns the view of the node that

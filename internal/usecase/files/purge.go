@@ -14,7 +14,7 @@ import (
 func (f *Files) DeletePermanently(ctx context.Context, who drive.Who, id drive.NodeID, rev int64) (*Operation, error) {
 	pass, err := f.authorize(ctx, who, id, access.Delete)
 	if err == nil {
-		err = pass.CheckAway(access.Delete)
+		err = pass.CheckRemoval(access.Delete)
 	}
 	switch {
 	case err == nil:
@@ -30,7 +30,7 @@ func (f *Files) DeletePermanently(ctx context.Context, who drive.Who, id drive.N
 	err = f.Operations.write(ctx, f.accounting, who, func(ctx context.Context, tx *sqldb.Tx) error {
 		o = newOperation(who, purgeNode, args{Top: id})
 		o.Total = nodes
-		if _, err := f.opt.Tree.Doom(ctx, tx, who.Account, id, rev, o.ID); err != nil {
+		if _, err := f.opt.Tree.MarkForPurge(ctx, tx, who.Account, id, rev, o.ID); err != nil {
 			return err
 		}
 		return f.Operations.begin(ctx, tx, &o)

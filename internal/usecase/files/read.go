@@ -89,7 +89,7 @@ func (f *Files) Children(ctx context.Context, who drive.Who, id drive.NodeID, l 
 		return Page[NodeView]{}, err
 	}
 	if !folder.IsFolder() {
-		return Page[NodeView]{}, drive.Bad("id", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFolder}, "sent", folder.Type)
+		return Page[NodeView]{}, drive.BadField("id", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFolder}, "sent", folder.Type)
 	}
 	page, err := f.opt.Tree.Children(ctx, q, id, l)
 	if err == nil {

@@ -9,17 +9,17 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Relocate moves a live node into a folder of another account. It copies the node with its dead
+// MoveAcrossAccounts moves a live node into a folder of another account. It copies the node with its dead
 // properties and then puts the source, with its version history, into the trash of its account.
 // Both steps are one operation, which continues after a crash. The source is removed only after the
 // copy is visible. Repeating the call while the operation runs joins it.
 //
 // Errors besides those of Copy and Trash: VersionChanged if the source changed meanwhile, Forbidden
 // if a part of the source is hidden from the caller. The source then stays.
-func (s *Copies) Relocate(ctx context.Context, who drive.Who, id drive.NodeID, c Copy) (Result, error) {
+func (s *Copies) MoveAcrossAccounts(ctx context.Context, who drive.Who, id drive.NodeID, c Copy) (Result, error) {
 	from, err := s.authorize(ctx, who, id, access.Edit)
 	if err == nil {
-		err = from.CheckAway(access.Move)
+		err = from.CheckRemoval(access.Move)
 	}
 	if err == nil {
 		err = s.requireFullView(ctx, s.db, from, id)
@@ -27,7 +27,7 @@ func (s *Copies) Relocate(ctx context.Context, who drive.Who, id drive.NodeID, c
 	if err != nil {
 		return Result{}, err
 	}
-	mark, err := tree.MarkOf(ctx, s.db, id)
+	mark, err := tree.ChangeTagOf(ctx, s.db, id)
 	if err != nil {
 		return Result{}, err
 	}
@@ -36,7 +36,7 @@ func (s *Copies) Relocate(ctx context.Context, who drive.Who, id drive.NodeID, c
 	return s.copyFrom(ctx, who, from, c)
 }
 
-// moveFile is Relocate for a file, which is copied in one transaction.
+// moveFile is MoveAcrossAccounts for a file, which is copied in one transaction.
 func (s *Copies) moveFile(ctx context.Context, caller drive.Who, passes passes, src tree.Node, c Copy) (Result, error) {
 	who := passes.to.Who
 	var o operation

@@ -31,14 +31,14 @@ func (f *Files) Search(ctx context.Context, who drive.Who, in drive.Address, s t
 			return Page[NodeView]{}, err
 		}
 		if !folder.IsFolder() {
-			return Page[NodeView]{}, drive.Bad("in", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFolder}, "sent", folder.Type)
+			return Page[NodeView]{}, drive.BadField("in", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFolder}, "sent", folder.Type)
 		}
 		if s.In = folder.ID; folder.IsRoot() {
 			s.In = drive.NodeID{}
 		}
 		who = p.Who
 	}
-	end, err := f.searches.Take(ctx, caller)
+	end, err := f.searches.Acquire(ctx, caller)
 	if err != nil {
 		return Page[NodeView]{}, drive.Wrap(err, drive.Unavailable)
 	}

@@ -11,18 +11,18 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Shelf lists a user's starred nodes, in any account, and the recently changed files of the user's
+// QuickAccess lists a user's starred nodes, in any account, and the recently changed files of the user's
 // drive.
-type Shelf struct {
+type QuickAccess struct {
 	files *Files
 	stars *star.Stars
 }
 
-// NewShelf returns the Shelf of f.
-func NewShelf(f *Files, stars *star.Stars) *Shelf { return &Shelf{f, stars} }
+// NewQuickAccess returns the QuickAccess of f.
+func NewQuickAccess(f *Files, stars *star.Stars) *QuickAccess { return &QuickAccess{f, stars} }
 
 // Star stars a node that the caller may see; otherwise NotFound. Repeating it changes nothing.
-func (s *Shelf) Star(ctx context.Context, who drive.Who, id drive.NodeID) error {
+func (s *QuickAccess) Star(ctx context.Context, who drive.Who, id drive.NodeID) error {
 	if _, err := s.files.Get(ctx, who, id); err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (s *Shelf) Star(ctx context.Context, who drive.Who, id drive.NodeID) error 
 
 // Unstar removes a star, even of a node that the caller may no longer see. It fails with NotFound
 // if there is neither a star nor a node visible to the caller.
-func (s *Shelf) Unstar(ctx context.Context, who drive.Who, id drive.NodeID) error {
+func (s *QuickAccess) Unstar(ctx context.Context, who drive.Who, id drive.NodeID) error {
 	removed, err := s.stars.Remove(ctx, who.User, id)
 	if err == nil && !removed {
 		_, err = s.files.Get(ctx, who, id)
@@ -40,13 +40,13 @@ func (s *Shelf) Unstar(ctx context.Context, who drive.Who, id drive.NodeID) erro
 }
 
 // StarredIDs returns the ids of the caller's starred nodes, newest star first.
-func (s *Shelf) StarredIDs(ctx context.Context, who drive.Who) ([]drive.NodeID, error) {
+func (s *QuickAccess) StarredIDs(ctx context.Context, who drive.Who) ([]drive.NodeID, error) {
 	return s.stars.IDs(ctx, s.files.opt.DB.For(who.Account), who.User)
 }
 
 // Starred lists the caller's starred nodes that are visible and live, newest star first. Because
 // others are skipped, a page may be short and still have a next one.
-func (s *Shelf) Starred(ctx context.Context, who drive.Who, cursor string, limit int) (Page[NodeView], error) {
+func (s *QuickAccess) Starred(ctx context.Context, who drive.Who, cursor string, limit int) (Page[NodeView], error) {
 	limit, err := tree.CheckLimit(limit)
 	if err != nil {
 		return Page[NodeView]{}, err
@@ -71,7 +71,7 @@ func (s *Shelf) Starred(ctx context.Context, who drive.Who, cursor string, limit
 
 // viewByID returns the views of the nodes that the caller may see, by id. Nodes of the caller's
 // account cost a few statements in total, other nodes one access check each.
-func (s *Shelf) viewByID(ctx context.Context, q sqldb.Querier, who drive.Who, ids []drive.NodeID) (map[drive.NodeID]NodeView, error) {
+func (s *QuickAccess) viewByID(ctx context.Context, q sqldb.Querier, who drive.Who, ids []drive.NodeID) (map[drive.NodeID]NodeView, error) {
 	nodes, err := tree.ByID(ctx, s.files.opt.Tree, q, ids...)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (s *Shelf) viewByID(ctx context.Context, q sqldb.Querier, who drive.Who, id
 }
 
 // Recent lists the files of the caller's drive by modification, newest first.
-func (s *Shelf) Recent(ctx context.Context, who drive.Who, cursor string, limit int) (Page[NodeView], error) {
+func (s *QuickAccess) Recent(ctx context.Context, who drive.Who, cursor string, limit int) (Page[NodeView], error) {
 	q := s.files.opt.DB.For(who.Account)
 	page, err := s.files.opt.Tree.Recent(ctx, q, who.Account, cursor, limit)
 	if err != nil {

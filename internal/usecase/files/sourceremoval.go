@@ -36,7 +36,7 @@ func (r sourceRemoval) check(ctx context.Context) error {
 	}
 	p, err := w.access.Enter(ctx, tx, drive.Who{User: o.user, Account: o.args.Copy.Home}, a.Node, access.Trash)
 	if err == nil {
-		err = p.CheckAway(access.Trash)
+		err = p.CheckRemoval(access.Trash)
 	}
 	if err == nil {
 		err = w.requireFullView(ctx, tx, p, a.Node)
@@ -44,7 +44,7 @@ func (r sourceRemoval) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now, err := tree.MarkOf(ctx, tx, a.Node)
+	now, err := tree.ChangeTagOf(ctx, tx, a.Node)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (r sourceRemoval) check(ctx context.Context) error {
 func (r sourceRemoval) trash(ctx context.Context) (finished bool, err error) {
 	w, tx, o := r.handler, r.tx, r.operation
 	a := o.args.Copy.MoveSource
-	tx.ActFor(drive.Who{User: o.user, Account: a.Account})
+	tx.SetActor(drive.Who{User: o.user, Account: a.Account})
 	n, err := w.tree.Find(ctx, tx, a.Account, a.Node)
 	if drive.IsKind(err, drive.NotFound) || err == nil && n.Trashed != 0 {
 		return true, nil

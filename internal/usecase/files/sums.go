@@ -15,8 +15,8 @@ import (
 // first use.
 type folderSums struct {
 	db           *sqldb.DB
-	computeTurns *turn.Turns // limits concurrent computations
-	longTurns    *turn.Long  // limits transactions that read whole folders
+	computeTurns *turn.Limiter     // limits concurrent computations
+	longTurns    *turn.LongLimiter // limits transactions that read whole folders
 }
 
 // Bounds of concurrent computations, per account and in total.
@@ -26,15 +26,15 @@ const (
 )
 
 // newFolderSums returns the totals of the folders in db; long limits long transactions.
-func newFolderSums(db *sqldb.DB, long *turn.Long) *folderSums {
+func newFolderSums(db *sqldb.DB, long *turn.LongLimiter) *folderSums {
 	return &folderSums{db: db, computeTurns: turn.New(sumsPerAccount, sumsInTotal), longTurns: long}
 }
 
 // get returns the totals of folders by id, in any accounts. Nodes that are not folders have no
 // entry. Missing totals are computed and stored; if the database refuses writes (DiskFull,
 // Unavailable), they are computed without storing.
-func (s *folderSums) get(ctx context.Context, q sqldb.Querier, folders []drive.NodeID) (map[drive.NodeID]tree.Summed, error) {
-	walked := map[drive.NodeID]tree.Summed{}
+func (s *folderSums) get(ctx context.Context, q sqldb.Querier, folders []drive.NodeID) (map[drive.NodeID]tree.FolderSum, error) {
+	walked := map[drive.NodeID]tree.FolderSum{}
 	for {
 		found, err := tree.Sums(ctx, q, folders)
 		if err != nil {
@@ -69,14 +69,14 @@ func (s *folderSums) get(ctx context.Context, q sqldb.Querier, folders []drive.N
 
 // walk computes the totals of folders of an account by reading all descendants, and adds them to
 // the map to.
-func (s *folderSums) walk(ctx context.Context, account drive.AccountID, folders []drive.NodeID, to map[drive.NodeID]tree.Summed) error {
+func (s *folderSums) walk(ctx context.Context, account drive.AccountID, folders []drive.NodeID, to map[drive.NodeID]tree.FolderSum) error {
 	return s.computeTurns.Do(ctx, account, func() error {
 		for _, id := range folders {
-			seq, sum, err := tree.Walk(ctx, s.db, id)
+			seq, sum, err := tree.ComputeSum(ctx, s.db, id)
 			if err != nil {
 				return err
 			}
-			to[id] = tree.Summed{Account: account, Seq: seq, Sum: sum, Known: true}
+			to[id] = tree.FolderSum{Account: account, Seq: seq, Sum: sum, Known: true}
 		}
 		return nil
 	})
@@ -91,7 +91,7 @@ const (
 // compute computes and stores the totals of folders of an account and of all folders below, deepest
 // first. Totals stored before an error or cancellation stay.
 func (s *folderSums) compute(ctx context.Context, account drive.AccountID, folders []drive.NodeID) error {
-	end, err := s.computeTurns.Take(ctx, account)
+	end, err := s.computeTurns.Acquire(ctx, account)
 	if err != nil {
 		return drive.Wrap(err, drive.Unavailable)
 	}
@@ -100,7 +100,7 @@ func (s *folderSums) compute(ctx context.Context, account drive.AccountID, folde
 		level := levels[len(levels)-1]
 		var below []drive.NodeID
 		for batch := range slices.Chunk(level, nodesPerStatement) {
-			more, err := tree.Unsummed(ctx, s.db, batch, maxUnsummed)
+			more, err := tree.FoldersWithoutSum(ctx, s.db, batch, maxUnsummed)
 			if err != nil {
 				return err
 			}
@@ -152,12 +152,12 @@ func (s *folderSums) computeBatch(ctx context.Context, account drive.AccountID, 
 // tryCompute sums the folders and stores the totals unless the account changed since they were
 // read; then stale is true.
 func (s *folderSums) tryCompute(ctx context.Context, account drive.AccountID, folders []drive.NodeID) (stale bool, err error) {
-	added, err := tree.Add(ctx, s.db, account, folders)
+	added, err := tree.ComputeSums(ctx, s.db, account, folders)
 	if err != nil {
 		return false, err
 	}
 	err = s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		stale, err = tree.SumUp(ctx, tx, added)
+		stale, err = tree.StoreSums(ctx, tx, added)
 		return err
 	})
 	return stale, err
@@ -171,9 +171,9 @@ func (s *folderSums) computeLocked(ctx context.Context, account drive.AccountID,
 			if err := tree.Lock(ctx, tx, account); err != nil {
 				return err
 			}
-			added, err := tree.Add(ctx, tx, account, folder)
+			added, err := tree.ComputeSums(ctx, tx, account, folder)
 			if err == nil {
-				_, err = tree.SumUp(ctx, tx, added)
+				_, err = tree.StoreSums(ctx, tx, added)
 			}
 			return err
 		})

@@ -14,12 +14,12 @@ import (
 // Supersede makes the content of file id the next version of file target, which keeps its name and
 // history, and removes file id. This implements saving by writing a new file and renaming it over
 // the old one. File id is deleted permanently if it has one version, since its content is kept,
-// else trashed. It fails with an error that IsElsewhere recognizes if the files belong to different
+// else trashed. It fails with an error that IsCrossAccount recognizes if the files belong to different
 // accounts.
 func (f *Files) Supersede(ctx context.Context, who drive.Who, id, target drive.NodeID, e tree.Expect) (NodeView, error) {
 	from, err := f.authorize(ctx, who, id, access.Edit)
 	if err == nil {
-		err = from.CheckAway(access.Move)
+		err = from.CheckRemoval(access.Move)
 	}
 	if err != nil {
 		return NodeView{}, err
@@ -51,7 +51,7 @@ func (f *Files) supersede(ctx context.Context, tx *sqldb.Tx, who drive.Who, id, 
 		return tree.Node{}, err
 	}
 	if src.IsFolder() || dst.IsFolder() {
-		return tree.Node{}, drive.Bad("id", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFile}, "sent", tree.TypeFolder)
+		return tree.Node{}, drive.BadField("id", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFile}, "sent", tree.TypeFolder)
 	}
 	if err := f.opt.Content.RefAll(ctx, tx, src.Blob); err != nil {
 		return tree.Node{}, err
@@ -79,7 +79,7 @@ func (f *Files) removeSource(ctx context.Context, tx *sqldb.Tx, who drive.Who, s
 		_, err := f.opt.Tree.Trash(ctx, tx, who.Account, src.ID, 0)
 		return err
 	}
-	if _, err := f.opt.Tree.Doom(ctx, tx, who.Account, src.ID, 0, drive.NewID[drive.OperationID]()); err != nil {
+	if _, err := f.opt.Tree.MarkForPurge(ctx, tx, who.Account, src.ID, 0, drive.NewID[drive.OperationID]()); err != nil {
 		return err
 	}
 	p, err := f.opt.Tree.PurgeStep(ctx, tx, who.Account, src.ID, f.opt.Batch)
@@ -92,14 +92,14 @@ func (f *Files) removeSource(ctx context.Context, tx *sqldb.Tx, who drive.Who, s
 	return f.drop(ctx, tx, who.Account, p.Versions)
 }
 
-// errCrossAccount returns the refusal of a move into another account; IsElsewhere recognizes it.
+// errCrossAccount returns the refusal of a move into another account; IsCrossAccount recognizes it.
 func errCrossAccount() error {
-	return drive.Bad("parent", drive.NotAllowed, "allowed", []string{"a folder of the same place (copy it instead)"})
+	return drive.BadField("parent", drive.NotAllowed, "allowed", []string{"a folder of the same place (copy it instead)"})
 }
 
-// IsElsewhere reports whether err refuses a move only because source and target belong to different
+// IsCrossAccount reports whether err refuses a move only because source and target belong to different
 // accounts. The caller can copy instead.
-func IsElsewhere(err error) bool {
+func IsCrossAccount(err error) bool {
 	e, ok := errors.AsType[*drive.Error](err)
 	return ok && e.Kind == drive.BadRequest && e.Args["field"] == "parent" && e.Args["reason"] == string(drive.NotAllowed)
 }

@@ -8,9 +8,9 @@ import (
 	"smartdrive/internal/domain/tree"
 )
 
-// Total returns the totals below a folder. It fails with BadRequest for a file, and with Forbidden
+// FolderSum returns the totals below a folder. It fails with BadRequest for a file, and with Forbidden
 // if a descendant is hidden from the caller.
-func (f *Files) Total(ctx context.Context, who drive.Who, id drive.NodeID) (tree.Sum, error) {
+func (f *Files) FolderSum(ctx context.Context, who drive.Who, id drive.NodeID) (tree.Sum, error) {
 	p, err := f.authorize(ctx, who, id, access.List)
 	if err == nil {
 		err = f.requireFullView(ctx, f.opt.DB, p, id)
@@ -24,7 +24,7 @@ func (f *Files) Total(ctx context.Context, who drive.Who, id drive.NodeID) (tree
 		return tree.Sum{}, err
 	}
 	if !n.IsFolder() {
-		return tree.Sum{}, drive.Bad("id", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFolder}, "sent", n.Type)
+		return tree.Sum{}, drive.BadField("id", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFolder}, "sent", n.Type)
 	}
 	sums, err := f.sums.get(ctx, db, []drive.NodeID{id})
 	return sums[id].Sum, err

@@ -28,7 +28,7 @@ func TestTotals(t *testing.T) {
 	wants := func(what, at string, want tree.Sum) {
 		t.Helper()
 		for range 2 { // the second call reads stored sums
-			got, err := d.Total(t.Context(), d.who, d.get(t, at).ID)
+			got, err := d.FolderSum(t.Context(), d.who, d.get(t, at).ID)
 			if diff := cmp.Diff(want, got); err != nil || diff != "" {
 				t.Errorf("%s: %v (-want +got)\n%s", what, err, diff)
 			}
@@ -42,10 +42,10 @@ func TestTotals(t *testing.T) {
 		t.Fatal(err)
 	}
 	wants("after a part has gone to the trash", "/a", tree.Sum{Files: 1, Size: 7})
-	if _, err := d.Total(t.Context(), d.who, d.get(t, "/beside").ID); !drive.IsKind(err, drive.BadRequest) {
+	if _, err := d.FolderSum(t.Context(), d.who, d.get(t, "/beside").ID); !drive.IsKind(err, drive.BadRequest) {
 		t.Errorf("a file: %v", err)
 	}
-	if _, err := d.Total(t.Context(), drive.Who{Account: drive.NewID[drive.AccountID]()}, d.get(t, "/a").ID); !drive.IsKind(err, drive.NotFound) {
+	if _, err := d.FolderSum(t.Context(), drive.Who{Account: drive.NewID[drive.AccountID]()}, d.get(t, "/a").ID); !drive.IsKind(err, drive.NotFound) {
 		t.Errorf("somebody else's: %v", err)
 	}
 }
@@ -62,9 +62,9 @@ func TestTotalsOnAFullDisk(t *testing.T) {
 	d.dropSums(t)
 	id := d.get(t, "/a").ID
 	tags := files.NewFolderTags(d.Files)
-	look := func(what string) map[drive.NodeID]tree.Mark {
+	look := func(what string) map[drive.NodeID]tree.ChangeTag {
 		t.Helper()
-		sum, err := d.Total(t.Context(), d.who, id)
+		sum, err := d.FolderSum(t.Context(), d.who, id)
 		if want := (tree.Sum{Files: 2, Folders: 1, Size: 8}); err != nil || sum != want {
 			t.Errorf("%s: %+v, %v, want %+v", what, sum, err, want)
 		}
@@ -96,10 +96,10 @@ func TestTotalsWhileTheAccountChanges(t *testing.T) {
 	change = func() {
 		n++
 		d.put(t, "/b/"+strconv.FormatInt(n, 10), "")
-		gate.Meet(0, change)
+		gate.Intercept(0, change)
 	}
-	gate.Meet(0, change)
-	sum, err := d.Total(t.Context(), d.who, id)
+	gate.Intercept(0, change)
+	sum, err := d.FolderSum(t.Context(), d.who, id)
 	gate.Open()
 	if want := (tree.Sum{Files: 1, Size: 5}); err != nil || sum != want || n < 3 {
 		t.Errorf("after %d changes: %+v, %v, want %+v", n, sum, err, want)

@@ -53,7 +53,7 @@ func (d *presenter) View(ctx context.Context, q sqldb.Querier, n tree.Node) (Nod
 // of its content; nil: they are looked up.
 func (d *presenter) ViewAt(ctx context.Context, q sqldb.Querier, n tree.Node, folder drive.Path, known digest.Set) (NodeView, error) {
 	v := d.builder(q)
-	v.folders[n.Parent] = tree.Spot{Path: folder}
+	v.folders[n.Parent] = tree.Location{Path: folder}
 	if known != nil {
 		v.digests = map[drive.BlobID]digest.Set{n.Blob: known}
 	}
@@ -138,22 +138,22 @@ func (d *presenter) result(ctx context.Context, tx *sqldb.Tx, p access.Pass, n t
 type viewBuilder struct {
 	*presenter
 	q       sqldb.Querier
-	folders map[drive.NodeID]tree.Spot
+	folders map[drive.NodeID]tree.Location
 	digests map[drive.BlobID]digest.Set
-	pass    access.Pass                  // authorization the views are built for; zero: the owner's
-	spots   map[drive.NodeID]access.Spot // of a guest: the shared top from which each node is seen; nil: derived from pass
+	pass    access.Pass                        // authorization the views are built for; zero: the owner's
+	spots   map[drive.NodeID]access.Visibility // of a guest: the shared top from which each node is seen; nil: derived from pass
 }
 
 // builder returns a viewBuilder that reads from q.
 func (d *presenter) builder(q sqldb.Querier) *viewBuilder {
-	return &viewBuilder{presenter: d, q: q, folders: map[drive.NodeID]tree.Spot{}}
+	return &viewBuilder{presenter: d, q: q, folders: map[drive.NodeID]tree.Location{}}
 }
 
 // prefetch reads the folder locations and digests of all nodes with few statements.
 func (b *viewBuilder) prefetch(ctx context.Context, nodes []tree.Node, known map[drive.BlobID]digest.Set) (err error) {
 	unknown := slices.DeleteFunc(blobsOf(nodes), func(id drive.BlobID) bool { return known[id] != nil })
-	if b.folders, err = b.tree.SpotsOf(ctx, b.q, nodes); err == nil {
-		b.digests, err = b.content.AliasesOf(ctx, b.q, unknown)
+	if b.folders, err = b.tree.LocationsOf(ctx, b.q, nodes); err == nil {
+		b.digests, err = b.content.AliasesMany(ctx, b.q, unknown)
 	}
 	if err != nil {
 		return fmt.Errorf("show %d nodes: %w", len(nodes), err)
@@ -216,7 +216,7 @@ func (b *viewBuilder) view(ctx context.Context, n tree.Node) (NodeView, error) {
 }
 
 // folder returns the location of a folder, from the cache if possible.
-func (b *viewBuilder) folder(ctx context.Context, id drive.NodeID) (tree.Spot, error) {
+func (b *viewBuilder) folder(ctx context.Context, id drive.NodeID) (tree.Location, error) {
 	if spot, ok := b.folders[id]; ok {
 		return spot, nil
 	}
@@ -262,7 +262,7 @@ func (b *viewBuilder) maskPath(n tree.Node, path drive.Path) (string, *drive.Nod
 
 // visiblePage returns the views of those nodes of a page that the caller may see.
 func (b *viewBuilder) visiblePage(ctx context.Context, page tree.Page) (_ Page[NodeView], err error) {
-	if b.spots, err = b.presenter.visibleSpots(ctx, b.pass, page.Items); err != nil {
+	if b.spots, err = b.visibleSpots(ctx, b.pass, page.Items); err != nil {
 		return Page[NodeView]{}, err
 	}
 	if b.spots != nil {

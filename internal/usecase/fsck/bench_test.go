@@ -23,7 +23,7 @@ func BenchmarkPass(b *testing.B) {
 	fake := r.bucketOf(b)
 	r.fill(b, files, func(name string) {
 		shard, _ := blob.ShardOf(name)
-		fake.Fill(blob.PlaceIn(shard, name), 100)
+		fake.AddObject(blob.ShardPath(shard, name), 100)
 	})
 	fake.Latency = 20 * time.Millisecond
 	var spent time.Duration

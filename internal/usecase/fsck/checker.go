@@ -24,27 +24,27 @@ type Timers interface {
 	Arm(ctx context.Context, entries ...timer.Entry) error
 }
 
-// Parts are the dependencies of a Checker.
-type Parts struct {
+// Dependencies are the dependencies of a Checker.
+type Dependencies struct {
 	DB      *sqldb.DB
 	Staging blob.Staging
 	Store   blob.Store
 	Content content.Content
 	// Timers is nil if no engine runs; timers are then not checked.
 	Timers Timers
-	// Armed reports whether the timers of all uploads were armed after the start. Before that,
+	// TimersArmed reports whether the timers of all uploads were armed after the start. Before that,
 	// timers are not checked. nil: always true.
-	Armed func() bool
-	// Putting reports whether this process is writing the named file; see upload.Sessions.Putting.
+	TimersArmed func() bool
+	// IsWriting reports whether this process is writing the named file; see upload.Sessions.IsWriting.
 	// nil: never.
-	Putting func(file string) bool
+	IsWriting func(file string) bool
 	// Quarantine lists the items that Store and Staging moved there; nil: it cannot be listed.
 	Quarantine blob.Quarantine
-	// Kept is the clock for the retention of findings; see package retention. nil: the wall clock.
-	Kept func() time.Time
-	// Home returns an error if the contents are not at their place, such as an unmounted file
+	// RetentionClock is the clock for the retention of findings; see package retention. nil: the wall clock.
+	RetentionClock func() time.Time
+	// CheckMounted returns an error if the contents are not at their place, such as an unmounted file
 	// system, whose files are not lost. nil: no check.
-	Home func(ctx context.Context) error
+	CheckMounted func(ctx context.Context) error
 	// Generation is the generation of this start.
 	Generation int64
 
@@ -53,41 +53,41 @@ type Parts struct {
 	// Ended reports whether the instance of that generation has ended for good and will write
 	// nothing more. It ends an instance that is dead.
 	Ended func(ctx context.Context, generation int64) (bool, error)
-	// Since returns the start time of the oldest live instance by the database clock; zero: there
+	// OldestStart returns the start time of the oldest live instance by the database clock; zero: there
 	// is no other instance.
-	Since func(ctx context.Context) (drive.Time, error)
+	OldestStart func(ctx context.Context) (drive.Time, error)
 }
 
-// home calls Home, if set.
-func (p *Parts) home(ctx context.Context) error {
-	if p.Home == nil {
+// home calls CheckMounted, if set.
+func (p *Dependencies) home(ctx context.Context) error {
+	if p.CheckMounted == nil {
 		return nil
 	}
-	return p.Home(ctx)
+	return p.CheckMounted(ctx)
 }
 
 // Options configures New. A zero field selects its default.
 type Options struct {
-	Every  time.Duration  // pause between two background passes; default 6 h
-	First  time.Duration  // pause before the first one; default 10 min
-	Share  float64        // fraction of time that a background pass may work; default 0.05
-	Scrub  time.Duration  // maximum time between two reads of a blob in the background; zero: never read
-	Rate   drive.ByteSize // bytes per second read by the scrub; default 32 MiB
-	Save   time.Duration  // interval of save points; default 1 min
-	Settle time.Duration  // delay before a suspicion is checked again; default 5 s
-	Now    func() time.Time
-	Sleep  func(ctx context.Context, d time.Duration) error
-	Log    *slog.Logger
+	Interval     time.Duration  // pause between two background passes; default 6 h
+	FirstDelay   time.Duration  // pause before the first one; default 10 min
+	Share        float64        // fraction of time that a background pass may work; default 0.05
+	Scrub        time.Duration  // maximum time between two reads of a blob in the background; zero: never read
+	Rate         drive.ByteSize // bytes per second read by the scrub; default 32 MiB
+	SaveInterval time.Duration  // interval of save points; default 1 min
+	RecheckDelay time.Duration  // delay before a suspicion is checked again; default 5 s
+	Now          func() time.Time
+	Sleep        func(ctx context.Context, d time.Duration) error
+	Log          *slog.Logger
 }
 
 // withDefaults returns o with defaults for zero fields.
 func (o Options) withDefaults() Options {
-	setDefault(&o.Every, 6*time.Hour)
-	setDefault(&o.First, 10*time.Minute)
+	setDefault(&o.Interval, 6*time.Hour)
+	setDefault(&o.FirstDelay, 10*time.Minute)
 	setDefault(&o.Share, 0.05)
 	setDefault(&o.Rate, 32*drive.MiB)
-	setDefault(&o.Save, time.Minute)
-	setDefault(&o.Settle, 5*time.Second)
+	setDefault(&o.SaveInterval, time.Minute)
+	setDefault(&o.RecheckDelay, 5*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -120,7 +120,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // Checker checks an installation. It is safe for concurrent use; only one pass runs at a time.
 type Checker struct {
-	Parts
+	Dependencies
 	Counters Counters
 
 	opt       Options
@@ -147,8 +147,8 @@ type Counters struct {
 
 // New returns a Checker. Call it before this process begins its first upload. Nothing runs before
 // Check or Run.
-func New(parts Parts, opt Options) *Checker {
-	a := &Checker{Parts: parts, opt: opt.withDefaults(), firstID: drive.NewID[drive.UploadID](), passToken: make(chan struct{}, 1), pageCheck: make(chan struct{}, 1)}
+func New(parts Dependencies, opt Options) *Checker {
+	a := &Checker{Dependencies: parts, opt: opt.withDefaults(), firstID: drive.NewID[drive.UploadID](), passToken: make(chan struct{}, 1), pageCheck: make(chan struct{}, 1)}
 	a.limit = rate.NewLimiter(rate.Limit(a.opt.Rate), int(max(content.ReadBuffer, a.opt.Rate)))
 	a.passToken <- struct{}{}
 	return a
@@ -159,10 +159,10 @@ func (a *Checker) now() drive.Time { return drive.TimeOf(a.opt.Now()) }
 
 // kept returns the time by which the retention of findings is measured.
 func (a *Checker) kept() drive.Time {
-	if a.Kept == nil {
+	if a.RetentionClock == nil {
 		return a.now()
 	}
-	return drive.TimeOf(a.Kept())
+	return drive.TimeOf(a.RetentionClock())
 }
 
 // Scope selects what a pass does.
@@ -201,8 +201,8 @@ var errYielded = errors.New("stepped aside")
 
 // Run audits in the background until ctx ends: a pass, overdue scrubs, a pause.
 func (a *Checker) Run(ctx context.Context) error {
-	for pause := a.opt.First; a.opt.Sleep(ctx, pause) == nil; {
-		pause = a.opt.Every
+	for pause := a.opt.FirstDelay; a.opt.Sleep(ctx, pause) == nil; {
+		pause = a.opt.Interval
 		_, err := a.RunOnce(ctx)
 		switch {
 		case errors.Is(err, errYielded):
@@ -233,10 +233,10 @@ const maxSkew = 10 * time.Minute
 
 // oldest returns an id less than that of any upload that a live process may be about to begin.
 func (a *Checker) oldest(ctx context.Context) (id drive.UploadID, err error) {
-	if a.Since == nil {
+	if a.OldestStart == nil {
 		return a.firstID, nil
 	}
-	since, err := a.Since(ctx)
+	since, err := a.OldestStart(ctx)
 	if err != nil {
 		return id, fmt.Errorf("look for the oldest instance: %w", err)
 	}

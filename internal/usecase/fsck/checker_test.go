@@ -37,8 +37,8 @@ type rig struct {
 	parked  upload.View
 	between func() // runs before the second look at suspicions
 	hooksOf *hooks // hooks of its uploads
-	away    error  // error of Parts.Home
-	asked   int    // number of calls of Parts.Home
+	away    error  // error of Dependencies.Home
+	asked   int    // number of calls of Dependencies.Home
 	stays   int    // calls that succeed
 }
 
@@ -59,7 +59,7 @@ func newRig(t *testing.T, opt uploadtest.Options) *rig {
 	r.data = random(5 << 20)
 	r.parked = r.Start(t, r.who, "/parked", 5<<20)
 	r.send(t, r.parked, 1)
-	r.Pass(t, time.Minute)
+	r.AdvanceAndFire(t, time.Minute)
 	v := r.Start(t, r.who, "/a", 5<<20)
 	r.SendAll(t, r.who, v, r.data)
 	r.complete(t, v)
@@ -79,9 +79,9 @@ func (r *rig) auditor(opt fsck.Options) *fsck.Checker {
 			return ctx.Err()
 		}
 	}
-	return fsck.New(fsck.Parts{
-		DB: r.DB, Staging: r.Local.Staging, Store: r.Local.Blobs, Content: r.Content, Timers: engine{r.Queue}, Putting: r.Putting,
-		Quarantine: r.Local.Quarantine, Generation: generation, Home: func(context.Context) error {
+	return fsck.New(fsck.Dependencies{
+		DB: r.DB, Staging: r.Local.Staging, Store: r.Local.Blobs, Content: r.Content, Timers: engine{r.Queue}, IsWriting: r.IsWriting,
+		Quarantine: r.Local.Quarantine, Generation: generation, CheckMounted: func(context.Context) error {
 			if r.asked++; r.asked <= r.stays {
 				return nil
 			}
@@ -212,7 +212,7 @@ func (r *rig) quarantined(t *testing.T) []string {
 
 func blobPlace(name string) string {
 	shard, _ := blob.ShardOf(name)
-	return blob.PlaceIn(shard, name)
+	return blob.ShardPath(shard, name)
 }
 
 func TestCleanInstallationHasNoFindings(t *testing.T) {
@@ -261,7 +261,7 @@ func TestClockJumpExpiresNoFinding(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	kept := r.Clock.Now()
-	r.audit.Kept = func() time.Time { return kept }
+	r.audit.RetentionClock = func() time.Time { return kept }
 	r.plant(t, "blobs/readme.txt", 10)
 	r.check(t, fsck.Scope{Repair: true})
 	r.Clock.Advance(91 * 24 * time.Hour)
@@ -333,7 +333,7 @@ func TestOnlyPurgeEmptiesQuarantine(t *testing.T) {
 	r.plant(t, "blobs/three", 30)
 	r.check(t, fsck.Scope{Repair: true})
 	gone, err := r.audit.PurgeQuarantine(t.Context(), items)
-	if want := (fsck.Heap{Count: 2, Bytes: 30}); err != nil || gone != want {
+	if want := (fsck.Tally{Count: 2, Bytes: 30}); err != nil || gone != want {
 		t.Errorf("purged %+v, %v", gone, err)
 	}
 	if got := r.quarantined(t); len(got) != 1 || got[0] != "blobs_three" {

@@ -27,13 +27,13 @@ import (
 type comparison struct {
 	p      *pass
 	lists  map[string]*shardList
-	strays []blob.Stray // without a row, not looked up yet
+	strays []blob.Entry // without a row, not looked up yet
 }
 
 // shardList is the listing of one shard.
 type shardList struct {
 	shard string
-	page  []blob.Stray // listed but not compared yet
+	page  []blob.Entry // listed but not compared yet
 	after string       // place of the last listed entry
 	// more reports that the store has further entries.
 	more bool
@@ -49,7 +49,7 @@ func (p *pass) checkContents(ctx context.Context) error {
 	for _, shard := range blob.Shards() {
 		c.lists[shard] = &shardList{shard: shard, more: true}
 		if after != "" {
-			c.lists[shard].after = blob.PlaceIn(shard, after)
+			c.lists[shard].after = blob.ShardPath(shard, after)
 		}
 	}
 	p.beforeSave = c.advanceAll
@@ -64,7 +64,7 @@ func (p *pass) checkContents(ctx context.Context) error {
 // run compares all rows and listings. Entries outside of the shards are listed only from the start.
 func (c *comparison) run(ctx context.Context, fromStart bool) error {
 	if fromStart {
-		err := c.p.Store.ListOdd(ctx, func(s blob.Stray) error { return c.addStray(ctx, s) })
+		err := c.p.Store.ListUnsharded(ctx, func(s blob.Entry) error { return c.addStray(ctx, s) })
 		if err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func (c *comparison) run(ctx context.Context, fromStart bool) error {
 	err := each(ctx, c.p, query, pageSize, scanBlobRow, func(b blobRow) any { return b.file }, func(b blobRow) error { return c.row(ctx, b) })
 	for _, shard := range blob.Shards() {
 		if err == nil {
-			err = c.skipUnmatched(ctx, c.lists[shard], func(blob.Stray) bool { return true })
+			err = c.skipUnmatched(ctx, c.lists[shard], func(blob.Entry) bool { return true })
 		}
 	}
 	return errors.Join(err, c.lookUp(ctx))
@@ -108,11 +108,11 @@ func (c *comparison) listed(ctx context.Context, b blobRow) (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	s, place, agrees := c.lists[shard], blob.PlaceIn(shard, b.file), false
-	err := c.skipUnmatched(ctx, s, func(e blob.Stray) bool { return e.Place < place })
+	s, place, agrees := c.lists[shard], blob.ShardPath(shard, b.file), false
+	err := c.skipUnmatched(ctx, s, func(e blob.Entry) bool { return e.Path < place })
 	for err == nil {
-		var e *blob.Stray
-		if e, err = c.peek(ctx, s); err != nil || e == nil || e.Place != place || e.Name == "" {
+		var e *blob.Entry
+		if e, err = c.peek(ctx, s); err != nil || e == nil || e.Path != place || e.Name == "" {
 			break
 		}
 		agrees = agrees || e.Size == b.size
@@ -123,7 +123,7 @@ func (c *comparison) listed(ctx context.Context, b blobRow) (bool, error) {
 }
 
 // skipUnmatched consumes the entries of a shard that before accepts; none of them has a row.
-func (c *comparison) skipUnmatched(ctx context.Context, s *shardList, before func(blob.Stray) bool) error {
+func (c *comparison) skipUnmatched(ctx context.Context, s *shardList, before func(blob.Entry) bool) error {
 	for {
 		e, err := c.peek(ctx, s)
 		if err != nil || e == nil || !before(*e) {
@@ -137,7 +137,7 @@ func (c *comparison) skipUnmatched(ctx context.Context, s *shardList, before fun
 }
 
 // peek returns the next entry of a shard, or nil at the end.
-func (c *comparison) peek(ctx context.Context, s *shardList) (*blob.Stray, error) {
+func (c *comparison) peek(ctx context.Context, s *shardList) (*blob.Entry, error) {
 	for len(s.page) == 0 {
 		if !s.more {
 			return nil, nil
@@ -147,7 +147,7 @@ func (c *comparison) peek(ctx context.Context, s *shardList) (*blob.Stray, error
 			return nil, err
 		}
 		if s.page, s.more = page, more && len(page) > 0; len(page) > 0 {
-			s.after = page[len(page)-1].Place
+			s.after = page[len(page)-1].Path
 		}
 		if err := c.p.rest(ctx); err != nil {
 			return nil, err
@@ -160,8 +160,8 @@ func (c *comparison) peek(ctx context.Context, s *shardList) (*blob.Stray, error
 // written.
 func (c *comparison) advanceAll(ctx context.Context, name string) error {
 	for _, shard := range blob.Shards() {
-		end := blob.PlaceIn(shard, name)
-		if err := c.skipUnmatched(ctx, c.lists[shard], func(e blob.Stray) bool { return e.Place <= end }); err != nil {
+		end := blob.ShardPath(shard, name)
+		if err := c.skipUnmatched(ctx, c.lists[shard], func(e blob.Entry) bool { return e.Path <= end }); err != nil {
 			return err
 		}
 	}
@@ -169,7 +169,7 @@ func (c *comparison) advanceAll(ctx context.Context, name string) error {
 }
 
 // addStray queues a file without a blob row for lookup.
-func (c *comparison) addStray(ctx context.Context, s blob.Stray) error {
+func (c *comparison) addStray(ctx context.Context, s blob.Entry) error {
 	c.p.report.Checked.Files++
 	if c.strays = append(c.strays, s); len(c.strays) < maxLookup {
 		return nil
@@ -191,7 +191,7 @@ func (c *comparison) lookUp(ctx context.Context) error {
 }
 
 // explainedOf returns which files are explained by a row; see explained.
-func (p *pass) explainedOf(ctx context.Context, strays []blob.Stray) (map[string]bool, error) {
+func (p *pass) explainedOf(ctx context.Context, strays []blob.Entry) (map[string]bool, error) {
 	var names []any
 	for _, s := range strays {
 		if s.Name != "" {
@@ -202,7 +202,7 @@ func (p *pass) explainedOf(ctx context.Context, strays []blob.Stray) (map[string
 	if len(names) == 0 {
 		return known, nil
 	}
-	in := ` IN (` + sqldb.Marks(len(names)) + `)`
+	in := ` IN (` + sqldb.Placeholders(len(names)) + `)`
 	var args []any
 	for range 4 {
 		args = append(args, names...)

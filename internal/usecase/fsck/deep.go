@@ -234,7 +234,7 @@ func (u *scrubBatch) flush(ctx context.Context, p *pass) error {
 	for _, b := range read {
 		args = append(args, b.file)
 	}
-	marks := sqldb.Marks(len(read))
+	marks := sqldb.Placeholders(len(read))
 	return p.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE blobs SET scrubbed_at = ? WHERE id IN (`+marks+`) AND file IN (`+marks+`)`, args...)
 		return err

@@ -19,12 +19,12 @@ import (
 //	                          deleted if its instance has ended and can no longer write the row. The first look ends a dead
 //	                          instance, and the second look reads the rows again
 //	anything else             quarantine (B3)
-func (p *pass) lookFile(ctx context.Context, s blob.Stray) (*defect, error) {
+func (p *pass) lookFile(ctx context.Context, s blob.Entry) (*defect, error) {
 	if s.Name == "" {
 		return p.strayFile(s, "content", "something else"), nil
 	}
 	generation, small := generationOf(s.Name)
-	if small && generation == p.Generation && (p.Putting == nil || p.Putting(s.Name)) {
+	if small && generation == p.Generation && (p.IsWriting == nil || p.IsWriting(s.Name)) {
 		return nil, nil
 	}
 	explained, err := p.explained(ctx, s.Name)
@@ -89,9 +89,9 @@ func (p *pass) explained(ctx context.Context, name string) (yes bool, err error)
 }
 
 // strayFile returns the defect of a file to be moved to the quarantine.
-func (p *pass) strayFile(s blob.Stray, expected, found string) *defect {
+func (p *pass) strayFile(s blob.Entry, expected, found string) *defect {
 	return &defect{
-		Finding: Finding{Invariant: "B3", Subject: s.Place, Expected: expected, Found: found},
+		Finding: Finding{Invariant: "B3", Subject: s.Path, Expected: expected, Found: found},
 		fix: func(ctx context.Context) error {
 			p.Counters.Quarantined.Add(1)
 			return p.Store.Quarantine(ctx, s)

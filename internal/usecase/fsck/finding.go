@@ -39,9 +39,9 @@ type Report struct {
 	Checked         Checked   `json:"checked"`
 	// Leftovers are remains of crashed processes that rows or names explain. Repairing and
 	// background passes delete them. They are not findings.
-	Leftovers Heap `json:"leftovers"`
+	Leftovers Tally `json:"leftovers"`
 	// Quarantine is the content of the quarantine, which only PurgeQuarantine deletes.
-	Quarantine Heap `json:"quarantine"`
+	Quarantine Tally `json:"quarantine"`
 }
 
 // Checked counts what a pass has checked.
@@ -56,8 +56,8 @@ type Checked struct {
 	Read     drive.ByteSize `json:"read"` // bytes read to verify digests
 }
 
-// Heap is a number of items and their total bytes.
-type Heap struct {
+// Tally is a number of items and their total bytes.
+type Tally struct {
 	Count int64          `json:"count"`
 	Bytes drive.ByteSize `json:"bytes"`
 }

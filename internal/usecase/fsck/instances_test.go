@@ -35,7 +35,7 @@ func TestFilesOfOtherInstances(t *testing.T) {
 			r := newRig(t, uploadtest.Options{})
 			r.audit = r.auditor(fsck.Options{})
 			r.audit.Ended = func(_ context.Context, g int64) (bool, error) { return g == ended, nil }
-			r.audit.Since = func(context.Context) (drive.Time, error) { return drive.TimeOf(time.Now().Add(-c.since)), nil }
+			r.audit.OldestStart = func(context.Context) (drive.Time, error) { return drive.TimeOf(time.Now().Add(-c.since)), nil }
 			place := c.place
 			if c.stage {
 				r.stage(t, id)

@@ -65,8 +65,8 @@ func TestUndeletableLeftoverIsFinding(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	s := &stuck{Store: r.Local.Blobs}
-	r.audit = fsck.New(fsck.Parts{
-		DB: r.DB, Staging: r.Local.Staging, Store: s, Content: r.Content, Timers: engine{r.Queue}, Putting: r.Putting, Generation: generation,
+	r.audit = fsck.New(fsck.Dependencies{
+		DB: r.DB, Staging: r.Local.Staging, Store: s, Content: r.Content, Timers: engine{r.Queue}, IsWriting: r.IsWriting, Generation: generation,
 	}, fsck.Options{Now: r.Clock.Now, Log: slog.New(slog.DiscardHandler), Sleep: func(context.Context, time.Duration) error { return nil }})
 	small := r.leavings(t)[1]
 	s.stuck.Store(true)
@@ -105,8 +105,8 @@ func TestLeftoversAreDeletedTogether(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	s := &removals{Store: r.Local.Blobs}
-	r.audit = fsck.New(fsck.Parts{
-		DB: r.DB, Staging: r.Local.Staging, Store: s, Content: r.Content, Timers: engine{r.Queue}, Putting: r.Putting, Generation: generation,
+	r.audit = fsck.New(fsck.Dependencies{
+		DB: r.DB, Staging: r.Local.Staging, Store: s, Content: r.Content, Timers: engine{r.Queue}, IsWriting: r.IsWriting, Generation: generation,
 	}, fsck.Options{Now: r.Clock.Now, Log: slog.New(slog.DiscardHandler), Sleep: func(context.Context, time.Duration) error { return nil }})
 	const many = 20
 	for range many {

@@ -62,7 +62,7 @@ func (p *pass) checkOpen(ctx context.Context) error {
 				return err
 			}
 		}
-		if p.Timers == nil || p.Armed != nil && !p.Armed() {
+		if p.Timers == nil || p.TimersArmed != nil && !p.TimersArmed() {
 			return nil
 		}
 		for _, key := range r.timers() {

@@ -37,21 +37,21 @@ func (p pages) check(ctx context.Context, thorough bool) error {
 // DatabaseDamaged reports whether the last check of the database pages found damage.
 func (a *Checker) DatabaseDamaged() bool { return a.Counters.Pages.Load() > 0 }
 
-// Suspect requests a check of the pages by RunSuspicions, after an access met a damaged page. It
+// RequestPageCheck requests a check of the pages by RunPageChecks, after an access met a damaged page. It
 // does not block.
-func (a *Checker) Suspect() {
+func (a *Checker) RequestPageCheck() {
 	select {
 	case a.pageCheck <- struct{}{}:
 	default:
 	}
 }
 
-// suspectEvery is the minimum interval of checks requested by Suspect, because each reads the whole
+// suspectEvery is the minimum interval of checks requested by RequestPageCheck, because each reads the whole
 // file.
 const suspectEvery = 10 * time.Minute
 
-// RunSuspicions checks the database pages on request of Suspect until ctx ends. It returns nil.
-func (a *Checker) RunSuspicions(ctx context.Context) error {
+// RunPageChecks checks the database pages on request of RequestPageCheck until ctx ends. It returns nil.
+func (a *Checker) RunPageChecks(ctx context.Context) error {
 	for {
 		select {
 		case <-a.pageCheck:

@@ -125,7 +125,7 @@ func (p *pass) lookAgain(ctx context.Context) error {
 	if len(p.suspicions) == 0 {
 		return nil
 	}
-	if err := p.opt.Sleep(ctx, p.opt.Settle); err != nil {
+	if err := p.opt.Sleep(ctx, p.opt.RecheckDelay); err != nil {
 		return err
 	}
 	var left []*defect

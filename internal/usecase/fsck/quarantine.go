@@ -29,8 +29,8 @@ func (a *Checker) ListQuarantine(ctx context.Context) ([]blob.Quarantined, error
 
 // PurgeQuarantine permanently deletes the given items of ListQuarantine. Nothing else deletes from
 // the quarantine; only administrators may call it.
-func (a *Checker) PurgeQuarantine(ctx context.Context, items []blob.Quarantined) (Heap, error) {
-	var gone Heap
+func (a *Checker) PurgeQuarantine(ctx context.Context, items []blob.Quarantined) (Tally, error) {
+	var gone Tally
 	for _, item := range items {
 		if err := ctx.Err(); err != nil {
 			return gone, err

@@ -23,7 +23,7 @@ import (
 // unlink deletes released files whose grace period is over.
 func (r *rig) unlink(t *testing.T) {
 	t.Helper()
-	if _, err := r.Unlink(t.Context()); err != nil {
+	if _, err := r.DeleteDue(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
@@ -32,7 +32,7 @@ func (r *rig) unlink(t *testing.T) {
 type hooks struct {
 	mu     sync.Mutex
 	at     map[string]func()
-	listed []blob.Stray // contents before a hook
+	listed []blob.Entry // contents before a hook
 }
 
 func (h *hooks) has(step string) bool {
@@ -98,8 +98,8 @@ func (s staging) Remove(ctx context.Context, ref blob.Ref) error {
 
 // ListStaged returns the listing after the hook, which so runs between the listing and the first
 // row read.
-func (s staging) ListStaged(ctx context.Context, fn func(blob.Stray) error) error {
-	return later(s.hooks, "staging listed", fn, func(fn func(blob.Stray) error) error { return s.Staging.ListStaged(ctx, fn) })
+func (s staging) ListStaged(ctx context.Context, fn func(blob.Entry) error) error {
+	return later(s.hooks, "staging listed", fn, func(fn func(blob.Entry) error) error { return s.Staging.ListStaged(ctx, fn) })
 }
 
 type store struct {
@@ -132,8 +132,8 @@ func (s store) Reclaim(ctx context.Context, names []string) ([]string, error) {
 	return s.RemoveAll(ctx, names)
 }
 
-// ListOdd implements blob.Store. With a hook after the list all pages are what was there before it.
-func (s store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
+// ListUnsharded implements blob.Store. With a hook after the list all pages are what was there before it.
+func (s store) ListUnsharded(ctx context.Context, fn func(blob.Entry) error) error {
 	s.listed = nil
 	if s.has("files listed") {
 		for _, shard := range blob.Shards() {
@@ -144,26 +144,26 @@ func (s store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
 			s.listed = append(s.listed, page...)
 		}
 	}
-	return later(s.hooks, "files listed", fn, func(fn func(blob.Stray) error) error { return s.Store.ListOdd(ctx, fn) })
+	return later(s.hooks, "files listed", fn, func(fn func(blob.Entry) error) error { return s.Store.ListUnsharded(ctx, fn) })
 }
 
 // ListPage implements blob.Store.
-func (s store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
+func (s store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Entry, more bool, err error) {
 	s.run("before a page")
 	if s.listed == nil {
 		return s.Store.ListPage(ctx, shard, after, limit)
 	}
 	for _, e := range s.listed {
-		if e.Place > after && strings.HasPrefix(e.Place, blob.PlaceIn(shard, "")) {
+		if e.Path > after && strings.HasPrefix(e.Path, blob.ShardPath(shard, "")) {
 			page = append(page, e)
 		}
 	}
 	return page, false, nil
 }
 
-func later(h *hooks, step string, fn func(blob.Stray) error, list func(func(blob.Stray) error) error) error {
-	var all []blob.Stray
-	if err := list(func(s blob.Stray) error { all = append(all, s); return nil }); err != nil {
+func later(h *hooks, step string, fn func(blob.Entry) error, list func(func(blob.Entry) error) error) error {
+	var all []blob.Entry
+	if err := list(func(s blob.Entry) error { all = append(all, s); return nil }); err != nil {
 		return err
 	}
 	h.run(step)
@@ -183,9 +183,9 @@ func hooked(t *testing.T) (r *rig, uploads, audits *hooks) {
 		Staging: func(s blob.Staging) blob.Staging { return staging{s, uploads} },
 		Store:   func(s blob.Store) blob.Store { return store{s, uploads} },
 	})
-	r.audit = fsck.New(fsck.Parts{
+	r.audit = fsck.New(fsck.Dependencies{
 		DB: r.DB, Staging: staging{r.Local.Staging, audits}, Store: store{r.Local.Blobs, audits}, Content: r.Content,
-		Timers: engine{r.Queue}, Putting: r.Putting, Generation: generation,
+		Timers: engine{r.Queue}, IsWriting: r.IsWriting, Generation: generation,
 	}, fsck.Options{Now: r.Clock.Now, Log: slog.New(slog.DiscardHandler), Sleep: func(context.Context, time.Duration) error {
 		audits.run("second look")
 		return nil

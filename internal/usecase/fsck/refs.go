@@ -86,12 +86,14 @@ func (p *pass) quarantineUnreferenced(ctx context.Context, file string) error {
 	if !ok {
 		return nil
 	}
-	s := blob.Stray{Place: blob.PlaceIn(shard, file), Name: file}
+	s := blob.Entry{Path: blob.ShardPath(shard, file), Name: file}
 	if err := p.Store.Quarantine(ctx, s); err != nil {
-		return fmt.Errorf("quarantine %s: %w", s.Place, err)
+		return fmt.Errorf("quarantine %s: %w", s.Path, err)
 	}
 	p.Counters.Quarantined.Add(1)
-	return p.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return p.Content.Forget(ctx, tx, []string{file}) })
+	return p.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		return p.Content.DeleteReleased(ctx, tx, []string{file})
+	})
 }
 
 // version is a version with related rows. Nil pointers are missing rows.

@@ -51,7 +51,7 @@ func (p *pass) resume(ctx context.Context) error {
 	if err := json.Unmarshal([]byte(text), &at); err != nil || at.Scope != p.scope || !p.hasStep(at.Step) {
 		return nil //nolint:nilerr // from another release: start from the beginning
 	}
-	if p.now().Sub(at.Saved).Abs() >= p.opt.Every {
+	if p.now().Sub(at.Saved).Abs() >= p.opt.Interval {
 		return nil
 	}
 	p.step, p.after = at.Step, at.After
@@ -73,7 +73,7 @@ func (p *pass) hasStep(name string) bool {
 // savePosition is called when the current step has checked all rows up to the key after; empty: the
 // step begins. If the last save point is old enough, it checks all suspicions and writes a new one.
 func (p *pass) savePosition(ctx context.Context, after string) error {
-	if !p.background || time.Since(p.saved) < p.opt.Save {
+	if !p.background || time.Since(p.saved) < p.opt.SaveInterval {
 		return nil
 	}
 	if p.beforeSave != nil && after != "" {

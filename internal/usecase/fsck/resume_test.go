@@ -25,14 +25,14 @@ import (
 // not counted twice.
 func TestPassResumesAfterCrashAnywhere(t *testing.T) {
 	t.Parallel()
-	fate := &uploadtest.Fate{}
-	r := newRig(t, uploadtest.Options{Fate: fate})
+	fate := &uploadtest.Faults{}
+	r := newRig(t, uploadtest.Options{Faults: fate})
 	for n := 1; ; n += 4 {
 		stray := fmt.Sprintf("018f0000-0000-7000-8000-%012x", n) // older than all contents, each time in another shard
 		r.plant(t, blobPlace(stray), 10)
 		r.exec(t, `UPDATE trees SET node_count = 9`)
-		fate.Set(uploadtest.Rule{N: n, How: uploadtest.Die})
-		_, err := r.auditor(fsck.Options{Save: 1}).RunOnce(t.Context())
+		fate.Set(uploadtest.Rule{N: n, Effect: uploadtest.Die})
+		_, err := r.auditor(fsck.Options{SaveInterval: 1}).RunOnce(t.Context())
 		if !fate.Clear() {
 			if err != nil || n < 20 {
 				t.Errorf("it ended at call %d, %v", n, err)
@@ -42,7 +42,7 @@ func TestPassResumesAfterCrashAnywhere(t *testing.T) {
 		if err == nil {
 			t.Fatalf("call %d failed and nobody noticed", n)
 		}
-		report, err := r.auditor(fsck.Options{Save: 1}).RunOnce(t.Context())
+		report, err := r.auditor(fsck.Options{SaveInterval: 1}).RunOnce(t.Context())
 		if err != nil || !report.Clean() || report.Total > 2 {
 			t.Fatalf("after call %d: %+v, %v", n, report, err)
 		}
@@ -67,11 +67,11 @@ type failingStore struct{ blob.Store }
 
 var errDown = errors.New("the store is away")
 
-func (failingStore) List(context.Context, func(blob.Stray) error) error { return errDown }
+func (failingStore) List(context.Context, func(blob.Entry) error) error { return errDown }
 
-func (failingStore) ListOdd(context.Context, func(blob.Stray) error) error { return errDown }
+func (failingStore) ListUnsharded(context.Context, func(blob.Entry) error) error { return errDown }
 
-func (failingStore) ListPage(context.Context, string, string, int) ([]blob.Stray, bool, error) {
+func (failingStore) ListPage(context.Context, string, string, int) ([]blob.Entry, bool, error) {
 	return nil, false, errDown
 }
 
@@ -101,7 +101,7 @@ func TestDatabaseRepairsRunBeforeStoreChecks(t *testing.T) {
 func TestFailingPassStartsOver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
-	r.audit = r.auditor(fsck.Options{Save: 1})
+	r.audit = r.auditor(fsck.Options{SaveInterval: 1})
 	r.audit.Store = failingStore{r.Local.Blobs}
 	for _, c := range []struct {
 		later time.Duration
@@ -130,9 +130,9 @@ func (r *rig) bucketOf(t testing.TB) *blobtest.Bucket {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = r.Local.Blobs.List(t.Context(), func(s blob.Stray) error {
+	err = r.Local.Blobs.List(t.Context(), func(s blob.Entry) error {
 		size, err := r.Local.Blobs.Stat(t.Context(), s.Name)
-		fake.Fill(s.Place, int64(size))
+		fake.AddObject(s.Path, int64(size))
 		return err
 	})
 	if err != nil {
@@ -157,8 +157,8 @@ func TestContentsAreComparedByListing(t *testing.T) {
 		t.Errorf("contents that agree took %d HEAD and %d lists; it should be a list of each shard and one of what is in none", heads, lists)
 	}
 	files := strings.Split(r.scalar(t, `SELECT GROUP_CONCAT(file) FROM blobs WHERE size < 12`), ",")
-	fake.Take(blobPlace(files[0]))
-	fake.Fill(blobPlace(files[1]), 1)
+	fake.RemoveObject(blobPlace(files[0]))
+	fake.AddObject(blobPlace(files[1]), 1)
 	found, _ := r.check(t, fsck.Scope{})
 	if len(found) != 2 || !strings.Contains(strings.Join(found, "\n"), "no such file") || !strings.Contains(strings.Join(found, "\n"), "| 1 bytes") {
 		t.Errorf("found %v", found)
@@ -188,9 +188,9 @@ func (s sickStore) Open(ctx context.Context, name string) (blob.Object, error) {
 	return s.Store.Open(ctx, name)
 }
 
-func (s sickStore) ListPage(ctx context.Context, shard, after string, limit int) ([]blob.Stray, bool, error) {
+func (s sickStore) ListPage(ctx context.Context, shard, after string, limit int) ([]blob.Entry, bool, error) {
 	page, more, err := s.Store.ListPage(ctx, shard, after, limit)
-	return slices.DeleteFunc(page, func(e blob.Stray) bool { return e.Name == s.sick }), more, err
+	return slices.DeleteFunc(page, func(e blob.Entry) bool { return e.Name == s.sick }), more, err
 }
 
 // An unreadable content is reported and the pass continues. A pass that reads no bytes does not
@@ -217,14 +217,14 @@ func TestReadErrorMarksBlob(t *testing.T) {
 		r := newRig(t, uploadtest.Options{})
 		file := r.scalar(t, `SELECT file FROM blobs WHERE size > 12`)
 		r.audit.Store = sickStore{r.audit.Store, file}
-		r.audit.Home = func(context.Context) error { return syscall.EIO }
+		r.audit.CheckMounted = func(context.Context) error { return syscall.EIO }
 		if _, err := r.audit.Check(t.Context(), scope); err == nil {
 			t.Error("the pass does not say that the place is away")
 		}
 		if n := r.scalar(t, `SELECT COUNT(*) FROM blobs WHERE damaged_at > 0`); n != "0" {
 			t.Errorf("%s are marked while the place is away", n)
 		}
-		r.audit.Home = nil
+		r.audit.CheckMounted = nil
 		r.check(t, scope)
 		if marked := r.scalar(t, `SELECT file FROM blobs WHERE damaged_at > 0`); marked != file {
 			t.Fatalf("marked is %q, want %s", marked, file)

@@ -248,7 +248,7 @@ func TestTimersAreArmedAgain(t *testing.T) {
 		t.Fatalf("(-want +got)\n%s", cmp.Diff(want, got))
 	}
 	r.wantClean(t)
-	r.Pass(t, 2*time.Minute)
+	r.AdvanceAndFire(t, 2*time.Minute)
 	if s := r.scalar(t, `SELECT state FROM uploads WHERE id = ?`, r.active.ID); s != "parked" {
 		t.Errorf("the upload that went quiet is %s", s)
 	}

@@ -23,11 +23,11 @@ func sharedRig(t *testing.T) (sh *uploadtest.Shared, a, b *uploadtest.Site, audi
 	dir := t.TempDir()
 	a = uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh})
 	b = uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh})
-	auditor = fsck.New(fsck.Parts{
-		DB: b.DB, Staging: sh, Store: uploadtest.SharedStore{Shared: sh}, Content: b.Content, Timers: engine{sh.Queue}, Putting: b.Putting,
-		Generation: generation,
-		Ended:      func(context.Context, int64) (bool, error) { return false, nil },
-		Since:      func(context.Context) (drive.Time, error) { return drive.TimeOf(time.Now()), nil },
+	auditor = fsck.New(fsck.Dependencies{
+		DB: b.DB, Staging: sh, Store: uploadtest.SharedStore{Shared: sh}, Content: b.Content, Timers: engine{sh.Queue}, IsWriting: b.IsWriting,
+		Generation:  generation,
+		Ended:       func(context.Context, int64) (bool, error) { return false, nil },
+		OldestStart: func(context.Context) (drive.Time, error) { return drive.TimeOf(time.Now()), nil },
 	}, fsck.Options{
 		Now: sh.Clock.Now, Log: slog.New(slog.DiscardHandler), Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	})
@@ -56,7 +56,7 @@ func TestCheckBesideAnotherInstance(t *testing.T) {
 	if err := a.Send(t, who, parked, 0, data); err != nil {
 		t.Fatal(err)
 	}
-	a.Pass(t, time.Minute)
+	a.AdvanceAndFire(t, time.Minute)
 	done, active, failed := a.Start(t, who, "/done", 3<<20), a.Start(t, who, "/active", 3<<20), a.Start(t, who, "/failed", 3<<20)
 	for _, v := range []upload.View{done, active, failed} {
 		a.SendAll(t, who, v, data)
@@ -114,7 +114,7 @@ func TestStagedStraysOfASharedStaging(t *testing.T) {
 		t.Errorf("in quarantine: %v", kept)
 	}
 	left := map[string]bool{}
-	err := sh.ListStaged(t.Context(), func(s blob.Stray) error { left[s.Name] = true; return nil })
+	err := sh.ListStaged(t.Context(), func(s blob.Entry) error { left[s.Name] = true; return nil })
 	if err != nil || len(left) != 1 || !left[young.ID.String()] {
 		t.Errorf("left %v, %v", left, err)
 	}

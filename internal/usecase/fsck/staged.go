@@ -27,11 +27,11 @@ const maxEmptyStaging = 4 << 10
 // The second look lists again, because nothing else shows whether a directory still exists.
 func (p *pass) checkStaged(ctx context.Context) error {
 	suspects := map[string]bool{} // by place
-	err := p.Staging.ListStaged(ctx, func(s blob.Stray) error {
+	err := p.Staging.ListStaged(ctx, func(s blob.Entry) error {
 		p.report.Checked.Staged++
 		d, err := p.lookStaged(ctx, s)
 		if d != nil && len(suspects) < maxStrays {
-			suspects[s.Place] = true
+			suspects[s.Path] = true
 		}
 		return errors.Join(err, p.rest(ctx))
 	})
@@ -49,11 +49,11 @@ const maxStrays = 100_000
 
 // listAgain lists again after a delay and reports the suspects that are still defective.
 func (p *pass) listAgain(ctx context.Context, suspects map[string]bool) error {
-	if err := p.opt.Sleep(ctx, p.opt.Settle); err != nil {
+	if err := p.opt.Sleep(ctx, p.opt.RecheckDelay); err != nil {
 		return err
 	}
-	return p.Staging.ListStaged(ctx, func(s blob.Stray) error {
-		if !suspects[s.Place] {
+	return p.Staging.ListStaged(ctx, func(s blob.Entry) error {
+		if !suspects[s.Path] {
 			return nil
 		}
 		d, err := p.lookStaged(ctx, s)
@@ -65,13 +65,13 @@ func (p *pass) listAgain(ctx context.Context, suspects map[string]bool) error {
 }
 
 // lookStaged returns the defect of a staged directory, or nil.
-func (p *pass) lookStaged(ctx context.Context, s blob.Stray) (*defect, error) {
+func (p *pass) lookStaged(ctx context.Context, s blob.Entry) (*defect, error) {
 	if s.Name == "" {
 		return p.strayStaged(s, "a staging of an upload", "something else"), nil
 	}
 	id, err := drive.ParseID[drive.UploadID](s.Name)
 	if err != nil {
-		return nil, fmt.Errorf("the staging calls %s an upload: %w", s.Place, err)
+		return nil, fmt.Errorf("the staging calls %s an upload: %w", s.Path, err)
 	}
 	// Read bytes first: a begin in progress has none, so if there are bytes and then no row, the
 	// row is missing.
@@ -93,7 +93,7 @@ func (p *pass) lookStaged(ctx context.Context, s blob.Stray) (*defect, error) {
 	case id.String() > p.oldestID.String():
 		return nil, nil
 	}
-	begun, _ := stagedDay(s.Place)
+	begun, _ := stagedDay(s.Path)
 	return p.leftoverStaged(s, blob.Ref{ID: id, Begun: begun}, "nothing left of a begin that did not come to its end"), nil
 }
 
@@ -105,11 +105,11 @@ func (p *pass) joined(ctx context.Context, id drive.UploadID) (yes bool) {
 }
 
 // stagedBytes reports whether a staged directory holds more than what a begin creates.
-func (p *pass) stagedBytes(ctx context.Context, id drive.UploadID, s blob.Stray) (bool, error) {
+func (p *pass) stagedBytes(ctx context.Context, id drive.UploadID, s blob.Entry) (bool, error) {
 	if p.Staging.Caps().Shared { // its size counts no bookkeeping files
 		return s.Size > 0, nil
 	}
-	begun, ok := stagedDay(s.Place)
+	begun, ok := stagedDay(s.Path)
 	if !ok || s.Size > maxEmptyStaging {
 		return true, nil
 	}
@@ -118,7 +118,7 @@ func (p *pass) stagedBytes(ctx context.Context, id drive.UploadID, s blob.Stray)
 	case drive.IsKind(err, drive.NotFound):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("open %s: %w", s.Place, err)
+		return false, fmt.Errorf("open %s: %w", s.Path, err)
 	}
 	return data.Size() > 0, data.Close()
 }
@@ -132,9 +132,9 @@ func stagedDay(place string) (drive.Time, bool) {
 }
 
 // strayStaged returns the defect of a directory to be moved to the quarantine.
-func (p *pass) strayStaged(s blob.Stray, expected, found string) *defect {
+func (p *pass) strayStaged(s blob.Entry, expected, found string) *defect {
 	return &defect{
-		Finding: Finding{Invariant: "B3", Subject: s.Place, Expected: expected, Found: found},
+		Finding: Finding{Invariant: "B3", Subject: s.Path, Expected: expected, Found: found},
 		fix: func(ctx context.Context) error {
 			p.Counters.Quarantined.Add(1)
 			return p.Staging.QuarantineStaged(ctx, s)
@@ -144,12 +144,12 @@ func (p *pass) strayStaged(s blob.Stray, expected, found string) *defect {
 
 // leftoverStaged returns the defect of a directory that rows explain. What Remove leaves is at a
 // place that the rows do not explain, and moves to the quarantine.
-func (p *pass) leftoverStaged(s blob.Stray, ref blob.Ref, expected string) *defect {
-	begun, dated := stagedDay(s.Place)
+func (p *pass) leftoverStaged(s blob.Entry, ref blob.Ref, expected string) *defect {
+	begun, dated := stagedDay(s.Path)
 	elsewhere := dated && !begun.Std().UTC().Truncate(24*time.Hour).Equal(ref.Begun.Std().UTC().Truncate(24*time.Hour))
 	return &defect{
 		leftover: !p.deleteNothing && !elsewhere, bytes: s.Size,
-		Finding: Finding{Invariant: "P4", Subject: s.Place, Expected: expected, Found: fmt.Sprintf("%d bytes", s.Size)},
+		Finding: Finding{Invariant: "P4", Subject: s.Path, Expected: expected, Found: fmt.Sprintf("%d bytes", s.Size)},
 		fix: func(ctx context.Context) error {
 			if p.deleteNothing {
 				p.Counters.Quarantined.Add(1)

@@ -22,8 +22,8 @@ type Links interface {
 
 // Uploads are those that have not ended.
 type Uploads interface {
-	// Reset cancels those of an account.
-	Reset(ctx context.Context, account drive.AccountID) (int, error)
+	// ReclaimAll cancels the uploads of an account.
+	ReclaimAll(ctx context.Context, account drive.AccountID) (int, error)
 }
 
 // Parts are what the use cases are composed of.
@@ -94,9 +94,9 @@ func (s *Handovers) Begin(ctx context.Context, who drive.Who, in Request, hook H
 	case err != nil:
 		return View{}, err
 	case to.account == user.Account:
-		return View{}, drive.Bad("to_user", drive.NotAllowed)
+		return View{}, drive.BadField("to_user", drive.NotAllowed)
 	case who.User == in.User: // who would be signed out by their own request
-		return View{}, drive.Bad("id", drive.NotAllowed)
+		return View{}, drive.BadField("id", drive.NotAllowed)
 	}
 	if in.Folder == "" {
 		if in.Folder, err = drive.ParseName("Files of " + user.Name); err != nil {
@@ -105,7 +105,7 @@ func (s *Handovers) Begin(ctx context.Context, who drive.Who, in Request, hook H
 	}
 	made := false
 	err = s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		tx.ActFor(who)
+		tx.SetActor(who)
 		if err := files.LockBoth(ctx, s.parts.Ledger, tx, user.Account, to.account); err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (s *Handovers) Begin(ctx context.Context, who drive.Who, in Request, hook H
 	if err != nil {
 		return v, err
 	}
-	if _, err := s.parts.Uploads.Reset(ctx, user.Account); err != nil { // they end by themselves, later
+	if _, err := s.parts.Uploads.ReclaimAll(ctx, user.Account); err != nil { // they end by themselves, later
 		s.parts.Log.ErrorContext(ctx, "uploads of a user who leaves were not cancelled", "account", user.Account, "error", err)
 	}
 	if made {
@@ -170,7 +170,7 @@ func (s *Handovers) begin(ctx context.Context, tx *sqldb.Tx, who drive.Who, user
 func (s *Handovers) note(tx *sqldb.Tx, user account.User, to receiver, folder drive.NodeID) error {
 	data := map[string]string{"from": user.Name, "to": to.name, "folder": folder.String()}
 	for _, id := range []drive.AccountID{user.Account, to.account} {
-		if err := s.parts.Activity.Note(tx, activity.Entry{Account: id, Verb: activity.DriveHanded, Name: user.Name}, data); err != nil {
+		if err := s.parts.Activity.Record(tx, activity.Entry{Account: id, Verb: activity.DriveHanded, Name: user.Name}, data); err != nil {
 			return err
 		}
 	}
@@ -204,7 +204,7 @@ func (s *Handovers) fits(ctx context.Context, q sqldb.Querier, from, to drive.Ac
 	if has.Finished > room.Available() {
 		return room.Refused(has.Finished)
 	}
-	return s.parts.Tree.CheckRoom(ctx, q, from, to)
+	return s.parts.Tree.CheckHandoverCapacity(ctx, q, from, to)
 }
 
 // receiver is who gets the files.
@@ -217,19 +217,19 @@ type receiver struct {
 func (s *Handovers) receiver(ctx context.Context, q sqldb.Querier, in Request) (receiver, error) {
 	switch {
 	case in.Receiver.IsZero() && in.Space.IsZero():
-		return receiver{}, drive.Bad("to_user", drive.Required)
+		return receiver{}, drive.BadField("to_user", drive.Required)
 	case !in.Receiver.IsZero() && !in.Space.IsZero():
-		return receiver{}, drive.Bad("to_user", drive.NotTogether, "with", "to_space")
+		return receiver{}, drive.BadField("to_user", drive.NotTogether, "with", "to_space")
 	case !in.Receiver.IsZero():
 		u, err := s.parts.Users.Find(ctx, q, in.Receiver)
 		if drive.IsKind(err, drive.NotFound) || err == nil && u.State != account.Active {
-			err = drive.Bad("to_user", drive.Unknown)
+			err = drive.BadField("to_user", drive.Unknown)
 		}
 		return receiver{u.Account, u.ID, u.Name}, err
 	}
 	one, err := s.parts.Access.FindSpace(ctx, q, in.Space)
 	if drive.IsKind(err, drive.NotFound) || err == nil && one.State != access.Active {
-		err = drive.Bad("to_space", drive.Unknown)
+		err = drive.BadField("to_space", drive.Unknown)
 	}
 	return receiver{account: one.ID, name: one.Name}, err
 }

@@ -11,9 +11,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// OfAccounts returns a hook for account.Options.Happened that records security events in the
+// AccountHook returns a hook for account.Options.OnEffect that records security events in the
 // activity of the user's account.
-func OfAccounts(log *activity.Log) func(context.Context, *sqldb.Tx, account.Effect) error {
+func AccountHook(log *activity.Log) func(context.Context, *sqldb.Tx, account.Effect) error {
 	var ledger quota.Ledger
 	return func(ctx context.Context, tx *sqldb.Tx, e account.Effect) error {
 		if e.Account.IsZero() { // a local administrator without an account
@@ -22,7 +22,7 @@ func OfAccounts(log *activity.Log) func(context.Context, *sqldb.Tx, account.Effe
 		if err := ledger.Lock(ctx, tx, e.Account); err != nil { // required by the log (E2)
 			return err
 		}
-		return log.Note(tx, activity.Entry{Account: e.Account, Verb: activity.Verb(e.What), By: e.By, Name: e.Name}, dataOf(e))
+		return log.Record(tx, activity.Entry{Account: e.Account, Verb: activity.Verb(e.What), By: e.By, Name: e.Name}, dataOf(e))
 	}
 }
 
@@ -44,9 +44,9 @@ func dataOf(e account.Effect) map[string]any {
 	return data
 }
 
-// Of lists, for an administrator, the security events of another user's account, without the user's
+// ListSecurity lists, for an administrator, the security events of another user's account, without the user's
 // file activity. It fails with Forbidden, NotFound or CursorInvalid.
-func (h *History) Of(ctx context.Context, who drive.Who, user drive.UserID, in Query) (Page, error) {
+func (h *History) ListSecurity(ctx context.Context, who drive.Who, user drive.UserID, in Query) (Page, error) {
 	s, err := h.authorizeAccount(ctx, who, user)
 	if err != nil {
 		return Page{}, err

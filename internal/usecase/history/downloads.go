@@ -227,14 +227,14 @@ func (d *Downloads) Run(ctx context.Context) error {
 		case <-tick.C:
 		case <-d.wake:
 		}
-		outage.Note(ctx, d.log, "downloads could not be recorded as activity; retrying in a minute", d.Tell(ctx))
+		outage.Record(ctx, d.log, "downloads could not be recorded as activity; retrying in a minute", d.Flush(ctx))
 	}
 }
 
-// Tell writes the entries that are due. Entries that cannot be written are kept for the next call.
-func (d *Downloads) Tell(ctx context.Context) error { return d.flush(ctx, false) }
+// Flush writes the entries that are due. Entries that cannot be written are kept for the next call.
+func (d *Downloads) Flush(ctx context.Context) error { return d.flush(ctx, false) }
 
-// flush is Tell; with last it writes all unreported downloads.
+// flush is Flush; with last it writes all unreported downloads.
 func (d *Downloads) flush(ctx context.Context, last bool) error {
 	all, dropped := d.takeDue(d.now(), last)
 	if dropped > 0 {
@@ -271,7 +271,7 @@ func (d *Downloads) write(ctx context.Context, some []dueEntry) error {
 				return err
 			}
 			for _, one := range some {
-				if err := d.parts.Log.Note(tx, one.entry(nodes[one.node]), one.data()); err != nil {
+				if err := d.parts.Log.Record(tx, one.entry(nodes[one.node]), one.data()); err != nil {
 					return err
 				}
 			}

@@ -55,12 +55,12 @@ func TestFailedDownloadEntryIsRetried(t *testing.T) {
 	node := drive.NewID[drive.NodeID]()
 	d.File(who, node)
 	faults.FailAll(sqldbtest.Commit, nil)
-	if d.Tell(t.Context()) == nil {
+	if d.Flush(t.Context()) == nil {
 		t.Error("what could not be written is told of as if it were")
 	}
 	faults.Clear()
 	d.File(who, node)
-	if err := d.Tell(t.Context()); err != nil {
+	if err := d.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if entries, times, _ := downloadsOf(t, s, who); entries != 1 || times != 2 {
@@ -70,9 +70,9 @@ func TestFailedDownloadEntryIsRetried(t *testing.T) {
 	s.Clock.Advance(2 * time.Hour)
 	d.File(who, node)
 	faults.LoseReply(sqldbtest.Commit, 1, nil)
-	_ = d.Tell(t.Context()) // whether the commit is known depends on the engine
+	_ = d.Flush(t.Context()) // whether the commit is known depends on the engine
 	faults.Clear()
-	if err := d.Tell(t.Context()); err != nil {
+	if err := d.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, times, _ := downloadsOf(t, s, who); times < 3 || times > 4 {
@@ -88,7 +88,7 @@ func TestDownloadsAreFlushedOnStop(t *testing.T) {
 	d := history.NewDownloads(history.Parts{DB: s.DB, Log: s.Activity, Tree: s.Tree}, s.Clock.Now, nil)
 	node := drive.NewID[drive.NodeID]()
 	d.File(who, node)
-	if err := d.Tell(t.Context()); err != nil {
+	if err := d.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	d.File(who, node) // within the hour
@@ -114,7 +114,7 @@ func TestExcessDownloadsAreCombined(t *testing.T) {
 	for range files {
 		d.File(who, drive.NewID[drive.NodeID]())
 	}
-	if err := d.Tell(t.Context()); err != nil {
+	if err := d.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if entries, times, others := downloadsOf(t, s, who); entries != 10_001 || times != files || others != 2000 {
@@ -123,7 +123,7 @@ func TestExcessDownloadsAreCombined(t *testing.T) {
 	// Reported keys without new downloads are evicted.
 	d.File(who, drive.NewID[drive.NodeID]())
 	s.Clock.Advance(time.Second)
-	if err := d.Tell(t.Context()); err != nil {
+	if err := d.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if entries, times, _ := downloadsOf(t, s, who); entries != 10_002 || times != files+1 {
@@ -154,14 +154,14 @@ func TestManyDownloadsWakeTheWriterOnce(t *testing.T) {
 		if away {
 			faults.FailAll(sqldbtest.Commit, nil)
 		}
-		if err := d.Tell(t.Context()); (err != nil) != away {
+		if err := d.Flush(t.Context()); (err != nil) != away {
 			t.Fatal(err)
 		}
 		d.File(who, drive.NewID[drive.NodeID]())
 		if d.Woken() {
 			t.Errorf("one more download wakes the writer (the database is away: %v)", away)
 		}
-		if err := d.Tell(t.Context()); (err != nil) != away {
+		if err := d.Flush(t.Context()); (err != nil) != away {
 			t.Fatal(err)
 		}
 	}

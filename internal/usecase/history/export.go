@@ -32,8 +32,8 @@ func (h *History) Export(ctx context.Context, who drive.Who, in Query, after str
 	return e, e.start(ctx, after)
 }
 
-// ExportOf is Export for the entries that Of lists.
-func (h *History) ExportOf(ctx context.Context, who drive.Who, user drive.UserID, in Query, after string) (*Export, error) {
+// ExportSecurity is Export for the entries that ListSecurity lists.
+func (h *History) ExportSecurity(ctx context.Context, who drive.Who, user drive.UserID, in Query, after string) (*Export, error) {
 	in.security, in.Node, in.Place = true, drive.NodeID{}, ""
 	e := &Export{h: h, in: in}
 	e.authorize = func(ctx context.Context) (viewer, error) { return h.authorizeAccount(ctx, who, user) }
@@ -41,10 +41,10 @@ func (h *History) ExportOf(ctx context.Context, who drive.Who, user drive.UserID
 	return e, e.start(ctx, after)
 }
 
-// ExportAll is ExportOf for all users together. With several instances it ends a minute before now,
+// ExportAllSecurity is ExportSecurity for all users together. With several instances it ends a minute before now,
 // because later entries may still be uncommitted. It fails like Export, and with Forbidden unless
 // the caller is an administrator.
-func (h *History) ExportAll(ctx context.Context, who drive.Who, in Query, after string) (*Export, error) {
+func (h *History) ExportAllSecurity(ctx context.Context, who drive.Who, in Query, after string) (*Export, error) {
 	in.security, in.Node, in.Place = true, drive.NodeID{}, ""
 	e := &Export{h: h, in: in}
 	e.authorize = func(context.Context) (viewer, error) {
@@ -54,7 +54,7 @@ func (h *History) ExportAll(ctx context.Context, who drive.Who, in Query, after 
 		return viewer{pass: access.Pass{Who: drive.Who{User: who.User}, Rights: access.All}, all: true, allAccounts: true}, nil
 	}
 	e.read = func(ctx context.Context, _ viewer, at activity.Position) ([]activity.Entry, bool, error) {
-		return h.parts.Log.AfterAll(ctx, h.parts.DB, at, exportPage)
+		return h.parts.Log.ListSettledAfter(ctx, h.parts.DB, at, exportPage)
 	}
 	return e, e.start(ctx, after)
 }
@@ -65,7 +65,7 @@ func (e *Export) start(ctx context.Context, after string) error {
 	if err != nil {
 		return err
 	}
-	e.at, err = e.h.parts.Log.Place(ctx, e.h.querier(s), s.pass.Who.Account, after)
+	e.at, err = e.h.parts.Log.PositionAfter(ctx, e.h.querier(s), s.pass.Who.Account, after)
 	return err
 }
 
@@ -80,15 +80,15 @@ func (h *History) querier(s viewer) sqldb.Querier {
 // readAccount reads the next entries of one account or node.
 func (e *Export) readAccount(ctx context.Context, s viewer, at activity.Position) (some []activity.Entry, more bool, err error) {
 	if q := e.h.querier(s); e.in.Node.IsZero() {
-		some, err = e.h.parts.Log.After(ctx, q, s.pass.Who.Account, at, exportPage)
+		some, err = e.h.parts.Log.ListAfter(ctx, q, s.pass.Who.Account, at, exportPage)
 	} else {
-		some, err = e.h.parts.Log.AfterAt(ctx, q, e.in.Node, at, exportPage)
+		some, err = e.h.parts.Log.ListAfterAt(ctx, q, e.in.Node, at, exportPage)
 	}
 	return some, len(some) == exportPage, err
 }
 
 // Next returns the next piece, which may be empty; more tells whether there is another one.
-func (e *Export) Next(ctx context.Context) (items []Happened, more bool, err error) {
+func (e *Export) Next(ctx context.Context) (items []Entry, more bool, err error) {
 	s, err := e.authorize(ctx)
 	if err != nil {
 		return nil, false, err

@@ -42,8 +42,8 @@ type Query struct {
 	security bool // only the types in activity.Security
 }
 
-// Happened is an activity entry as the API shows it.
-type Happened struct {
+// Entry is an activity entry as the API shows it.
+type Entry struct {
 	ID      string          `json:"id"` // the event id
 	At      drive.Time      `json:"at"`
 	Type    activity.Verb   `json:"type"`
@@ -70,15 +70,15 @@ type Restore string
 
 // The ways to undo a change.
 const (
-	FromTrash   Restore = "trash"   // POST /nodes/{node_id}/restore
-	ToVersion   Restore = "version" // the file's versions: data.was_version
-	ToItsFolder Restore = "move"    // PATCH /nodes/{node_id} with data.was_folder and data.was_name
+	FromTrash Restore = "trash"   // POST /nodes/{node_id}/restore
+	ToVersion Restore = "version" // the file's versions: data.was_version
+	MoveBack  Restore = "move"    // PATCH /nodes/{node_id} with data.was_folder and data.was_name
 )
 
 // Page is a page of entries, newest first.
 type Page struct {
-	Items      []Happened `json:"items"`
-	NextCursor *string    `json:"next_cursor"`
+	Items      []Entry `json:"items"`
+	NextCursor *string `json:"next_cursor"`
 }
 
 // maxScanned bounds the entries that one page reads. If few of them match, the page is short, or
@@ -132,7 +132,7 @@ func (h *History) authorize(ctx context.Context, who drive.Who, in Query) (s vie
 	case !in.Node.IsZero():
 		s.pass, err = h.parts.Access.Enter(ctx, db, who, in.Node, access.Look)
 		if drive.IsKind(err, drive.NotFound) { // possibly a deleted node of the caller's own drive
-			own, failed := h.parts.Log.At(ctx, db, in.Node, 0, 1)
+			own, failed := h.parts.Log.ListBeforeAt(ctx, db, in.Node, 0, 1)
 			if failed == nil && len(own) > 0 && own[0].Account == who.Account {
 				s.pass, err = access.Pass{Who: who, Rights: access.All}, nil
 			}
@@ -168,7 +168,7 @@ func (h *History) authorizeSpace(ctx context.Context, who drive.Who, place strin
 // page reads entries until limit are visible or maxScanned were read.
 func (h *History) page(ctx context.Context, s viewer, in Query, before activity.Position, limit int) (Page, error) {
 	q := h.parts.DB.For(s.pass.Who.Account)
-	p := Page{Items: []Happened{}}
+	p := Page{Items: []Entry{}}
 	var entries []activity.Entry
 	size := max(limit+1, minRead)
 	for looked := 0; looked < maxScanned; {
@@ -206,9 +206,9 @@ func (h *History) page(ctx context.Context, s viewer, in Query, before activity.
 // read returns up to limit entries of the query before a position, newest first.
 func (h *History) read(ctx context.Context, q sqldb.Querier, s viewer, in Query, before activity.Position, limit int) ([]activity.Entry, error) {
 	if in.Node.IsZero() {
-		return h.parts.Log.Of(ctx, q, s.pass.Who.Account, before, limit)
+		return h.parts.Log.ListBefore(ctx, q, s.pass.Who.Account, before, limit)
 	}
-	return h.parts.Log.At(ctx, q, in.Node, before, limit)
+	return h.parts.Log.ListBeforeAt(ctx, q, in.Node, before, limit)
 }
 
 // visible returns the entries that match the query and that the caller may see.
@@ -231,7 +231,7 @@ func (h *History) visible(ctx context.Context, q sqldb.Querier, s viewer, in Que
 		return wanted, nil
 	}
 	slices.SortFunc(nodes, func(a, b drive.NodeID) int { return bytes.Compare(a[:], b[:]) })
-	spots, err := s.lens.Spots(ctx, q, slices.Compact(nodes))
+	spots, err := s.lens.Visibilities(ctx, q, slices.Compact(nodes))
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ type Listener struct {
 	watch       *activity.Watch
 	sources     map[drive.AccountID]*source
 	position    activity.Position
-	stamp       access.Stamp // epoch in which the sources were looked up
+	stamp       access.EpochStamp // epoch in which the sources were looked up
 	stampKnown  bool
 	refreshedAt time.Time
 }
@@ -52,8 +52,8 @@ type source struct {
 	reported   view         // access that the client knows of
 	node       drive.NodeID // node that gives the caller access; zero: the caller's own drive
 	at         activity.Position
-	stamp      access.Stamp // epoch in which viewer was determined
-	stampKnown bool         // stamp is valid
+	stamp      access.EpochStamp // epoch in which viewer was determined
+	stampKnown bool              // stamp is valid
 }
 
 // view summarizes what a caller may see and do in an account.
@@ -65,7 +65,7 @@ type view struct {
 
 // view returns the current view of the source.
 func (s *source) view() view {
-	return view{s.viewer.all, s.viewer.pass.Rights, s.viewer.lens.Sum()}
+	return view{s.viewer.all, s.viewer.pass.Rights, s.viewer.lens.Digest()}
 }
 
 // Listen starts to listen. after is a former Listener.Cursor, or empty. It returns hints for
@@ -119,7 +119,7 @@ func (l *Listener) Cursor() string { return strconv.FormatInt(int64(l.position),
 // Next returns hints for entries since its last call. Call it when Ready receives a value, and also
 // periodically: only then does it notice new shares.
 func (l *Listener) Next(ctx context.Context) (hints []Hint, err error) {
-	dirty := l.watch.Take()
+	dirty := l.watch.Drain()
 	if now, known := l.h.parts.Access.Stamp(); (!known || !l.stampKnown || now != l.stamp) && time.Since(l.refreshedAt) >= refreshInterval {
 		other, err := l.refreshSources(ctx)
 		if err != nil {
@@ -174,7 +174,7 @@ func (l *Listener) refreshSources(ctx context.Context) (other bool, err error) {
 			return false, err
 		}
 	}
-	mounts, err := l.h.parts.Access.ListMine(ctx, db, l.who.User, drive.NodeID{}, maxSources, true)
+	mounts, err := l.h.parts.Access.ListSharedWith(ctx, db, l.who.User, drive.NodeID{}, maxSources, true)
 	if err != nil {
 		return false, err
 	}
@@ -269,7 +269,7 @@ func (l *Listener) read(ctx context.Context, account drive.AccountID, s *source)
 	h := hintBuilder{hint: Hint{Account: account}}
 	q := l.h.parts.DB.For(account)
 	for range hintPages {
-		some, err := l.h.parts.Log.After(ctx, q, account, s.at, hintPage)
+		some, err := l.h.parts.Log.ListAfter(ctx, q, account, s.at, hintPage)
 		if err != nil {
 			return nil, err
 		}
@@ -332,7 +332,7 @@ func (b *hintBuilder) add(ctx context.Context, l *Listener, s *source, seen []ac
 		}
 	}
 	if !s.viewer.all && len(in) > 0 { // a guest may not learn where a shared folder is
-		spots, err := s.viewer.lens.Spots(ctx, l.h.parts.DB.For(b.hint.Account), in)
+		spots, err := s.viewer.lens.Visibilities(ctx, l.h.parts.DB.For(b.hint.Account), in)
 		if err != nil {
 			return err
 		}

@@ -15,16 +15,16 @@ import (
 type pageData struct {
 	names map[drive.UserID]string
 	nodes map[drive.NodeID]tree.Node
-	spots map[drive.NodeID]tree.Spot
+	spots map[drive.NodeID]tree.Location
 }
 
 // show returns the API form of entries.
-func (h *History) show(ctx context.Context, q sqldb.Querier, s viewer, entries []activity.Entry) ([]Happened, error) {
+func (h *History) show(ctx context.Context, q sqldb.Querier, s viewer, entries []activity.Entry) ([]Entry, error) {
 	around, err := h.loadPageData(ctx, q, entries)
 	if err != nil {
 		return nil, err
 	}
-	items := make([]Happened, len(entries))
+	items := make([]Entry, len(entries))
 	for i, e := range entries {
 		items[i] = around.happened(s, e)
 	}
@@ -49,7 +49,7 @@ func (h *History) loadPageData(ctx context.Context, q sqldb.Querier, entries []a
 	for _, n := range around.nodes {
 		there = append(there, n)
 	}
-	around.spots, err = h.parts.Tree.SpotsOf(ctx, q, there)
+	around.spots, err = h.parts.Tree.LocationsOf(ctx, q, there)
 	return around, err
 }
 
@@ -63,8 +63,8 @@ func keys[K comparable](set map[K]bool) []K {
 }
 
 // happened returns the API form of one entry.
-func (d pageData) happened(s viewer, e activity.Entry) Happened {
-	it := Happened{ID: e.EventID(), At: e.At, Type: e.Verb, Account: e.Account, Name: e.Name, Data: e.Data}
+func (d pageData) happened(s viewer, e activity.Entry) Entry {
+	it := Entry{ID: e.EventID(), At: e.At, Type: e.Verb, Account: e.Account, Name: e.Name, Data: e.Data}
 	if !e.By.User.IsZero() {
 		it.By = &Person{e.By.User, d.names[e.By.User]}
 	}
@@ -127,7 +127,7 @@ func restoreOf(e activity.Entry, n tree.Node, above bool) Restore {
 	case e.Verb == activity.NodeChanged && live && !was.Version.IsZero() && n.Version != was.Version:
 		return ToVersion
 	case e.Verb == activity.NodeMoved && live && (!was.Folder.IsZero() || was.Name != ""):
-		return ToItsFolder
+		return MoveBack
 	}
 	return ""
 }

@@ -24,10 +24,10 @@ import (
 )
 
 // Row is a link as stored in the database.
-type Row interface{ Made() Made }
+type Row interface{ Identity() Identity }
 
-// Made identifies a link, its creator, and the node that it leads to.
-type Made struct {
+// Identity identifies a link, its creator, and the node that it leads to.
+type Identity struct {
 	ID      string
 	By      drive.UserID
 	Account drive.AccountID
@@ -36,18 +36,18 @@ type Made struct {
 
 // Kind describes a kind of links, with rows T that their owner sees as V.
 type Kind[T Row, V any] struct {
-	Noun  string               // used in errors, such as "share"
-	Table string               // table of the links; columns id, account_id, token, and code if Codes
-	Node  string               // column with the node that a link leads to
-	Texts string               // table of the sealed tokens; columns Key and sealed
-	Key   string               // column of Texts with the link's id
-	Codes bool                 // a link may require a code
-	Most  int                  // most links per account
-	Full  func(sent int) error // returns the error for more than Most links
-	Use   access.Use           // right at the node that creating the link, and every use of it, requires
-	Shows bool                 // a link shows everything below its node
+	Noun         string               // used in errors, such as "share"
+	Table        string               // table of the links; columns id, account_id, token, and code if Codes
+	Node         string               // column with the node that a link leads to
+	SealedTable  string               // table of the sealed tokens; columns SealedKey and sealed
+	SealedKey    string               // column of SealedTable with the link's id
+	Codes        bool                 // a link may require a code
+	MaxLinks     int                  // most links per account
+	LimitError   func(sent int) error // returns the error for more than MaxLinks links
+	Use          access.Use           // right at the node that creating the link, and every use of it, requires
+	ShowsSubtree bool                 // a link shows everything below its node
 
-	Columns string                                                           // columns that Scan reads; l is the link, t its row in Texts
+	Columns string                                                           // columns that Scan reads; l is the link, t its row in SealedTable
 	Scan    func(link *T, scan func(...any) error) error                     // reads a row
 	Show    func(ctx context.Context, q sqldb.Querier, link T) (V, error)    // builds the owner's view of a link
 	ShowAll func(ctx context.Context, q sqldb.Querier, all []T) ([]V, error) // Show for many links; nil: Show is called for each
@@ -79,7 +79,7 @@ func New[I ID, T Row, V any](kind Kind[T, V], opt Options) *Links[I, T, V] {
 	if opt.Access == nil {
 		opt.Access = access.New(access.Options{DB: opt.DB, Now: opt.Now})
 	}
-	return &Links[I, T, V]{kind, opt, sqldb.Orphans{Table: kind.Table, Key: "id", Owner: kind.Node, Of: "nodes"}}
+	return &Links[I, T, V]{kind, opt, sqldb.Orphans{Table: kind.Table, Key: "id", Owner: kind.Node, OwnerTable: "nodes"}}
 }
 
 // Now returns the time that expiries are compared with.
@@ -98,25 +98,25 @@ func NewToken() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// End returns the expiry of a link that lives for the given time; zero for zero (never). BadRequest
+// ExpiryAfter returns the expiry of a link that lives for the given time; zero for zero (never). BadRequest
 // {expires_in} unless life is between a minute and ten years.
-func (l *Links[I, T, V]) End(life time.Duration) (drive.Time, error) {
+func (l *Links[I, T, V]) ExpiryAfter(life time.Duration) (drive.Time, error) {
 	switch {
 	case life == 0:
 		return 0, nil
 	case life < minLife || life > maxLife:
-		return 0, drive.Bad("expires_in", drive.OutOfRange, "min", int64(minLife.Seconds()), "max", int64(maxLife.Seconds()))
+		return 0, drive.BadField("expires_in", drive.OutOfRange, "min", int64(minLife.Seconds()), "max", int64(maxLife.Seconds()))
 	}
 	return l.Now().Add(life), nil
 }
 
 // SigningKey returns the key for signing the tickets of visitors. Each purpose has its own key.
 func (l *Links[I, T, V]) SigningKey(ctx context.Context, purpose string) (ticket.Key, error) {
-	secret, err := l.opt.Vault.Links(ctx)
+	secret, err := l.opt.Vault.LinkSecret(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return ticket.For(secret, purpose), nil
+	return ticket.DeriveKey(secret, purpose), nil
 }
 
 // Write runs fn in a transaction that holds the lock on the account's ledger.
@@ -129,12 +129,12 @@ func (l *Links[I, T, V]) Write(ctx context.Context, account drive.AccountID, fn 
 	})
 }
 
-// Enter checks that who may create or change a link to a node, and returns the node's account. If
-// the kind Shows a subtree, a guest gets Forbidden for a folder that contains something hidden from
+// Authorize checks that who may create or change a link to a node, and returns the node's account. If
+// the kind ShowsSubtree a subtree, a guest gets Forbidden for a folder that contains something hidden from
 // the guest, because a link shows everything. Errors: NotFound, Forbidden.
-func (l *Links[I, T, V]) Enter(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (drive.AccountID, error) {
+func (l *Links[I, T, V]) Authorize(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (drive.AccountID, error) {
 	p, err := l.opt.Access.Enter(ctx, q, who, node, l.Use)
-	if err != nil || !p.Who.Guest || !l.Shows {
+	if err != nil || !p.Who.Guest || !l.ShowsSubtree {
 		return p.Who.Account, err
 	}
 	lens, err := l.opt.Access.Lens(ctx, q, p)
@@ -154,7 +154,7 @@ func (l *Links[I, T, V]) Enter(ctx context.Context, q sqldb.Querier, who drive.W
 // manage checks that who may see the links to a node: a user who may create one, or who manages the
 // node and may therefore delete its links. It returns the node's account.
 func (l *Links[I, T, V]) manage(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (drive.AccountID, error) {
-	account, err := l.Enter(ctx, q, who, node)
+	account, err := l.Authorize(ctx, q, who, node)
 	if !drive.IsKind(err, drive.Forbidden) {
 		return account, err
 	}
@@ -164,7 +164,7 @@ func (l *Links[I, T, V]) manage(ctx context.Context, q sqldb.Querier, who drive.
 
 // mayManage checks that who may see and change a link: the account's own user, its creator while
 // still permitted, or a manager of the node. NotFound for everybody else.
-func (l *Links[I, T, V]) mayManage(ctx context.Context, q sqldb.Querier, who drive.Who, m Made) error {
+func (l *Links[I, T, V]) mayManage(ctx context.Context, q sqldb.Querier, who drive.Who, m Identity) error {
 	if m.Account == who.Account {
 		return nil
 	}
@@ -197,22 +197,22 @@ func (l *Links[I, T, V]) checkTarget(ctx context.Context, tx *sqldb.Tx, account 
 	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM "+l.Table+" WHERE account_id = ?", account).Scan(&have); err != nil {
 		return fmt.Errorf("count the %s: %w", l.Table, err)
 	}
-	if have >= l.Most {
-		return l.Full(have + 1)
+	if have >= l.MaxLinks {
+		return l.LimitError(have + 1)
 	}
 	return nil
 }
 
-// Live reports whether a link may be used: its node exists outside the trash, and its creator may
+// IsUsable reports whether a link may be used: its node exists outside the trash, and its creator may
 // sign in and still has the right to create it.
-func (l *Links[I, T, V]) Live(ctx context.Context, q sqldb.Querier, m Made) (bool, error) {
+func (l *Links[I, T, V]) IsUsable(ctx context.Context, q sqldb.Querier, m Identity) (bool, error) {
 	_, live, err := l.opt.Tree.PathOf(ctx, q, m.Node)
 	if err == nil && live {
 		var maker account.User
 		maker, err = l.opt.Users.Find(ctx, q, m.By)
 		live = maker.State == account.Active
 		if err == nil && live && maker.Account != m.Account {
-			_, err = l.Enter(ctx, q, drive.Who{User: m.By, Account: maker.Account}, m.Node)
+			_, err = l.Authorize(ctx, q, drive.Who{User: m.By, Account: maker.Account}, m.Node)
 		}
 	}
 	if drive.IsKind(err, drive.NotFound, drive.Forbidden) {

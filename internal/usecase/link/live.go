@@ -11,11 +11,11 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// LiveAll reports for each link, by id, whether it may be used (see Live). nodes are the links'
+// AreUsable reports for each link, by id, whether it may be used (see IsUsable). nodes are the links'
 // nodes, read before with tree.ByID and including trashed ones. It takes a few statements for all
 // links, plus one check per guest and node.
-func (l *Links[I, T, V]) LiveAll(ctx context.Context, q sqldb.Querier, nodes map[drive.NodeID]tree.Node, all []Made) (map[string]bool, error) {
-	spots, err := l.opt.Tree.SpotsOf(ctx, q, slices.Collect(maps.Values(nodes)))
+func (l *Links[I, T, V]) AreUsable(ctx context.Context, q sqldb.Querier, nodes map[drive.NodeID]tree.Node, all []Identity) (map[string]bool, error) {
+	spots, err := l.opt.Tree.LocationsOf(ctx, q, slices.Collect(maps.Values(nodes)))
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func (l *Links[I, T, V]) LiveAll(ctx context.Context, q sqldb.Querier, nodes map
 	if err != nil {
 		return nil, err
 	}
-	may := map[Made]bool{} // keys have no ID
+	may := map[Identity]bool{} // keys have no ID
 	live := make(map[string]bool, len(all))
 	for _, m := range all {
 		n, there := nodes[m.Node]
@@ -46,13 +46,13 @@ func (l *Links[I, T, V]) LiveAll(ctx context.Context, q sqldb.Querier, nodes map
 
 // mayStill reports whether a guest who created a link still has the right to. It caches its results
 // in known.
-func (l *Links[I, T, V]) mayStill(ctx context.Context, q sqldb.Querier, maker account.User, m Made, known map[Made]bool) (bool, error) {
+func (l *Links[I, T, V]) mayStill(ctx context.Context, q sqldb.Querier, maker account.User, m Identity, known map[Identity]bool) (bool, error) {
 	key := m
 	key.ID = ""
 	if may, asked := known[key]; asked {
 		return may, nil
 	}
-	_, err := l.Enter(ctx, q, drive.Who{User: m.By, Account: maker.Account}, m.Node)
+	_, err := l.Authorize(ctx, q, drive.Who{User: m.By, Account: maker.Account}, m.Node)
 	if err != nil && !drive.IsKind(err, drive.NotFound, drive.Forbidden) {
 		return false, err
 	}

@@ -20,26 +20,26 @@ type ID interface {
 	IsZero() bool
 }
 
-// Wish describes a link to be created.
-type Wish struct {
-	Made
-	Token string
-	Code  string                // empty: no code
-	Fits  func(tree.Node) error // checks that the node is suitable
+// NewLink describes a link to be created.
+type NewLink struct {
+	Identity
+	Token     string
+	Code      string                // empty: no code
+	CheckNode func(tree.Node) error // checks that the node is suitable
 }
 
 // Create creates a link. insert writes its row. hook (nil: none) runs at the end of the
 // transaction, so that an idempotency key commits with it; its error rolls back. Errors: those of
 // Enter, checkTarget, insert and hook.
 func (l *Links[I, T, V]) Create(
-	ctx context.Context, who drive.Who, n Wish, insert func(context.Context, *sqldb.Tx, vault.Link) (T, error),
+	ctx context.Context, who drive.Who, n NewLink, insert func(context.Context, *sqldb.Tx, vault.Link) (T, error),
 	hook func(context.Context, *sqldb.Tx, V) error,
 ) (v V, err error) {
 	err = l.Write(ctx, n.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		if _, err := l.Enter(ctx, tx, who, n.Node); err != nil {
+		if _, err := l.Authorize(ctx, tx, who, n.Node); err != nil {
 			return err
 		}
-		if err := l.checkTarget(ctx, tx, n.Account, n.Node, n.Fits); err != nil {
+		if err := l.checkTarget(ctx, tx, n.Account, n.Node, n.CheckNode); err != nil {
 			return err
 		}
 		kept, err := l.opt.Vault.NewLink(ctx, tx, n.ID, n.Token, n.Code)
@@ -53,7 +53,7 @@ func (l *Links[I, T, V]) Create(
 		if err != nil {
 			return fmt.Errorf("insert %s %s: %w", l.Noun, n.ID, err)
 		}
-		if err := l.logAction(tx, who, l.Created, n.Made); err != nil {
+		if err := l.logAction(tx, who, l.Created, n.Identity); err != nil {
 			return err
 		}
 		if v, err = l.Show(ctx, tx, link); err != nil || hook == nil {
@@ -73,43 +73,43 @@ func (l *Links[I, T, V]) Read(ctx context.Context, q sqldb.Querier, where string
 
 // selectSQL returns the SELECT statement up to its condition.
 func (l *Links[I, T, V]) selectSQL() string {
-	return "SELECT " + l.Columns + " FROM " + l.Table + " l LEFT JOIN " + l.Texts + " t ON t." + l.Key + " = l.id WHERE "
+	return "SELECT " + l.Columns + " FROM " + l.Table + " l LEFT JOIN " + l.SealedTable + " t ON t." + l.SealedKey + " = l.id WHERE "
 }
 
 // ByToken reads the link with a token; NotFound if there is none.
 func (l *Links[I, T, V]) ByToken(ctx context.Context, token string) (T, error) {
-	return l.Read(ctx, l.opt.DB, "l.token IN (?, ?)", vault.Lookup(token)...)
+	return l.Read(ctx, l.opt.DB, "l.token IN (?, ?)", vault.TokenLookup(token)...)
 }
 
-// Mine reads a link that who may see and change; NotFound otherwise. Within a transaction it locks
+// FindManageable reads a link that who may see and change; NotFound otherwise. Within a transaction it locks
 // the row.
-func (l *Links[I, T, V]) Mine(ctx context.Context, q sqldb.Querier, who drive.Who, id I) (T, error) {
+func (l *Links[I, T, V]) FindManageable(ctx context.Context, q sqldb.Querier, who drive.Who, id I) (T, error) {
 	where := "l.id = ?"
 	if tx, writes := q.(*sqldb.Tx); writes {
 		where += tx.ForUpdate()
 	}
 	link, err := l.Read(ctx, q, where, id)
 	if err == nil {
-		err = l.mayManage(ctx, q, who, link.Made())
+		err = l.mayManage(ctx, q, who, link.Identity())
 	}
 	return link, err
 }
 
 // Find returns a link that who may see and change; NotFound otherwise.
 func (l *Links[I, T, V]) Find(ctx context.Context, who drive.Who, id I) (v V, err error) {
-	link, err := l.Mine(ctx, l.opt.DB, who, id)
+	link, err := l.FindManageable(ctx, l.opt.DB, who, id)
 	if err != nil {
 		return v, err
 	}
-	return l.Show(ctx, l.opt.DB.For(link.Made().Account), link)
+	return l.Show(ctx, l.opt.DB.For(link.Identity().Account), link)
 }
 
 // Query selects a page of links, newest first.
 type Query[I ID] struct {
-	Node  drive.NodeID // links to this node, which may belong to another account; zero: links of the caller's account
-	In    drive.NodeID // links to the children of this folder of the caller's account; zero: any
-	After I            // cursor: the last link of the previous page; zero: first page
-	Limit int
+	Node       drive.NodeID // links to this node, which may belong to another account; zero: links of the caller's account
+	ChildrenOf drive.NodeID // links to the children of this folder of the caller's account; zero: any
+	After      I            // cursor: the last link of the previous page; zero: first page
+	Limit      int
 }
 
 // List returns a page of links. It is empty if the caller may not see the links to in.Node.
@@ -128,8 +128,8 @@ func (l *Links[I, T, V]) List(ctx context.Context, who drive.Who, in Query[I]) (
 	if !in.Node.IsZero() {
 		where, args = where+" AND l."+l.Node+" = ?", append(args, in.Node)
 	}
-	if !in.In.IsZero() { // "+" keeps SQLite from scanning all links of the account
-		where, args = "+l.account_id = ? AND l."+l.Node+" IN (SELECT n.id FROM nodes n WHERE n.parent_id = ? AND n.trashed_at = 0)", append(args, in.In)
+	if !in.ChildrenOf.IsZero() { // "+" keeps SQLite from scanning all links of the account
+		where, args = "+l.account_id = ? AND l."+l.Node+" IN (SELECT n.id FROM nodes n WHERE n.parent_id = ? AND n.trashed_at = 0)", append(args, in.ChildrenOf)
 	}
 	if !in.After.IsZero() {
 		where, args = where+" AND l.id < ?", append(args, in.After)
@@ -155,19 +155,19 @@ func (l *Links[I, T, V]) List(ctx context.Context, who drive.Who, in Query[I]) (
 // Change runs change on a link that who may change, in a transaction, and returns the new view.
 // NotFound if there is none.
 func (l *Links[I, T, V]) Change(ctx context.Context, who drive.Who, id I, change func(context.Context, *sqldb.Tx, *T) error) (v V, err error) {
-	found, err := l.Mine(ctx, l.opt.DB, who, id)
+	found, err := l.FindManageable(ctx, l.opt.DB, who, id)
 	if err != nil {
 		return v, err
 	}
-	err = l.Write(ctx, found.Made().Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		link, err := l.Mine(ctx, tx, who, id)
+	err = l.Write(ctx, found.Identity().Account, func(ctx context.Context, tx *sqldb.Tx) error {
+		link, err := l.FindManageable(ctx, tx, who, id)
 		if err != nil {
 			return err
 		}
 		if err := change(ctx, tx, &link); err != nil {
 			return err
 		}
-		if err := l.logAction(tx, who, l.Changed, link.Made()); err != nil {
+		if err := l.logAction(tx, who, l.Changed, link.Identity()); err != nil {
 			return err
 		}
 		v, err = l.Show(ctx, tx, link)
@@ -184,16 +184,16 @@ func (l *Links[I, T, V]) Delete(ctx context.Context, who drive.Who, id I) error 
 // DeleteWith deletes a link that Find would return and runs also in the same transaction, whose
 // error keeps the link. NotFound if there is none.
 func (l *Links[I, T, V]) DeleteWith(ctx context.Context, who drive.Who, id I, also func(context.Context, *sqldb.Tx) error) error {
-	found, err := l.Mine(ctx, l.opt.DB, who, id)
+	found, err := l.FindManageable(ctx, l.opt.DB, who, id)
 	if err != nil {
 		return err
 	}
-	return l.Write(ctx, found.Made().Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		tx.ActFor(who)
-		if _, err := l.Mine(ctx, tx, who, id); err != nil {
+	return l.Write(ctx, found.Identity().Account, func(ctx context.Context, tx *sqldb.Tx) error {
+		tx.SetActor(who)
+		if _, err := l.FindManageable(ctx, tx, who, id); err != nil {
 			return err
 		}
-		if err := l.Remove(ctx, tx, found.Made().Account, id); err != nil {
+		if err := l.Remove(ctx, tx, found.Identity().Account, id); err != nil {
 			return err
 		}
 		return also(ctx, tx)
@@ -209,7 +209,7 @@ func (l *Links[I, T, V]) Remove(ctx context.Context, tx *sqldb.Tx, account drive
 	if err != nil {
 		return err
 	}
-	return l.opt.Log.Note(tx, activity.Entry{Account: account, Verb: l.Ended}, map[string]string{"link": id.String()})
+	return l.opt.Log.Record(tx, activity.Entry{Account: account, Verb: l.Ended}, map[string]string{"link": id.String()})
 }
 
 // RemoveAll deletes all links of an account within tx.
@@ -232,8 +232,8 @@ func (l *Links[I, T, V]) IDs(ctx context.Context, q sqldb.Querier, account drive
 	return sqldb.Scan(rows, err, func(id *I, scan func(...any) error) error { return scan(id) })
 }
 
-// Forget deletes the links of an account that is being purged, without logging.
-func (l *Links[I, T, V]) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+// DeleteAccount deletes the links of an account that is being purged, without logging.
+func (l *Links[I, T, V]) DeleteAccount(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM "+l.Table+" WHERE account_id = ?", account); err != nil {
 		return fmt.Errorf("forget the %s of account %s: %w", l.Table, account, err)
 	}
@@ -248,6 +248,6 @@ func (l *Links[I, T, V]) Purge(ctx context.Context) error {
 
 // logAction records a change of a link in the activity log. The caller holds the lock on the
 // ledger.
-func (l *Links[I, T, V]) logAction(tx *sqldb.Tx, who drive.Who, verb activity.Verb, m Made) error {
-	return l.opt.Log.Note(tx, activity.Entry{Account: m.Account, Verb: verb, By: who, Node: m.Node}, map[string]string{"link": m.ID})
+func (l *Links[I, T, V]) logAction(tx *sqldb.Tx, who drive.Who, verb activity.Verb, m Identity) error {
+	return l.opt.Log.Record(tx, activity.Entry{Account: m.Account, Verb: verb, By: who, Node: m.Node}, map[string]string{"link": m.ID})
 }

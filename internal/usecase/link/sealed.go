@@ -9,29 +9,29 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-var _ vault.Links = (*Links[drive.ShareID, Row, any])(nil)
+var _ vault.LinkTable = (*Links[drive.ShareID, Row, any])(nil)
 
 // insertSealed stores the sealed token of a new link.
 func (l *Links[I, T, V]) insertSealed(ctx context.Context, tx *sqldb.Tx, kept vault.Link) error {
-	_, err := tx.Exec(ctx, "INSERT INTO "+l.Texts+" ("+l.Key+", sealed) VALUES (?, ?)", kept.ID, kept.Sealed)
+	_, err := tx.Exec(ctx, "INSERT INTO "+l.SealedTable+" ("+l.SealedKey+", sealed) VALUES (?, ?)", kept.ID, kept.Sealed)
 	return err
 }
 
-// Seal seals the rows written by older versions, and re-encrypts all rows with the newest key after
+// SealAll seals the rows written by older versions, and re-encrypts all rows with the newest key after
 // a key rotation.
-func (l *Links[I, T, V]) Seal(ctx context.Context) error { return l.opt.Vault.SealLinks(ctx, l) }
+func (l *Links[I, T, V]) SealAll(ctx context.Context) error { return l.opt.Vault.SealLinks(ctx, l) }
 
-// Name implements vault.Links.
+// Name implements vault.LinkTable.
 func (l *Links[I, T, V]) Name() string { return l.Table }
 
-// Page implements vault.Links.
+// Page implements vault.LinkTable.
 func (l *Links[I, T, V]) Page(ctx context.Context, after string, limit int) ([]vault.Link, error) {
 	code := "''"
 	if l.Codes {
 		code = "l.code"
 	}
-	rows, err := l.opt.DB.Query(ctx, "SELECT l.id, l.token, "+code+", COALESCE(t.sealed, '') FROM "+l.Table+" l LEFT JOIN "+l.Texts+
-		" t ON t."+l.Key+" = l.id WHERE l.id > ? ORDER BY l.id LIMIT ?", after, limit)
+	rows, err := l.opt.DB.Query(ctx, "SELECT l.id, l.token, "+code+", COALESCE(t.sealed, '') FROM "+l.Table+" l LEFT JOIN "+l.SealedTable+
+		" t ON t."+l.SealedKey+" = l.id WHERE l.id > ? ORDER BY l.id LIMIT ?", after, limit)
 	all, err := sqldb.Scan(rows, err, func(kept *vault.Link, scan func(...any) error) error {
 		return scan(&kept.ID, &kept.Token, &kept.Code, &kept.Sealed)
 	})
@@ -41,7 +41,7 @@ func (l *Links[I, T, V]) Page(ctx context.Context, after string, limit int) ([]v
 	return all, nil
 }
 
-// Replace implements vault.Links. It changes nothing if the row has changed since was was read,
+// Replace implements vault.LinkTable. It changes nothing if the row has changed since was was read,
 // which the sealed text shows because each has its own nonce. A row without sealed text is stored
 // in plain.
 func (l *Links[I, T, V]) Replace(ctx context.Context, tx *sqldb.Tx, was, now vault.Link) (err error) {
@@ -71,7 +71,7 @@ func (l *Links[I, T, V]) replacePlain(ctx context.Context, tx *sqldb.Tx, was, no
 
 // replaceText replaces the sealed text, and the code if it changed.
 func (l *Links[I, T, V]) replaceText(ctx context.Context, tx *sqldb.Tx, was, now vault.Link) error {
-	n, err := tx.Exec(ctx, "UPDATE "+l.Texts+" SET sealed = ? WHERE "+l.Key+" = ? AND sealed = ?", now.Sealed, now.ID, was.Sealed)
+	n, err := tx.Exec(ctx, "UPDATE "+l.SealedTable+" SET sealed = ? WHERE "+l.SealedKey+" = ? AND sealed = ?", now.Sealed, now.ID, was.Sealed)
 	if err == nil && n == 1 && now.Code != was.Code {
 		_, err = tx.Exec(ctx, "UPDATE "+l.Table+" SET code = ? WHERE id = ?", now.Code, now.ID)
 	}

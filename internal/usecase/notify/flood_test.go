@@ -21,7 +21,7 @@ func TestRepeatedRoleChangesAreOneNotice(t *testing.T) {
 	var records []stream.Record
 	change := func(role string) {
 		t.Helper()
-		r, err := notice.Due(notice.Cause{Kind: notice.Role, What: notice.Changed, Account: n.Account, Node: n.ID, User: w.people["bob"].User, Data: notice.Data{Role: role}})
+		r, err := notice.NewRecord(notice.Cause{Kind: notice.Role, What: notice.Changed, Account: n.Account, Node: n.ID, User: w.people["bob"].User, Data: notice.Data{Role: role}})
 		records = append(records, r)
 		w.handle(t, r, err)
 	}
@@ -36,7 +36,7 @@ func TestRepeatedRoleChangesAreOneNotice(t *testing.T) {
 	if err != nil || len(page.Items) != 1 || page.Items[0].Role != "viewer" {
 		t.Fatalf("bob is told %+v %v", page.Items, err)
 	}
-	if _, err := w.inbox.Read(t.Context(), w.people["bob"], notify.Mark{UpTo: page.Items[0].ID}); err != nil {
+	if _, err := w.inbox.Read(t.Context(), w.people["bob"], notify.ReadMark{UpTo: page.Items[0].ID}); err != nil {
 		t.Fatal(err)
 	}
 	change("manager")
@@ -52,7 +52,7 @@ func TestFloodEvictsItsOwnNotices(t *testing.T) {
 		t.Helper()
 		w.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 			at++
-			made, err = w.parts.Notices.Add(ctx, tx, notice.Notice{User: w.people["ann"].User, ID: notice.Named(drive.Time(at), "x"), Cause: notice.Cause{
+			made, err = w.parts.Notices.Add(ctx, tx, notice.Notice{User: w.people["ann"].User, ID: notice.DerivedID(drive.Time(at), "x"), Cause: notice.Cause{
 				Kind: notice.Operation, What: notice.Failed, Account: w.people["ann"].Account, By: by,
 			}})
 			return err
@@ -63,14 +63,14 @@ func TestFloodEvictsItsOwnNotices(t *testing.T) {
 	for range 5 {
 		add(w.people["bob"].User)
 	}
-	for range notice.Most + 5 {
+	for range notice.MaxPerUser + 5 {
 		add(eve)
 	}
 	add(w.people["bob"].User)
 	add(drive.UserID{})
 	var others, all int
 	err := w.parts.DB.QueryRow(t.Context(), "SELECT COUNT(CASE WHEN by_id <> ? THEN 1 END), COUNT(*) FROM notices WHERE user_id = ?", eve, w.people["ann"].User).Scan(&others, &all)
-	if err != nil || others != 7 || all != notice.Most {
+	if err != nil || others != 7 || all != notice.MaxPerUser {
 		t.Errorf("of others there are %d, in all %d: %v", others, all, err)
 	}
 }
@@ -80,16 +80,16 @@ func TestFloodEvictsItsOwnNotices(t *testing.T) {
 func TestOldNoticeIsNotAdded(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "ann")
-	for i := range notice.Most + 2 {
+	for i := range notice.MaxPerUser + 2 {
 		at := drive.Time(1_800_000_000_000 + int64(i))
-		if i >= notice.Most {
+		if i >= notice.MaxPerUser {
 			at = 1_700_000_000_000
 		}
 		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-			made, err := w.parts.Notices.Add(ctx, tx, notice.Notice{User: w.people["ann"].User, ID: notice.Named(at, "x"), Cause: notice.Cause{
+			made, err := w.parts.Notices.Add(ctx, tx, notice.Notice{User: w.people["ann"].User, ID: notice.DerivedID(at, "x"), Cause: notice.Cause{
 				Kind: notice.Quota, What: notice.Full, Account: w.people["ann"].Account,
 			}})
-			if made != (i < notice.Most) {
+			if made != (i < notice.MaxPerUser) {
 				t.Errorf("notice %d: made is %t", i, made)
 			}
 			return err

@@ -14,7 +14,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Bounds of Teller.Ledgers.
+// Bounds of Notifier.Ledgers.
 const (
 	scanInterval         = time.Hour // between the starts of two scans
 	ledgersPerStatement  = 5000      // some milliseconds
@@ -36,11 +36,11 @@ type fullDrive struct {
 	user    drive.UserID // owner; zero: a space
 }
 
-// Ledgers notifies the owners of nearly full drives and the managers of nearly full spaces, once
+// ScanLedgers notifies the owners of nearly full drives and the managers of nearly full spaces, once
 // per month. It scans a bounded number of ledgers per call; more reports that the scan goes on. It
 // may be interrupted and may be called every second: a scan starts once per hour. A drive whose
 // notification fails does not stop the others; all errors are joined.
-func (t *Teller) Ledgers(ctx context.Context) (more bool, err error) {
+func (t *Notifier) ScanLedgers(ctx context.Context) (more bool, err error) {
 	t.ledgerScan.mu.Lock()
 	defer t.ledgerScan.mu.Unlock()
 	now := t.now()
@@ -78,7 +78,7 @@ func (t *Teller) Ledgers(ctx context.Context) (more bool, err error) {
 
 // nearlyFull returns the nearly full drives of the next range of ledgers, and the last account of
 // the range; empty: there are no more.
-func (t *Teller) nearlyFull(ctx context.Context, after string) (all []fullDrive, last string, err error) {
+func (t *Notifier) nearlyFull(ctx context.Context, after string) (all []fullDrive, last string, err error) {
 	top := "g" // greater than every id
 	err = t.parts.DB.QueryRow(ctx, "SELECT account_id FROM ledgers WHERE account_id > ? ORDER BY account_id LIMIT 1 OFFSET ?",
 		after, ledgersPerStatement-1).Scan(&last)
@@ -102,14 +102,14 @@ func (t *Teller) nearlyFull(ctx context.Context, after string) (all []fullDrive,
 }
 
 // monthlyID returns the id of this month's notice about a nearly full drive.
-func (t *Teller) monthlyID(f fullDrive) notice.ID {
+func (t *Notifier) monthlyID(f fullDrive) notice.ID {
 	y, m, _ := t.now().Std().UTC().Date()
 	month := drive.TimeOf(time.Date(y, m, 1, 0, 0, 0, 0, time.UTC))
-	return notice.Named(month, "quota", f.account.String(), strconv.FormatInt(int64(f.total), 10))
+	return notice.DerivedID(month, "quota", f.account.String(), strconv.FormatInt(int64(f.total), 10))
 }
 
 // notifyFull notifies the owner of a drive, or the managers of a space.
-func (t *Teller) notifyFull(ctx context.Context, full fullDrive) error {
+func (t *Notifier) notifyFull(ctx context.Context, full fullDrive) error {
 	id := full.account
 	c := notice.Cause{Kind: notice.Quota, What: notice.Full, Account: id, Data: notice.Data{Total: full.total}}
 	name := t.monthlyID(full)

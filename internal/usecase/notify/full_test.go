@@ -58,7 +58,7 @@ func TestLedgersScansAll(t *testing.T) {
 		for more := true; more; rounds++ {
 			began, calls := time.Now(), w.calls.Total()
 			var err error
-			if more, err = w.teller.Ledgers(t.Context()); err != nil {
+			if more, err = w.teller.ScanLedgers(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			t.Logf("round %d: %v, %d calls", rounds, time.Since(began), w.calls.Total()-calls)

@@ -29,13 +29,13 @@ func NewInbox(parts Parts, mails bool) *Inbox {
 	return &Inbox{parts, mails}
 }
 
-// Seen is a notice as its reader may see it.
-type Seen struct {
+// View is a notice as its reader may see it.
+type View struct {
 	ID      notice.ID       `json:"id"`
 	At      drive.Time      `json:"at"`
 	Read    *drive.Time     `json:"read_at" doc:"null: not yet"`
 	Kind    notice.Kind     `json:"kind" enum:"share,role,space,group,export,collect,quota,webhook,operation"`
-	What    notice.What     `json:"what" enum:"given,changed,more,taken,ending,ended,ready,failed,arrived,full,disabled" doc:"what happened"`
+	What    notice.Event    `json:"what" enum:"given,changed,more,taken,ending,ended,ready,failed,arrived,full,disabled" doc:"what happened"`
 	Gone    bool            `json:"gone" doc:"the reader may not see any more what it is about: nothing else is said of it"`
 	By      string          `json:"by,omitempty" doc:"name of who did it; absent: the program, or somebody without an account"`
 	Node    drive.NodeID    `json:"node_id,omitzero" doc:"the file or folder that it is about, where the reader may see it"`
@@ -50,16 +50,16 @@ type Seen struct {
 	Total   *drive.ByteSize `json:"total,omitempty" doc:"bytes that the drive or space may have"`
 }
 
-// Told is a page of notices, newest first.
-type Told struct {
-	Items      []Seen  `json:"items"`
+// Page is a page of notices, newest first.
+type Page struct {
+	Items      []View  `json:"items"`
 	NextCursor *string `json:"next_cursor"`
 	Unread     int     `json:"unread" doc:"how many the caller has not read, of all"`
 }
 
 // List returns a page of the caller's notices; with unread only unread ones. It fails with
 // CursorInvalid or BadRequest.
-func (b *Inbox) List(ctx context.Context, who drive.Who, cursor string, limit int, unread bool) (p Told, err error) {
+func (b *Inbox) List(ctx context.Context, who drive.Who, cursor string, limit int, unread bool) (p Page, err error) {
 	if limit, err = tree.CheckLimit(limit); err != nil {
 		return p, err
 	}
@@ -86,30 +86,30 @@ func (b *Inbox) List(ctx context.Context, who drive.Who, cursor string, limit in
 	return p, err
 }
 
-// Mark selects notices to mark as read.
-type Mark struct {
+// ReadMark selects notices to mark as read.
+type ReadMark struct {
 	IDs  []notice.ID // these notices
 	UpTo notice.ID   // this notice and all older ones
 }
 
-// maxMarks bounds Mark.IDs.
+// maxMarks bounds ReadMark.IDs.
 const maxMarks = 1000
 
 // Read marks notices as read and returns how many remain unread. Missing notices, and those already
 // read, are ignored. It fails with BadRequest if m is empty or too long.
-func (b *Inbox) Read(ctx context.Context, who drive.Who, m Mark) (unread int, err error) {
+func (b *Inbox) Read(ctx context.Context, who drive.Who, m ReadMark) (unread int, err error) {
 	if len(m.IDs) > maxMarks {
-		return 0, drive.Bad("ids", drive.TooLong, "limit", maxMarks, "sent", len(m.IDs))
+		return 0, drive.BadField("ids", drive.TooLong, "limit", maxMarks, "sent", len(m.IDs))
 	}
 	if len(m.IDs) == 0 && m.UpTo.IsZero() {
-		return 0, drive.Bad("ids", drive.Required)
+		return 0, drive.BadField("ids", drive.Required)
 	}
 	err = b.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := b.parts.Notices.Read(ctx, tx, who.User, m.IDs); err != nil {
+		if err := b.parts.Notices.MarkRead(ctx, tx, who.User, m.IDs); err != nil {
 			return err
 		}
 		if !m.UpTo.IsZero() {
-			if err := b.parts.Notices.ReadUpTo(ctx, tx, who.User, m.UpTo); err != nil {
+			if err := b.parts.Notices.MarkReadUpTo(ctx, tx, who.User, m.UpTo); err != nil {
 				return err
 			}
 		}
@@ -125,19 +125,19 @@ type readerData struct {
 	who    drive.Who
 	passes map[drive.NodeID]access.Pass // nodes that the reader may know of
 	nodes  map[drive.NodeID]tree.Node
-	spots  map[drive.NodeID]tree.Spot
+	spots  map[drive.NodeID]tree.Location
 	names  map[drive.UserID]string
 	// groups of the reader
 	groups map[drive.GroupID]bool
 }
 
 // show returns notices as their reader may see them now.
-func show(ctx context.Context, parts Parts, who drive.Who, all []notice.Notice) ([]Seen, error) {
+func show(ctx context.Context, parts Parts, who drive.Who, all []notice.Notice) ([]View, error) {
 	a, err := loadReaderData(ctx, parts, who, all)
 	if err != nil {
 		return nil, err
 	}
-	seen := make([]Seen, len(all))
+	seen := make([]View, len(all))
 	for i, n := range all {
 		seen[i] = a.view(n)
 	}
@@ -181,7 +181,7 @@ func loadReaderData(ctx context.Context, parts Parts, who drive.Who, all []notic
 	for _, n := range a.nodes {
 		there = append(there, n)
 	}
-	a.spots, err = parts.Tree.SpotsOf(ctx, q, there)
+	a.spots, err = parts.Tree.LocationsOf(ctx, q, there)
 	return a, err
 }
 
@@ -200,8 +200,8 @@ func groupsOf(ctx context.Context, q sqldb.Querier, user drive.UserID) (map[driv
 }
 
 // view returns a notice as the reader may see it.
-func (d readerData) view(n notice.Notice) Seen {
-	bare := Seen{ID: n.ID, At: n.At, Kind: n.Kind, What: n.What}
+func (d readerData) view(n notice.Notice) View {
+	bare := View{ID: n.ID, At: n.At, Kind: n.Kind, What: n.What}
 	if n.Read != 0 {
 		bare.Read = &n.Read
 	}
@@ -221,13 +221,13 @@ func (d readerData) view(n notice.Notice) Seen {
 }
 
 // reveal reports whether the reader may know the subject of a notice, and adds its location to s.
-func (d readerData) reveal(n notice.Notice, s *Seen) bool {
+func (d readerData) reveal(n notice.Notice, s *View) bool {
 	pass, sees := d.passes[n.Node]
 	switch n.Kind {
 	case notice.Collect:
 		return sees && pass.Rights.Has(access.See) && d.locate(n, pass, s)
 	case notice.Share, notice.Space:
-		if n.What == notice.More { // contains no names
+		if n.What == notice.MoreShares { // contains no names
 			return true
 		}
 		return sees && d.locate(n, pass, s)
@@ -253,7 +253,7 @@ func (d readerData) reveal(n notice.Notice, s *Seen) bool {
 }
 
 // locate adds the name and address of a notice's node to s; false: the node cannot be opened.
-func (d readerData) locate(n notice.Notice, pass access.Pass, s *Seen) bool {
+func (d readerData) locate(n notice.Notice, pass access.Pass, s *View) bool {
 	node, there := d.nodes[n.Node]
 	folder, placed := d.spots[node.Parent]
 	if !there || node.Trashed != 0 || !node.Operation.IsZero() || !node.IsRoot() && (!placed || folder.Trashed != 0) {

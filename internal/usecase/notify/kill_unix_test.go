@@ -46,7 +46,7 @@ func (p childConfig) stream(t *testing.T, db *sqldb.DB) (*kafka.Stream, *outbox.
 	box := outbox.New(db, outbox.Options{Source: "smartdrive/test", Log: log, Relayed: true})
 	s, err := kafka.New(kafka.Options{
 		Brokers: p.Brokers, Partitions: 1, RelayEvery: 20 * time.Millisecond, SessionTimeout: 2 * time.Second, Source: "smartdrive/test",
-		Backlog: box, Graveyard: box, Log: log,
+		Backlog: box, DeadLetters: box, Log: log,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func (p childConfig) stream(t *testing.T, db *sqldb.DB) (*kafka.Stream, *outbox.
 
 // consume passes the topic of notices to a teller. after is called after each handled record,
 // before it is acknowledged.
-func consume(t *testing.T, teller *notify.Teller, s *kafka.Stream, after func()) error {
+func consume(t *testing.T, teller *notify.Notifier, s *kafka.Stream, after func()) error {
 	t.Helper()
 	c := teller.Consumers()[0]
 	handle := c.Handle
@@ -122,7 +122,7 @@ func TestKilledProcessesNotifyOnce(t *testing.T) {
 			t.Errorf("the relay ended: %v", err)
 		}
 	})
-	record, err := notice.Due(notice.Cause{Kind: notice.Operation, What: notice.Failed, Account: w.people["bob"].Account, User: w.people["bob"].User, Data: notice.Data{Failed: 2}}) // no other notice replaces it
+	record, err := notice.NewRecord(notice.Cause{Kind: notice.Operation, What: notice.Failed, Account: w.people["bob"].Account, User: w.people["bob"].User, Data: notice.Data{Failed: 2}}) // no other notice replaces it
 	if err != nil {
 		t.Fatal(err)
 	}

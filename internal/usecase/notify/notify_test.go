@@ -29,7 +29,7 @@ import (
 // fixture is a set of users with drives, and a manual clock.
 type fixture struct {
 	parts  notify.Parts
-	teller *notify.Teller
+	teller *notify.Notifier
 	inbox  *notify.Inbox
 	people map[string]drive.Who
 	roots  map[string]drive.NodeID
@@ -69,9 +69,9 @@ func (f *fixture) addUsers(t *testing.T, db *sqldb.DB, names ...string) {
 	auth := account.NewAuth(db, account.Options{Now: f.clock})
 	f.parts = notify.Parts{
 		DB: db, Notices: notice.New(notice.Options{DB: db, Now: f.clock}), Access: access.New(access.Options{DB: db, Now: f.clock}),
-		Users: account.NewUsers(db, auth, account.Options{Now: f.clock}), Tree: tree.New(tree.Options{Now: f.clock, Happened: log.Node}), Log: log, Now: f.clock,
+		Users: account.NewUsers(db, auth, account.Options{Now: f.clock}), Tree: tree.New(tree.Options{Now: f.clock, OnEffect: log.RecordNode}), Log: log, Now: f.clock,
 	}
-	f.teller, f.inbox = notify.NewTeller(f.parts, true), notify.NewInbox(f.parts, true)
+	f.teller, f.inbox = notify.NewNotifier(f.parts, true), notify.NewInbox(f.parts, true)
 	for _, name := range names {
 		who := drive.Who{User: drive.NewID[drive.UserID](), Account: drive.NewID[drive.AccountID]()}
 		f.people[name] = who
@@ -105,7 +105,7 @@ func (f *fixture) folder(t *testing.T, owner, name string) (n tree.Node) {
 	t.Helper()
 	who := f.people[owner]
 	f.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		tx.ActFor(who)
+		tx.SetActor(who)
 		if err := (quota.Ledger{}).Lock(ctx, tx, who.Account); err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (f *fixture) share(t *testing.T, n tree.Node, to string, life time.Duration
 		g.Expires = drive.TimeOf(f.clock()).Add(life)
 	}
 	f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := f.parts.Access.Set(ctx, tx, g)
+		_, err := f.parts.Access.Grant(ctx, tx, g)
 		return err
 	})
 }
@@ -175,21 +175,21 @@ func TestCauseIsNotifiedOnce(t *testing.T) {
 	w := newFixture(t, "ann", "bob")
 	n := w.folder(t, "ann", "Plans")
 	w.share(t, n, "bob", 0)
-	r, err := notice.Due(notice.Cause{Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, By: w.people["ann"].User, User: w.people["bob"].User})
+	r, err := notice.NewRecord(notice.Cause{Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, By: w.people["ann"].User, User: w.people["bob"].User})
 	for range 3 {
 		w.handle(t, r, err)
 	}
 	w.wantNotices(t, "bob", "share.given Plans")
-	entries, err := w.parts.Log.Of(t.Context(), w.parts.DB, w.people["bob"].Account, 0, 10)
+	entries, err := w.parts.Log.ListBefore(t.Context(), w.parts.DB, w.people["bob"].Account, 0, 10)
 	if err != nil || len(entries) != 1 || entries[0].Verb != activity.NoticeTold || strings.Contains(string(entries[0].Data), "Plans") {
 		t.Errorf("the log has %v %v", entries, err)
 	}
 	// A share that was revoked before it was handled is not notified.
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, _, err := w.parts.Access.Take(ctx, tx, n.ID, drive.PrincipalID(w.people["bob"].User))
+		_, _, err := w.parts.Access.Revoke(ctx, tx, n.ID, drive.PrincipalID(w.people["bob"].User))
 		return err
 	})
-	r, err = notice.Due(notice.Cause{Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, User: w.people["bob"].User})
+	r, err = notice.NewRecord(notice.Cause{Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, User: w.people["bob"].User})
 	w.handle(t, r, err)
 	w.wantNotices(t, "bob", "share.given (gone)")
 }
@@ -242,7 +242,7 @@ func TestNearlyFull(t *testing.T) {
 	look := func() {
 		t.Helper()
 		for range 2 {
-			if more, err := w.teller.Ledgers(t.Context()); err != nil || more {
+			if more, err := w.teller.ScanLedgers(t.Context()); err != nil || more {
 				t.Fatalf("more: %t, %v", more, err)
 			}
 		}
@@ -310,9 +310,9 @@ func TestOldestNoticesAreEvicted(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "ann")
 	var last notice.ID
-	for i := range notice.Most + 3 {
+	for i := range notice.MaxPerUser + 3 {
 		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-			last = notice.Named(drive.Time(1_800_000_000_000+int64(i)), "x")
+			last = notice.DerivedID(drive.Time(1_800_000_000_000+int64(i)), "x")
 			_, err := w.parts.Notices.Add(ctx, tx, notice.Notice{User: w.people["ann"].User, ID: last, Cause: notice.Cause{
 				Kind: notice.Quota, What: notice.Full, Account: w.people["ann"].Account,
 			}})
@@ -320,10 +320,10 @@ func TestOldestNoticesAreEvicted(t *testing.T) {
 		})
 	}
 	page, err := w.inbox.List(t.Context(), w.people["ann"], "", 1, false)
-	if err != nil || page.Unread != notice.Most || page.Items[0].ID != last {
+	if err != nil || page.Unread != notice.MaxPerUser || page.Items[0].ID != last {
 		t.Errorf("%d are left, the newest is %v, not %v: %v", page.Unread, page.Items[0].ID, last, err)
 	}
-	w.advance(notice.Keep + time.Second)
+	w.advance(notice.Retention + time.Second)
 	if err := w.parts.Notices.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -347,17 +347,17 @@ func (p *fakeServer) send(_ context.Context, m mail.Message) error {
 }
 
 // newMailFixture returns a fixture in which bob has a confirmed address.
-func newMailFixture(t *testing.T) (w *fixture, p *fakeServer, postman *notify.Postman) {
+func newMailFixture(t *testing.T) (w *fixture, p *fakeServer, postman *notify.Mailer) {
 	t.Helper()
 	w = newFixture(t, "ann", "bob")
 	p, postman = w.enableMail(t)
 	return w, p, postman
 }
 
-func (f *fixture) enableMail(t *testing.T) (p *fakeServer, postman *notify.Postman) {
+func (f *fixture) enableMail(t *testing.T) (p *fakeServer, postman *notify.Mailer) {
 	t.Helper()
 	p = &fakeServer{}
-	postman = notify.NewPostman(f.parts, notify.PostOptions{Send: p.send, BaseURL: "https://drive.example.org", Log: slog.New(slog.DiscardHandler)})
+	postman = notify.NewMailer(f.parts, notify.MailerOptions{Send: p.send, BaseURL: "https://drive.example.org", Log: slog.New(slog.DiscardHandler)})
 	address, language := "bob@example.org", "zh-CN"
 	if _, err := f.inbox.Change(t.Context(), f.people["bob"], notify.Change{Address: &address, Language: &language}); err != nil {
 		t.Fatal(err)
@@ -375,7 +375,7 @@ func (f *fixture) enableMail(t *testing.T) (p *fakeServer, postman *notify.Postm
 	return p, postman
 }
 
-func (f *fixture) mailDue(t *testing.T, p *notify.Postman) {
+func (f *fixture) mailDue(t *testing.T, p *notify.Mailer) {
 	t.Helper()
 	if err := notify.MailDue(t.Context(), p); err != nil && !drive.IsKind(err, drive.Unavailable) {
 		t.Fatal(err)
@@ -388,7 +388,7 @@ func (f *fixture) shareFolders(t *testing.T, names ...string) {
 	for _, name := range names {
 		n := f.folder(t, "ann", name)
 		f.share(t, n, "bob", 0)
-		r, err := notice.Due(notice.Cause{
+		r, err := notice.NewRecord(notice.Cause{
 			Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, By: f.people["ann"].User,
 			User: f.people["bob"].User, Data: notice.Data{Role: "viewer"},
 		})
@@ -429,7 +429,7 @@ func TestMailsAreDigests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.inbox.Read(t.Context(), w.people["bob"], notify.Mark{UpTo: page.Items[0].ID}); err != nil {
+	if _, err := w.inbox.Read(t.Context(), w.people["bob"], notify.ReadMark{UpTo: page.Items[0].ID}); err != nil {
 		t.Fatal(err)
 	}
 	w.advance(time.Hour)
@@ -463,7 +463,7 @@ func TestRejectedMails(t *testing.T) {
 		t.Error("a process that has died has written something")
 	}
 	p.answer = nil
-	w.mailDue(t, notify.NewPostman(w.parts, notify.PostOptions{Send: p.send}))
+	w.mailDue(t, notify.NewMailer(w.parts, notify.MailerOptions{Send: p.send}))
 	if len(p.took) != 2 || p.took[0].ID != p.took[1].ID {
 		t.Errorf("after a death mailed %+v", p.took)
 	}
@@ -495,8 +495,8 @@ func TestFailingMailDelaysNoOthers(t *testing.T) {
 	w, p, postman := newMailFixture(t)
 	ann := w.people["ann"]
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := w.parts.Notices.ChangePerson(ctx, tx, ann.User, func(one *notice.Person) error {
-			one.Address, one.State, one.Due = "ann@example.org", notice.Confirmed, 1
+		_, err := w.parts.Notices.ChangePreferences(ctx, tx, ann.User, func(one *notice.Preferences) error {
+			one.Address, one.State, one.MailDue = "ann@example.org", notice.Confirmed, 1
 			return nil
 		})
 		if err != nil {

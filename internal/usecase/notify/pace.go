@@ -111,5 +111,5 @@ func makerKey(c notice.Cause) string {
 // summaryOf returns the id and the cause of the summary for a maker's changes within an hour. It
 // contains no names.
 func summaryOf(c notice.Cause, at drive.Time) (notice.ID, notice.Cause) {
-	return notice.Named(hourOf(at), "more", makerKey(c)), notice.Cause{Kind: notice.Share, What: notice.More, Account: c.Account, By: c.By}
+	return notice.DerivedID(hourOf(at), "more", makerKey(c)), notice.Cause{Kind: notice.Share, What: notice.MoreShares, Account: c.Account, By: c.By}
 }

@@ -21,7 +21,7 @@ import (
 // group creates a group of users.
 func (f *fixture) group(t *testing.T, name string, people ...string) drive.GroupID {
 	t.Helper()
-	var g access.Team
+	var g access.UserGroup
 	f.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		if g, err = f.parts.Access.CreateGroup(ctx, tx, name); err != nil {
 			return err
@@ -39,10 +39,10 @@ func (f *fixture) shareWith(t *testing.T, group drive.GroupID, name string) {
 	t.Helper()
 	n := f.folder(t, "ann", name)
 	f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := f.parts.Access.Set(ctx, tx, access.Grant{Node: n.ID, Account: n.Account, Principal: drive.PrincipalID(group), Kind: access.Group, Role: access.Viewer})
+		_, err := f.parts.Access.Grant(ctx, tx, access.Grant{Node: n.ID, Account: n.Account, Principal: drive.PrincipalID(group), Kind: access.Group, Role: access.Viewer})
 		return err
 	})
-	r, err := notice.Due(notice.Cause{Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, By: f.people["ann"].User, Group: group})
+	r, err := notice.NewRecord(notice.Cause{Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, By: f.people["ann"].User, Group: group})
 	f.handle(t, r, err)
 	f.handle(t, r, nil) // redelivery
 }
@@ -65,7 +65,7 @@ func TestNoticesPerMakerAreLimited(t *testing.T) {
 	w.wantNotices(t, "cid", "share.given A0", "share.given A1", "share.more")
 	w.wantNotices(t, "eve", "share.more")
 	w.wantNotices(t, "ann")
-	entries, err := w.parts.Log.Of(t.Context(), w.parts.DB, w.people["bob"].Account, 0, 10)
+	entries, err := w.parts.Log.ListBefore(t.Context(), w.parts.DB, w.people["bob"].Account, 0, 10)
 	if err != nil || len(entries) != 3 || entries[0].Verb != activity.NoticeTold {
 		t.Errorf("the log has %v %v", entries, err)
 	}
@@ -78,7 +78,7 @@ func TestNoticesPerMakerAreLimited(t *testing.T) {
 	// Shares with a single user are notified, and all changes again in the next hour.
 	n := w.folder(t, "ann", "For bob")
 	w.share(t, n, "bob", 0)
-	r, err := notice.Due(notice.Cause{Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, By: w.people["ann"].User, User: w.people["bob"].User})
+	r, err := notice.NewRecord(notice.Cause{Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, By: w.people["ann"].User, User: w.people["bob"].User})
 	w.handle(t, r, err)
 	w.advance(time.Hour)
 	w.shareWith(t, few, "E")
@@ -97,11 +97,11 @@ func TestDeletedGroupNotifiesMembers(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "ann", "bob", "cid")
 	c := notice.Cause{Kind: notice.Group, What: notice.Taken, Account: w.people["ann"].Account, By: w.people["ann"].User, Data: notice.Data{Name: strings.Repeat("长", 80)}}
-	for range notice.MostUsers - 3 {
+	for range notice.MaxUsers - 3 {
 		c.Users = append(c.Users, drive.NewID[drive.UserID]()) // deleted by then
 	}
 	c.Users = append(c.Users, w.people["bob"].User, w.people["ann"].User, w.people["cid"].User)
-	r, err := notice.Due(c)
+	r, err := notice.NewRecord(c)
 	if len(r.Data) > stream.MaxEvent/2 {
 		t.Fatalf("the record has %d bytes", len(r.Data))
 	}
@@ -113,7 +113,7 @@ func TestDeletedGroupNotifiesMembers(t *testing.T) {
 
 	c.Account, c.By, c.Data.Name = drive.AccountID{}, drive.UserID{}, "Crew" // by a command on the machine itself
 	c.Users = []drive.UserID{w.people["ann"].User}
-	r, err = notice.Due(c)
+	r, err = notice.NewRecord(c)
 	w.handle(t, r, err)
 	w.wantNotices(t, "ann", "group.taken Crew")
 }
@@ -131,7 +131,7 @@ func TestExpiringRolesDoNotUseUpLaterHours(t *testing.T) {
 	for name, life := range map[string]time.Duration{"Long": 5 * 24 * time.Hour, "Short": 2*24*time.Hour + 3*time.Hour} {
 		n := w.folder(t, "ann", name)
 		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-			_, err := w.parts.Access.Set(ctx, tx, access.Grant{
+			_, err := w.parts.Access.Grant(ctx, tx, access.Grant{
 				Node: n.ID, Account: n.Account, Principal: drive.PrincipalID(crew), Kind: access.Group, Role: access.Viewer,
 				Expires: drive.TimeOf(w.clock()).Add(life),
 			})

@@ -33,7 +33,7 @@ func TestListCostsFewStatements(t *testing.T) {
 			told++
 			f := w.folder(t, "ann", fmt.Sprint("Folder ", told))
 			w.share(t, f, "bob", 0)
-			r, err := notice.Due(notice.Cause{Kind: notice.Share, What: notice.Given, Account: f.Account, Node: f.ID, By: w.people["ann"].User, User: w.people["bob"].User})
+			r, err := notice.NewRecord(notice.Cause{Kind: notice.Share, What: notice.Given, Account: f.Account, Node: f.ID, By: w.people["ann"].User, User: w.people["bob"].User})
 			w.handle(t, r, err)
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Wishes are a user's notification settings as the API shows them.
-type Wishes struct {
+// Settings are a user's notification settings as the API shows them.
+type Settings struct {
 	Mails    bool           `json:"mail_possible" doc:"the server sends mail"`
 	Address  string         `json:"address" doc:"where mail goes; empty: nowhere"`
 	State    notice.State   `json:"state" enum:"none,asked,confirmed,refused" doc:"asked: a code was sent to the address and is waited for; refused: its mail server has refused several mails"`
@@ -46,13 +46,13 @@ const (
 )
 
 // view returns the API form of settings.
-func (b *Inbox) view(p notice.Person) Wishes {
-	return Wishes{Mails: b.mails, Address: p.Address, State: p.State, Language: p.Language, Channels: p.Channels.All()}
+func (b *Inbox) view(p notice.Preferences) Settings {
+	return Settings{Mails: b.mails, Address: p.Address, State: p.State, Language: p.Language, Channels: p.Channels.All()}
 }
 
 // Settings returns the caller's notification settings.
-func (b *Inbox) Settings(ctx context.Context, who drive.Who) (Wishes, error) {
-	p, err := b.parts.Notices.FindPerson(ctx, b.parts.DB.For(who.Account), who.User)
+func (b *Inbox) Settings(ctx context.Context, who drive.Who) (Settings, error) {
+	p, err := b.parts.Notices.FindPreferences(ctx, b.parts.DB.For(who.Account), who.User)
 	return b.view(p), err
 }
 
@@ -60,31 +60,31 @@ func (b *Inbox) Settings(ctx context.Context, who drive.Who) (Wishes, error) {
 // until Confirm. Setting the same unconfirmed address again sends another code. It fails with
 // BadRequest, with Rate after too many codes, and with WrongState {state: no-mail} without a mail
 // server.
-func (b *Inbox) Change(ctx context.Context, who drive.Who, c Change) (Wishes, error) {
+func (b *Inbox) Change(ctx context.Context, who drive.Who, c Change) (Settings, error) {
 	if err := c.Channels.Check(); err != nil {
-		return Wishes{}, err
+		return Settings{}, err
 	}
 	if c.Language != nil && *c.Language != "en" && *c.Language != "zh-CN" {
-		return Wishes{}, drive.Bad("language", drive.NotAllowed, "allowed", []string{"en", "zh-CN"}, "sent", *c.Language)
+		return Settings{}, drive.BadField("language", drive.NotAllowed, "allowed", []string{"en", "zh-CN"}, "sent", *c.Language)
 	}
 	if c.Address != nil && *c.Address != "" {
 		if !b.mails {
-			return Wishes{}, drive.Fail(drive.WrongState, "state", "no-mail")
+			return Settings{}, drive.Fail(drive.WrongState, "state", "no-mail")
 		}
 		if err := checkAddress(*c.Address); err != nil {
-			return Wishes{}, err
+			return Settings{}, err
 		}
 	}
-	var p notice.Person
+	var p notice.Preferences
 	err := b.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		p, err = b.parts.Notices.ChangePerson(ctx, tx, who.User, func(p *notice.Person) error { return b.apply(p, c) })
+		p, err = b.parts.Notices.ChangePreferences(ctx, tx, who.User, func(p *notice.Preferences) error { return b.apply(p, c) })
 		return err
 	})
 	return b.view(p), err
 }
 
 // apply applies a change to settings.
-func (b *Inbox) apply(p *notice.Person, c Change) error {
+func (b *Inbox) apply(p *notice.Preferences, c Change) error {
 	if c.Language != nil {
 		p.Language = *c.Language
 	}
@@ -96,27 +96,27 @@ func (b *Inbox) apply(p *notice.Person, c Change) error {
 	case c.Address == nil, *c.Address == p.Address && p.State == notice.Confirmed:
 		return nil
 	case *c.Address == "":
-		p.Address, p.State, p.Code, p.Due, p.Failures, p.FailingSince = "", notice.None, "", 0, 0, 0
+		p.Address, p.State, p.Code, p.MailDue, p.Failures, p.FailingSince = "", notice.None, "", 0, 0, 0
 		return nil
 	}
 	return b.requestCode(p, *c.Address)
 }
 
 // requestCode schedules a mail with a new code to an address. It fails with Rate.
-func (b *Inbox) requestCode(p *notice.Person, address string) error {
+func (b *Inbox) requestCode(p *notice.Preferences, address string) error {
 	now := drive.TimeOf(b.parts.Now())
-	if now >= p.Since.Add(day) || p.Since > now.Add(maxClockSkew) {
-		p.Codes, p.Since = 0, now
+	if now >= p.CodesSince.Add(day) || p.CodesSince > now.Add(maxClockSkew) {
+		p.Codes, p.CodesSince = 0, now
 	}
 	if p.Codes++; p.Codes > codesPerDay {
-		return drive.Fail(drive.Rate, "limit", codesPerDay, "sent", p.Codes, "retry_after", int64(p.Since.Add(day).Sub(now)/time.Second)+1)
+		return drive.Fail(drive.Rate, "limit", codesPerDay, "sent", p.Codes, "retry_after", int64(p.CodesSince.Add(day).Sub(now)/time.Second)+1)
 	}
 	n, err := rand.Int(rand.Reader, big.NewInt(1_000_000))
 	if err != nil {
 		return fmt.Errorf("make a code: %w", err)
 	}
 	p.Address, p.State, p.Code = address, notice.Asked, fmt.Sprintf("%06d", n)
-	p.Until, p.Tries, p.Due, p.Failures, p.FailingSince = now.Add(codeLife), 0, now, 0, 0
+	p.CodeExpires, p.Tries, p.MailDue, p.Failures, p.FailingSince = now.Add(codeLife), 0, now, 0, 0
 	return nil
 }
 
@@ -124,23 +124,23 @@ func (b *Inbox) requestCode(p *notice.Person, address string) error {
 func checkAddress(s string) error {
 	a, err := mail.ParseAddress(s)
 	if err != nil || a.Address != s || a.Name != "" || len(s) > maxAddress || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return drive.Bad("address", drive.Malformed, "expected", "an address such as ann@example.org")
+		return drive.BadField("address", drive.Malformed, "expected", "an address such as ann@example.org")
 	}
 	return nil
 }
 
 // Confirm confirms the caller's address by the code sent to it. It fails with BadRequest {field:
 // code} if the code is wrong or expired. After five wrong codes the caller must request a new one.
-func (b *Inbox) Confirm(ctx context.Context, who drive.Who, code string) (Wishes, error) {
-	var p notice.Person
+func (b *Inbox) Confirm(ctx context.Context, who drive.Who, code string) (Settings, error) {
+	var p notice.Preferences
 	right := false
 	err := b.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		p, err = b.parts.Notices.ChangePerson(ctx, tx, who.User, func(p *notice.Person) error {
+		p, err = b.parts.Notices.ChangePreferences(ctx, tx, who.User, func(p *notice.Preferences) error {
 			now := drive.TimeOf(b.parts.Now())
 			if right = p.State == notice.Confirmed; right { // confirmed before: the reply was lost
 				return nil
 			}
-			if p.State != notice.Asked || p.Code == "" || now > p.Until || p.Tries >= maxCodeTries {
+			if p.State != notice.Asked || p.Code == "" || now > p.CodeExpires || p.Tries >= maxCodeTries {
 				return nil
 			}
 			if subtle.ConstantTimeCompare([]byte(strings.TrimSpace(code)), []byte(p.Code)) != 1 {
@@ -148,17 +148,17 @@ func (b *Inbox) Confirm(ctx context.Context, who drive.Who, code string) (Wishes
 				return nil
 			}
 			right = true
-			p.State, p.Code, p.Due, p.Failures, p.FailingSince = notice.Confirmed, "", 0, 0, 0
-			waits, err := b.parts.Notices.Mailed(ctx, tx, who.User, nil) // waiting since an earlier address
+			p.State, p.Code, p.MailDue, p.Failures, p.FailingSince = notice.Confirmed, "", 0, 0, 0
+			waits, err := b.parts.Notices.MarkMailed(ctx, tx, who.User, nil) // waiting since an earlier address
 			if waits {
-				p.Due = now
+				p.MailDue = now
 			}
 			return err
 		})
 		return err
 	})
 	if err == nil && !right {
-		err = drive.Bad("code", drive.Unknown)
+		err = drive.BadField("code", drive.Unknown)
 	}
 	return b.view(p), err
 }

@@ -16,7 +16,7 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// Timing and bounds of Postman.
+// Timing and bounds of Mailer.
 const (
 	mailInterval  = 5 * time.Second    // between two polls
 	peoplePerPoll = 100                // users that one poll finds
@@ -24,11 +24,11 @@ const (
 	maxMailLines  = 20                 // notices listed in one mail
 )
 
-// Postman mails notices and confirmation codes. One process per installation should run it; a
+// Mailer mails notices and confirmation codes. One process per installation should run it; a
 // second one sends duplicates and loses nothing.
-type Postman struct {
+type Mailer struct {
 	parts Parts
-	opt   PostOptions
+	opt   MailerOptions
 
 	// Backoff while the mail server is unavailable. Only used by Run.
 	failures int
@@ -45,13 +45,13 @@ type mailProblem struct {
 
 // sentMail is a mail to a user and the notices it covers.
 type sentMail struct {
-	person    notice.Person
+	person    notice.Preferences
 	notices   []notice.Notice
 	delivered bool // false: there was nothing to send
 }
 
-// PostOptions configures NewPostman. Send is required.
-type PostOptions struct {
+// MailerOptions configures NewMailer. Send is required.
+type MailerOptions struct {
 	// Send delivers a mail; it is mail.Server.Send.
 	Send func(ctx context.Context, m mail.Message) error
 	// BaseURL is the address of the web pages; empty: mails have no links.
@@ -59,19 +59,19 @@ type PostOptions struct {
 	Log     *slog.Logger // default slog.Default
 }
 
-// NewPostman returns a Postman.
-func NewPostman(parts Parts, opt PostOptions) *Postman {
+// NewMailer returns a Mailer.
+func NewMailer(parts Parts, opt MailerOptions) *Mailer {
 	if parts.Now == nil {
 		parts.Now = time.Now
 	}
 	if opt.Log == nil {
 		opt.Log = slog.Default()
 	}
-	return &Postman{parts: parts, opt: opt, problems: map[drive.UserID]*mailProblem{}}
+	return &Mailer{parts: parts, opt: opt, problems: map[drive.UserID]*mailProblem{}}
 }
 
 // Run sends mail until ctx ends.
-func (p *Postman) Run(ctx context.Context) error {
+func (p *Mailer) Run(ctx context.Context) error {
 	clear(p.problems) // another process may have sent mail meanwhile
 	tick := time.NewTicker(mailInterval)
 	defer tick.Stop()
@@ -82,13 +82,13 @@ func (p *Postman) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		outage.Note(ctx, p.opt.Log, "notification mails could not be sent; retrying", p.runOnce(ctx))
+		outage.Record(ctx, p.opt.Log, "notification mails could not be sent; retrying", p.runOnce(ctx))
 	}
 }
 
 // runOnce sends the mails that are due. While the mail server is unavailable it tries once per
 // backoff delay.
-func (p *Postman) runOnce(ctx context.Context) error {
+func (p *Mailer) runOnce(ctx context.Context) error {
 	if p.isPaused(p.retryAt) {
 		return nil
 	}
@@ -125,14 +125,14 @@ func (p *Postman) runOnce(ctx context.Context) error {
 
 // isPaused reports whether until is in the future. A longer delay than any backoff was set by a
 // clock that was ahead and does not count.
-func (p *Postman) isPaused(until time.Time) bool {
+func (p *Mailer) isPaused(until time.Time) bool {
 	levels := stream.Levels()
 	left := until.Sub(p.parts.Now())
 	return left > 0 && left <= levels[len(levels)-1].Delay
 }
 
 // problemOf returns the mail problem of a user, and creates it if there is none.
-func (p *Postman) problemOf(user drive.UserID) *mailProblem {
+func (p *Mailer) problemOf(user drive.UserID) *mailProblem {
 	t := p.problems[user]
 	if t == nil {
 		t = &mailProblem{}
@@ -143,7 +143,7 @@ func (p *Postman) problemOf(user drive.UserID) *mailProblem {
 
 // mailTo sends one user a code or a digest and records it. A mail that was sent and not recorded is
 // only recorded.
-func (p *Postman) mailTo(ctx context.Context, one notice.Person) error {
+func (p *Mailer) mailTo(ctx context.Context, one notice.Preferences) error {
 	if t := p.problems[one.User]; t != nil && t.unrecorded != nil {
 		return p.recordSent(ctx, *t.unrecorded)
 	}
@@ -168,9 +168,9 @@ func (p *Postman) mailTo(ctx context.Context, one notice.Person) error {
 
 // compose returns the mail to a user, and the notices that it settles. An empty To means that
 // nothing is sent.
-func (p *Postman) compose(ctx context.Context, one notice.Person) (m mail.Message, told []notice.Notice, err error) {
+func (p *Mailer) compose(ctx context.Context, one notice.Preferences) (m mail.Message, told []notice.Notice, err error) {
 	if one.State == notice.Asked && one.Code != "" {
-		if drive.TimeOf(p.parts.Now()) > one.Until { // the code has expired
+		if drive.TimeOf(p.parts.Now()) > one.CodeExpires { // the code has expired
 			return m, nil, nil
 		}
 		return p.codeMail(one), nil, nil
@@ -195,7 +195,7 @@ func (p *Postman) compose(ctx context.Context, one notice.Person) (m mail.Messag
 	if err != nil {
 		return m, nil, err
 	}
-	var say []Seen
+	var say []View
 	for _, s := range seen {
 		if !s.Gone {
 			say = append(say, s)
@@ -208,27 +208,27 @@ func (p *Postman) compose(ctx context.Context, one notice.Person) (m mail.Messag
 }
 
 // recordSent records a sent mail and schedules the next one if notices have arrived meanwhile.
-func (p *Postman) recordSent(ctx context.Context, s sentMail) error {
+func (p *Mailer) recordSent(ctx context.Context, s sentMail) error {
 	one := s.person
 	return p.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := p.parts.Notices.ChangePerson(ctx, tx, one.User, func(now *notice.Person) error {
-			more, err := p.parts.Notices.Mailed(ctx, tx, one.User, s.notices)
+		_, err := p.parts.Notices.ChangePreferences(ctx, tx, one.User, func(now *notice.Preferences) error {
+			more, err := p.parts.Notices.MarkMailed(ctx, tx, one.User, s.notices)
 			if err != nil {
 				return err
 			}
 			if now.State == notice.Asked {
 				if now.Code == one.Code && now.Address == one.Address { // else another code was requested meanwhile
-					now.Due = 0
+					now.MailDue = 0
 				}
 				return nil
 			}
 			at := drive.TimeOf(p.parts.Now())
-			now.Due, now.Failures, now.FailingSince = 0, 0, 0
+			now.MailDue, now.Failures, now.FailingSince = 0, 0, 0
 			if s.delivered {
-				now.Sent = at
+				now.LastMail = at
 			}
 			if more {
-				now.Due = at.Add(minMailInterval)
+				now.MailDue = at.Add(minMailInterval)
 			}
 			return nil
 		})
@@ -239,10 +239,10 @@ func (p *Postman) recordSent(ctx context.Context, s sentMail) error {
 // recordRefused records a rejected mail and schedules a retry. After more attempts than there are
 // delay levels it marks the address as refused, at once for a permanent rejection and after
 // refuseAfter for temporary ones.
-func (p *Postman) recordRefused(ctx context.Context, one notice.Person, told []notice.Notice, why *mail.RefusedError) error {
+func (p *Mailer) recordRefused(ctx context.Context, one notice.Preferences, told []notice.Notice, why *mail.RefusedError) error {
 	p.opt.Log.WarnContext(ctx, "notification mail rejected by the mail server; retrying later unless it keeps being rejected", "user", one.User, "code", why.Code, "failures", one.Failures+1)
 	return p.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := p.parts.Notices.ChangePerson(ctx, tx, one.User, func(now *notice.Person) error {
+		_, err := p.parts.Notices.ChangePreferences(ctx, tx, one.User, func(now *notice.Preferences) error {
 			if now.Address != one.Address || now.State != one.State {
 				return nil
 			}
@@ -251,11 +251,11 @@ func (p *Postman) recordRefused(ctx context.Context, one notice.Person, told []n
 				now.FailingSince = at
 			}
 			if now.Failures > len(levels) && (why.Permanent() || at >= now.FailingSince.Add(refuseAfter)) {
-				now.State, now.Code, now.Due = notice.Refused, "", 0
-				_, err := p.parts.Notices.Mailed(ctx, tx, one.User, told)
+				now.State, now.Code, now.MailDue = notice.Refused, "", 0
+				_, err := p.parts.Notices.MarkMailed(ctx, tx, one.User, told)
 				return err
 			}
-			now.Due = at.Add(levels[min(now.Failures, len(levels))-1].Delay)
+			now.MailDue = at.Add(levels[min(now.Failures, len(levels))-1].Delay)
 			return nil
 		})
 		return err

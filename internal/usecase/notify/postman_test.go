@@ -17,10 +17,10 @@ import (
 )
 
 // changePerson changes the stored settings of a user.
-func (f *fixture) changePerson(t *testing.T, name string, change func(*notice.Person)) (p notice.Person) {
+func (f *fixture) changePerson(t *testing.T, name string, change func(*notice.Preferences)) (p notice.Preferences) {
 	t.Helper()
 	f.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		p, err = f.parts.Notices.ChangePerson(ctx, tx, f.people[name].User, func(one *notice.Person) error { change(one); return nil })
+		p, err = f.parts.Notices.ChangePreferences(ctx, tx, f.people[name].User, func(one *notice.Preferences) error { change(one); return nil })
 		return err
 	})
 	return p
@@ -38,12 +38,12 @@ func TestClockJumpKeepsAddress(t *testing.T) {
 		w.advance(30 * 24 * time.Hour)
 		w.mailDue(t, postman)
 	}
-	if one := w.changePerson(t, "bob", func(*notice.Person) {}); one.State != notice.Confirmed || one.Failures != 4 {
+	if one := w.changePerson(t, "bob", func(*notice.Preferences) {}); one.State != notice.Confirmed || one.Failures != 4 {
 		t.Errorf("after 4 attempts %+v", one)
 	}
 	w.advance(time.Hour)
 	w.mailDue(t, postman)
-	if one := w.changePerson(t, "bob", func(*notice.Person) {}); one.State != notice.Refused {
+	if one := w.changePerson(t, "bob", func(*notice.Preferences) {}); one.State != notice.Refused {
 		t.Errorf("after 5 attempts %+v", one)
 	}
 }
@@ -60,11 +60,11 @@ func TestNoticeDuringMailIsMailedNext(t *testing.T) {
 	p.answer = func(mail.Message) error {
 		go func() {
 			told <- w.parts.DB.Write(context.WithoutCancel(t.Context()), func(ctx context.Context, tx *sqldb.Tx) error {
-				_, err := w.parts.Notices.Add(ctx, tx, notice.Notice{User: bob.User, ID: notice.Named(drive.TimeOf(w.clock()), "b"), Mail: true, Cause: notice.Cause{
+				_, err := w.parts.Notices.Add(ctx, tx, notice.Notice{User: bob.User, ID: notice.DerivedID(drive.TimeOf(w.clock()), "b"), Mail: true, Cause: notice.Cause{
 					Kind: notice.Quota, What: notice.Full, Account: bob.Account,
 				}})
 				if err == nil {
-					err = w.parts.Notices.MailSoon(ctx, tx, bob.User, time.Minute, time.Minute)
+					err = w.parts.Notices.ScheduleMail(ctx, tx, bob.User, time.Minute, time.Minute)
 				}
 				close(planned)
 				select { // the postman waits for this transaction or is done
@@ -101,7 +101,7 @@ func TestPendingNoticesGoToNewAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.mailDue(t, postman)
-	code := w.changePerson(t, "bob", func(*notice.Person) {}).Code
+	code := w.changePerson(t, "bob", func(*notice.Preferences) {}).Code
 	if _, err := w.inbox.Confirm(t.Context(), w.people["bob"], code); err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestCodesAreMailedFirst(t *testing.T) {
 	ask()
 	w.advance(31 * time.Minute)
 	w.mailDue(t, postman)
-	if one := w.changePerson(t, "ann", func(*notice.Person) {}); len(p.took) != 3 || one.Due != 0 {
+	if one := w.changePerson(t, "ann", func(*notice.Preferences) {}); len(p.took) != 3 || one.MailDue != 0 {
 		t.Errorf("a code that is too late is mailed: %+v, %+v", p.took[3:], one)
 	}
 }
@@ -200,7 +200,7 @@ func TestTimesOfFastClockDelayNoMail(t *testing.T) {
 	if len(p.took) != 1 {
 		t.Fatalf("mailed %+v", p.took)
 	}
-	w.changePerson(t, "bob", func(one *notice.Person) { one.Sent = one.Sent.Add(ahead) })
+	w.changePerson(t, "bob", func(one *notice.Preferences) { one.LastMail = one.LastMail.Add(ahead) })
 	w.shareFolders(t, "b")
 	w.advance(time.Hour)
 	w.mailDue(t, postman)
@@ -214,7 +214,7 @@ func TestTimesOfFastClockDelayNoMail(t *testing.T) {
 	if len(p.took) != 3 {
 		t.Errorf("in the end mailed %+v", p.took)
 	}
-	w.changePerson(t, "bob", func(one *notice.Person) { one.Codes, one.Since = 5, one.Since.Add(ahead) })
+	w.changePerson(t, "bob", func(one *notice.Preferences) { one.Codes, one.CodesSince = 5, one.CodesSince.Add(ahead) })
 	address := "robert@example.org"
 	if _, err := w.inbox.Change(t.Context(), w.people["bob"], notify.Change{Address: &address}); err != nil {
 		t.Error(err)

@@ -58,20 +58,20 @@ type roleScan struct {
 
 // expiryRange selects the roles that expire after the role after and no later than to.
 type expiryRange struct {
-	what  notice.What
+	what  notice.Event
 	after expiringRole
 	to    drive.Time
 }
 
 // newExpiryRange returns the range of roles that expire after from and no later than to.
-func newExpiryRange(what notice.What, from, to drive.Time) expiryRange {
+func newExpiryRange(what notice.Event, from, to drive.Time) expiryRange {
 	return expiryRange{what, expiringRole{expires: from + 1}, to}
 }
 
-// Roles notifies users whose role expires within days or has expired. It must run before expired
-// roles are deleted (see Ended). It may be interrupted and repeated; more reports that the scan
+// ScanExpiringRoles notifies users whose role expires within days or has expired. It must run before expired
+// roles are deleted (see RolesNotifiedUntil). It may be interrupted and repeated; more reports that the scan
 // goes on.
-func (t *Teller) Roles(ctx context.Context) (more bool, err error) {
+func (t *Notifier) ScanExpiringRoles(ctx context.Context) (more bool, err error) {
 	l := &t.roleScan
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +107,7 @@ func (t *Teller) Roles(ctx context.Context) (more bool, err error) {
 }
 
 // startRoleScan starts a scan at the times where the last one ended.
-func (t *Teller) startRoleScan(ctx context.Context, now drive.Time) error {
+func (t *Notifier) startRoleScan(ctx context.Context, now drive.Time) error {
 	soon, ended := now, now // first scan: roles that have already expired are not notified
 	text, err := meta.Find(ctx, t.parts.DB, metaRoles)
 	if err != nil && !drive.IsKind(err, drive.NotFound) {
@@ -128,9 +128,9 @@ func (t *Teller) startRoleScan(ctx context.Context, now drive.Time) error {
 	return nil
 }
 
-// Ended returns the time, at most now, up to which expired roles may be deleted because their
+// RolesNotifiedUntil returns the time, at most now, up to which expired roles may be deleted because their
 // expiry was notified. Roles that expired a week ago may be deleted in any case.
-func (t *Teller) Ended(ctx context.Context, now time.Time) (time.Time, error) {
+func (t *Notifier) RolesNotifiedUntil(ctx context.Context, now time.Time) (time.Time, error) {
 	least := now.Add(-expiredKept)
 	text, err := meta.Find(ctx, t.parts.DB, metaRoles)
 	if drive.IsKind(err, drive.NotFound) {
@@ -161,7 +161,7 @@ func parseTime(s string) drive.Time {
 
 // notifyRange notifies the next roles of a range and advances it. It returns the number of users
 // and whether the range is finished.
-func (t *Teller) notifyRange(ctx context.Context, e *expiryRange) (people int, through bool, err error) {
+func (t *Notifier) notifyRange(ctx context.Context, e *expiryRange) (people int, through bool, err error) {
 	after := e.after
 	rows, err := t.parts.DB.Query(ctx, `SELECT node_id, principal_id, kind, account_id, role, updated_at, expires_at FROM grants
 		WHERE expires_at > 0 AND expires_at >= ? AND expires_at <= ? AND (expires_at > ? OR node_id > ? OR node_id = ? AND principal_id > ?)
@@ -194,7 +194,7 @@ func (t *Teller) notifyRange(ctx context.Context, e *expiryRange) (people int, t
 }
 
 // notifyExpiry notifies the principal of one role and returns the number of users.
-func (t *Teller) notifyExpiry(ctx context.Context, e expiringRole, what notice.What) (people int, err error) {
+func (t *Notifier) notifyExpiry(ctx context.Context, e expiringRole, what notice.Event) (people int, err error) {
 	if e.role.Rights() == 0 || what == notice.Ending && e.expires <= e.updated.Add(expiryNotice) { // the notice of the grant told the expiry
 		return 0, nil
 	}
@@ -211,13 +211,13 @@ func (t *Teller) notifyExpiry(ctx context.Context, e expiringRole, what notice.W
 		}
 		c.Data.Name = name
 	}
-	return t.notifyAll(ctx, notice.Named(e.expires, string(what), e.node.String(), e.principal.String()), c, e.expires)
+	return t.notifyAll(ctx, notice.DerivedID(e.expires, string(what), e.node.String(), e.principal.String()), c, e.expires)
 }
 
 // formerName returns the name of a node at the time a role there expired; "" if the node has
 // changed since or the role was not effective.
-func (t *Teller) formerName(ctx context.Context, e expiringRole) (string, error) {
-	opens, err := access.Opens(ctx, t.parts.Access, t.parts.DB, access.Grant{Node: e.node, Account: e.account, Principal: e.principal, Kind: e.kind})
+func (t *Notifier) formerName(ctx context.Context, e expiringRole) (string, error) {
+	opens, err := access.IsEffective(ctx, t.parts.Access, t.parts.DB, access.Grant{Node: e.node, Account: e.account, Principal: e.principal, Kind: e.kind})
 	if err != nil || !opens {
 		return "", err
 	}

@@ -16,7 +16,7 @@ import (
 func (f *fixture) scanRoles(t *testing.T) error {
 	t.Helper()
 	for {
-		if more, err := f.teller.Roles(t.Context()); err != nil || !more {
+		if more, err := f.teller.ScanExpiringRoles(t.Context()); err != nil || !more {
 			return err
 		}
 	}
@@ -44,14 +44,14 @@ func TestManyExpiringRoles(t *testing.T) {
 		return n
 	}
 	for n := 1; n <= 4; n++ {
-		if more, err := w.teller.Roles(t.Context()); err != nil || !more || told() != n {
+		if more, err := w.teller.ScanExpiringRoles(t.Context()); err != nil || !more || told() != n {
 			t.Fatalf("call %d has told %d, more %t: %v", n, told(), more, err)
 		}
 	}
-	if ended, err := w.teller.Ended(t.Context(), w.clock()); err != nil || !ended.Before(w.clock().Add(-24*time.Hour)) {
+	if ended, err := w.teller.RolesNotifiedUntil(t.Context(), w.clock()); err != nil || !ended.Before(w.clock().Add(-24*time.Hour)) {
 		t.Errorf("roles that have ended before %v may be deleted, and not all of them were told: %v", ended, err)
 	}
-	w.teller = notify.NewTeller(w.parts, true) // the process has died
+	w.teller = notify.NewNotifier(w.parts, true) // the process has died
 	notify.TellOfRoles(w.teller, 2)
 	if err := w.scanRoles(t); err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestManyExpiringRoles(t *testing.T) {
 	for _, name := range people {
 		w.wantNotices(t, name, "role.ended Ends for "+name, "role.ending Will end for "+name)
 	}
-	if ended, err := w.teller.Ended(t.Context(), w.clock()); err != nil || !ended.Equal(w.clock()) {
+	if ended, err := w.teller.RolesNotifiedUntil(t.Context(), w.clock()); err != nil || !ended.Equal(w.clock()) {
 		t.Errorf("roles that have ended before %v may be deleted, and all of them were told: %v", ended, err)
 	}
 }
@@ -117,12 +117,12 @@ func TestUploadersAreNotified(t *testing.T) {
 	w := newFixture(t, "ann", "bob")
 	n := w.folder(t, "ann", "Inbox")
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := w.parts.Access.Set(ctx, tx, access.Grant{
+		_, err := w.parts.Access.Grant(ctx, tx, access.Grant{
 			Node: n.ID, Account: n.Account, Principal: drive.PrincipalID(w.people["bob"].User), Kind: access.User, Role: access.Uploader,
 		})
 		return err
 	})
-	r, err := notice.Due(notice.Cause{Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, User: w.people["bob"].User})
+	r, err := notice.NewRecord(notice.Cause{Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, User: w.people["bob"].User})
 	w.handle(t, r, err)
 	w.wantNotices(t, "bob", "share.given Inbox")
 }
@@ -133,7 +133,7 @@ func TestDeniedUserIsNotNotified(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "ann", "bob", "eve")
 	n := w.folder(t, "ann", "Layoffs")
-	var crew access.Team
+	var crew access.UserGroup
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		if crew, err = w.parts.Access.CreateGroup(ctx, tx, "Crew"); err != nil {
 			return err
@@ -143,12 +143,12 @@ func TestDeniedUserIsNotNotified(t *testing.T) {
 				return err
 			}
 		}
-		_, err = w.parts.Access.Set(ctx, tx, access.Grant{
+		_, err = w.parts.Access.Grant(ctx, tx, access.Grant{
 			Node: n.ID, Account: n.Account, Principal: drive.PrincipalID(w.people["bob"].User), Kind: access.User, Role: access.None,
 		})
 		return err
 	})
-	r, err := notice.Due(notice.Cause{Kind: notice.Role, What: notice.Taken, Account: n.Account, Node: n.ID, Group: crew.ID, Data: notice.Data{Name: "Layoffs"}})
+	r, err := notice.NewRecord(notice.Cause{Kind: notice.Role, What: notice.Taken, Account: n.Account, Node: n.ID, Group: crew.ID, Data: notice.Data{Name: "Layoffs"}})
 	w.handle(t, r, err)
 	w.wantNotices(t, "bob")
 	w.wantNotices(t, "eve", "role.taken Layoffs")
@@ -162,7 +162,7 @@ func TestExpiredRoleIsKeptUntilNotified(t *testing.T) {
 	look := func() error { return w.scanRoles(t) }
 	purge := func() {
 		t.Helper()
-		ended, err := w.teller.Ended(t.Context(), w.clock())
+		ended, err := w.teller.RolesNotifiedUntil(t.Context(), w.clock())
 		if err == nil {
 			err = w.parts.Access.Purge(t.Context(), ended)
 		}

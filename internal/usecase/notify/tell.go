@@ -29,8 +29,8 @@ type Parts struct {
 	Now     func() time.Time // default time.Now
 }
 
-// Teller creates notices from causes. It is safe for concurrent use.
-type Teller struct {
+// Notifier creates notices from causes. It is safe for concurrent use.
+type Notifier struct {
 	parts      Parts
 	mails      bool
 	ledgerScan ledgerScan
@@ -38,19 +38,19 @@ type Teller struct {
 	limiter    *makerLimiter
 }
 
-// NewTeller returns a Teller; mails tells that a mail server is configured.
-func NewTeller(parts Parts, mails bool) *Teller {
+// NewNotifier returns a Notifier; mails tells that a mail server is configured.
+func NewNotifier(parts Parts, mails bool) *Notifier {
 	if parts.Now == nil {
 		parts.Now = time.Now
 	}
-	return &Teller{parts: parts, mails: mails, roleScan: roleScan{maxPeople: peoplePerCall}, limiter: newMakerLimiter()}
+	return &Notifier{parts: parts, mails: mails, roleScan: roleScan{maxPeople: peoplePerCall}, limiter: newMakerLimiter()}
 }
 
-func (t *Teller) now() drive.Time { return drive.TimeOf(t.parts.Now()) }
+func (t *Notifier) now() drive.Time { return drive.TimeOf(t.parts.Now()) }
 
 // Consumers returns the stream consumers that create notices. Records of exports and uploads from
 // before the first start are skipped.
-func (t *Teller) Consumers() []stream.Consumer {
+func (t *Notifier) Consumers() []stream.Consumer {
 	return []stream.Consumer{
 		{Name: "notices", Topic: stream.TopicNotices, Handle: t.onDue},
 		{Name: "notices-exports", Topic: stream.TopicExports, Handle: t.onExport, Start: stream.FromEnd},
@@ -59,7 +59,7 @@ func (t *Teller) Consumers() []stream.Consumer {
 }
 
 // onDue notifies the recipients of a published cause.
-func (t *Teller) onDue(ctx context.Context, r stream.Record) error {
+func (t *Notifier) onDue(ctx context.Context, r stream.Record) error {
 	c, id, err := notice.CauseOf(r)
 	if err != nil {
 		return err
@@ -73,8 +73,8 @@ func (t *Teller) onDue(ctx context.Context, r stream.Record) error {
 }
 
 // onExport notifies the user who requested an export of its progress.
-func (t *Teller) onExport(ctx context.Context, r stream.Record) error {
-	what, ok := map[stream.Type]notice.What{
+func (t *Notifier) onExport(ctx context.Context, r stream.Record) error {
+	what, ok := map[stream.Type]notice.Event{
 		stream.ExportSealed: notice.Ready, stream.ExportFailed: notice.Failed, stream.ExportEnding: notice.Ending, stream.ExportLate: notice.Late,
 	}[r.Type]
 	if !ok {
@@ -107,7 +107,7 @@ func (t *Teller) onExport(ctx context.Context, r stream.Record) error {
 const collectWindow = time.Hour
 
 // onUpload notifies the creator of a collect link that files have arrived.
-func (t *Teller) onUpload(ctx context.Context, r stream.Record) error {
+func (t *Notifier) onUpload(ctx context.Context, r stream.Record) error {
 	if r.Type != stream.UploadDone {
 		return nil
 	}
@@ -121,20 +121,20 @@ func (t *Teller) onUpload(ctx context.Context, r stream.Record) error {
 		return fmt.Errorf("find the collect link of upload %s: %w", r.Subject, err)
 	}
 	hour := drive.TimeOf(r.Time.Std().Truncate(collectWindow))
-	return t.notify(ctx, notice.Named(hour, "collect", c.Data.Subject), c, r.Time)
+	return t.notify(ctx, notice.DerivedID(hour, "collect", c.Data.Subject), c, r.Time)
 }
 
 // membersPage is how many group members one statement reads.
 const membersPage = 500
 
 // notify notifies the recipients of a cause. It may be repeated.
-func (t *Teller) notify(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) error {
+func (t *Notifier) notify(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) error {
 	_, err := t.notifyAll(ctx, id, c, at)
 	return err
 }
 
 // notifyAll is notify and returns the number of recipients.
-func (t *Teller) notifyAll(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) (people int, err error) {
+func (t *Notifier) notifyAll(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) (people int, err error) {
 	switch {
 	case !c.User.IsZero():
 		return 1, t.notifyUser(ctx, id, c, c.User)
@@ -151,7 +151,7 @@ func (t *Teller) notifyAll(ctx context.Context, id notice.ID, c notice.Cause, at
 }
 
 // notifyGroup notifies the members of a group, within the limits of the maker.
-func (t *Teller) notifyGroup(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) (members int, err error) {
+func (t *Notifier) notifyGroup(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) (members int, err error) {
 	maker, hour := makerKey(c), min(at, t.now()) // a role that expires later counts for the current hour
 	how := t.limiter.modeFor(maker, hour, c.Group)
 	if how == suppressed {
@@ -171,7 +171,7 @@ func (t *Teller) notifyGroup(ctx context.Context, id notice.ID, c notice.Cause, 
 }
 
 // eachMember calls each for the users who have been in a group since at.
-func (t *Teller) eachMember(ctx context.Context, group drive.GroupID, at drive.Time, each func(drive.UserID) error) error {
+func (t *Notifier) eachMember(ctx context.Context, group drive.GroupID, at drive.Time, each func(drive.UserID) error) error {
 	for after := ""; ; {
 		rows, err := t.parts.DB.Query(ctx, `SELECT user_id FROM group_members WHERE group_id = ? AND user_id > ? AND created_at <= ?
 			ORDER BY user_id LIMIT ?`, group, after, at, membersPage)
@@ -198,18 +198,18 @@ const (
 
 // notifyUser notifies one user, unless the user caused the event, has the notice, has turned the
 // kind off, or is not affected.
-func (t *Teller) notifyUser(ctx context.Context, id notice.ID, c notice.Cause, user drive.UserID) error {
+func (t *Notifier) notifyUser(ctx context.Context, id notice.ID, c notice.Cause, user drive.UserID) error {
 	return t.notifyAs(ctx, c, user, id, c)
 }
 
 // notifySummary notifies one user, once per hour, that there are more changes.
-func (t *Teller) notifySummary(ctx context.Context, c notice.Cause, at drive.Time, user drive.UserID) error {
+func (t *Notifier) notifySummary(ctx context.Context, c notice.Cause, at drive.Time, user drive.UserID) error {
 	id, more := summaryOf(c, at)
 	return t.notifyAs(ctx, c, user, id, more)
 }
 
 // notifyAs notifies one user of cause c with a notice made from cause as.
-func (t *Teller) notifyAs(ctx context.Context, c notice.Cause, user drive.UserID, id notice.ID, as notice.Cause) error {
+func (t *Notifier) notifyAs(ctx context.Context, c notice.Cause, user drive.UserID, id notice.ID, as notice.Cause) error {
 	if user == c.By {
 		return nil
 	}
@@ -220,7 +220,7 @@ func (t *Teller) notifyAs(ctx context.Context, c notice.Cause, user drive.UserID
 	if err != nil {
 		return err
 	}
-	p, err := t.parts.Notices.FindPerson(ctx, t.parts.DB, user)
+	p, err := t.parts.Notices.FindPreferences(ctx, t.parts.DB, user)
 	if err != nil || p.Channels.Of(as.Kind) == notice.Off {
 		return err
 	}
@@ -250,12 +250,12 @@ func (t *Teller) notifyAs(ctx context.Context, c notice.Cause, user drive.UserID
 			return err
 		}
 		if mail {
-			err := t.parts.Notices.MailSoon(ctx, tx, user, mailDelay, minMailInterval)
+			err := t.parts.Notices.ScheduleMail(ctx, tx, user, mailDelay, minMailInterval)
 			if err != nil {
 				return err
 			}
 		}
-		return t.parts.Log.Note(tx, activity.Entry{Account: u.Account, Verb: activity.NoticeTold}, map[string]any{"notice": id, "kind": as.Kind, "what": as.What})
+		return t.parts.Log.Record(tx, activity.Entry{Account: u.Account, Verb: activity.NoticeTold}, map[string]any{"notice": id, "kind": as.Kind, "what": as.What})
 	})
 }
 

@@ -17,7 +17,7 @@ type texts struct {
 	end, page       string // below all mails, and the link to the notices
 	until, somebody string
 	roles           map[string]string
-	says            map[notice.Kind]map[notice.What]string // placeholders: {by} {name} {role} {until} {n}
+	says            map[notice.Kind]map[notice.Event]string // placeholders: {by} {name} {role} {until} {n}
 }
 
 var english = texts{
@@ -26,8 +26,8 @@ var english = texts{
 	one:      "SmartDrive: {text}", many: "SmartDrive: {n} notices", more: "and {n} more",
 	end: "You choose under Notices in SmartDrive what is mailed.", page: "All notices: {url}", until: " (until {until})", somebody: "Somebody",
 	roles: map[string]string{"viewer": "viewer", "uploader": "uploader", "editor": "editor", "manager": "manager"},
-	says: map[notice.Kind]map[notice.What]string{
-		notice.Share: {notice.Given: "{by} shared “{name}” with you: {role}{until}", notice.More: "More was shared with you or changed for you than is told one by one: see “Shared with me”"},
+	says: map[notice.Kind]map[notice.Event]string{
+		notice.Share: {notice.Given: "{by} shared “{name}” with you: {role}{until}", notice.MoreShares: "More was shared with you or changed for you than is told one by one: see “Shared with me”"},
 		notice.Role: {
 			notice.Changed: "{by} changed your role at “{name}”: {role}{until}", notice.Taken: "{by} took your role at “{name}” away",
 			notice.Ending: "Your role at “{name}” ends soon: {role}{until}", notice.Ended: "Your role at “{name}” has ended",
@@ -48,8 +48,8 @@ var chinese = texts{
 	one:      "SmartDrive：{text}", many: "SmartDrive：{n} 条通知", more: "还有 {n} 条",
 	end: "可在 SmartDrive 的“通知”页面选择哪些内容通过邮件发送。", page: "全部通知：{url}", until: "（到 {until} 为止）", somebody: "有人",
 	roles: map[string]string{"viewer": "查看者", "uploader": "上传者", "editor": "编辑者", "manager": "管理者"},
-	says: map[notice.Kind]map[notice.What]string{
-		notice.Share: {notice.Given: "{by} 与您共享了“{name}”：{role}{until}", notice.More: "还有更多与您共享或为您更改的内容，不再逐条通知：请见“共享给我的”"},
+	says: map[notice.Kind]map[notice.Event]string{
+		notice.Share: {notice.Given: "{by} 与您共享了“{name}”：{role}{until}", notice.MoreShares: "还有更多与您共享或为您更改的内容，不再逐条通知：请见“共享给我的”"},
 		notice.Role: {
 			notice.Changed: "{by} 更改了您在“{name}”的角色：{role}{until}", notice.Taken: "{by} 取消了您在“{name}”的角色",
 			notice.Ending: "您在“{name}”的角色即将到期：{role}{until}", notice.Ended: "您在“{name}”的角色已到期",
@@ -81,7 +81,7 @@ func fill(text string, pairs ...string) string {
 }
 
 // sentence returns the text of a notice.
-func (t *texts) sentence(s Seen) string {
+func (t *texts) sentence(s View) string {
 	until, by := "", s.By
 	if s.Expires != nil {
 		until = fill(t.until, "until", s.Expires.Std().UTC().Format("2006-01-02 15:04 UTC"))
@@ -107,17 +107,17 @@ func sanitize(s string) string {
 }
 
 // codeMail returns the mail with a confirmation code.
-func (p *Postman) codeMail(one notice.Person) mail.Message {
+func (p *Mailer) codeMail(one notice.Preferences) mail.Message {
 	w := textsFor(one.Language)
 	return mail.Message{
-		ID: fmt.Sprintf("code-%s-%d-%d", one.User, int64(one.Until), one.Codes), To: one.Address, Language: one.Language,
+		ID: fmt.Sprintf("code-%s-%d-%d", one.User, int64(one.CodeExpires), one.Codes), To: one.Address, Language: one.Language,
 		Subject: fill(w.code, "code", one.Code), Text: fill(w.codeText, "code", one.Code),
 	}
 }
 
 // digest returns a mail of several notices, newest first. Its Message-ID derives from the newest
 // one, so a repeated mail has the same.
-func (p *Postman) digest(one notice.Person, all []Seen) mail.Message {
+func (p *Mailer) digest(one notice.Preferences, all []View) mail.Message {
 	w := textsFor(one.Language)
 	var b strings.Builder
 	for i, s := range all {

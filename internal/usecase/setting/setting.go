@@ -105,7 +105,7 @@ func (s *Settings) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		outage.Note(ctx, s.log, "the settings could not be read; they stay as they are", s.Refresh(ctx))
+		outage.Record(ctx, s.log, "the settings could not be read; they stay as they are", s.Refresh(ctx))
 	}
 }
 
@@ -162,7 +162,7 @@ func (s *Settings) List(ctx context.Context, who drive.Who) ([]Setting, error) {
 		changed[c.Name] = c
 	}
 	var all []Setting
-	for _, l := range s.started.Lives() {
+	for _, l := range s.started.LiveSettings() {
 		one := Setting{Name: l.Name, Value: l.Default, Default: l.Default, Expected: l.Form, Help: l.Help}
 		if c, ok := changed[l.Name]; ok {
 			one.Value, one.ChangedAt, one.ChangedBy = c.Value, c.ChangedAt, c.ChangedBy
@@ -184,7 +184,7 @@ func (s *Settings) Set(ctx context.Context, who drive.Who, name, value string) (
 	}
 	value = strings.TrimSpace(value)
 	if _, err := s.started.With(name, value); err != nil {
-		return Setting{}, drive.Bad("value", drive.Malformed, "expected", one.Expected)
+		return Setting{}, drive.BadField("value", drive.Malformed, "expected", one.Expected)
 	}
 	if one.ChangedAt != nil && one.Value == value {
 		return one, nil
@@ -226,7 +226,7 @@ func (s *Settings) note(ctx context.Context, tx *sqldb.Tx, who drive.Who, now Se
 	if err := s.ledger.Lock(ctx, tx, who.Account); err != nil {
 		return err
 	}
-	return s.noted.Note(tx, activity.Entry{Account: who.Account, By: who, Verb: activity.SettingChanged, Name: now.Name},
+	return s.noted.Record(tx, activity.Entry{Account: who.Account, By: who, Verb: activity.SettingChanged, Name: now.Name},
 		map[string]any{"value": noted(now.Value), "was": noted(was)})
 }
 

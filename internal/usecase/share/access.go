@@ -29,7 +29,7 @@ const (
 
 // text returns the signed access.
 func (a accessTicket) text(key ticket.Key) string {
-	return key.Sign(ticket.Put(slices.Concat(a.share[:], a.visit[:]), a.epoch, int64(a.expires)))
+	return key.Sign(ticket.AppendNumbers(slices.Concat(a.share[:], a.visit[:]), a.epoch, int64(a.expires)))
 }
 
 // parseAccess returns the content of an access; false if it is malformed or its signature is wrong.
@@ -40,7 +40,7 @@ func parseAccess(text string, key ticket.Key) (accessTicket, bool) {
 	}
 	return accessTicket{
 		share: drive.ShareID(b[:16]), visit: drive.VisitID(b[16:32]),
-		epoch: ticket.Number[int64](b[32:]), expires: ticket.Number[drive.Time](b[40:]),
+		epoch: ticket.ReadNumber[int64](b[32:]), expires: ticket.ReadNumber[drive.Time](b[40:]),
 	}, true
 }
 

@@ -11,7 +11,7 @@ import (
 // FuzzAccess holds that nothing but a signature with the key is taken, and that it says what was
 // signed.
 func FuzzAccess(f *testing.F) {
-	key := ticket.For([]byte("secret"), "share access")
+	key := ticket.DeriveKey([]byte("secret"), "share access")
 	// fixed, for the seeds are made in one process and tried in another
 	good := accessTicket{share: drive.ShareID{1, 2}, visit: drive.VisitID{3, 4}, epoch: 3, expires: 1_800_000_000_000}
 	f.Add(good.text(key))

@@ -124,7 +124,7 @@ func count(ctx context.Context, tx *sqldb.Tx, subject string, limit int, now dri
 	}
 	made, err := tx.InsertNew(ctx, "INSERT INTO share_attempts (subject, tries, started_at) VALUES (?, 1, ?)", subject, now)
 	if err == nil && !made {
-		return sqldb.Again(fmt.Errorf("count an attempt of %s", subject))
+		return sqldb.Rerun(fmt.Errorf("count an attempt of %s", subject))
 	}
 	return wrap(err, subject)
 }

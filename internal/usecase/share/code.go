@@ -30,11 +30,11 @@ func makeCode(given string) (string, error) {
 	case given == "":
 		return "", nil
 	case len(given) < MinCode || len(given) > maxCode:
-		return "", drive.Bad("code", drive.OutOfRange, "min", MinCode, "max", maxCode, "sent", len(given))
+		return "", drive.BadField("code", drive.OutOfRange, "min", MinCode, "max", maxCode, "sent", len(given))
 	case strings.ContainsFunc(given, func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 	}):
-		return "", drive.Bad("code", drive.Malformed, "expected", "letters and digits")
+		return "", drive.BadField("code", drive.Malformed, "expected", "letters and digits")
 	}
 	return given, nil
 }

@@ -8,11 +8,11 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Count must be called before content of a file is sent. A request from the first byte is a
+// CountDownload must be called before content of a file is sent. A request from the first byte is a
 // download and is counted. Any other request belongs to a download that this visit has begun, or
 // else is counted as a new one, whose first byte is then free. Count does nothing for partial
 // requests of a share without a limit. Gone {reason: used-up} beyond the limit.
-func (s *Shares) Count(ctx context.Context, v Visit, file drive.NodeID, fromStart bool) error {
+func (s *Shares) CountDownload(ctx context.Context, v Visit, file drive.NodeID, fromStart bool) error {
 	if !fromStart && !v.Limited() {
 		return nil
 	}
@@ -30,10 +30,10 @@ func (s *Shares) Count(ctx context.Context, v Visit, file drive.NodeID, fromStar
 	return err
 }
 
-// Admit must be called before a response that Count does not count: the first byte or two, HEAD, or
+// CheckDownload must be called before a response that CountDownload does not count: the first byte or two, HEAD, or
 // "not modified". Gone {reason: used-up} if the share is used up, unless the visit has begun a
 // download of the file.
-func (s *Shares) Admit(ctx context.Context, v Visit, file drive.NodeID) error {
+func (s *Shares) CheckDownload(ctx context.Context, v Visit, file drive.NodeID) error {
 	if !v.Limited() {
 		return nil
 	}

@@ -27,7 +27,7 @@ type Hook func(ctx context.Context, tx *sqldb.Tx, v View) error
 // Create creates a share of a node that is neither a root nor in the trash. The caller needs the
 // right to create links to it (NotFound, Forbidden). TooManyOpen beyond 10,000 shares per account.
 func (s *Shares) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (v View, err error) {
-	at, err := s.Links.Enter(ctx, s.opt.DB, who, in.Node)
+	at, err := s.Links.Authorize(ctx, s.opt.DB, who, in.Node)
 	if err != nil {
 		return View{}, err
 	}
@@ -38,13 +38,13 @@ func (s *Shares) Create(ctx context.Context, who drive.Who, in Request, hook Hoo
 	if sh.Code, err = makeCode(in.Code); err != nil {
 		return View{}, err
 	}
-	if sh.ExpiresAt, err = s.End(in.Life); err != nil {
+	if sh.ExpiresAt, err = s.ExpiryAfter(in.Life); err != nil {
 		return View{}, err
 	}
 	if err := checkMax(in.MaxDownloads); err != nil {
 		return View{}, err
 	}
-	n := link.Wish{Made: sh.Made(), Token: sh.Token, Code: sh.Code, Fits: mayBeShared}
+	n := link.NewLink{Identity: sh.Identity(), Token: sh.Token, Code: sh.Code, CheckNode: mayBeShared}
 	return s.Links.Create(ctx, who, n, func(ctx context.Context, tx *sqldb.Tx, kept vault.Link) (Share, error) {
 		sh.kept = kept
 		return sh, insert(ctx, tx, sh)
@@ -54,7 +54,7 @@ func (s *Shares) Create(ctx context.Context, who drive.Who, in Request, hook Hoo
 // mayBeShared returns BadRequest for a root.
 func mayBeShared(n tree.Node) error {
 	if n.IsRoot() {
-		return drive.Bad("node", drive.NotAllowed, "allowed", []string{"a file or folder below the root"}, "sent", "root")
+		return drive.BadField("node", drive.NotAllowed, "allowed", []string{"a file or folder below the root"}, "sent", "root")
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func mayBeShared(n tree.Node) error {
 func insert(ctx context.Context, tx *sqldb.Tx, sh Share) error {
 	_, err := tx.Exec(ctx, `INSERT INTO shares
 		(id, account_id, user_id, node_id, token, code, epoch, expires_at, max_downloads, downloads, views, created_at)
-		VALUES (`+sqldb.Marks(12)+")", sh.ID, sh.Account, sh.User, sh.Node, sh.kept.Token, sh.kept.Code, sh.Epoch, sh.ExpiresAt,
+		VALUES (`+sqldb.Placeholders(12)+")", sh.ID, sh.Account, sh.User, sh.Node, sh.kept.Token, sh.kept.Code, sh.Epoch, sh.ExpiresAt,
 		sh.MaxDownloads, sh.Downloads, sh.Views, sh.CreatedAt)
 	return err
 }
@@ -71,7 +71,7 @@ func insert(ctx context.Context, tx *sqldb.Tx, sh Share) error {
 // checkMax returns BadRequest unless limit is nil or between 1 and MaxDownloads.
 func checkMax(limit *int64) error {
 	if limit != nil && (*limit < 1 || *limit > MaxDownloads) {
-		return drive.Bad("max_downloads", drive.OutOfRange, "min", 1, "max", MaxDownloads, "sent", *limit)
+		return drive.BadField("max_downloads", drive.OutOfRange, "min", 1, "max", MaxDownloads, "sent", *limit)
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (s *Shares) Change(ctx context.Context, who drive.Who, id drive.ShareID, in
 			}
 		}
 		if in.Life != nil {
-			if sh.ExpiresAt, err = s.End(*in.Life); err != nil {
+			if sh.ExpiresAt, err = s.ExpiryAfter(*in.Life); err != nil {
 				return err
 			}
 		}
@@ -122,10 +122,10 @@ func (s *Shares) Change(ctx context.Context, who drive.Who, id drive.ShareID, in
 // recode sets or removes the code of a share and increments its epoch, which invalidates every
 // access. It does nothing if the code is unchanged.
 func (s *Shares) recode(ctx context.Context, tx *sqldb.Tx, sh *Share, code string) error {
-	if err := s.reveal(ctx, tx, sh); err != nil || sh.Code == code && sh.AsksCode() == (code != "") {
+	if err := s.reveal(ctx, tx, sh); err != nil || sh.Code == code && sh.NeedsCode() == (code != "") {
 		return err
 	}
-	now, err := s.opt.Vault.Recode(ctx, tx, sh.kept, code)
+	now, err := s.opt.Vault.SetCode(ctx, tx, sh.kept, code)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ const purgeBatch = 500 // rows per transaction, to stay below 50 ms
 // of shares (sqldb.Orphans); until its deletion, such a share is shown as gone and cannot be
 // opened.
 func (s *Shares) Purge(ctx context.Context) error {
-	now := drive.TimeOf(s.opt.Kept())
+	now := drive.TimeOf(s.opt.RetentionClock())
 	for _, b := range []sqldb.Batch{
 		{Table: "share_downloads", Key: "visit_id", Where: "begun_at < ?", Args: []any{now.Add(-2 * AccessLife)}},
 		{Table: "share_attempts", Key: "subject", Where: "started_at < ?", Args: []any{now.Add(-attemptWindow)}},

@@ -30,7 +30,7 @@ func (d *fixture) inPlain(t testing.TB, v share.View) {
 func (d *fixture) seen(t testing.TB, v share.View, inDump bool) {
 	t.Helper()
 	got, err := d.Find(t.Context(), d.who, v.ID)
-	if err != nil || got.Token != v.Token || got.Code != v.Code || got.AsksCode() != (v.Code != "") {
+	if err != nil || got.Token != v.Token || got.Code != v.Code || got.NeedsCode() != (v.Code != "") {
 		t.Errorf("the owner sees %q, %q, %v; want %q, %q", got.Token, got.Code, err, v.Token, v.Code)
 	}
 	list, err := d.List(t.Context(), d.who, share.Query{Limit: 100})
@@ -67,10 +67,10 @@ func TestDatabaseCopyOpensNoShare(t *testing.T) {
 	if err := d.db.QueryRow(t.Context(), "SELECT token FROM shares WHERE id = ?", v.ID).Scan(&hash); err != nil {
 		t.Fatal(err)
 	}
-	_, err = d.Look(t.Context(), hash, "") // what a thief can read is not a token
+	_, err = d.Describe(t.Context(), hash, "") // what a thief can read is not a token
 	wantKind(t, err, drive.NotFound)
 	none := ""
-	if v, err = d.Change(t.Context(), d.who, v.ID, share.Change{Code: &none}); err != nil || v.AsksCode() {
+	if v, err = d.Change(t.Context(), d.who, v.ID, share.Change{Code: &none}); err != nil || v.NeedsCode() {
 		t.Fatalf("a code is asked for, %v", err)
 	}
 	d.seen(t, v, false)
@@ -102,7 +102,7 @@ func TestOldVersionSharesAreSealed(t *testing.T) {
 	var both sync.WaitGroup
 	for _, s := range []*share.Shares{d.Shares, d.twin} {
 		both.Go(func() {
-			if err := s.Seal(t.Context()); err != nil {
+			if err := s.SealAll(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -112,7 +112,7 @@ func TestOldVersionSharesAreSealed(t *testing.T) {
 		d.seen(t, v, false)
 	}
 	d.inPlain(t, all[0]) // what is done is not looked at again
-	if err := d.Seal(t.Context()); err != nil {
+	if err := d.SealAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	d.seen(t, all[0], true)
@@ -138,7 +138,7 @@ func TestKeyRotationKeepsShares(t *testing.T) {
 	d.rotate(t)
 	d.advance(vaultTrust)
 	d.seen(t, v, false) // also before it is sealed again
-	if err := d.Seal(t.Context()); err != nil {
+	if err := d.SealAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	name := func(sealed string) string { return strings.Split(sealed, ":")[1] }
@@ -160,7 +160,7 @@ func TestSharesSurviveLostKey(t *testing.T) {
 	d.key = vault.NewKey()
 	d.rotate(t)
 	d.Shares = d.shares(t)
-	if err := d.Seal(t.Context()); err != nil {
+	if err := d.SealAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	d.enter(t, open)
@@ -169,7 +169,7 @@ func TestSharesSurviveLostKey(t *testing.T) {
 		wantKind(t, err, drive.WrongCode)
 	}
 	got, err := d.Find(t.Context(), d.who, coded.ID)
-	if err != nil || got.Token != "" || got.Code != "" || !got.AsksCode() {
+	if err != nil || got.Token != "" || got.Code != "" || !got.NeedsCode() {
 		t.Errorf("the owner sees %q, %q, %v", got.Token, got.Code, err)
 	}
 	code := "Vb3Nm5Lp"

@@ -34,17 +34,18 @@ type Share struct {
 	kept vault.Link
 }
 
-// Made implements link.Row.
-func (s Share) Made() link.Made {
-	return link.Made{ID: s.ID.String(), By: s.User, Account: s.Account, Node: s.Node}
+// Identity implements link.Row.
+func (s Share) Identity() link.Identity {
+	return link.Identity{ID: s.ID.String(), By: s.User, Account: s.Account, Node: s.Node}
 }
 
-// AsksCode reports whether visitors need a code.
-func (s Share) AsksCode() bool { return s.kept.AsksCode() }
+// NeedsCode reports whether visitors need a code.
+func (s Share) NeedsCode() bool { return s.kept.AsksCode() }
 
 // State is the state of a share.
 type State string
 
+// The states of a share.
 const (
 	Open    State = "open"
 	Expired State = "expired"
@@ -59,7 +60,7 @@ type View struct {
 	Item  tree.Node // the node, also while it is in the trash; zero: deleted
 }
 
-// Options configure New. Access, Ledger, Now and Kept are optional.
+// Options configure New. Access, Ledger, Now and RetentionClock are optional.
 type Options struct {
 	DB     *sqldb.DB
 	Access *access.Access // default: one over DB
@@ -67,10 +68,10 @@ type Options struct {
 	Users  *account.Users
 	Ledger quota.Ledger
 	// Vault holds the signing secret of accesses, and tokens and codes.
-	Vault *vault.Vault
-	Now   func() time.Time // default: time.Now
-	Log   *activity.Log    // records changes of shares
-	Kept  func() time.Time // retention clock, see package retention; default: Now
+	Vault          *vault.Vault
+	Now            func() time.Time // default: time.Now
+	Log            *activity.Log    // records changes of shares
+	RetentionClock func() time.Time // retention clock, see package retention; default: Now
 }
 
 // Shares creates, shows and ends shares, and admits visitors. It is safe for concurrent use.
@@ -84,13 +85,13 @@ func New(opt Options) *Shares {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	if opt.Kept == nil {
-		opt.Kept = opt.Now
+	if opt.RetentionClock == nil {
+		opt.RetentionClock = opt.Now
 	}
 	s := &Shares{opt: opt}
 	s.Links = link.New[drive.ShareID](link.Kind[Share, View]{
-		Noun: "share", Table: "shares", Node: "node_id", Texts: "share_texts", Key: "share_id", Codes: true, Most: maxShares, Full: tooMany,
-		Use: access.Link, Shows: true, Columns: columns, Scan: scan, Show: s.view, ShowAll: s.views,
+		Noun: "share", Table: "shares", Node: "node_id", SealedTable: "share_texts", SealedKey: "share_id", Codes: true, MaxLinks: maxShares, LimitError: tooMany,
+		Use: access.Link, ShowsSubtree: true, Columns: columns, Scan: scan, Show: s.view, ShowAll: s.views,
 		Created: activity.ShareCreated, Changed: activity.ShareChanged, Ended: activity.ShareEnded,
 	}, link.Options{DB: opt.DB, Access: opt.Access, Tree: opt.Tree, Users: opt.Users, Ledger: opt.Ledger, Vault: opt.Vault, Now: opt.Now, Log: opt.Log})
 	return s
@@ -139,7 +140,7 @@ func (s *Shares) view(ctx context.Context, q sqldb.Querier, sh Share) (View, err
 		return View{}, fmt.Errorf("read the node of share %s: %w", sh.ID, err)
 	}
 	v.Item = item
-	live, err := s.Live(ctx, q, sh.Made())
+	live, err := s.IsUsable(ctx, q, sh.Identity())
 	if err == nil && !live {
 		v.State = Gone
 	}
@@ -149,15 +150,15 @@ func (s *Shares) view(ctx context.Context, q sqldb.Querier, sh Share) (View, err
 // views returns shares of one account with their states and nodes, in the same order. It takes a
 // few statements for all of them.
 func (s *Shares) views(ctx context.Context, q sqldb.Querier, all []Share) ([]View, error) {
-	ids, made := make([]drive.NodeID, len(all)), make([]link.Made, len(all))
+	ids, made := make([]drive.NodeID, len(all)), make([]link.Identity, len(all))
 	for i, sh := range all {
-		ids[i], made[i] = sh.Node, sh.Made()
+		ids[i], made[i] = sh.Node, sh.Identity()
 	}
 	nodes, err := tree.ByID(ctx, s.opt.Tree, q, ids...)
 	if err != nil {
 		return nil, err
 	}
-	live, err := s.LiveAll(ctx, q, nodes, made)
+	live, err := s.AreUsable(ctx, q, nodes, made)
 	if err != nil {
 		return nil, fmt.Errorf("look which of %d shares are open: %w", len(all), err)
 	}

@@ -100,7 +100,7 @@ func (d *fixture) enter(t testing.TB, v share.View) share.Visit {
 	if err != nil {
 		t.Fatal(err)
 	}
-	visit, err := d.Enter(t.Context(), v.Token, a.Access)
+	visit, err := d.VerifyAccess(t.Context(), v.Token, a.Token)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestDownloadLimitHoldsInRace(t *testing.T) {
 		}
 		all.Go(func() {
 			for range 3 {
-				switch err := on.Count(t.Context(), visit, v.Node, true); drive.KindOf(err) {
+				switch err := on.CountDownload(t.Context(), visit, v.Node, true); drive.KindOf(err) {
 				case drive.Gone:
 				default:
 					if err != nil {
@@ -258,7 +258,7 @@ func TestDownloadLimitHoldsInRace(t *testing.T) {
 	if given.Load() != 7 {
 		t.Errorf("%d downloads were given, want 7", given.Load())
 	}
-	if err := d.twin.Count(t.Context(), visit, v.Node, false); err != nil {
+	if err := d.twin.CountDownload(t.Context(), visit, v.Node, false); err != nil {
 		t.Errorf("a later range: %v", err)
 	}
 	if got, err := d.Find(t.Context(), d.who, v.ID); err != nil || got.Downloads != 7 || got.State != share.UsedUp {
@@ -284,7 +284,7 @@ func TestRangesBeforeFirstByteCountOnce(t *testing.T) {
 				on = d.twin
 			}
 			all.Go(func() {
-				if err := on.Count(t.Context(), visit, v.Node, i == 3); err != nil {
+				if err := on.CountDownload(t.Context(), visit, v.Node, i == 3); err != nil {
 					t.Errorf("piece %d: %v", i, err)
 				}
 			})
@@ -299,7 +299,7 @@ func TestRangesBeforeFirstByteCountOnce(t *testing.T) {
 		counted   int64
 		refused   bool
 	}{{false, 1, false}, {false, 1, false}, {true, 1, false}, {false, 1, false}, {true, 2, false}, {true, 2, true}, {false, 2, false}} {
-		err := d.Count(t.Context(), visit, v.Node, step.fromStart)
+		err := d.CountDownload(t.Context(), visit, v.Node, step.fromStart)
 		if drive.IsKind(err, drive.Gone) != step.refused || err != nil && !step.refused {
 			t.Errorf("step %d: %v", i, err)
 		}
@@ -326,7 +326,7 @@ func TestCountOfUnknownOutcomeSendsNothing(t *testing.T) {
 		}
 		given := 0
 		for range 5 {
-			if d.Count(t.Context(), visit, v.Node, true) == nil {
+			if d.CountDownload(t.Context(), visit, v.Node, true) == nil {
 				given++
 			}
 		}
@@ -348,11 +348,11 @@ func TestReachOnlyWithinSubtree(t *testing.T) {
 	d := newFixture(t, sqldb.Options{})
 	top, below, beside := d.folder(t, "a", "b"), d.folder(t, "a", "b", "c"), d.folder(t, "a", "d")
 	visit := d.enter(t, d.share(t, share.Request{Node: top}))
-	if n, path, err := d.Reach(t.Context(), visit, below); err != nil || n.ID != below || path.String() != "/c" {
+	if n, path, err := d.FindWithin(t.Context(), visit, below); err != nil || n.ID != below || path.String() != "/c" {
 		t.Errorf("below: %v at %s, %v", n.ID, path, err)
 	}
 	for _, id := range []drive.NodeID{beside, d.folder(t, "a"), d.root, drive.NewID[drive.NodeID](), {}} {
-		_, _, err := d.Reach(t.Context(), visit, id)
+		_, _, err := d.FindWithin(t.Context(), visit, id)
 		wantKind(t, err, drive.NotFound)
 	}
 	_, err := d.Create(t.Context(), d.who, share.Request{Node: d.root}, nil)
@@ -369,7 +369,7 @@ func TestPurgeDeletesOrphans(t *testing.T) {
 	dead := d.share(t, share.Request{Node: gone})
 	v := d.share(t, share.Request{Node: kept, Code: "abcd", MaxDownloads: &limit})
 	visit := d.enter(t, v)
-	if err := d.Count(t.Context(), visit, kept, true); err != nil {
+	if err := d.CountDownload(t.Context(), visit, kept, true); err != nil {
 		t.Fatal(err)
 	}
 	_, err := d.Open(t.Context(), v.Token, "zzzz", home)
@@ -403,7 +403,7 @@ func TestPurgeDeletesOrphans(t *testing.T) {
 	if s, n, a := rows(); s != 1 || n != 0 || a != 0 {
 		t.Errorf("%d, %d, %d rows are left", s, n, a)
 	}
-	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error { return d.Forget(ctx, tx, d.who.Account) })
+	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error { return d.DeleteAccount(ctx, tx, d.who.Account) })
 	if s, _, _ := rows(); s != 0 {
 		t.Errorf("%d shares are left of the account", s)
 	}

@@ -18,9 +18,9 @@ type Public struct {
 	ExpiresAt drive.Time
 }
 
-// Look returns what a token's share shows. An invalid access counts as none. NotFound for an
+// Describe returns what a token's share shows. An invalid access counts as none. NotFound for an
 // unknown token; Gone {reason: expired, used-up or withdrawn} for a closed share.
-func (s *Shares) Look(ctx context.Context, token, access string) (Public, error) {
+func (s *Shares) Describe(ctx context.Context, token, access string) (Public, error) {
 	sh, item, err := s.openShare(ctx, token)
 	if err != nil {
 		return Public{}, err
@@ -32,7 +32,7 @@ func (s *Shares) Look(ctx context.Context, token, access string) (Public, error)
 	if err != nil {
 		return Public{}, err
 	}
-	p := Public{NeedsCode: sh.AsksCode(), Item: item, Owner: owner.Name, ExpiresAt: sh.ExpiresAt}
+	p := Public{NeedsCode: sh.NeedsCode(), Item: item, Owner: owner.Name, ExpiresAt: sh.ExpiresAt}
 	if p.NeedsCode {
 		switch _, err := s.checkAccess(ctx, sh, access); {
 		case err == nil:
@@ -67,37 +67,37 @@ func (s *Shares) openShare(ctx context.Context, token string) (Share, tree.Node,
 	return v.Share, v.Item, err
 }
 
-// Access is a signed access and its expiry.
-type Access struct {
-	Access    string
+// AccessToken is a signed access and its expiry.
+type AccessToken struct {
+	Token     string
 	ExpiresAt drive.Time
 }
 
 // Open returns an access to a visitor with the right code and counts the view. Errors: NotFound;
 // Gone; WrongCode; Rate {retry_after} in seconds after too many attempts, even if the code is
 // right.
-func (s *Shares) Open(ctx context.Context, token, code string, client netip.Addr) (Access, error) {
+func (s *Shares) Open(ctx context.Context, token, code string, client netip.Addr) (AccessToken, error) {
 	sh, _, err := s.openShare(ctx, token)
 	if err != nil {
-		return Access{}, err
+		return AccessToken{}, err
 	}
 	if state := s.stateByItself(sh); state != Open {
-		return Access{}, errClosed(state)
+		return AccessToken{}, errClosed(state)
 	}
-	if sh.AsksCode() {
+	if sh.NeedsCode() {
 		if err := s.attempt(ctx, sh.ID, client); err != nil {
-			return Access{}, err
+			return AccessToken{}, err
 		}
 		if !sameCode(sh.Code, code) {
-			return Access{}, drive.Fail(drive.WrongCode)
+			return AccessToken{}, drive.Fail(drive.WrongCode)
 		}
 	}
 	key, err := s.SigningKey(ctx, keyPurpose)
 	if err != nil {
-		return Access{}, err
+		return AccessToken{}, err
 	}
 	err = s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if sh.AsksCode() {
+		if sh.NeedsCode() {
 			if err := uncount(ctx, tx, sh.ID, client); err != nil {
 				return err
 			}
@@ -106,13 +106,13 @@ func (s *Shares) Open(ctx context.Context, token, code string, client netip.Addr
 		return err
 	})
 	if err != nil {
-		return Access{}, fmt.Errorf("open share %s: %w", sh.ID, err)
+		return AccessToken{}, fmt.Errorf("open share %s: %w", sh.ID, err)
 	}
 	t := accessTicket{share: sh.ID, visit: drive.NewID[drive.VisitID](), epoch: sh.Epoch, expires: s.Now().Add(AccessLife)}
 	if sh.ExpiresAt != 0 {
 		t.expires = min(t.expires, sh.ExpiresAt)
 	}
-	return Access{t.text(key), t.expires}, nil
+	return AccessToken{t.text(key), t.expires}, nil
 }
 
 // Visit is an admitted visitor's use of a share.
@@ -123,7 +123,7 @@ type Visit struct {
 }
 
 // Who returns the identity that acts for the visitor: the owner's account, read-only. The caller
-// must read only nodes that Reach has returned.
+// must read only nodes that FindWithin has returned.
 func (v Visit) Who() drive.Who {
 	return drive.Who{User: v.share.User, Account: v.share.Account, Scopes: drive.ScopeRead, Head: drive.LinkHead}
 }
@@ -137,9 +137,9 @@ func (v Visit) ExpiresAt() drive.Time { return v.share.ExpiresAt }
 // Limited reports whether the share has a download limit.
 func (v Visit) Limited() bool { return v.share.MaxDownloads != nil }
 
-// Enter checks an access and returns the visit. It also admits visitors of a used-up share, so that
+// VerifyAccess checks an access and returns the visit. It also admits visitors of a used-up share, so that
 // they can finish downloads. Errors: NotFound, Gone, Unauthenticated.
-func (s *Shares) Enter(ctx context.Context, token, access string) (Visit, error) {
+func (s *Shares) VerifyAccess(ctx context.Context, token, access string) (Visit, error) {
 	sh, item, err := s.openShare(ctx, token)
 	if err != nil {
 		return Visit{}, err
@@ -151,8 +151,8 @@ func (s *Shares) Enter(ctx context.Context, token, access string) (Visit, error)
 	return Visit{share: sh, id: t.visit, item: item}, nil
 }
 
-// Reach returns a node within the share's subtree and outside the trash, and its path relative to
+// FindWithin returns a node within the share's subtree and outside the trash, and its path relative to
 // the shared node (empty for that itself). NotFound otherwise.
-func (s *Shares) Reach(ctx context.Context, v Visit, id drive.NodeID) (tree.Node, drive.Path, error) {
+func (s *Shares) FindWithin(ctx context.Context, v Visit, id drive.NodeID) (tree.Node, drive.Path, error) {
 	return s.opt.Tree.Within(ctx, s.opt.DB, v.share.Account, v.share.Node, id)
 }

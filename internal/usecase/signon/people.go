@@ -187,7 +187,7 @@ func (s *SignOn) addTo(ctx context.Context, user drive.UserID, as account.Identi
 }
 
 // groupsNamed returns the groups of ours that follow the provider and that it names.
-func (s *SignOn) groupsNamed(ctx context.Context, p person) (named []access.Team, err error) {
+func (s *SignOn) groupsNamed(ctx context.Context, p person) (named []access.UserGroup, err error) {
 	all := slices.Contains(s.opt.Groups, "*")
 	for _, name := range p.groups {
 		if !all && !slices.ContainsFunc(s.opt.Groups, func(g string) bool { return plainGroup(g) == name }) {

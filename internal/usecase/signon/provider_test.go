@@ -29,12 +29,12 @@ func TestWhoIsPutOutKeepsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna", "groups": []string{"drive", "ops"}}, nil)
+	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna", "groups": []string{"drive", "ops"}}, nil)
 	g, err := f.come(t)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna"}, nil)
 	_, err = f.come(t)
 	wantRefused(t, err, drive.Forbidden, "sign-on-group")
 	user, err := f.parts.Users.Find(t.Context(), f.parts.DB, g.User)
@@ -62,7 +62,7 @@ func TestTheUserHasChangedSinceTheyWereAsked(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.issuer.Be(claims{"sub": "1", "preferred_username": "x"}, nil)
+			f.issuer.SetUser(claims{"sub": "1", "preferred_username": "x"}, nil)
 			who := drive.Who{User: ben.ID, Account: ben.Account, Scopes: drive.ScopeRead | drive.ScopeWrite}
 			begun, err := f.BeginConnect(t.Context(), who, password, netip.Addr{}, redirect)
 			if err != nil {
@@ -82,15 +82,15 @@ func TestTheUserHasChangedSinceTheyWereAsked(t *testing.T) {
 func TestProvidersDiffer(t *testing.T) {
 	t.Parallel()
 	for name, differ := range map[string]func(*issuertest.Issuer){
-		"secret by basic": func(i *issuertest.Issuer) { i.Only("client_secret_basic") },
-		"secret by post":  func(i *issuertest.Issuer) { i.Only("client_secret_post") },
+		"secret by basic": func(i *issuertest.Issuer) { i.RequireAuthMethod("client_secret_basic") },
+		"secret by post":  func(i *issuertest.Issuer) { i.RequireAuthMethod("client_secret_post") },
 		"no userinfo":     func(i *issuertest.Issuer) { i.WithoutUserInfo() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, nil)
 			differ(f.issuer)
-			f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+			f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna"}, nil)
 			for range 3 {
 				f.user(t)
 			}
@@ -106,11 +106,11 @@ func TestProvidersDiffer(t *testing.T) {
 func TestGroupsThatAreNotThere(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *Options) { o.Admins = []string{"ops"} })
-	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna", "groups": nil}, claims{"groups": []string{"ops"}})
+	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna", "groups": nil}, claims{"groups": []string{"ops"}})
 	if !f.user(t).Admin {
 		t.Error("an administrator is none")
 	}
-	f.issuer.Be(claims{"sub": "1", "_claim_names": claims{"groups": "src1"}, "_claim_sources": claims{"src1": claims{"endpoint": "https://graph.example.org"}}}, nil)
+	f.issuer.SetUser(claims{"sub": "1", "_claim_names": claims{"groups": "src1"}, "_claim_sources": claims{"src1": claims{"endpoint": "https://graph.example.org"}}}, nil)
 	_, err := f.come(t)
 	wantRefused(t, err, drive.Gone, "sign-on-failed")
 	user, err := f.parts.Users.FindByName(t.Context(), f.parts.DB, "anna")
@@ -123,7 +123,7 @@ func TestNobodyMakesUsAskWithoutEnd(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	from := netip.MustParseAddr("192.0.2.1")
-	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna"}, nil)
 	back := f.visit(t)
 	wrong := back
 	wrong.Code = "a code that is none"
@@ -147,7 +147,7 @@ func TestNobodyMakesUsAskWithoutEnd(t *testing.T) {
 	if _, err := f.Finish(t.Context(), back, account.Login{Client: other}); err != nil {
 		t.Errorf("from elsewhere: %v", err)
 	}
-	f.issuer.Be(claims{"sub": "1"}, claims{"sub": "2"})
+	f.issuer.SetUser(claims{"sub": "1"}, claims{"sub": "2"})
 	for range 40 { // it is the provider that fails
 		_, err := f.Finish(t.Context(), f.visit(t), account.Login{Client: other})
 		wantRefused(t, err, drive.Gone, "sign-on-failed")
@@ -200,7 +200,7 @@ func TestALoginThatChangesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna", "groups": names}, nil)
+	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna", "groups": names}, nil)
 	f.user(t)
 	f.faults.Fail(sqldbtest.Commit, 2, drive.Fail(drive.DiskFull))
 	f.user(t)
@@ -214,7 +214,7 @@ func TestNothingMakesAPageSendACodeAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	for n := 1; n <= 2; n++ { // the user, the login
-		f.issuer.Be(claims{"sub": strconv.Itoa(n), "preferred_username": "anna"}, nil)
+		f.issuer.SetUser(claims{"sub": strconv.Itoa(n), "preferred_username": "anna"}, nil)
 		back := f.visit(t)
 		f.faults.Fail(sqldbtest.Commit, n, drive.Fail(drive.Unavailable))
 		_, err := f.Finish(t.Context(), back, account.Login{})
@@ -244,7 +244,7 @@ func TestADescriptionThatCannotBeRead(t *testing.T) {
 		t.Errorf("with the description of an hour ago: %v", err)
 	}
 	f.issuer.Stop(false)
-	f.issuer.Only("client_secret_post") // another description
+	f.issuer.RequireAuthMethod("client_secret_post") // another description
 	f.now.Add(int64(tryAgain))
 	if known, err := f.provider.get(); err != nil || known.at.Before(f.opt.Now().Add(-time.Second)) {
 		t.Errorf("it was not read again: %v", err)
@@ -283,7 +283,7 @@ func TestACommitWhoseReplyIsLost(t *testing.T) {
 	}
 	for n := 1; ; n++ { // the user, the role, the note, the group, the login
 		name := "anna " + strconv.Itoa(n)
-		f.issuer.Be(claims{"sub": name, "preferred_username": name, "groups": []string{"ops"}}, nil)
+		f.issuer.SetUser(claims{"sub": name, "preferred_username": name, "groups": []string{"ops"}}, nil)
 		f.faults.LoseReply(sqldbtest.Commit, n, errors.New("the connection was reset"))
 		_, _ = f.come(t) // whatever is said of it
 		if f.faults.Clear() > 0 {
@@ -375,7 +375,7 @@ func TestUnusableIDTokensCountAsFailures(t *testing.T) {
 		"another audience":  {"sub": "1", "aud": "other"},
 		"no subject":        {"sub": ""},
 	} {
-		f.issuer.Be(said, nil)
+		f.issuer.SetUser(said, nil)
 		_, err := f.come(t)
 		wantRefused(t, err, drive.Gone, "sign-on-failed")
 		if t.Failed() {
@@ -383,7 +383,7 @@ func TestUnusableIDTokensCountAsFailures(t *testing.T) {
 		}
 	}
 	from := netip.MustParseAddr("192.0.2.77")
-	f.issuer.Be(claims{"sub": "1", "aud": "other"}, nil)
+	f.issuer.SetUser(claims{"sub": "1", "aud": "other"}, nil)
 	for n := 0; ; n++ {
 		_, err := f.Finish(t.Context(), f.visit(t), account.Login{Client: from})
 		if drive.IsKind(err, drive.Rate) {
@@ -393,7 +393,7 @@ func TestUnusableIDTokensCountAsFailures(t *testing.T) {
 			t.Fatalf("after %d tokens that cannot be used: %v", n, err)
 		}
 	}
-	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna", "aud": []string{client, "other"}, "azp": client}, nil)
+	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna", "aud": []string{client, "other"}, "azp": client}, nil)
 	if user := f.user(t); user.Name != "anna" {
 		t.Errorf("a token for several clients, and made for this one: %+v", user)
 	}

@@ -290,7 +290,7 @@ func (s *SignOn) Connect(ctx context.Context, who drive.Who, in Return, client n
 		return err
 	}
 	return usedUp(s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		tx.ActFor(who)
+		tx.SetActor(who)
 		return s.parts.Users.Connect(ctx, tx, user, f.Epoch, p.identity)
 	}))
 }
@@ -325,7 +325,7 @@ func (s *SignOn) disconnect(ctx context.Context, who drive.Who, id drive.UserID)
 		return err
 	}
 	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		tx.ActFor(who)
+		tx.SetActor(who)
 		return s.parts.Users.Disconnect(ctx, tx, user, s.opt.Issuer)
 	})
 }
@@ -353,7 +353,7 @@ func (s *SignOn) LogOut(ctx context.Context, token string, client netip.Addr) er
 		s.parts.Sessions.Failed(client)
 		err = drive.Wrap(brief(err), drive.BadRequest, "field", "logout_token", "reason", string(drive.Malformed), "expected", "a logout token of the provider for this client")
 	case t.Subject == "":
-		err = drive.Bad("logout_token", drive.Malformed, "expected", "a token with a subject")
+		err = drive.BadField("logout_token", drive.Malformed, "expected", "a token with a subject")
 	}
 	if err != nil {
 		s.opt.Log.Warn("a logout by the identity provider is not taken", "error", err)

@@ -27,17 +27,17 @@ type claims = map[string]any
 func TestWhoComesForTheFirstTimeIsAUserFromThenOn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna"}, nil)
 	first := f.user(t)
 	if first.Name != "anna" || first.Admin {
 		t.Errorf("the new user is %+v", first)
 	}
-	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna.married"}, nil)
+	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna.married"}, nil)
 	f.issuer.Rotate(t)
 	if again := f.user(t); again.ID != first.ID || again.Name != "anna" {
 		t.Errorf("the same subject by another name, and by another key, is %+v, want %+v", again, first)
 	}
-	f.issuer.Be(claims{"sub": "2", "preferred_username": "anna"}, nil)
+	f.issuer.SetUser(claims{"sub": "2", "preferred_username": "anna"}, nil)
 	if other := f.user(t); other.ID == first.ID || other.Name != "anna-2" {
 		t.Errorf("another subject of the same name is %+v", other)
 	}
@@ -47,42 +47,42 @@ func TestWhoComesForTheFirstTimeIsAUserFromThenOn(t *testing.T) {
 func TestNobodyIsTakenForSomebodyElse(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	f.issuer.Be(claims{"sub": "1", "preferred_username": "Admin", "email": "admin", "email_verified": true}, nil)
+	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "Admin", "email": "admin", "email_verified": true}, nil)
 	_, err := f.come(t)
 	wantRefused(t, err, drive.Forbidden, "sign-on-taken")
-	f.issuer.Be(claims{"sub": "2", "preferred_username": "a/b:c\x00 \u202e"}, nil)
+	f.issuer.SetUser(claims{"sub": "2", "preferred_username": "a/b:c\x00 \u202e"}, nil)
 	if user := f.user(t); user.Name != "a-b-c" {
 		t.Errorf("a name that no user can have became %q", user.Name)
 	}
-	f.issuer.Be(claims{"sub": "3", "preferred_username": strings.Repeat("ü", 400), "name": "x"}, nil)
+	f.issuer.SetUser(claims{"sub": "3", "preferred_username": strings.Repeat("ü", 400), "name": "x"}, nil)
 	if user := f.user(t); len(user.Name) > account.MaxNameBytes {
 		t.Errorf("a name that is too long became %q", user.Name)
 	}
-	f.issuer.Be(claims{"sub": "5", "preferred_username": "\u0430dmin"}, nil) // Cyrillic а, Latin dmin
+	f.issuer.SetUser(claims{"sub": "5", "preferred_username": "\u0430dmin"}, nil) // Cyrillic а, Latin dmin
 	if user := f.user(t); user.Name != "user" {
 		t.Errorf("a name of two scripts became %q", user.Name)
 	}
-	f.issuer.Be(claims{"sub": "6", "preferred_username": "\uff41dmin"}, nil) // full width
+	f.issuer.SetUser(claims{"sub": "6", "preferred_username": "\uff41dmin"}, nil) // full width
 	_, err = f.come(t)
 	wantRefused(t, err, drive.Forbidden, "sign-on-taken")
-	f.issuer.Be(claims{"sub": "7", "preferred_username": "cope"}, nil)
+	f.issuer.SetUser(claims{"sub": "7", "preferred_username": "cope"}, nil)
 	f.user(t)
-	f.issuer.Be(claims{"sub": "8", "preferred_username": "\u0441\u043e\u0440\u0435"}, nil) // all Cyrillic
+	f.issuer.SetUser(claims{"sub": "8", "preferred_username": "\u0441\u043e\u0440\u0435"}, nil) // all Cyrillic
 	if user := f.user(t); !strings.HasSuffix(user.Name, "-2") {
 		t.Errorf("a name that looks like a colleague's became %q", user.Name)
 	}
 	for sub, more := range map[string]claims{"9": {"nickname": "bob"}, "10": {"name": "bob"}, "11": {"email": "bob"}} { // as people choose
 		more["sub"] = sub
-		f.issuer.Be(more, nil)
+		f.issuer.SetUser(more, nil)
 		if user := f.user(t); user.Name == "bob" || !strings.HasPrefix(user.Name, "bob-") {
 			t.Errorf("who calls themselves bob became %q", user.Name)
 		}
 	}
-	f.issuer.Be(claims{"sub": "12", "email": "bob", "email_verified": true}, nil)
+	f.issuer.SetUser(claims{"sub": "12", "email": "bob", "email_verified": true}, nil)
 	if user := f.user(t); user.Name != "bob" {
 		t.Errorf("bob himself became %q", user.Name)
 	}
-	f.issuer.Be(claims{"sub": "4"}, nil)
+	f.issuer.SetUser(claims{"sub": "4"}, nil)
 	if user := f.user(t); user.Name != "user-2" {
 		t.Errorf("somebody without a name became %q", user.Name)
 	}
@@ -115,7 +115,7 @@ func TestWhatIsNotTheEndOfAFlow(t *testing.T) {
 	} {
 		said := maps.Clone(person)
 		maps.Copy(said, c.claims)
-		f.issuer.Be(said, c.info)
+		f.issuer.SetUser(said, c.info)
 		mine, other := f.visit(t), f.visit(t)
 		if c.change != nil {
 			c.change(&mine, &other)
@@ -124,7 +124,7 @@ func TestWhatIsNotTheEndOfAFlow(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, c.kind)
 		}
 	}
-	f.issuer.Be(person, nil)
+	f.issuer.SetUser(person, nil)
 	mine := f.visit(t)
 	f.now.Add(int64(2 * time.Hour))
 	_, err := f.Finish(t.Context(), mine, account.Login{})
@@ -138,7 +138,7 @@ func TestWhatIsNotTheEndOfAFlow(t *testing.T) {
 func TestAFlowThatSomebodyMade(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	f.issuer.Be(claims{"sub": "1", "preferred_username": "eve"}, nil)
+	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "eve"}, nil)
 	begun, err := f.Begin(t.Context(), redirect)
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +168,7 @@ func TestAFlowThatSomebodyMade(t *testing.T) {
 func TestACodeIsGoodOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna"}, nil)
 	back := f.visit(t)
 	if _, err := f.Finish(t.Context(), back, account.Login{}); err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestACodeIsGoodOnce(t *testing.T) {
 func TestTheFirstLoginTwiceAtOnceMakesOneUser(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna"}, nil)
 	var ids [8]drive.UserID
 	var wait sync.WaitGroup
 	for i := range ids {
@@ -207,7 +207,7 @@ func TestGroupsDecideWhoComesInAndWhoIsAnAdministrator(t *testing.T) {
 		o.GroupsClaim, o.Users, o.Admins = "realm_access.roles", []string{"drive", "/ops"}, []string{"ops"}
 	})
 	is := func(in any) {
-		f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, claims{"realm_access": claims{"roles": in}}) // at the userinfo endpoint alone
+		f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna"}, claims{"realm_access": claims{"roles": in}}) // at the userinfo endpoint alone
 	}
 	is([]string{"other"})
 	_, err := f.come(t)
@@ -243,7 +243,7 @@ func TestTheLastAdministratorStaysOne(t *testing.T) {
 // connect makes the subject that of a user.
 func (f *fixture) connect(t *testing.T, user account.User, subject, password string) error {
 	t.Helper()
-	f.issuer.Be(claims{"sub": subject, "preferred_username": "x"}, nil)
+	f.issuer.SetUser(claims{"sub": subject, "preferred_username": "x"}, nil)
 	who := drive.Who{User: user.ID, Account: user.Account, Scopes: drive.ScopeRead | drive.ScopeWrite}
 	begun, err := f.BeginConnect(t.Context(), who, password, netip.Addr{}, redirect)
 	if err != nil {
@@ -255,7 +255,7 @@ func (f *fixture) connect(t *testing.T, user account.User, subject, password str
 func TestAUserConnectsThemselves(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *Options) { o.Create = false })
-	f.issuer.Be(claims{"sub": "1", "preferred_username": "admin"}, nil)
+	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "admin"}, nil)
 	_, err := f.come(t)
 	wantRefused(t, err, drive.Forbidden, "sign-on-unknown")
 	wantRefused(t, f.connect(t, f.admin, "1", "another horse"), drive.Forbidden, "password")
@@ -286,7 +286,7 @@ func TestAUserConnectsThemselves(t *testing.T) {
 func TestWhoMayNotLogInHereDoesNotComeInThere(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna"}, nil)
 	user := f.user(t)
 	if _, err := f.parts.Admin.SetUser(t.Context(), admin.Local(), user.ID, admin.Change{State: account.Disabled}); err != nil {
 		t.Fatal(err)
@@ -304,7 +304,7 @@ func TestWhoMayNotLogInHereDoesNotComeInThere(t *testing.T) {
 func TestMembersOfGroupsFollowTheProvider(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *Options) { o.Groups = []string{"sales", "support"} })
-	group := map[string]access.Team{}
+	group := map[string]access.UserGroup{}
 	for _, name := range []string{"Sales", "support", "other"} {
 		g, err := f.parts.Spaces.CreateGroup(t.Context(), admin.Local(), name, nil)
 		if err != nil {
@@ -315,7 +315,7 @@ func TestMembersOfGroupsFollowTheProvider(t *testing.T) {
 	var user account.User
 	want := func(said []string, in ...string) {
 		t.Helper()
-		f.issuer.Be(claims{"sub": "1", "preferred_username": "anna", "groups": said}, nil)
+		f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna", "groups": said}, nil)
 		user = f.user(t)
 		var have []string
 		for name, g := range group {
@@ -344,7 +344,7 @@ func TestMembersOfGroupsFollowTheProvider(t *testing.T) {
 func TestAProviderThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna"}, nil)
 	f.issuer.Stop(true)
 	_, err := f.Begin(t.Context(), redirect)
 	wantRefused(t, err, drive.Unavailable, "sign-on")
@@ -363,7 +363,7 @@ func TestAProviderThatDoesNotAnswer(t *testing.T) {
 func TestAWordOfTheProviderEndsLogins(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna"}, nil)
 	g, err := f.come(t)
 	if err != nil {
 		t.Fatal(err)
@@ -409,7 +409,7 @@ func TestACommitThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := 1; ; n++ { // the user, the role, the note, the group, the session
-		f.issuer.Be(claims{"sub": strconv.Itoa(n), "preferred_username": "anna", "groups": []string{"ops"}}, nil)
+		f.issuer.SetUser(claims{"sub": strconv.Itoa(n), "preferred_username": "anna", "groups": []string{"ops"}}, nil)
 		back := f.visit(t)
 		f.faults.Fail(sqldbtest.Commit, n, drive.Fail(drive.DiskFull))
 		_, err := f.Finish(t.Context(), back, account.Login{})
@@ -427,7 +427,7 @@ func TestACommitThatFails(t *testing.T) {
 		if err != nil || !is || !user.Admin {
 			t.Errorf("commit %d failed, and the login after it is of %+v, in the group: %t, %v", n, user, is, err)
 		}
-		f.issuer.Be(claims{"sub": strconv.Itoa(n), "preferred_username": "anna"}, nil)
+		f.issuer.SetUser(claims{"sub": strconv.Itoa(n), "preferred_username": "anna"}, nil)
 		if user = f.user(t); user.Admin {
 			t.Errorf("commit %d failed, and they stay an administrator", n)
 		}
@@ -441,7 +441,7 @@ func TestACommitThatFails(t *testing.T) {
 func TestHowLongALoginIsGood(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *Options) { o.Life = 60 * 24 * time.Hour })
-	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna"}, nil)
 	g, err := f.come(t)
 	if err != nil {
 		t.Fatal(err)

@@ -71,7 +71,7 @@ func (s *Spaces) setGrant(ctx context.Context, tx *sqldb.Tx, m grantRight, g acc
 		return g, err
 	}
 	err = s.keepManager(ctx, tx, m.node, func() (err error) {
-		if g, err = s.parts.Access.Set(ctx, tx, g); err != nil {
+		if g, err = s.parts.Access.Grant(ctx, tx, g); err != nil {
 			return err
 		}
 		if err := s.notifyGrant(ctx, tx, m.node, was, g); err != nil {
@@ -97,7 +97,7 @@ func (s *Spaces) checkOutward(ctx context.Context, q sqldb.Querier, n tree.Node,
 		return err
 	}
 	one, err := s.parts.Access.FindSpace(ctx, q, n.Account)
-	if drive.IsKind(err, drive.NotFound) || err == nil && one.Outward != access.Nobody {
+	if drive.IsKind(err, drive.NotFound) || err == nil && one.ShareOutside != access.Nobody {
 		return nil
 	}
 	if err != nil {
@@ -121,7 +121,7 @@ func (r grantRight) checkExpiry(g access.Grant, now drive.Time) error {
 	if r.expires == 0 || g.Role == access.None || g.Expires != 0 && g.Expires <= r.expires {
 		return nil
 	}
-	return drive.Bad("expires_in", drive.OutOfRange, "max", int64(max(0, r.expires.Sub(now))/time.Second))
+	return drive.BadField("expires_in", drive.OutOfRange, "max", int64(max(0, r.expires.Sub(now))/time.Second))
 }
 
 // authorizeGrant checks that the caller may change the grants at a node; with admin, an
@@ -139,7 +139,7 @@ func (s *Spaces) authorizeGrant(ctx context.Context, q sqldb.Querier, who drive.
 	default:
 		account = p.Who.Account
 		if p.Until != 0 {
-			m.expires, err = s.parts.Access.Lasts(ctx, q, who, id, access.Manage)
+			m.expires, err = s.parts.Access.RightUntil(ctx, q, who, id, access.Manage)
 		}
 	}
 	if err == nil {
@@ -150,7 +150,7 @@ func (s *Spaces) authorizeGrant(ctx context.Context, q sqldb.Querier, who drive.
 	}
 	_, err = s.parts.Access.FindSpace(ctx, q, account)
 	if drive.IsKind(err, drive.NotFound) {
-		err = drive.Bad("node", drive.NotAllowed, "allowed", []string{"a file or folder below the root"}, "sent", "root")
+		err = drive.BadField("node", drive.NotAllowed, "allowed", []string{"a file or folder below the root"}, "sent", "root")
 	}
 	if admin && who.Admin { // an administrator could give themselves the role
 		m.expires = 0
@@ -173,7 +173,7 @@ func (s *Spaces) principal(ctx context.Context, q sqldb.Querier, p Principal) (d
 	var id drive.PrincipalID
 	var err error
 	if p.Kind == access.Group {
-		var t access.Team
+		var t access.UserGroup
 		t, err = s.parts.Access.FindGroupByName(ctx, q, p.Name)
 		id = drive.PrincipalID(t.ID)
 	} else {
@@ -181,7 +181,7 @@ func (s *Spaces) principal(ctx context.Context, q sqldb.Querier, p Principal) (d
 		id, err = drive.PrincipalID(u.ID), failed
 	}
 	if drive.IsKind(err, drive.NotFound) {
-		err = drive.Bad(string(p.Kind), drive.Unknown)
+		err = drive.BadField(string(p.Kind), drive.Unknown)
 	}
 	return id, err
 }
@@ -218,7 +218,7 @@ func (s *Spaces) Ungrant(ctx context.Context, who drive.Who, node drive.NodeID, 
 			return err
 		}
 		return s.keepManager(ctx, tx, m.node, func() error {
-			was, taken, err := s.parts.Access.Take(ctx, tx, node, principal)
+			was, taken, err := s.parts.Access.Revoke(ctx, tx, node, principal)
 			if err != nil || !taken {
 				return err
 			}
@@ -242,12 +242,12 @@ func (s *Spaces) leave(ctx context.Context, tx *sqldb.Tx, who drive.Who, node dr
 	if err != nil {
 		return err
 	}
-	before, err := s.parts.Access.Given(ctx, tx, who, node)
+	before, err := s.parts.Access.GrantedRights(ctx, tx, who, node)
 	if err != nil {
 		return err
 	}
 	return s.keepManager(ctx, tx, n, func() error {
-		was, taken, err := s.parts.Access.Take(ctx, tx, node, drive.PrincipalID(who.User))
+		was, taken, err := s.parts.Access.Revoke(ctx, tx, node, drive.PrincipalID(who.User))
 		if err != nil {
 			return err
 		}
@@ -256,7 +256,7 @@ func (s *Spaces) leave(ctx context.Context, tx *sqldb.Tx, who drive.Who, node dr
 				return err
 			}
 		}
-		after, err := s.parts.Access.Given(ctx, tx, who, node)
+		after, err := s.parts.Access.GrantedRights(ctx, tx, who, node)
 		if err == nil && !before.Has(after) {
 			err = drive.Fail(drive.Forbidden, "reason", "role", "role", string(before.Role()), "needs", string(access.Manager))
 		}
@@ -264,30 +264,30 @@ func (s *Spaces) leave(ctx context.Context, tx *sqldb.Tx, who drive.Who, node dr
 	})
 }
 
-// maxPanelGrants bounds the grants in a Panel.
+// maxPanelGrants bounds the grants in a AccessList.
 const maxPanelGrants = 1000
 
-// Panel lists who has access to a node.
-type Panel struct {
-	Owner  string         // user who owns the drive; empty: the node is in a space
-	Grants []access.Above // nearest first
-	Rights access.Right   // of the caller
+// AccessList lists who has access to a node.
+type AccessList struct {
+	Owner  string              // user who owns the drive; empty: the node is in a space
+	Grants []access.GrantAbove // nearest first
+	Rights access.Right        // of the caller
 }
 
 // Access returns who has access to a node and at which folder each role was given. A guest only
 // gets grants at folders that the guest sees.
-func (s *Spaces) Access(ctx context.Context, who drive.Who, node drive.NodeID) (Panel, error) {
+func (s *Spaces) Access(ctx context.Context, who drive.Who, node drive.NodeID) (AccessList, error) {
 	p, err := s.parts.Access.Enter(ctx, s.parts.DB, who, node, access.SeeAccess)
 	if err != nil {
-		return Panel{}, err
+		return AccessList{}, err
 	}
 	most := 1 << 12
 	if p.Who.Guest {
 		most = p.Level
 	}
-	panel := Panel{Rights: p.Rights}
-	if panel.Grants, err = s.parts.Access.ListUp(ctx, s.parts.DB, node, most, maxPanelGrants); err != nil {
-		return Panel{}, err
+	panel := AccessList{Rights: p.Rights}
+	if panel.Grants, err = s.parts.Access.ListAbove(ctx, s.parts.DB, node, most, maxPanelGrants); err != nil {
+		return AccessList{}, err
 	}
 	panel.Owner, err = s.parts.Access.Owner(ctx, s.parts.DB, p.Who.Account)
 	return panel, err
@@ -323,18 +323,18 @@ func (s *Spaces) SetMount(ctx context.Context, who drive.Who, node drive.NodeID,
 	})
 }
 
-// WithMe lists nodes shared with the caller, without spaces, ordered by node id; hidden ones only
+// ListSharedWithMe lists nodes shared with the caller, without spaces, ordered by node id; hidden ones only
 // if hidden is set.
-func (s *Spaces) WithMe(ctx context.Context, who drive.Who, after drive.NodeID, limit int, hidden bool) ([]Shared, error) {
-	all, err := s.parts.Access.ListMine(ctx, s.parts.DB, who.User, after, limit, hidden)
+func (s *Spaces) ListSharedWithMe(ctx context.Context, who drive.Who, after drive.NodeID, limit int, hidden bool) ([]Shared, error) {
+	all, err := s.parts.Access.ListSharedWith(ctx, s.parts.DB, who.User, after, limit, hidden)
 	if err != nil {
 		return nil, err
 	}
 	return s.sharedItems(ctx, all, true)
 }
 
-// ByMe lists what the caller shares of the caller's own drive, one entry per grant.
-func (s *Spaces) ByMe(ctx context.Context, who drive.Who, after access.Grant, limit int) ([]Shared, error) {
+// ListSharedByMe lists what the caller shares of the caller's own drive, one entry per grant.
+func (s *Spaces) ListSharedByMe(ctx context.Context, who drive.Who, after access.Grant, limit int) ([]Shared, error) {
 	grants, err := s.parts.Access.ListOf(ctx, s.parts.DB, who.Account, after, limit)
 	if err != nil {
 		return nil, err
@@ -342,9 +342,9 @@ func (s *Spaces) ByMe(ctx context.Context, who drive.Who, after access.Grant, li
 	return s.sharedItems(ctx, toMounts(grants), false)
 }
 
-// ByMeIn is ByMe for up to limit grants at the direct children of a folder. For a folder outside of
+// ListSharedByMeIn is ListSharedByMe for up to limit grants at the direct children of a folder. For a folder outside of
 // the caller's own drive it returns nothing.
-func (s *Spaces) ByMeIn(ctx context.Context, who drive.Who, folder drive.NodeID, limit int) ([]Shared, error) {
+func (s *Spaces) ListSharedByMeIn(ctx context.Context, who drive.Who, folder drive.NodeID, limit int) ([]Shared, error) {
 	if _, err := s.parts.Tree.Find(ctx, s.parts.DB, who.Account, folder); err != nil {
 		if drive.IsKind(err, drive.NotFound) {
 			err = nil
@@ -382,7 +382,7 @@ func (s *Spaces) sharedItems(ctx context.Context, all []access.Mount, asGuest bo
 	for _, n := range nodes {
 		there = append(there, n)
 	}
-	spots, err := s.parts.Tree.SpotsOf(ctx, s.parts.DB, there)
+	spots, err := s.parts.Tree.LocationsOf(ctx, s.parts.DB, there)
 	if err != nil {
 		return nil, err
 	}
@@ -409,5 +409,5 @@ func (s *Spaces) logGrant(tx *sqldb.Tx, verb activity.Verb, n tree.Node, g acces
 	if g.Expires != 0 {
 		data["expires_at"] = g.Expires
 	}
-	return s.parts.Log.Note(tx, activity.Entry{Account: n.Account, Verb: verb, Node: n.ID, Folder: n.Parent, Name: string(n.Name)}, data)
+	return s.parts.Log.Record(tx, activity.Entry{Account: n.Account, Verb: verb, Node: n.ID, Folder: n.Parent, Name: string(n.Name)}, data)
 }

@@ -13,7 +13,7 @@ import (
 
 // CreateGroup creates a group. Only administrators may change groups; others get Forbidden. It
 // fails with NameTaken.
-func (s *Spaces) CreateGroup(ctx context.Context, who drive.Who, name string, hook Hook[access.Team]) (t access.Team, err error) {
+func (s *Spaces) CreateGroup(ctx context.Context, who drive.Who, name string, hook Hook[access.UserGroup]) (t access.UserGroup, err error) {
 	if err := requireAdmin(who); err != nil {
 		return t, err
 	}
@@ -27,7 +27,7 @@ func (s *Spaces) CreateGroup(ctx context.Context, who drive.Who, name string, ho
 }
 
 // RenameGroup renames a group. It fails like CreateGroup, and with NotFound.
-func (s *Spaces) RenameGroup(ctx context.Context, who drive.Who, id drive.GroupID, name string) (t access.Team, err error) {
+func (s *Spaces) RenameGroup(ctx context.Context, who drive.Who, id drive.GroupID, name string) (t access.UserGroup, err error) {
 	if err := requireAdmin(who); err != nil {
 		return t, err
 	}
@@ -92,17 +92,17 @@ func (s *Spaces) shrinkGroup(ctx context.Context, id drive.GroupID, change func(
 }
 
 // FindGroup returns a group to an administrator; NotFound.
-func (s *Spaces) FindGroup(ctx context.Context, who drive.Who, id drive.GroupID) (access.Team, error) {
+func (s *Spaces) FindGroup(ctx context.Context, who drive.Who, id drive.GroupID) (access.UserGroup, error) {
 	if err := requireAdmin(who); err != nil {
-		return access.Team{}, err
+		return access.UserGroup{}, err
 	}
 	return s.parts.Access.FindGroup(ctx, s.parts.DB, id)
 }
 
 // FindGroupByName returns the group with a name, ignoring case, to an administrator; NotFound.
-func (s *Spaces) FindGroupByName(ctx context.Context, who drive.Who, name string) (access.Team, error) {
+func (s *Spaces) FindGroupByName(ctx context.Context, who drive.Who, name string) (access.UserGroup, error) {
 	if err := requireAdmin(who); err != nil {
-		return access.Team{}, err
+		return access.UserGroup{}, err
 	}
 	return s.parts.Access.FindGroupByName(ctx, s.parts.DB, name)
 }
@@ -117,7 +117,7 @@ func (s *Spaces) IsMember(ctx context.Context, who drive.Who, id drive.GroupID, 
 
 // ListGroups returns a page of groups by name to an administrator, and the cursor of the next page;
 // "" after the last.
-func (s *Spaces) ListGroups(ctx context.Context, who drive.Who, cursor string, limit int) ([]access.Team, string, error) {
+func (s *Spaces) ListGroups(ctx context.Context, who drive.Who, cursor string, limit int) ([]access.UserGroup, string, error) {
 	if err := requireAdmin(who); err != nil {
 		return nil, "", err
 	}
@@ -177,7 +177,7 @@ type Found struct {
 // two characters; else BadRequest). It fails with Rate if the caller searches too often.
 func (s *Spaces) Search(ctx context.Context, who drive.Who, prefix string) ([]Found, error) {
 	if len([]rune(prefix)) < minPrefix {
-		return nil, drive.Bad("q", drive.Malformed, "expected", "at least two characters")
+		return nil, drive.BadField("q", drive.Malformed, "expected", "at least two characters")
 	}
 	if err := s.searches.allow(who.User, s.opt.Now()); err != nil {
 		return nil, err

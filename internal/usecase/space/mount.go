@@ -71,7 +71,7 @@ func (s *Spaces) MountedAs(ctx context.Context, who drive.Who, name drive.Name) 
 		}
 	}
 	if len(name) <= drive.MaxNameBytes-utf8.UTFMax { // else it may be a base name that nameWithSuffix has shortened
-		called, err := access.Called(ctx, s.parts.DB, who.User, baseNames(name)...)
+		called, err := access.HasMountNamed(ctx, s.parts.DB, who.User, baseNames(name)...)
 		if err == nil && !called {
 			err = drive.Fail(drive.NotFound)
 		}
@@ -91,9 +91,9 @@ func (s *Spaces) MountedAs(ctx context.Context, who drive.Who, name drive.Name) 
 	return Mounted{}, drive.Fail(drive.NotFound)
 }
 
-// HideFromGroup hides, from the caller only, a node that was shared with a group. It fails with
+// HideGroupShare hides, from the caller only, a node that was shared with a group. It fails with
 // NotFound if the caller is not in the group or the node is not shared with the caller.
-func (s *Spaces) HideFromGroup(ctx context.Context, who drive.Who, node drive.NodeID, group drive.GroupID) error {
+func (s *Spaces) HideGroupShare(ctx context.Context, who drive.Who, node drive.NodeID, group drive.GroupID) error {
 	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		in, err := access.IsIn(ctx, tx, group, who.User)
 		if err == nil && !in {
@@ -133,7 +133,7 @@ func (s *Spaces) listMounts(ctx context.Context, who drive.Who) (all []Mounted, 
 // the number of shares per read.
 func (s *Spaces) eachMount(ctx context.Context, who drive.Who, page int, fn func(Mounted) bool) error {
 	for after := (drive.NodeID{}); ; {
-		some, err := s.WithMe(ctx, who, after, page, false)
+		some, err := s.ListSharedWithMe(ctx, who, after, page, false)
 		if err != nil {
 			return err
 		}
@@ -156,15 +156,15 @@ var errConcurrentRename = errors.New("another request has named these mounts")
 // storeNames stores new names of mounts. It returns false if another request has changed them since
 // they were read. It deletes the stored names of unlisted mounts that conflict with new ones, or
 // all of them if there is no room.
-func (s *Spaces) storeNames(ctx context.Context, user drive.UserID, all []Mounted, keep []access.KeptName) (bool, error) {
+func (s *Spaces) storeNames(ctx context.Context, user drive.UserID, all []Mounted, keep []access.MountName) (bool, error) {
 	if len(keep) == 0 {
 		return true, nil
 	}
-	names, err := s.parts.Access.Names(ctx, s.parts.DB, user)
+	names, err := s.parts.Access.MountNames(ctx, s.parts.DB, user)
 	if err != nil {
 		return false, err
 	}
-	room := access.MaxNames - len(names)
+	room := access.MaxMountNames - len(names)
 	for _, m := range all {
 		delete(names, m.Node)
 	}
@@ -172,25 +172,25 @@ func (s *Spaces) storeNames(ctx context.Context, user drive.UserID, all []Mounte
 	for _, k := range keep {
 		taken[drive.Name(k.Name).Fold()] = true
 	}
-	var write []access.KeptName
+	var write []access.MountName
 	full := room < len(keep)
 	for node, name := range names { // unlisted mounts
 		if full || taken[drive.Name(name).Fold()] {
-			write = append(write, access.KeptName{Node: node, Was: name})
+			write = append(write, access.MountName{Node: node, OldName: name})
 			room++
 		}
 	}
 	for _, k := range keep {
-		if k.Was == "" {
+		if k.OldName == "" {
 			room--
 		}
-		if k.Was != "" || room >= 0 {
+		if k.OldName != "" || room >= 0 {
 			write = append(write, k)
 		}
 	}
-	for some := range slices.Chunk(write, access.NamesAtOnce) {
+	for some := range slices.Chunk(write, access.MountNamesPerTx) {
 		err := s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-			kept, err := s.parts.Access.KeepNames(ctx, tx, user, some)
+			kept, err := s.parts.Access.StoreMountNames(ctx, tx, user, some)
 			if err == nil && !kept {
 				err = errConcurrentRename
 			}
@@ -266,7 +266,7 @@ func (m *Mounted) storedName() (drive.Name, bool) {
 
 // nameMounts sets the names of all mounts and returns those that must be stored. Valid stored names
 // have priority, then older mounts.
-func nameMounts(all []Mounted) (keep []access.KeptName) {
+func nameMounts(all []Mounted) (keep []access.MountName) {
 	taken := make(map[string]bool, len(all))
 	take := func(m *Mounted, name drive.Name) bool {
 		fold := name.Fold()
@@ -293,7 +293,7 @@ func nameMounts(all []Mounted) (keep []access.KeptName) {
 			take(m, m.candidate(n))
 		}
 		if m.Shown != string(m.As) {
-			keep = append(keep, access.KeptName{Node: m.Node, Was: m.Shown, Name: string(m.As)})
+			keep = append(keep, access.MountName{Node: m.Node, OldName: m.Shown, Name: string(m.As)})
 		}
 	}
 	return keep

@@ -24,8 +24,8 @@ type Numbers struct {
 // NewNumbers returns the Numbers in db.
 func NewNumbers(db *sqldb.DB) *Numbers { return &Numbers{db: db} }
 
-// Numbered identifies a share.
-type Numbered struct {
+// NumberedShare identifies a share.
+type NumberedShare struct {
 	Node    drive.NodeID
 	Subject string // id of the principal with a role there, or of a link
 }
@@ -36,13 +36,13 @@ const (
 )
 
 // Of returns the numbers of shares and assigns missing ones.
-func (n *Numbers) Of(ctx context.Context, all []Numbered) (map[Numbered]int64, error) {
-	found := make(map[Numbered]int64, len(all))
+func (n *Numbers) Of(ctx context.Context, all []NumberedShare) (map[NumberedShare]int64, error) {
+	found := make(map[NumberedShare]int64, len(all))
 	for some := range slices.Chunk(all, numbersAtOnce) {
 		if err := n.read(ctx, n.db, some, found); err != nil {
 			return nil, err
 		}
-		if !slices.ContainsFunc(some, func(of Numbered) bool { return found[of] == 0 }) {
+		if !slices.ContainsFunc(some, func(of NumberedShare) bool { return found[of] == 0 }) {
 			continue
 		}
 		err := n.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return n.assign(ctx, tx, some) })
@@ -57,19 +57,19 @@ func (n *Numbers) Of(ctx context.Context, all []Numbered) (map[Numbered]int64, e
 }
 
 // read adds the existing numbers of shares to found.
-func (n *Numbers) read(ctx context.Context, q sqldb.Querier, all []Numbered, found map[Numbered]int64) error {
+func (n *Numbers) read(ctx context.Context, q sqldb.Querier, all []NumberedShare, found map[NumberedShare]int64) error {
 	type row struct {
-		of     Numbered
+		of     NumberedShare
 		number int64
 	}
-	wanted := make(map[Numbered]bool, len(all))
+	wanted := make(map[NumberedShare]bool, len(all))
 	var nodes []drive.NodeID
 	for _, of := range all {
 		wanted[of] = true
 		nodes = append(nodes, of.Node)
 	}
 	// Selects by node only: with two lists a database checks each pair or scans the table.
-	marks, args := sqldb.In(nodes)
+	marks, args := sqldb.ListArgs(nodes)
 	rows, err := q.Query(ctx, "SELECT node_id, subject, number FROM share_numbers WHERE node_id IN ("+marks+")", args...)
 	read, err := sqldb.Scan(rows, err, func(r *row, scan func(...any) error) error { return scan(&r.of.Node, &r.of.Subject, &r.number) })
 	if err != nil {
@@ -84,13 +84,13 @@ func (n *Numbers) read(ctx context.Context, q sqldb.Querier, all []Numbered, fou
 }
 
 // assign assigns numbers to the shares that have none.
-func (n *Numbers) assign(ctx context.Context, tx *sqldb.Tx, all []Numbered) error {
-	have := map[Numbered]int64{}
+func (n *Numbers) assign(ctx context.Context, tx *sqldb.Tx, all []NumberedShare) error {
+	have := map[NumberedShare]int64{}
 	if err := n.read(ctx, tx, all, have); err != nil {
 		return err
 	}
-	lack := slices.DeleteFunc(slices.Clone(all), func(of Numbered) bool { return have[of] != 0 })
-	slices.SortFunc(lack, func(a, b Numbered) int { // all transactions lock rows in this order
+	lack := slices.DeleteFunc(slices.Clone(all), func(of NumberedShare) bool { return have[of] != 0 })
+	slices.SortFunc(lack, func(a, b NumberedShare) int { // all transactions lock rows in this order
 		return cmp.Or(cmp.Compare(a.Node.String(), b.Node.String()), cmp.Compare(a.Subject, b.Subject))
 	})
 	var rows [][]any
@@ -99,14 +99,14 @@ func (n *Numbers) assign(ctx context.Context, tx *sqldb.Tx, all []Numbered) erro
 	}
 	err := tx.InsertRows(ctx, "INSERT INTO share_numbers (node_id, subject)", rows)
 	if sqldb.IsDuplicate(err) {
-		err = sqldb.Again(err)
+		err = sqldb.Rerun(err)
 	}
 	return err
 }
 
 // Find returns the share with a number, or NotFound. The caller checks that the share still exists
 // and who may see it.
-func (n *Numbers) Find(ctx context.Context, number int64) (of Numbered, err error) {
+func (n *Numbers) Find(ctx context.Context, number int64) (of NumberedShare, err error) {
 	err = n.db.QueryRow(ctx, "SELECT node_id, subject FROM share_numbers WHERE number = ?", number).Scan(&of.Node, &of.Subject)
 	if err != nil {
 		err = fmt.Errorf("find the share with the number %d: %w", number, err)
@@ -162,7 +162,7 @@ func (n *Numbers) deleteEnded(ctx context.Context, numbers []int64) error {
 		return nil
 	}
 	err := n.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		marks, args := sqldb.In(numbers)
+		marks, args := sqldb.ListArgs(numbers)
 		_, err := tx.Exec(ctx, "DELETE FROM share_numbers WHERE number IN ("+marks+") AND "+endedWhere, args...)
 		return err
 	})

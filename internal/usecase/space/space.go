@@ -131,7 +131,7 @@ func (s *Spaces) Create(ctx context.Context, who drive.Who, in NewSpace, hook Ho
 		if v.Space, err = s.parts.Access.CreateSpace(ctx, tx, access.Space{ID: id, Root: root, Name: in.Name, By: who.User}); err != nil {
 			return err
 		}
-		_, err = s.parts.Access.Set(ctx, tx, access.Grant{
+		_, err = s.parts.Access.Grant(ctx, tx, access.Grant{
 			Node: root, Account: id, Principal: drive.PrincipalID(in.Manager), Kind: access.User, Role: access.Manager, By: who.User,
 		})
 		if err != nil {
@@ -143,7 +143,7 @@ func (s *Spaces) Create(ctx context.Context, who drive.Who, in NewSpace, hook Ho
 		if v.Balance, err = s.parts.Ledger.Get(ctx, tx, id); err != nil {
 			return err
 		}
-		if err := s.parts.Log.Note(tx, activity.Entry{Account: id, Verb: activity.SpaceCreated, By: who, Name: in.Name}, nil); err != nil {
+		if err := s.parts.Log.Record(tx, activity.Entry{Account: id, Verb: activity.SpaceCreated, By: who, Name: in.Name}, nil); err != nil {
 			return err
 		}
 		return hook.run(ctx, tx, v)
@@ -263,14 +263,14 @@ type Change struct {
 // It fails with Forbidden, NotFound, NameTaken or BadRequest.
 func (s *Spaces) Set(ctx context.Context, who drive.Who, id drive.AccountID, c Change) (v View, err error) {
 	if c.State != "" && c.State != access.Active && c.State != access.Archived {
-		return View{}, drive.Bad("state", drive.NotAllowed, "allowed", []access.State{access.Active, access.Archived}, "sent", c.State)
+		return View{}, drive.BadField("state", drive.NotAllowed, "allowed", []access.State{access.Active, access.Archived}, "sent", c.State)
 	}
 	err = s.write(ctx, who, id, func(ctx context.Context, tx *sqldb.Tx) error {
 		now, err := s.find(ctx, tx, who, id)
 		if err != nil {
 			return err
 		}
-		if now.State == access.Deleted && now.Deleted.Add(Kept-time.Hour) <= drive.TimeOf(s.opt.Now()) {
+		if now.State == access.Deleted && now.Deleted.Add(DeletedRetention-time.Hour) <= drive.TimeOf(s.opt.Now()) {
 			return drive.Fail(drive.NotFound) // its data is being purged, or may be at any moment
 		}
 		manages := now.Rights.Has(access.Manage)
@@ -295,10 +295,10 @@ func (s *Spaces) Set(ctx context.Context, who drive.Who, id drive.AccountID, c C
 	return v, err
 }
 
-// Kept is how long a deleted space can be restored: 30 days.
-const Kept = 30 * 24 * time.Hour
+// DeletedRetention is how long a deleted space can be restored: 30 days.
+const DeletedRetention = 30 * 24 * time.Hour
 
-// Delete deletes a space: members lose it at once, and its data is purged after Kept. Only
+// Delete deletes a space: members lose it at once, and its data is purged after DeletedRetention. Only
 // administrators may. A deleted space stays deleted. It fails with the error of Parts.Busy.
 func (s *Spaces) Delete(ctx context.Context, who drive.Who, id drive.AccountID) error {
 	if err := requireAdmin(who); err != nil {
@@ -338,18 +338,18 @@ func (s *Spaces) logChange(tx *sqldb.Tx, was, now View) error {
 	if len(data) == 0 {
 		return nil
 	}
-	return s.parts.Log.Note(tx, activity.Entry{Account: now.ID, Verb: activity.SpaceChanged, Name: now.Name}, data)
+	return s.parts.Log.Record(tx, activity.Entry{Account: now.ID, Verb: activity.SpaceChanged, Name: now.Name}, data)
 }
 
 // settingsData returns settings as recorded in an activity entry.
 func settingsData(s access.Settings) map[string]any {
-	return map[string]any{"links": s.Links, "outward": s.Outward, "trash_days": s.TrashDays, "version_days": s.VersionDays}
+	return map[string]any{"links": s.Links, "outward": s.ShareOutside, "trash_days": s.TrashDays, "version_days": s.VersionDays}
 }
 
 // write runs fn in a transaction that holds the lock on the account's ledger.
 func (s *Spaces) write(ctx context.Context, who drive.Who, account drive.AccountID, fn func(context.Context, *sqldb.Tx) error) error {
 	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		tx.ActFor(who)
+		tx.SetActor(who)
 		if err := s.parts.Ledger.Lock(ctx, tx, account); err != nil {
 			return fmt.Errorf("change account %s: %w", account, err)
 		}

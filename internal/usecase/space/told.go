@@ -46,7 +46,7 @@ func (s *Spaces) notifyGrant(ctx context.Context, tx *sqldb.Tx, n tree.Node, was
 // revokedName returns the name of a node whose role was revoked; "" if the role was not effective
 // and its holder may not know the name.
 func (s *Spaces) revokedName(ctx context.Context, tx *sqldb.Tx, n tree.Node, was access.Grant) (string, error) {
-	opens, err := access.Opens(ctx, s.parts.Access, tx, was)
+	opens, err := access.IsEffective(ctx, s.parts.Access, tx, was)
 	if err != nil || !opens {
 		return "", err
 	}
@@ -99,7 +99,7 @@ func (s *Spaces) notifyMembers(ctx context.Context, tx *sqldb.Tx, by drive.Who, 
 		return err
 	}
 	for after := (drive.UserID{}); ; {
-		some, err := s.parts.Access.ListMembers(ctx, tx, id, after, notice.MostUsers)
+		some, err := s.parts.Access.ListMembers(ctx, tx, id, after, notice.MaxUsers)
 		if err != nil || len(some) == 0 {
 			return err
 		}
@@ -118,7 +118,7 @@ func (s *Spaces) notify(ctx context.Context, tx *sqldb.Tx, c notice.Cause) error
 	if s.parts.Events == nil {
 		return nil
 	}
-	record, err := notice.Due(c)
+	record, err := notice.NewRecord(c)
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Ways tells how a node is shared.
-type Ways struct {
+// ShareKinds tells how a node is shared.
+type ShareKinds struct {
 	Users, Groups bool // by name
 	Links         bool
 }
@@ -18,18 +18,18 @@ type Ways struct {
 // nodesPerStatement is how many nodes one statement asks for.
 const nodesPerStatement = 500
 
-// Ways returns how nodes are shared, by id, without shares of folders above. Nodes that are not
+// ShareKinds returns how nodes are shared, by id, without shares of folders above. Nodes that are not
 // shared have no entry. The caller must be allowed to share the nodes. It costs one statement per
 // 500 nodes.
-func (s *Spaces) Ways(ctx context.Context, nodes []drive.NodeID) (map[drive.NodeID]Ways, error) {
+func (s *Spaces) ShareKinds(ctx context.Context, nodes []drive.NodeID) (map[drive.NodeID]ShareKinds, error) {
 	type row struct {
 		node drive.NodeID
 		way  string
 	}
-	ways := map[drive.NodeID]Ways{}
+	ways := map[drive.NodeID]ShareKinds{}
 	now := drive.TimeOf(s.opt.Now())
 	for some := range slices.Chunk(nodes, nodesPerStatement) {
-		marks, ids := sqldb.In(some)
+		marks, ids := sqldb.ListArgs(some)
 		args := append(append(append(slices.Clone(ids), now), ids...), now)
 		rows, err := s.parts.DB.Query(ctx, `SELECT node_id, kind FROM grants WHERE node_id IN (`+marks+`) AND role <> 'none' AND (expires_at = 0 OR expires_at > ?)
 			UNION SELECT node_id, 'link' FROM shares WHERE node_id IN (`+marks+`) AND (expires_at = 0 OR expires_at > ?)`, args...)

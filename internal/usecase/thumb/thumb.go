@@ -137,9 +137,9 @@ type Maker struct {
 	cache   *cache
 	flights singleflight.Group
 	memory  *semaphore.Weighted // MaxMemory, which all children but helpers share
-	images  *turn.Turns
-	light   *turn.Turns // of helpers that are light
-	heavy   *turn.Turns // of the other helpers
+	images  *turn.Limiter
+	light   *turn.Limiter // of helpers that are light
+	heavy   *turn.Limiter // of the other helpers
 	helpers []installed
 }
 
@@ -212,7 +212,7 @@ func (m *Maker) produce(ctx context.Context, account drive.AccountID, src Source
 	if err != nil {
 		return Thumbnail{}, err
 	}
-	leave, err := turns.Take(wait, account)
+	leave, err := turns.Acquire(wait, account)
 	if err != nil {
 		return Thumbnail{}, drive.Wrap(err, drive.Unavailable)
 	}
@@ -238,7 +238,7 @@ func (m *Maker) produce(ctx context.Context, account drive.AccountID, src Source
 
 // turnsOf returns whose turns a file waits for, by what it begins with: one kind of files does not
 // wait for another.
-func (m *Maker) turnsOf(ctx context.Context, src Source) (_ *turn.Turns, err error) {
+func (m *Maker) turnsOf(ctx context.Context, src Source) (_ *turn.Limiter, err error) {
 	if len(m.helpers) == 0 {
 		return m.images, nil
 	}

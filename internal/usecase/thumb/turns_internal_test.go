@@ -34,7 +34,7 @@ func TestKindsOfFilesDoNotWaitForEachOther(t *testing.T) {
 				src := Source{Sum: c.name, Open: func(context.Context) (File, error) {
 					return content{bytes.NewReader([]byte(c.content))}, nil
 				}}
-				end, err := m.light.Take(t.Context(), drive.NewID[drive.AccountID]()) // a PDF that takes long
+				end, err := m.light.Acquire(t.Context(), drive.NewID[drive.AccountID]()) // a PDF that takes long
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -34,16 +34,16 @@ const (
 	longestPause = time.Minute
 )
 
-// Unlinked counts the results for released files since the start.
-type Unlinked struct {
+// Counters counts the results for released files since the start.
+type Counters struct {
 	Files    atomic.Int64
 	Bytes    atomic.Int64
 	Failed   atomic.Int64 // failed deletions, to be retried
 	Deferred atomic.Int64 // kept because rewriting their packs is not worthwhile yet
 }
 
-// Parts are the services that an Unlinker uses.
-type Parts struct {
+// Dependencies are the services that an Unlinker uses.
+type Dependencies struct {
 	DB      *sqldb.DB
 	Store   blob.Store
 	Content content.Content
@@ -61,13 +61,13 @@ type Options struct {
 
 // Unlinker deletes released files. It is safe for concurrent use.
 type Unlinker struct {
-	Unlinked Unlinked
-	parts    Parts
+	Counters Counters
+	parts    Dependencies
 	opt      Options
 }
 
 // New returns an Unlinker; Run starts its work.
-func New(parts Parts, opt Options) *Unlinker {
+func New(parts Dependencies, opt Options) *Unlinker {
 	opt.Grace = cmp.Or(opt.Grace, 15*time.Minute)
 	opt.Log = cmp.Or(opt.Log, slog.Default())
 	return &Unlinker{parts: parts, opt: opt}
@@ -91,18 +91,18 @@ func (u *Unlinker) Run(ctx context.Context) error {
 	return all.Wait()
 }
 
-// loop calls Unlink until ctx ends, with exponential backoff after failures.
+// loop calls DeleteDue until ctx ends, with exponential backoff after failures.
 func (u *Unlinker) loop(ctx context.Context) {
 	failures := 0
 	var outage telemetry.Outage
 	for ctx.Err() == nil {
-		next, err := u.Unlink(ctx)
+		next, err := u.DeleteDue(ctx)
 		if failures++; err == nil {
 			failures = 0
 		} else {
 			next = min(time.Second<<min(failures, 6), longestPause)
 		}
-		outage.Note(ctx, u.opt.Log, "released files were not deleted and will be tried again", err)
+		outage.Record(ctx, u.opt.Log, "released files were not deleted and will be tried again", err)
 		wake := time.NewTimer(next + rand.N(next/4+1)) // jitter: instances that check at the same moment find the same rows
 		select {
 		case <-wake.C:
@@ -112,9 +112,9 @@ func (u *Unlinker) loop(ctx context.Context) {
 	}
 }
 
-// Unlink deletes all files that are due and returns the time until the next check. After an error
+// DeleteDue deletes all files that are due and returns the time until the next check. After an error
 // some of them may be deleted.
-func (u *Unlinker) Unlink(ctx context.Context) (next time.Duration, err error) {
+func (u *Unlinker) DeleteDue(ctx context.Context) (next time.Duration, err error) {
 	if u.opt.Restored || u.opt.Damaged != nil && u.opt.Damaged() {
 		return longestPause, nil
 	}
@@ -161,7 +161,7 @@ func (u *Unlinker) deleteBatch(ctx context.Context) (int, error) {
 	cancel()
 	left := leftOf(names, gone)
 	if err != nil {
-		u.Unlinked.Failed.Add(int64(len(batch) - len(gone)))
+		u.Counters.Failed.Add(int64(len(batch) - len(gone)))
 		err = fmt.Errorf("delete %d of %d released files: %w", len(batch)-len(gone), len(batch), err)
 	}
 	if len(gone) == 0 && err != nil {
@@ -175,7 +175,7 @@ func (u *Unlinker) deleteBatch(ctx context.Context) (int, error) {
 	forgetCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), u.hold()/10)
 	defer cancel()
 	err = u.parts.DB.Write(forgetCtx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := u.parts.Content.Forget(ctx, tx, gone); err != nil || len(left) == 0 {
+		if err := u.parts.Content.DeleteReleased(ctx, tx, gone); err != nil || len(left) == 0 {
 			return err
 		}
 		return u.parts.Content.Defer(ctx, tx, left, u.opt.Grace)
@@ -183,9 +183,9 @@ func (u *Unlinker) deleteBatch(ctx context.Context) (int, error) {
 	if err != nil {
 		return len(batch), err
 	}
-	u.Unlinked.Deferred.Add(int64(len(left)))
-	u.Unlinked.Files.Add(int64(len(gone)))
-	u.Unlinked.Bytes.Add(sizeOf(batch, gone))
+	u.Counters.Deferred.Add(int64(len(left)))
+	u.Counters.Files.Add(int64(len(gone)))
+	u.Counters.Bytes.Add(sizeOf(batch, gone))
 	return len(batch), nil
 }
 
@@ -193,7 +193,7 @@ func (u *Unlinker) deleteBatch(ctx context.Context) (int, error) {
 func (u *Unlinker) claim(ctx context.Context) (batch []content.Released, used int, err error) {
 	var names []string
 	err = u.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		batch, names, err = u.parts.Content.ClaimReleased(ctx, tx, content.Claim{Grace: u.opt.Grace, Hold: u.hold(), Limit: blob.MaxRemoved, Together: u.parts.Store.Caps().Frugal})
+		batch, names, err = u.parts.Content.ClaimReleased(ctx, tx, content.Claim{Grace: u.opt.Grace, Hold: u.hold(), Limit: blob.MaxRemoved, SamePacks: u.parts.Store.Caps().DefersReclaim})
 		return err
 	})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 // Kind distinguishes whole, partial and final uploads.
 type Kind uint8
 
+// The kinds of an upload.
 const (
 	Whole   Kind = iota // becomes a file
 	Partial             // input for Concat: no target, no name
@@ -25,10 +26,11 @@ const (
 // Protocol is the protocol that began an upload. A protocol head serves only its own uploads.
 type Protocol uint8
 
+// The protocols that a client may use to send.
 const (
 	Native Protocol = iota
 	Tus
-	Rufh // Resumable Uploads for HTTP, the IETF draft
+	ResumableDraft // Resumable Uploads for HTTP, the IETF draft
 	Nextcloud
 )
 
@@ -45,9 +47,9 @@ type Append struct {
 	// length is declared.
 	Last bool
 
-	// Kept is called with the durable offset after each part of a body without Verify, on the
+	// RetentionClock is called with the durable offset after each part of a body without Verify, on the
 	// goroutine that called Append; nil: not called. That offset survives kill -9.
-	Kept func(offset drive.ByteSize)
+	OnDurable func(offset drive.ByteSize)
 }
 
 // Position is the progress of an upload that is filled by offset.
@@ -209,8 +211,8 @@ func (r *appendRun) appendPart(ctx context.Context, in io.Reader) error {
 		}
 		r.got += endOf(part, r.partSize) - r.offset
 		r.offset = endOf(part, r.partSize)
-		if r.request.Kept != nil && r.request.Verify == nil {
-			r.request.Kept(r.offset)
+		if r.request.OnDurable != nil && r.request.Verify == nil {
+			r.request.OnDurable(r.offset)
 		}
 		if p.cause != nil {
 			return finished, cutError(p.cause)

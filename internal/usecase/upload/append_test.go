@@ -244,7 +244,7 @@ func TestVerifiedAppendOfAnyLength(t *testing.T) {
 func TestVerifiedAppendCrashAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for name, open := range underFate {
-		for _, how := range []uploadtest.How{uploadtest.Die, uploadtest.DieAfter, uploadtest.Lose, uploadtest.Fail} {
+		for _, how := range []uploadtest.Effect{uploadtest.Die, uploadtest.DieAfter, uploadtest.LoseReply, uploadtest.Fail} {
 			t.Run(fmt.Sprint(name, how), func(t *testing.T) {
 				t.Parallel()
 				s, fate, left := open(t)
@@ -252,7 +252,7 @@ func TestVerifiedAppendCrashAtEveryCall(t *testing.T) {
 				for n, came := 1, true; came && !t.Failed(); n += depth.Pick(9, 3, 1) {
 					v := s.Start(t, who, fmt.Sprintf("/f%d", n), drive.ByteSize(len(data)))
 					add(t, s.Sessions, who, v.ID, 0, data[:1000])
-					fate.Set(uploadtest.Rule{N: n, How: how})
+					fate.Set(uploadtest.Rule{N: n, Effect: how})
 					_, _ = s.Append(t.Context(), who, v.ID, upload.Append{Offset: 1000, Size: -1, Verify: verifierOf(t, data[1000:])}, bytes.NewReader(data[1000:]))
 					came = fate.Clear()
 					if how == uploadtest.Die || how == uploadtest.DieAfter {
@@ -448,7 +448,7 @@ func TestAppendOfUnknownLengthStopsAtTheQuota(t *testing.T) {
 	}
 	wantOffset(t, s.Sessions, who, v.ID, int(end))
 	s.CheckLedger(t, who)
-	s.Pass(t, time.Minute)
+	s.AdvanceAndFire(t, time.Minute)
 	wantState(t, s, v, "parked")
 	wantOffset(t, s.Sessions, who, v.ID, int(end))
 	s.CheckLedger(t, who)
@@ -493,11 +493,11 @@ func TestPartialUpload(t *testing.T) {
 	if _, _, err := s.Complete(t.Context(), who, v.ID, upload.Complete{}); !drive.IsKind(err, drive.WrongState) {
 		t.Errorf("complete: %v", err)
 	}
-	s.Pass(t, time.Minute)
+	s.AdvanceAndFire(t, time.Minute)
 	if got := s.Balance(t, who); got != fmt.Sprintf("0/%d/0", len(data)) {
 		t.Errorf("parked, the ledger is %s", got)
 	}
-	s.Pass(t, 8*24*time.Hour)
+	s.AdvanceAndFire(t, 8*24*time.Hour)
 	wantState(t, s, v, "gone")
 	checkClean(t, s, who)
 }

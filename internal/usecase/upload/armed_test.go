@@ -16,11 +16,11 @@ func TestDisconnectedClientLeavesTimer(t *testing.T) {
 	s, fate := siteUnderFate(t)
 	who := s.Account(t, 0)
 	ctx, cancel := context.WithCancel(t.Context())
-	fate.Set(uploadtest.Rule{Point: "timers.Arm", N: 1, How: uploadtest.Meanwhile, Do: cancel})
+	fate.Set(uploadtest.Rule{Point: "timers.Arm", N: 1, Effect: uploadtest.RunBefore, Do: cancel})
 	v, err := s.Begin(ctx, who, upload.Begin{Path: uploadtest.Path(t, "/f"), Size: 3 * drive.MiB}, nil)
 	if err != nil || !fate.Clear() {
 		t.Fatalf("begin: %v", err)
 	}
-	s.Pass(t, time.Minute)
+	s.AdvanceAndFire(t, time.Minute)
 	wantState(t, s, v, "parked")
 }

@@ -28,7 +28,7 @@ type authorizer struct {
 // permit is a guest's right to continue an upload, as read from the database.
 type permit struct {
 	read  drive.Time // when it was read; zero: never
-	stamp access.Stamp
+	stamp access.EpochStamp
 	known bool       // stamp is valid
 	until drive.Time // end of the right; zero: never
 }
@@ -100,7 +100,7 @@ func (auth *authorizer) authorizeOrReclaim(ctx context.Context, who drive.Who, l
 	if !lost || row.State != Active && row.State != Parked {
 		return finished, err
 	}
-	if trashed, failed := access.Trashed(ctx, auth.access, auth.db, who, row.Parent, requiredUse(row.Conflict)); failed != nil || trashed {
+	if trashed, failed := access.InTrash(ctx, auth.access, auth.db, who, row.Parent, requiredUse(row.Conflict)); failed != nil || trashed {
 		return finished, err // the upload continues once its folder is restored
 	}
 	switch out, ended := auth.reclaim(context.WithoutCancel(ctx), l, *row, ReasonRevoked); {
@@ -145,8 +145,8 @@ func (auth *authorizer) mayPut(ctx context.Context, q sqldb.Querier, row Row, at
 		return nil
 	}
 	node := at.Folder
-	if !at.There.ID.IsZero() && row.Conflict == drive.ConflictReplace {
-		node = at.There.ID
+	if !at.Existing.ID.IsZero() && row.Conflict == drive.ConflictReplace {
+		node = at.Existing.ID
 	}
 	_, err := auth.access.Enter(ctx, q, drive.Who{User: row.User, Account: row.Account, Guest: true}, node, requiredUse(row.Conflict))
 	return err

@@ -73,15 +73,15 @@ type creator struct {
 	tree       *tree.Tree
 	content    content.Content
 	staging    blob.Staging
-	disk       *disk.Promises
+	disk       *disk.Reservations
 	table      *liveTable
 	sched      *schedule
 	clocks     clocks
-	claims     *claim.Desk
+	claims     *claim.Claims
 	placer     *placer
 	views      *views
 	auth       *authorizer
-	checkAlive func(ctx context.Context, tx *sqldb.Tx) error // see Options.Hold
+	checkAlive func(ctx context.Context, tx *sqldb.Tx) error // see Options.CheckInstance
 	maxOpen    int                                           // see Options
 	partBytes  drive.ByteSize                                // see Options.PartSize
 	log        *slog.Logger
@@ -180,7 +180,7 @@ func (c *creator) commitBegin(ctx context.Context, b Begin, row Row, o claim.Off
 	l := c.table.acquire(row.ID) // the same liveUpload that requests get which find the new row
 	defer c.table.release(l)
 	err = c.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		tx.ActFor(drive.Who{User: row.User, Account: row.Account})
+		tx.SetActor(drive.Who{User: row.User, Account: row.Account})
 		var err error
 		view, err = once.run(ctx, tx, func(ctx context.Context, tx *sqldb.Tx) (View, error) {
 			return c.beginTx(ctx, tx, b, row, o)
@@ -248,7 +248,7 @@ func (c *creator) beginTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, o
 	if err := c.checkAlive(ctx, tx); err != nil {
 		return View{}, err
 	}
-	if err := c.countQuestion(ctx, tx, row.User, o.Asks); err != nil {
+	if err := c.countQuestion(ctx, tx, row.User, o.Challenged); err != nil {
 		return View{}, err
 	}
 	if err := c.placer.emit(ctx, tx, stream.UploadBegun, row); err != nil {
@@ -275,10 +275,10 @@ func (c *creator) newRow(who drive.Who, b Begin) (Row, error) {
 		return Row{}, drive.Fail(drive.TooLarge, "field", "size", "limit", drive.MaxFileSize, "sent", b.Size)
 	}
 	if len(b.Fingerprint) > maxFingerprint {
-		return Row{}, drive.Bad("fingerprint", drive.TooLong, "limit", maxFingerprint, "sent", len(b.Fingerprint))
+		return Row{}, drive.BadField("fingerprint", drive.TooLong, "limit", maxFingerprint, "sent", len(b.Fingerprint))
 	}
 	if len(b.Metadata) > MaxMetadata {
-		return Row{}, drive.Bad("metadata", drive.TooLong, "limit", MaxMetadata, "sent", len(b.Metadata))
+		return Row{}, drive.BadField("metadata", drive.TooLong, "limit", MaxMetadata, "sent", len(b.Metadata))
 	}
 	partSize, err := c.partSize(b)
 	if err != nil {
@@ -325,9 +325,9 @@ func (c *creator) partSize(b Begin) (drive.ByteSize, error) {
 	case b.PartSize == 0:
 		return PartSizeFor(b.Size, max(c.partBytes, smallest)), nil
 	case b.PartSize < least || b.PartSize > MaxPartSize:
-		return 0, drive.Bad("part_size", drive.OutOfRange, "min", least, "max", drive.ByteSize(MaxPartSize), "sent", b.PartSize)
+		return 0, drive.BadField("part_size", drive.OutOfRange, "min", least, "max", drive.ByteSize(MaxPartSize), "sent", b.PartSize)
 	case b.PartSize&(b.PartSize-1) != 0:
-		return 0, drive.Bad("part_size", drive.Malformed, "expected", "a power of two", "sent", b.PartSize)
+		return 0, drive.BadField("part_size", drive.Malformed, "expected", "a power of two", "sent", b.PartSize)
 	}
 	return b.PartSize, nil
 }
@@ -412,7 +412,7 @@ func (c *creator) linkTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, id
 // countQuestion counts a possession challenge in the transaction that stores it; errStale if the
 // challenge is no longer allowed.
 func (c *creator) countQuestion(ctx context.Context, tx *sqldb.Tx, user drive.UserID, asks []content.Blob) error {
-	counted, err := c.claims.Count(ctx, tx, user, asks)
+	counted, err := c.claims.CountChallenge(ctx, tx, user, asks)
 	if err == nil && !counted {
 		err = errStale
 	}

@@ -38,7 +38,7 @@ func TestStalledBeginKeepsReceivedParts(t *testing.T) {
 			if err := s.Send(t, who, v, 0, data); err != nil {
 				t.Error(err)
 			}
-			s.Pass(t, time.Minute)
+			s.AdvanceAndFire(t, time.Minute)
 		},
 		"a part, taken back and sent again": func(t *testing.T, s *uploadtest.Site, who drive.Who, v upload.View) {
 			if err := s.Send(t, who, v, 0, data); err != nil {

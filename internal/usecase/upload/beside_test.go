@@ -81,11 +81,11 @@ func TestPartAcceptedDuringReload(t *testing.T) {
 	if _, err := client.Write(data[:100]); err != nil {
 		t.Fatal(err)
 	}
-	fate.Set(uploadtest.Rule{Point: "staging.Write", N: 1, How: uploadtest.Lose}) // makes the row forgotten
+	fate.Set(uploadtest.Rule{Point: "staging.Write", N: 1, Effect: uploadtest.LoseReply}) // makes the row forgotten
 	if err := s.Send(t, who, v, 1, data); err == nil {
 		t.Fatal("the lost reply was not reported")
 	}
-	fate.Set(uploadtest.Rule{Point: "staging.Load", N: 1, How: uploadtest.Afterwards, Do: func() {
+	fate.Set(uploadtest.Rule{Point: "staging.Load", N: 1, Effect: uploadtest.RunAfter, Do: func() {
 		_, err := client.Write(data[100 : 2*mib])
 		if err := errors.Join(err, client.Close(), <-arrived); err != nil {
 			t.Error(err)
@@ -106,12 +106,12 @@ func TestPartAcceptedDuringReload(t *testing.T) {
 // After a transaction of unknown outcome a whole file exists or not, and no row loses its bytes.
 func TestWholeFileOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
-	for _, how := range []uploadtest.How{uploadtest.Fail, uploadtest.Lose, uploadtest.Die, uploadtest.DieAfter} {
-		for n := 1; n <= 12; n += 12 / sqldbtest.Fewer(12) {
+	for _, how := range []uploadtest.Effect{uploadtest.Fail, uploadtest.LoseReply, uploadtest.Die, uploadtest.DieAfter} {
+		for n := 1; n <= 12; n += 12 / sqldbtest.Repetitions(12) {
 			s, fate := siteUnderFate(t)
 			who, data := s.Account(t, 0), random(1000)
 			p := upload.PutFile{Path: uploadtest.Path(t, "/f"), Size: 1000}
-			fate.Set(uploadtest.Rule{Point: "", N: n, How: how})
+			fate.Set(uploadtest.Rule{Point: "", N: n, Effect: how})
 			_, _, err := s.PutFile(t.Context(), who, p, bytes.NewReader(data))
 			fate.Clear()
 			s.Restart(t)
@@ -177,13 +177,13 @@ func TestUploadsOfOthersAreNotFound(t *testing.T) {
 	v := s.Start(t, ann, "/f", drive.ByteSize(len(data)))
 	for _, parked := range []bool{false, true} {
 		if parked {
-			s.Pass(t, time.Minute)
+			s.AdvanceAndFire(t, time.Minute)
 		}
 		_, getErr := s.Get(t.Context(), eve, v.ID)
 		_, listErr := s.ListParts(t.Context(), eve, v.ID)
 		_, _, completeErr := s.Complete(t.Context(), eve, v.ID, upload.Complete{})
 		_, patchErr := s.Patch(t.Context(), eve, v.ID, upload.Patch{Name: "g"})
-		_, proveErr := s.Prove(t.Context(), eve, v.ID, digest.ProofHMAC, nil)
+		_, proveErr := s.AnswerChallenge(t.Context(), eve, v.ID, digest.ProofHMAC, nil)
 		for _, err := range []error{
 			getErr, listErr, completeErr, patchErr, proveErr, s.Send(t, eve, v, 0, data), s.DeletePart(t.Context(), eve, v.ID, 0),
 			s.Cancel(t.Context(), eve, v.ID),
@@ -203,7 +203,7 @@ func TestStateChangeAfterInvalidation(t *testing.T) {
 	v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 	send(t, s, who, v, 0, data)
 	beside := make(chan error, 1)
-	fate.Set(uploadtest.Rule{Point: "read", N: 1, How: uploadtest.Meanwhile, Do: func() {
+	fate.Set(uploadtest.Rule{Point: "read", N: 1, Effect: uploadtest.RunBefore, Do: func() {
 		if _, err := s.Local.Staging.Fence(t.Context(), v.Row().Ref(), v.Row().Gen); err != nil {
 			t.Error(err)
 		}
@@ -239,7 +239,7 @@ func TestResetReclaimsOpenUploads(t *testing.T) {
 	}
 	done, sealing, active, others := start(ann, "/done"), start(ann, "/sealing"), start(ann, "/active"), start(bob, "/f")
 	complete(t, s, ann, done)
-	fate.Set(uploadtest.Rule{Point: "staging.Seal", N: 1, How: uploadtest.Fail})
+	fate.Set(uploadtest.Rule{Point: "staging.Seal", N: 1, Effect: uploadtest.Fail})
 	if _, _, err := s.Complete(t.Context(), ann, sealing.ID, upload.Complete{}); err == nil {
 		t.Fatal("the fault was not reported")
 	}
@@ -248,7 +248,7 @@ func TestResetReclaimsOpenUploads(t *testing.T) {
 		account drive.AccountID
 		want    int
 	}{{ann.Account, 1}, {ann.Account, 0}, {drive.AccountID{}, 1}} {
-		if n, err := s.Reset(t.Context(), c.account); err != nil || n != c.want {
+		if n, err := s.ReclaimAll(t.Context(), c.account); err != nil || n != c.want {
 			t.Errorf("reset %d, %v; want %d", n, err, c.want)
 		}
 	}

@@ -30,10 +30,10 @@ import (
 // The result of a file may depend on files before it. So results count only after the commit; if it
 // fails, all files fail.
 type committer struct {
-	Parts
+	Dependencies
 	auth           *authorizer
-	checkAlive     func(ctx context.Context, tx *sqldb.Tx) error            // see Options.Hold
-	releaseDropped func(context.Context, *sqldb.Tx, Row, tree.Placed) error // releases the versions that a replace dropped
+	checkAlive     func(ctx context.Context, tx *sqldb.Tx) error               // see Options.CheckInstance
+	releaseDropped func(context.Context, *sqldb.Tx, Row, tree.PutResult) error // releases the versions that a replace dropped
 	queue          *combine.Queue[drive.AccountID, *pendingFile]
 	syncWait       time.Duration // see syncWait; tests change it
 }
@@ -46,8 +46,8 @@ const maxTogether = 64
 const groupWait = 10 * time.Millisecond
 
 // newCommitter returns a committer over the given services.
-func newCommitter(parts Parts, g *authorizer, hold func(context.Context, *sqldb.Tx) error, drop func(context.Context, *sqldb.Tx, Row, tree.Placed) error) *committer {
-	c := &committer{Parts: parts, auth: g, checkAlive: hold, releaseDropped: drop, syncWait: syncWait}
+func newCommitter(parts Dependencies, g *authorizer, hold func(context.Context, *sqldb.Tx) error, drop func(context.Context, *sqldb.Tx, Row, tree.PutResult) error) *committer {
+	c := &committer{Dependencies: parts, auth: g, checkAlive: hold, releaseDropped: drop, syncWait: syncWait}
 	c.queue = combine.New(maxTogether, groupWait, c.commitGroup)
 	return c
 }
@@ -57,14 +57,14 @@ type pendingFile struct {
 	begin     Begin // its Path and Parents are used
 	who       drive.Who
 	row       Row // describes the file; never inserted
-	content   content.New
+	content   content.NewContent
 	needsSync bool            // content is not durable yet: committer.write syncs it
 	quick     bool            // the target was not looked up: a replace replaces any version
 	condition Condition       // checked within the transaction; nil: none
 	version   drive.VersionID // id of the new version
 
 	hasResult bool // the result is known: placed or failed
-	placed    tree.Placed
+	placed    tree.PutResult
 	failed    error
 }
 
@@ -209,8 +209,8 @@ func (c *committer) begin(ctx context.Context, s *pendingSync, all []*pendingFil
 
 // inspectAll inspects stored contents that have the digests of the given files: see
 // content.Inspector.
-func (p Parts) inspectAll(ctx context.Context, all []*pendingFile) error {
-	contents := make([]*content.New, len(all))
+func (p Dependencies) inspectAll(ctx context.Context, all []*pendingFile) error {
+	contents := make([]*content.NewContent, len(all))
 	for i, a := range all {
 		contents[i] = &a.content
 	}
@@ -229,7 +229,7 @@ func (c *committer) committed(ctx context.Context, all []*pendingFile) bool {
 	for i, a := range all {
 		ids[i] = a.version
 	}
-	marks, args := sqldb.In(ids)
+	marks, args := sqldb.ListArgs(ids)
 	rows, err := c.DB.Query(ctx, "SELECT id FROM versions WHERE id IN ("+marks+") LIMIT 1", args...)
 	found, err := sqldb.Scan(rows, err, func(id *drive.VersionID, scan func(...any) error) error { return scan(id) })
 	return err == nil && len(found) > 0
@@ -268,18 +268,18 @@ func (c *committer) putEach(ctx context.Context, tx *sqldb.Tx, all []*pendingFil
 // file of another caller that may need a folder is returned.
 func (c *committer) putTogether(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, all []*pendingFile) (rest []*pendingFile, err error) {
 	first := all[0].who
-	tx.ActFor(first)
+	tx.SetActor(first)
 	if err := c.Ledger.Apply(ctx, tx, account, quota.Move{Finished: sumOf(all)}); err != nil {
 		return nil, err
 	}
 	if err := c.checkAlive(ctx, tx); err != nil {
 		return nil, err
 	}
-	wanted := make([]tree.Wanted, len(all))
+	wanted := make([]tree.BatchFile, len(all))
 	for i, a := range all {
-		wanted[i] = tree.Wanted{Path: a.begin.Path, Parents: a.begin.Parents, Conflict: a.row.Conflict, Apart: !a.mayBeNew() || a.begin.Parents && a.who != first}
+		wanted[i] = tree.BatchFile{Path: a.begin.Path, Parents: a.begin.Parents, Conflict: a.row.Conflict, Separate: !a.mayBeNew() || a.begin.Parents && a.who != first}
 	}
-	targets, err := tree.Newcomers{Tree: c.Tree, Account: account}.Aim(ctx, tx, wanted)
+	targets, err := tree.NewFileBatch{Tree: c.Tree, Account: account}.ResolveTargets(ctx, tx, wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -316,7 +316,7 @@ func (c *committer) putNew(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 	if len(fresh) == 0 {
 		return nil
 	}
-	contents := make([]content.New, len(fresh))
+	contents := make([]content.NewContent, len(fresh))
 	for i, a := range fresh {
 		contents[i] = a.content
 	}
@@ -328,7 +328,7 @@ func (c *committer) putNew(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 	for i, a := range fresh {
 		files[i] = a.file(blobs[i])
 	}
-	placed, err := tree.Newcomers{Tree: c.Tree, Account: account}.Put(ctx, tx, at, files)
+	placed, err := tree.NewFileBatch{Tree: c.Tree, Account: account}.Put(ctx, tx, at, files)
 	if err != nil {
 		return fmt.Errorf("put %d files: %w", len(files), err)
 	}
@@ -342,11 +342,11 @@ func (c *committer) putNew(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 // putAlone puts one file, whether it is new or replaces another.
 func (c *committer) putAlone(ctx context.Context, tx *sqldb.Tx, a *pendingFile) error {
 	account := a.row.Account
-	tx.ActFor(a.who)
+	tx.SetActor(a.who)
 	if err := c.Ledger.Apply(ctx, tx, account, quota.Move{Finished: a.row.Size}); err != nil {
 		return err
 	}
-	at, err := c.Tree.Aim(ctx, tx, account, a.begin.Path, a.begin.Parents)
+	at, err := c.Tree.ResolveTarget(ctx, tx, account, a.begin.Path, a.begin.Parents)
 	if err == nil {
 		err = c.auth.mayPut(ctx, tx, a.row, at)
 	}
@@ -365,7 +365,7 @@ func (c *committer) putAlone(ctx context.Context, tx *sqldb.Tx, a *pendingFile) 
 	}
 	row := a.row
 	if a.quick { // no client has seen another version
-		row.Base = at.There.Version
+		row.Base = at.Existing.Version
 	}
 	f := a.file(id)
 	f.Base = row.Base

@@ -43,9 +43,9 @@ func newPut(t uploadtest.T, path string, data []byte) put {
 // publish stores all files and publishes them together. It returns one result per file; a storing
 // error is a result too.
 func publish(s *upload.Sessions, who drive.Who, puts []put) []string {
-	var files []*upload.Incoming
+	var files []*upload.PendingPut
 	said := make([]string, len(puts))
-	at := map[*upload.Incoming]int{}
+	at := map[*upload.PendingPut]int{}
 	for i, p := range puts {
 		in, err := s.StoreFile(context.Background(), who, p.PutFile, bytes.NewReader(p.data))
 		if err != nil {
@@ -57,7 +57,7 @@ func publish(s *upload.Sessions, who drive.Who, puts []put) []string {
 	}
 	s.Publish(context.Background(), files...)
 	for _, in := range files {
-		n, created, err := in.Outcome()
+		n, created, err := in.Result()
 		said[at[in]] = outcomeOf(string(n.Name), created, err)
 	}
 	return said
@@ -95,13 +95,13 @@ func TestGroupFoldersBelongToTheirUsers(t *testing.T) {
 	holder := drive.Who{User: s.Editor(t, ann.Account, root.ID), Account: ann.Account, Guest: true}
 	other := drive.Who{User: s.Editor(t, ann.Account, root.ID), Account: ann.Account, Guest: true}
 	err = s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := lock.Rules{Now: s.Clock.Now}.Take(ctx, tx, lock.Lock{Account: ann.Account, Node: root.ID, User: holder.User, Exclusive: true, Lasts: time.Minute})
+		_, err := lock.Rules{Now: s.Clock.Now}.Acquire(ctx, tx, lock.Lock{Account: ann.Account, Node: root.ID, User: holder.User, Exclusive: true, Timeout: time.Minute})
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var files []*upload.Incoming
+	var files []*upload.PendingPut
 	for i, who := range []drive.Who{holder, other} {
 		p := newPut(t, fmt.Sprintf("/folder-%d/f", i), []byte("content"))
 		p.Place, p.Parents = root.ID.String(), true
@@ -112,10 +112,10 @@ func TestGroupFoldersBelongToTheirUsers(t *testing.T) {
 		files = append(files, in)
 	}
 	s.Publish(t.Context(), files...)
-	if _, _, err := files[0].Outcome(); err != nil {
+	if _, _, err := files[0].Result(); err != nil {
 		t.Errorf("the file of the lock's user: %v", err)
 	}
-	if _, _, err := files[1].Outcome(); !drive.IsKind(err, drive.Locked) {
+	if _, _, err := files[1].Result(); !drive.IsKind(err, drive.Locked) {
 		t.Errorf("the file of another user: %v", err)
 	}
 	s.CheckLedger(t, ann)
@@ -136,7 +136,7 @@ func TestGroupedFilesMatchSingleFilesWithLateSync(t *testing.T) {
 			for range 1000 {
 				runtime.Gosched()
 			}
-			return b.Settle(context.Background(), names)
+			return b.Sync(context.Background(), names)
 		}}
 	}})
 	s.WaitForNoContents()
@@ -203,15 +203,15 @@ func TestLargeFileDoesNotRefuseSmallOne(t *testing.T) {
 func TestGroupOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	calls := depth.Pick(24, 40, 60)
-	for _, how := range []uploadtest.How{uploadtest.Fail, uploadtest.Lose, uploadtest.Die, uploadtest.DieAfter} {
-		for n := 1; n <= calls; n += calls / sqldbtest.Fewer(calls) {
+	for _, how := range []uploadtest.Effect{uploadtest.Fail, uploadtest.LoseReply, uploadtest.Die, uploadtest.DieAfter} {
+		for n := 1; n <= calls; n += calls / sqldbtest.Repetitions(calls) {
 			s, fate := siteUnderFate(t)
 			who, other := s.Account(t, 10_000), random(700)
 			if _, _, err := s.PutFile(t.Context(), who, newPut(t, "/old", other).PutFile, bytes.NewReader(other)); err != nil {
 				t.Fatal(err)
 			}
 			puts := []put{newPut(t, "/a", random(100)), newPut(t, "/old", random(200)), newPut(t, "/b", random(300)), newPut(t, "/c", random(20_000))}
-			fate.Set(uploadtest.Rule{Point: "tx", N: n, How: how})
+			fate.Set(uploadtest.Rule{Point: "tx", N: n, Effect: how})
 			said := publish(s.Sessions, who, puts)
 			came := fate.Clear()
 			s.Restart(t)
@@ -245,15 +245,15 @@ func TestGroupOfUnknownOutcome(t *testing.T) {
 // files of the group fail.
 func TestCommitOfAGroup(t *testing.T) {
 	t.Parallel()
-	for how, want := range map[uploadtest.How]string{
-		uploadtest.Lose: fmt.Sprintf("[a true %s b true %s]", drive.NameTaken, drive.Quota),
-		uploadtest.Fail: fmt.Sprintf("[%[1]s %[1]s %[1]s %[1]s]", drive.Unavailable),
+	for how, want := range map[uploadtest.Effect]string{
+		uploadtest.LoseReply: fmt.Sprintf("[a true %s b true %s]", drive.NameTaken, drive.Quota),
+		uploadtest.Fail:      fmt.Sprintf("[%[1]s %[1]s %[1]s %[1]s]", drive.Unavailable),
 	} {
 		s, fate := siteUnderFate(t)
 		who := s.Account(t, 10_000)
 		puts := []put{newPut(t, "/a", random(100)), newPut(t, "/a", random(100)), newPut(t, "/b", random(100)), newPut(t, "/c", random(20_000))}
 		puts[1].Conflict = drive.ConflictFail
-		fate.Set(uploadtest.Rule{Point: "tx.commit", N: 1, How: how})
+		fate.Set(uploadtest.Rule{Point: "tx.commit", N: 1, Effect: how})
 		got := publish(s.Sessions, who, puts)
 		if !fate.Clear() {
 			t.Fatal("nothing failed")
@@ -371,15 +371,15 @@ func TestGroupTakesConstantStatements(t *testing.T) {
 
 var errHeld = errors.New("held")
 
-// settles is a store that lays small contents, and whose Settle is the test's.
+// settles is a store that lays small contents, and whose Sync is the test's.
 type settles struct {
 	blob.Store
 	settle func(names []string) error
 }
 
-func (s settles) Caps() blob.StoreCaps { return blob.StoreCaps{Little: 1000} }
+func (s settles) Caps() blob.StoreCaps { return blob.StoreCaps{SmallMax: 1000} }
 
-func (s settles) Settle(_ context.Context, names []string) error { return s.settle(names) }
+func (s settles) Sync(_ context.Context, names []string) error { return s.settle(names) }
 
 // Files whose contents cannot be made durable are not published and leave nothing.
 func TestFailedSyncFailsGroup(t *testing.T) {
@@ -461,7 +461,7 @@ func TestLateSyncRepeatsTransaction(t *testing.T) {
 func TestGroupOfAnEndedInstance(t *testing.T) {
 	t.Parallel()
 	ended := drive.Wrap(errHeld, drive.Stopping)
-	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{Hold: func(context.Context, *sqldb.Tx) error { return ended }}})
+	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{CheckInstance: func(context.Context, *sqldb.Tx) error { return ended }}})
 	who := s.Account(t, 0)
 	for i, said := range publish(s.Sessions, who, []put{newPut(t, "/a", random(10)), newPut(t, "/b", random(10))}) {
 		if said != drive.Stopping.String() {

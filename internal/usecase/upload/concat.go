@@ -35,7 +35,7 @@ const MaxPartials = 1000
 func (s *Sessions) Concat(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (View, error) {
 	acting, b, err := s.auth.authorizeBegin(ctx, who, b)
 	if err == nil && acting.Account != who.Account { // the partial uploads are charged to the caller's own account
-		err = drive.Bad("path", drive.NotAllowed, "allowed", []string{"a folder of your own drive"})
+		err = drive.BadField("path", drive.NotAllowed, "allowed", []string{"a folder of your own drive"})
 	}
 	if err != nil {
 		return View{}, err
@@ -49,7 +49,7 @@ type concatenator struct {
 	ledger      quota.Ledger
 	tree        *tree.Tree
 	staging     blob.Staging
-	disk        *disk.Promises
+	disk        *disk.Reservations
 	table       *liveTable
 	sched       *schedule
 	clocks      clocks
@@ -84,15 +84,15 @@ func checkPartials(partials []drive.UploadID) error {
 	seen := map[drive.UploadID]bool{}
 	for _, id := range partials {
 		if seen[id] {
-			return drive.Bad("partials", drive.NotTogether, "with", id)
+			return drive.BadField("partials", drive.NotTogether, "with", id)
 		}
 		seen[id] = true
 	}
 	switch n := len(partials); {
 	case n == 0:
-		return drive.Bad("partials", drive.Required)
+		return drive.BadField("partials", drive.Required)
 	case n > MaxPartials:
-		return drive.Bad("partials", drive.TooLong, "limit", MaxPartials, "sent", n)
+		return drive.BadField("partials", drive.TooLong, "limit", MaxPartials, "sent", n)
 	}
 	return nil
 }
@@ -104,9 +104,9 @@ type concatRun struct {
 	rows     map[drive.UploadID]Row
 	final    Row
 	head     head
-	room     *disk.Room // for the copies; nil: the seal has taken it over
-	found    View       // the existing final upload; Found is false if there is none
-	tail     Row        // if its ID is set the attempt failed: the last part of this partial upload must be closed first
+	room     *disk.Reservation // for the copies; nil: the seal has taken it over
+	found    View              // the existing final upload; Found is false if there is none
+	tail     Row               // if its ID is set the attempt failed: the last part of this partial upload must be closed first
 }
 
 // attempt is one attempt of concat. If it sets j.tail nothing was changed.
@@ -149,7 +149,7 @@ func (c *concatenator) findFinal(ctx context.Context, partials []drive.UploadID)
 		return View{}, err
 	}
 	if !slices.Equal(of.Partials, partials) {
-		return View{}, drive.Bad("partials", drive.NotAllowed, "sent", partials[0])
+		return View{}, drive.BadField("partials", drive.NotAllowed, "sent", partials[0])
 	}
 	row, err := findRow(ctx, c.db, h.Final)
 	if err != nil {
@@ -212,8 +212,8 @@ func (c *concatenator) reserveCopies(ctx context.Context, j *concatRun) error {
 	if first := j.rows[j.partials[0]]; first.PartSize == j.final.PartSize && c.readable {
 		room -= first.Size
 	}
-	j.room = c.disk.Room(j.final.Account)
-	return j.room.Hold(ctx, room)
+	j.room = c.disk.NewReservation(j.final.Account)
+	return j.room.Resize(ctx, room)
 }
 
 // noteJoined updates the cache and timers of the joined partial uploads.

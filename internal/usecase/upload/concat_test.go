@@ -79,7 +79,7 @@ func TestConcat(t *testing.T) {
 				s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t)})
 				p := cutPartials(t, s, sizes...)
 				if parked {
-					s.Pass(t, time.Minute)
+					s.AdvanceAndFire(t, time.Minute)
 				}
 				v, err := join(t, s.Sessions, p)
 				if err != nil {
@@ -94,7 +94,7 @@ func TestConcat(t *testing.T) {
 				if pos, err := s.Offset(t.Context(), p.who, p.ids[0]); err != nil || pos.State != upload.Gone {
 					t.Errorf("a joined partial upload is %+v, %v", pos, err)
 				}
-				s.Pass(t, time.Minute) // old timers change nothing
+				s.AdvanceAndFire(t, time.Minute) // old timers change nothing
 				checkClean(t, s, p.who)
 			})
 		}
@@ -207,7 +207,7 @@ func olderFinal(t *testing.T, s *uploadtest.Site, size drive.ByteSize) (partialU
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Pass(t, 45*time.Second) // it is parked
+	s.AdvanceAndFire(t, 45*time.Second) // it is parked
 	for _, q := range []struct {
 		text string
 		args []any
@@ -249,7 +249,7 @@ func TestFinalUploadParkedByOldVersion(t *testing.T) {
 			t.Fatalf("another: %+v, %v", final, err)
 		}
 		checkJoined(t, s, p, final.ID)
-		s.Pass(t, 90*time.Minute) // after a start none is given up for an hour
+		s.AdvanceAndFire(t, 90*time.Minute) // after a start none is given up for an hour
 		_, err = s.Get(t.Context(), p.who, v.ID)
 		if e := wantKind(t, err, drive.Gone); e.Args["reason"] != upload.ReasonAbandoned {
 			t.Errorf("it is gone because of %v", e.Args["reason"])
@@ -267,15 +267,15 @@ func TestFinalUploadParkedByOldVersion(t *testing.T) {
 }
 
 // underFate are a site that dies, and who goes on afterwards.
-var underFate = map[string]func(t *testing.T) (*uploadtest.Site, *uploadtest.Fate, *uploadtest.Site){
-	"alone": func(t *testing.T) (*uploadtest.Site, *uploadtest.Fate, *uploadtest.Site) {
+var underFate = map[string]func(t *testing.T) (*uploadtest.Site, *uploadtest.Faults, *uploadtest.Site){
+	"alone": func(t *testing.T) (*uploadtest.Site, *uploadtest.Faults, *uploadtest.Site) {
 		s, fate := siteUnderFate(t)
 		return s, fate, s
 	},
-	"one of two": func(t *testing.T) (*uploadtest.Site, *uploadtest.Fate, *uploadtest.Site) {
-		sh, dir, fate := uploadtest.NewShared(), memoryDir(t), &uploadtest.Fate{}
-		s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: fate, Upload: impatient})
-		return s, fate, uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: &uploadtest.Fate{}, Upload: impatient})
+	"one of two": func(t *testing.T) (*uploadtest.Site, *uploadtest.Faults, *uploadtest.Site) {
+		sh, dir, fate := uploadtest.NewShared(), memoryDir(t), &uploadtest.Faults{}
+		s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Faults: fate, Upload: impatient})
+		return s, fate, uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Faults: &uploadtest.Faults{}, Upload: impatient})
 	},
 }
 
@@ -284,13 +284,13 @@ var underFate = map[string]func(t *testing.T) (*uploadtest.Site, *uploadtest.Fat
 func TestConcatCrashAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for name, open := range underFate {
-		for i, how := range []uploadtest.How{uploadtest.Die, uploadtest.DieAfter, uploadtest.Lose, uploadtest.Fail} {
+		for i, how := range []uploadtest.Effect{uploadtest.Die, uploadtest.DieAfter, uploadtest.LoseReply, uploadtest.Fail} {
 			t.Run(fmt.Sprint(name, how), func(t *testing.T) {
 				t.Parallel()
 				s, fate, left := open(t)
 				for n, came := 1, true; came && !t.Failed(); n += depth.Pick(9, 3, 1) {
 					p := cutPartials(t, s, [][]int{{1000, 2*mib + 5}, {2*mib + 5, mib}}[(n+i)%2]...)
-					fate.Set(uploadtest.Rule{N: n, How: how})
+					fate.Set(uploadtest.Rule{N: n, Effect: how})
 					_, _ = join(t, s.Sessions, p)
 					s.Settle()
 					came = fate.Clear()
@@ -312,7 +312,7 @@ func TestConcatReservesItsCopies(t *testing.T) {
 	t.Parallel()
 	s, fate := siteUnderFate(t)
 	p := cutPartials(t, s, 3*mib+5, 2*mib)
-	fate.Set(uploadtest.Rule{N: 1, Point: "staging.Write", How: uploadtest.Meanwhile, Do: func() {
+	fate.Set(uploadtest.Rule{N: 1, Point: "staging.Write", Effect: uploadtest.RunBefore, Do: func() {
 		// Parts 0 to 2 and the beginning of 3 were taken over, the rest of 3 is copied: 4 and 5 are
 		// left.
 		if got := s.Promised(); got != int64(mib+5) {

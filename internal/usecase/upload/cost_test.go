@@ -73,7 +73,7 @@ func TestTransactionsAreIndependentOfPartCount(t *testing.T) {
 				v := s.Start(t, who, "/f", size)
 				for pause := range pauses + 1 {
 					if pause > 0 {
-						s.Pass(t, time.Minute)
+						s.AdvanceAndFire(t, time.Minute)
 						wantState(t, s, v, "parked")
 					}
 					sendWeightless(t, s, who, v, pause, pauses+1, &count)

@@ -38,7 +38,7 @@ func TestNoReclaimSoonAfterStartOrLoss(t *testing.T) {
 			if event == "restart" {
 				s.Restart(t)
 			} else {
-				s.LostTimers()
+				s.SuspendReclaims()
 				s.Queue.Forget()
 				if err := s.Recover(t.Context()); err != nil {
 					t.Fatal(err)
@@ -48,7 +48,7 @@ func TestNoReclaimSoonAfterStartOrLoss(t *testing.T) {
 			if abandon > 0 {
 				hold = abandon
 			}
-			s.Pass(t, hold-time.Minute)
+			s.AdvanceAndFire(t, hold-time.Minute)
 			wantState(t, s, v, "parked")
 			if v, err := s.Get(t.Context(), who, v.ID); err != nil || v.ExpiresAt < drive.TimeOf(s.Clock.Now().Add(time.Minute)) {
 				t.Errorf("it is kept for another minute and expires at %v: %v", v.ExpiresAt, err)
@@ -56,7 +56,7 @@ func TestNoReclaimSoonAfterStartOrLoss(t *testing.T) {
 			if err := s.Cancel(t.Context(), who, cancelled.ID); err != nil {
 				t.Errorf("a cancel is not held back: %v", err)
 			}
-			s.Pass(t, 2*time.Minute)
+			s.AdvanceAndFire(t, 2*time.Minute)
 			wantState(t, s, v, "gone")
 			checkClean(t, s, who)
 		}
@@ -172,7 +172,7 @@ func TestMD5CollisionIsASecondBlob(t *testing.T) {
 		if err != nil || v.State != "active" || v.Challenge == nil {
 			t.Fatalf("%s, %v, %v", v.State, v.Challenge, err)
 		}
-		got, err := s.Prove(t.Context(), who, v.ID, digest.ProofHMAC, answer(t, data, *v.Challenge))
+		got, err := s.AnswerChallenge(t.Context(), who, v.ID, digest.ProofHMAC, answer(t, data, *v.Challenge))
 		if want := []string{"active", "done"}[i]; err != nil || got.State != want { // by now the right one is there too
 			t.Fatalf("a proof of the other file: %s, %v", got.State, err)
 		}
@@ -253,7 +253,7 @@ func TestTotalBelowUsageRefusesGrowth(t *testing.T) {
 	send(t, s, who, half, 0, data)
 	s.SetTotal(t, who, 1)
 	complete(t, s, who, sealed)
-	s.Pass(t, time.Minute)
+	s.AdvanceAndFire(t, time.Minute)
 	wantState(t, s, parked, "parked")
 	complete(t, s, who, parked)
 	wantKind(t, s.Send(t, who, half, 1, data), drive.Quota)
@@ -279,7 +279,7 @@ func TestBeginFindsOpenUpload(t *testing.T) {
 	send(t, s, who, v, 1, data)
 	for _, state := range []string{"active", "parked"} {
 		if state == "parked" {
-			s.Pass(t, time.Minute)
+			s.AdvanceAndFire(t, time.Minute)
 		}
 		again, err := s.Begin(t.Context(), who, b, nil)
 		if err != nil || again.ID != v.ID || again.State != state || fmt.Sprint(again.Received) != "[[1 1]]" {

@@ -71,7 +71,7 @@ func TestAccountCannotHoldWholeDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.Pass(t, time.Minute)
+	s.AdvanceAndFire(t, time.Minute)
 	if p := s.Promised(); p != 0 {
 		t.Errorf("%d bytes are promised to nobody", p)
 	}

@@ -47,7 +47,7 @@ func TestEveryTransitionIsPublished(t *testing.T) {
 	who, data := s.Account(t, 0), random(2*mib)
 	v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 	for n := range 2 {
-		s.Pass(t, time.Minute)
+		s.AdvanceAndFire(t, time.Minute)
 		wantState(t, s, v, "parked")
 		if err := s.Send(t, who, v, n, data); err != nil {
 			t.Fatal(err)
@@ -67,7 +67,7 @@ func TestEveryTransitionIsPublished(t *testing.T) {
 	if err := s.Send(t, who, lost, 0, data[:1]); err != nil {
 		t.Fatal(err)
 	}
-	s.Pass(t, time.Minute)
+	s.AdvanceAndFire(t, time.Minute)
 	types, last = publishedRecords(t, s, lost.ID)
 	if !slices.Equal(types, want[:2]) || last["size"] != nil || last["held"] == nil || last["node"] != nil {
 		t.Errorf("of one whose size is not known: %v, %v", types, last)
@@ -86,7 +86,7 @@ func TestFailedTransitionIsNotPublished(t *testing.T) {
 	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{PartSize: drive.MiB}})
 	who, data := s.Account(t, 3*drive.MiB), random(2*mib)
 	v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
-	s.Pass(t, time.Minute)
+	s.AdvanceAndFire(t, time.Minute)
 	s.Start(t, who, "/g", 2*drive.MiB)
 	wantKind(t, s.Send(t, who, v, 0, data), drive.Quota)
 	if types, _ := publishedRecords(t, s, v.ID); !slices.Equal(types, []string{"upload.begun", "upload.parked"}) {

@@ -11,14 +11,14 @@ func (s *Sessions) Lives() int {
 
 // Promised returns how many bytes of the disk are promised.
 func (s *Sessions) Promised() int64 {
-	total, accounts := s.disk.Promised()
+	total, accounts := s.disk.Total()
 	if total == 0 && accounts > 0 {
 		return -1 // the shares of accounts do not add up
 	}
 	return int64(total)
 }
 
-// Settle waits until no background work runs.
+// Sync waits until no background work runs.
 func (s *Sessions) Settle() { s.work.all.Wait() }
 
 // WaitForNoContents makes every transaction with contents that are not durable yet run twice.

@@ -17,10 +17,10 @@ import (
 )
 
 // siteUnderFate returns a site and the Fate that can make its calls fail.
-func siteUnderFate(t *testing.T) (*uploadtest.Site, *uploadtest.Fate) {
+func siteUnderFate(t *testing.T) (*uploadtest.Site, *uploadtest.Faults) {
 	t.Helper()
-	f := &uploadtest.Fate{}
-	return uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t), Fate: f}), f
+	f := &uploadtest.Faults{}
+	return uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t), Faults: f}), f
 }
 
 // checkClean fails the test unless the ledgers add up and no files are left behind.
@@ -60,14 +60,14 @@ func wantState(t *testing.T, s *uploadtest.Site, v upload.View, want string) {
 // A part that meets a closed gen resumes the upload first": the client notices nothing.
 func TestPartAfterFailedPark(t *testing.T) {
 	t.Parallel()
-	for _, how := range []uploadtest.How{uploadtest.Fail, uploadtest.Die} {
+	for _, how := range []uploadtest.Effect{uploadtest.Fail, uploadtest.Die} {
 		t.Run(fmt.Sprint(how), func(t *testing.T) {
 			t.Parallel()
 			s, fate := siteUnderFate(t)
 			who, data := s.Account(t, 0), random(5*mib)
 			v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 			send(t, s, who, v, 0, data)
-			fate.Set(uploadtest.Rule{Point: "tx", N: 1, How: how})
+			fate.Set(uploadtest.Rule{Point: "tx", N: 1, Effect: how})
 			s.Clock.Advance(31 * time.Second)
 			s.Fire(t)
 			if !fate.Clear() {
@@ -92,23 +92,23 @@ func TestPartAfterFailedPark(t *testing.T) {
 // If no part arrives, an interrupted park is completed when its timer is redelivered.
 func TestParkIsFinishedByRedelivery(t *testing.T) {
 	t.Parallel()
-	for _, how := range []uploadtest.How{uploadtest.Fail, uploadtest.Lose} {
+	for _, how := range []uploadtest.Effect{uploadtest.Fail, uploadtest.LoseReply} {
 		for _, point := range []string{"staging.Fence", "tx.begin", "tx.exec", "tx.commit"} {
 			s, fate := siteUnderFate(t)
 			who, data := s.Account(t, 0), random(3*mib)
 			v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 			send(t, s, who, v, 0, data)
-			fate.Set(uploadtest.Rule{Point: point, N: 1, How: how})
+			fate.Set(uploadtest.Rule{Point: point, N: 1, Effect: how})
 			s.Clock.Advance(31 * time.Second)
 			s.Fire(t)
 			if !fate.Clear() {
 				t.Fatalf("%s: nothing failed", point)
 			}
-			s.Pass(t, 20*time.Second)
+			s.AdvanceAndFire(t, 20*time.Second)
 			if got := s.Balance(t, who); got != fmt.Sprintf("0/%d/0", 2*mib) {
 				t.Errorf("%s: the ledger is %s", point, got)
 			}
-			s.Pass(t, 8*24*time.Hour) // and it still has a timer that ends it
+			s.AdvanceAndFire(t, 8*24*time.Hour) // and it still has a timer that ends it
 			wantState(t, s, v, "gone")
 			checkClean(t, s, who)
 		}
@@ -124,7 +124,7 @@ func TestPartOfUnknownDeletionIsNotConfirmed(t *testing.T) {
 		v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 		send(t, s, who, v, 0, data)
 		send(t, s, who, v, 1, data)
-		fate.Set(uploadtest.Rule{Point: "staging.Drop", N: 1, How: uploadtest.Lose, Err: err})
+		fate.Set(uploadtest.Rule{Point: "staging.Drop", N: 1, Effect: uploadtest.LoseReply, Err: err})
 		if err := s.DeletePart(t.Context(), who, v.ID, 0); err == nil {
 			t.Fatal("the lost reply was not reported")
 		}
@@ -146,7 +146,7 @@ func TestMissingRowDeletesNothing(t *testing.T) {
 		who, data := s.Account(t, 0), random(3*mib)
 		v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 		s.SendAll(t, who, v, data)
-		fate.Set(uploadtest.Rule{Point: "tx.query", N: n, How: uploadtest.Fail, Err: drive.Fail(drive.NotFound)})
+		fate.Set(uploadtest.Rule{Point: "tx.query", N: n, Effect: uploadtest.Fail, Err: drive.Fail(drive.NotFound)})
 		_, _, err := s.Complete(t.Context(), who, v.ID, upload.Complete{})
 		came := fate.Clear()
 		if state, _ := s.State(t, v.ID); err != nil && state != "active" && state != "sealing" {
@@ -168,14 +168,14 @@ func TestSealIsRedoneUntilItSucceeds(t *testing.T) {
 	v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 	s.SendAll(t, who, v, data)
 	for range 4 {
-		fate.Set(uploadtest.Rule{Point: "staging.Seal", N: 1, How: uploadtest.Fail})
+		fate.Set(uploadtest.Rule{Point: "staging.Seal", N: 1, Effect: uploadtest.Fail})
 		if state, _ := s.State(t, v.ID); state == "active" {
 			if _, _, err := s.Complete(t.Context(), who, v.ID, upload.Complete{}); err == nil {
 				t.Fatal("the fault was not reported")
 			}
 		} else {
-			for n := 0; n < 20 && fate.Seen() == 0; n++ { // and no further: the next try would succeed
-				s.Pass(t, time.Second)
+			for n := 0; n < 20 && fate.Matched() == 0; n++ { // and no further: the next try would succeed
+				s.AdvanceAndFire(t, time.Second)
 				s.Settle()
 			}
 		}
@@ -184,7 +184,7 @@ func TestSealIsRedoneUntilItSucceeds(t *testing.T) {
 		}
 		wantState(t, s, v, "sealing")
 	}
-	s.Pass(t, 20*time.Second)
+	s.AdvanceAndFire(t, 20*time.Second)
 	s.Settle()
 	wantState(t, s, v, "done")
 	checkClean(t, s, who)
@@ -210,34 +210,34 @@ func TestLostReplyLeavesATimer(t *testing.T) {
 		},
 	}
 	for name, op := range ops {
-		for _, how := range []uploadtest.How{uploadtest.Fail, uploadtest.Lose} {
+		for _, how := range []uploadtest.Effect{uploadtest.Fail, uploadtest.LoseReply} {
 			for n := 1; n <= 2; n++ {
 				t.Run(fmt.Sprintf("%s %d %d", name, how, n), func(t *testing.T) {
 					t.Parallel()
 					s, fate := siteUnderFate(t)
 					who, data := s.Account(t, 0), random(3*mib)
-					rule := uploadtest.Rule{Point: "tx.commit", N: n, How: how}
+					rule := uploadtest.Rule{Point: "tx.commit", N: n, Effect: how}
 					if op == nil {
 						fate.Set(rule)
 						_, _ = s.Begin(t.Context(), who, upload.Begin{Path: uploadtest.Path(t, "/f"), Size: 17}, nil)
 					} else {
 						v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 						s.SendAll(t, who, v, data)
-						s.Pass(t, time.Minute)
+						s.AdvanceAndFire(t, time.Minute)
 						wantState(t, s, v, "parked")
 						fate.Set(rule)
 						op(t, s, who, v, data)
 						s.Settle()
 					}
 					fate.Clear()
-					s.Pass(t, time.Minute)
+					s.AdvanceAndFire(t, time.Minute)
 					s.Settle()
-					if name == "complete" && how == uploadtest.Lose && n == 1 { // it is sealing, and that needs nobody
+					if name == "complete" && how == uploadtest.LoseReply && n == 1 { // it is sealing, and that needs nobody
 						if got := s.Balance(t, who); got != fmt.Sprintf("%d/0/0", len(data)) {
 							t.Errorf("a minute later the ledger is %s", got)
 						}
 					}
-					s.Pass(t, 8*24*time.Hour)
+					s.AdvanceAndFire(t, 8*24*time.Hour)
 					s.Settle()
 					all, err := s.List(t.Context(), upload.ListQuery{Open: true, Limit: 10})
 					if err != nil || len(all) > 0 {
@@ -265,7 +265,7 @@ func TestLostDirectory(t *testing.T) {
 				v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 				send(t, s, who, v, 0, data)
 				if state == "parked" {
-					s.Pass(t, time.Minute)
+					s.AdvanceAndFire(t, time.Minute)
 				}
 				if err := s.Local.Staging.Remove(t.Context(), v.Row().Ref()); err != nil {
 					t.Fatal(err)
@@ -283,7 +283,7 @@ func TestLostDirectory(t *testing.T) {
 						t.Fatal(err)
 					}
 				} else {
-					s.Pass(t, 8*24*time.Hour)
+					s.AdvanceAndFire(t, 8*24*time.Hour)
 				}
 				wantState(t, s, v, "gone")
 				if got := s.Balance(t, who); got != "0/0/0" {
@@ -303,8 +303,8 @@ func TestSuspectPartsAfterPowerLoss(t *testing.T) {
 		for _, damaged := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s damaged=%v", at, damaged), func(t *testing.T) {
 				t.Parallel()
-				fate := &uploadtest.Fate{}
-				s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t), Fate: fate})
+				fate := &uploadtest.Faults{}
+				s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t), Faults: fate})
 				who, data := s.Account(t, 0), random(5*mib)
 				v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 				last := v.Parts
@@ -345,7 +345,7 @@ func TestSuspectPartsAfterPowerLoss(t *testing.T) {
 // After a growth of unknown outcome the reservation is read again, and the charges match.
 func TestGrowthOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
-	for _, how := range []uploadtest.How{uploadtest.Fail, uploadtest.Lose} {
+	for _, how := range []uploadtest.Effect{uploadtest.Fail, uploadtest.LoseReply} {
 		s, fate := siteUnderFate(t)
 		who := s.Account(t, 0)
 		v := s.Start(t, who, "/f", blob.UnknownSize)
@@ -356,7 +356,7 @@ func TestGrowthOfUnknownOutcome(t *testing.T) {
 		if err := part(0); err != nil {
 			t.Fatal(err)
 		}
-		fate.Set(uploadtest.Rule{Point: "tx.commit", N: 1, How: how})
+		fate.Set(uploadtest.Rule{Point: "tx.commit", N: 1, Effect: how})
 		if err := part(1); !drive.IsKind(err, drive.Unavailable) {
 			t.Fatalf("got %v", err)
 		}
@@ -384,7 +384,7 @@ func TestOldTimersChangeNothing(t *testing.T) {
 	who, data := s.Account(t, 0), random(3*mib)
 	v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 	send(t, s, who, v, 0, data)
-	s.Pass(t, time.Minute)
+	s.AdvanceAndFire(t, time.Minute)
 	_, gen := s.State(t, v.ID)
 	s.Clock.Advance(30 * 24 * time.Hour)
 	for g := int64(0); g <= gen+2; g++ {

@@ -73,7 +73,7 @@ func Metadata(ctx context.Context, s *Sessions, who drive.Who, id drive.UploadID
 // nothing. BadRequest if text exceeds MaxMetadata.
 func SetMetadata(ctx context.Context, s *Sessions, who drive.Who, id drive.UploadID, text string) error {
 	if len(text) > MaxMetadata {
-		return drive.Bad("metadata", drive.TooLong, "limit", MaxMetadata, "sent", len(text))
+		return drive.BadField("metadata", drive.TooLong, "limit", MaxMetadata, "sent", len(text))
 	}
 	row, err := findRow(ctx, s.DB, id)
 	if err == nil {

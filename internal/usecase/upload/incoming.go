@@ -9,24 +9,24 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Incoming is a stored small file that is not published yet, for callers that publish many at once.
+// PendingPut is a stored small file that is not published yet, for callers that publish many at once.
 // The caller passes it to Publish or Drop, exactly once.
-type Incoming struct{ a *pendingFile }
+type PendingPut struct{ a *pendingFile }
 
-// Outcome returns the result of Publish, as PutFile does; Unavailable before.
-func (in *Incoming) Outcome() (n tree.Node, created bool, err error) {
+// Result returns the result of Publish, as PutFile does; Unavailable before.
+func (in *PendingPut) Result() (n tree.Node, created bool, err error) {
 	return in.a.placed.Node, in.a.placed.Created, in.a.err()
 }
 
-// Stored returns the published file as PutWhole does. Call it only if Outcome has no error.
-func (in *Incoming) Stored() Stored { return in.a.stored() }
+// Stored returns the published file as PutWhole does. Call it only if Result has no error.
+func (in *PendingPut) Stored() Stored { return in.a.stored() }
 
 // StoreFile stores the content of a file of known size and at most one part (else TooLarge). It
 // calls p.Check before it reads the body; Check does not see the effect of other files that are not
 // published yet. StoreFile may be called concurrently.
 //
 // Errors: as PutFile, except those of the target and the quota, which Publish reports.
-func (s *Sessions) StoreFile(ctx context.Context, who drive.Who, p PutFile, body io.Reader) (*Incoming, error) {
+func (s *Sessions) StoreFile(ctx context.Context, who drive.Who, p PutFile, body io.Reader) (*PendingPut, error) {
 	if p.Size == blob.UnknownSize || p.Size > s.opt.PartSize {
 		return nil, drive.Fail(drive.TooLarge, "field", "size", "limit", s.opt.PartSize, "sent", p.Size)
 	}
@@ -38,13 +38,13 @@ func (s *Sessions) StoreFile(ctx context.Context, who drive.Who, p PutFile, body
 	if err != nil {
 		return nil, err
 	}
-	return &Incoming{a}, nil
+	return &PendingPut{a}, nil
 }
 
 // Publish makes files of one account visible, in their order, in few transactions. Each succeeds or
-// fails alone: see Outcome. The contents of failed files are removed. After a crash a prefix of the
+// fails alone: see Result. The contents of failed files are removed. After a crash a prefix of the
 // files is published.
-func (s *Sessions) Publish(ctx context.Context, files ...*Incoming) {
+func (s *Sessions) Publish(ctx context.Context, files ...*PendingPut) {
 	all := make([]*pendingFile, len(files))
 	for i, in := range files {
 		all[i] = in.a
@@ -53,4 +53,6 @@ func (s *Sessions) Publish(ctx context.Context, files ...*Incoming) {
 }
 
 // Drop removes the content of a file that will not be published.
-func (s *Sessions) Drop(ctx context.Context, in *Incoming) error { return s.smallFiles.drop(ctx, in.a) }
+func (s *Sessions) Drop(ctx context.Context, in *PendingPut) error {
+	return s.smallFiles.drop(ctx, in.a)
+}

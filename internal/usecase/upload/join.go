@@ -50,7 +50,7 @@ func (m *merger) join(ctx context.Context, row Row, run *sealRun, missing error)
 		staged, err = m.adoptFirst(ctx, row, all[0].ref, staged)
 	}
 	if err == nil {
-		err = run.room.Hold(ctx, row.Size-sum(staged))
+		err = run.room.Resize(ctx, row.Size-sum(staged))
 	}
 	if err != nil {
 		return markBytesLost(err)
@@ -104,7 +104,7 @@ func (m *merger) copyParts(ctx context.Context, row Row, staged blob.Staged, src
 			if err := m.copyPart(ctx, row, blob.Extend{N: n, Gen: row.Gen, At: tails[n], Whole: size}, src); err != nil {
 				return fmt.Errorf("put part %d of upload %s together: %w", n, row.ID, err)
 			}
-			run.room.Use(size - tails[n])
+			run.room.Release(size - tails[n])
 		}
 		run.read.Add(int64(size))
 	}
@@ -130,7 +130,7 @@ func (m *merger) copyPart(ctx context.Context, row Row, e blob.Extend, src *part
 		return err
 	}
 	_, err = m.staging.Write(ctx, row.Ref(), blob.Write{N: e.N, Gen: row.Gen, Size: e.Whole}, blob.NewBody(in, opt))
-	if _, ok := errors.AsType[*blob.ThereError](err); ok { // another instance copies the same bytes
+	if _, ok := errors.AsType[*blob.PartExistsError](err); ok { // another instance copies the same bytes
 		return nil
 	}
 	return err

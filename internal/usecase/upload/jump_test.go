@@ -16,7 +16,7 @@ func TestClockJumpEndsNoUpload(t *testing.T) {
 	t.Parallel()
 	behind := time.Duration(0)
 	var s *uploadtest.Site
-	s = uploadtest.New(t, uploadtest.Options{Upload: upload.Options{Kept: func() time.Time { return s.Clock.Now().Add(-behind) }}})
+	s = uploadtest.New(t, uploadtest.Options{Upload: upload.Options{RetentionClock: func() time.Time { return s.Clock.Now().Add(-behind) }}})
 	who, data := s.Account(t, 0), random(3*mib)
 	kept, empty := s.Start(t, who, "/f", drive.ByteSize(len(data))), s.Start(t, who, "/g", drive.ByteSize(len(data)))
 	send(t, s, who, kept, 0, data)
@@ -26,8 +26,8 @@ func TestClockJumpEndsNoUpload(t *testing.T) {
 
 	behind = 31 * 24 * time.Hour
 	s.Clock.Advance(behind)
-	s.LostTimers() // as the queue tells of a step
-	s.Pass(t, 3*time.Hour)
+	s.SuspendReclaims() // as the queue tells of a step
+	s.AdvanceAndFire(t, 3*time.Hour)
 	wantState(t, s, kept, "parked")
 	wantState(t, s, empty, "gone")
 	if err := s.PurgeEnded(t.Context()); err != nil {
@@ -35,7 +35,7 @@ func TestClockJumpEndsNoUpload(t *testing.T) {
 	}
 	wantState(t, s, empty, "gone") // it can still be asked for
 	behind = 0
-	s.Pass(t, 2*time.Hour)
+	s.AdvanceAndFire(t, 2*time.Hour)
 	wantState(t, s, kept, "gone")
 	if err := s.PurgeEnded(t.Context()); err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestWrongClockDoesNotDelayForYears(t *testing.T) {
 	wantState(t, s, v, "parked")
 	s.Clock.Advance(-years)
 	fired := timer.Fired{Key: timer.Key{Kind: timer.Abandon, ID: v.ID}, Gen: 2}
-	if wait, ok := timer.IsLater(s.OnAbandon(t.Context(), fired)); !ok || wait > 24*time.Hour {
+	if wait, ok := timer.LaterDelay(s.OnAbandon(t.Context(), fired)); !ok || wait > 24*time.Hour {
 		t.Errorf("it is asked again after %v; %t", wait, ok)
 	}
 }
@@ -87,7 +87,7 @@ func TestLossByFastClockSuspendsReclaimsOneHour(t *testing.T) {
 	s := uploadtest.New(t, uploadtest.Options{})
 	who := s.Account(t, 0)
 	s.Clock.Advance(year)
-	if err := s.NoteLoss(t.Context()); err != nil {
+	if err := s.SuspendAllReclaims(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.Clock.Advance(-year)
@@ -95,7 +95,7 @@ func TestLossByFastClockSuspendsReclaimsOneHour(t *testing.T) {
 	s.Clock.Advance(31 * 24 * time.Hour) // too old, and so is what was noted for all
 	fired := timer.Fired{Key: timer.Key{Kind: timer.Abandon, ID: v.ID}, Gen: 1}
 	for range 3 {
-		if wait, ok := timer.IsLater(s.OnAbandon(t.Context(), fired)); ok {
+		if wait, ok := timer.LaterDelay(s.OnAbandon(t.Context(), fired)); ok {
 			s.Clock.Advance(min(wait, time.Hour))
 		}
 	}

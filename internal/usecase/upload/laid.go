@@ -16,28 +16,28 @@ import (
 // those of PutFile, each for many files:
 //
 //	Lay          stores the bytes; a power loss may still lose them
-//	SettleLaid   makes them durable, and inspects stored contents with the same digests
-//	PublishLaid  runs in the caller's transaction; each file succeeds or fails alone
-//	EndLaid      runs after it; removes the contents of failed files
+//	SyncFiles   makes them durable, and inspects stored contents with the same digests
+//	PublishSynced  runs in the caller's transaction; each file succeeds or fails alone
+//	ReleaseUnsynced      runs after it; removes the contents of failed files
 
-// Laid is a small file whose content is stored but not published.
-type Laid struct{ pendingFile }
+// UnsyncedFile is a small file whose content is stored but not published.
+type UnsyncedFile struct{ pendingFile }
 
 // Sum returns the BLAKE3 digest of the content.
-func (l *Laid) Sum() digest.Sum { return l.content.Sum }
+func (l *UnsyncedFile) Sum() digest.Sum { return l.content.Sum }
 
-// Outcome returns the published file, or the error that refused it. The outcome is final once the
-// transaction of PublishLaid is committed.
-func (l *Laid) Outcome() (n tree.Node, created bool, err error) {
+// Result returns the published file, or the error that refused it. The outcome is final once the
+// transaction of PublishSynced is committed.
+func (l *UnsyncedFile) Result() (n tree.Node, created bool, err error) {
 	return l.placed.Node, l.placed.Created, l.err()
 }
 
 // Digests returns all digests of the content if the content is new; nil if the account's files
 // already had it.
-func (l *Laid) Digests() digest.Set { return l.stored().Digests }
+func (l *UnsyncedFile) Digests() digest.Set { return l.stored().Digests }
 
-// Refuse sets the file's outcome to err. The caller uses it if it decides against the file itself.
-func (l *Laid) Refuse(err error) { l.finish(err) }
+// SetError sets the file's outcome to err. The caller uses it if it decides against the file itself.
+func (l *UnsyncedFile) SetError(err error) { l.finish(err) }
 
 // Condition checks, within the publishing transaction, the node at the file's target (nil: none
 // there). Its error refuses the file. A nil Condition always holds.
@@ -64,20 +64,20 @@ func (c Condition) holds(ctx context.Context, q sqldb.Querier, at tree.Target) e
 	switch {
 	case c == nil:
 		return nil
-	case at.There.ID.IsZero():
+	case at.Existing.ID.IsZero():
 		return c(ctx, q, nil)
 	}
-	return c(ctx, q, &at.There)
+	return c(ctx, q, &at.Existing)
 }
 
-// Lay stores the content of a small file of known size, at most LaidSize (else TooLarge). On
-// success the caller must call EndLaid; on an error nothing remains. Lay ignores p.Check: may and
+// PutUnsynced stores the content of a small file of known size, at most MaxUnsyncedSize (else TooLarge). On
+// success the caller must call ReleaseUnsynced; on an error nothing remains. Lay ignores p.Check: may and
 // p.Expect are checked when the file is published.
-func (s *Sessions) Lay(ctx context.Context, who drive.Who, p PutFile, may Condition, body io.Reader) (*Laid, error) {
+func (s *Sessions) PutUnsynced(ctx context.Context, who drive.Who, p PutFile, may Condition, body io.Reader) (*UnsyncedFile, error) {
 	if p.Conflict == "" {
 		p.Conflict = drive.ConflictReplace
 	}
-	if most := min(LaidSize, s.opt.PartSize); p.Size > most {
+	if most := min(MaxUnsyncedSize, s.opt.PartSize); p.Size > most {
 		return nil, drive.Fail(drive.TooLarge, "field", "size", "limit", most, "sent", p.Size)
 	}
 	b := Begin{Path: p.Path, Size: p.Size, Digests: p.Digests, Conflict: p.Conflict, Parents: p.Parents, MTime: p.MTime, Mime: p.Mime}
@@ -90,16 +90,16 @@ func (s *Sessions) Lay(ctx context.Context, who drive.Who, p PutFile, may Condit
 	if err != nil {
 		return nil, err
 	}
-	return &Laid{*a}, nil
+	return &UnsyncedFile{*a}, nil
 }
 
-// LaidSize is the largest size that Lay accepts; larger files gain nothing from it.
-const LaidSize = drive.MiB
+// MaxUnsyncedSize is the largest size that PutUnsynced accepts; larger files gain nothing from it.
+const MaxUnsyncedSize = drive.MiB
 
-// SettleLaid makes the contents of files durable, and inspects stored contents with the same
-// digests, so that PublishLaid can replace damaged ones. If it fails, none of the files counts as
+// SyncFiles makes the contents of files durable, and inspects stored contents with the same
+// digests, so that PublishSynced can replace damaged ones. If it fails, none of the files counts as
 // durable.
-func SettleLaid(ctx context.Context, s *Sessions, all []*Laid) error {
+func SyncFiles(ctx context.Context, s *Sessions, all []*UnsyncedFile) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -107,15 +107,15 @@ func SettleLaid(ctx context.Context, s *Sessions, all []*Laid) error {
 	for i, l := range all {
 		names[i], arrivals[i] = l.content.File, &l.pendingFile
 	}
-	if err := s.Store.Settle(ctx, names); err != nil {
+	if err := s.Store.Sync(ctx, names); err != nil {
 		return err
 	}
 	return s.inspectAll(ctx, arrivals)
 }
 
-// PublishLaid publishes files of one account within tx, in their order. Each file's result is its
+// PublishSynced publishes files of one account within tx, in their order. Each file's result is its
 // Outcome. A returned error is the transaction's, and the caller must return it.
-func (s *Sessions) PublishLaid(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, all []*Laid) error {
+func (s *Sessions) PublishSynced(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, all []*UnsyncedFile) error {
 	arrivals := make([]*pendingFile, len(all))
 	for i, l := range all {
 		l.hasResult = false // the transaction may run again
@@ -127,10 +127,10 @@ func (s *Sessions) PublishLaid(ctx context.Context, tx *sqldb.Tx, account drive.
 	return s.smallFiles.committer.putAll(ctx, tx, account, arrivals)
 }
 
-// EndLaid removes the contents of files that were not published. failed is the error of the
+// ReleaseUnsynced removes the contents of files that were not published. failed is the error of the
 // publishing transaction; nil: it was committed. If the transaction may have been committed despite
 // its error, nothing is removed and the auditor decides later.
-func (s *Sessions) EndLaid(ctx context.Context, failed error, all []*Laid) error {
+func (s *Sessions) ReleaseUnsynced(ctx context.Context, failed error, all []*UnsyncedFile) error {
 	ctx = context.WithoutCancel(ctx)
 	var refused []*pendingFile
 	for _, l := range all {
@@ -148,7 +148,7 @@ func (s *Sessions) EndLaid(ctx context.Context, failed error, all []*Laid) error
 // are lost or damaged, so that the client sends them. The caller calls it before the transaction of
 // LinkOwned.
 func CheckOwned(ctx context.Context, s *Sessions, who drive.Who, p PutFile) error {
-	lost, err := s.claims.Lost(ctx, s.DB, claim.Claim{Account: who.Account, User: who.User, Size: p.Size, Digests: p.Digests})
+	lost, err := s.claims.IsDamaged(ctx, s.DB, claim.Claim{Account: who.Account, User: who.User, Size: p.Size, Digests: p.Digests})
 	if err == nil && lost {
 		err = drive.Fail(drive.NotFound, "field", "digests")
 	}
@@ -158,13 +158,13 @@ func CheckOwned(ctx context.Context, s *Sessions, who drive.Who, p PutFile) erro
 // LinkOwned creates the file p from content that the account already owns, without sending bytes.
 // It runs within tx, whose caller holds the lock on the ledger. Errors: as PutFile; NotFound
 // {field: digests} if the account owns no such content.
-func LinkOwned(ctx context.Context, s *Sessions, tx *sqldb.Tx, who drive.Who, p PutFile, may Condition) (tree.Placed, error) {
+func LinkOwned(ctx context.Context, s *Sessions, tx *sqldb.Tx, who drive.Who, p PutFile, may Condition) (tree.PutResult, error) {
 	id, err := s.claims.Owned(ctx, tx, claim.Claim{Account: who.Account, User: who.User, Size: p.Size, Digests: p.Digests})
 	if err == nil && id.IsZero() {
 		err = drive.Fail(drive.NotFound, "field", "digests")
 	}
 	if err != nil {
-		return tree.Placed{}, err
+		return tree.PutResult{}, err
 	}
 	if p.Conflict == "" {
 		p.Conflict = drive.ConflictReplace
@@ -172,25 +172,25 @@ func LinkOwned(ctx context.Context, s *Sessions, tx *sqldb.Tx, who drive.Who, p 
 	b := Begin{Path: p.Path, Size: p.Size, Conflict: p.Conflict, Parents: p.Parents, MTime: p.MTime, Mime: p.Mime}
 	row, err := s.creator.newRow(who, b)
 	if err != nil {
-		return tree.Placed{}, err
+		return tree.PutResult{}, err
 	}
 	if err := s.Ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size}); err != nil {
-		return tree.Placed{}, err
+		return tree.PutResult{}, err
 	}
-	at, err := s.Tree.Aim(ctx, tx, row.Account, b.Path, b.Parents)
+	at, err := s.Tree.ResolveTarget(ctx, tx, row.Account, b.Path, b.Parents)
 	if err == nil {
 		err = may.holds(ctx, tx, at)
 	}
 	if err != nil {
-		return tree.Placed{}, err
+		return tree.PutResult{}, err
 	}
 	if err := s.Content.Ref(ctx, tx, id); err != nil {
-		return tree.Placed{}, err
+		return tree.PutResult{}, err
 	}
-	row.Base = at.There.Version
+	row.Base = at.Existing.Version
 	placed, err := s.Tree.PutFileAt(ctx, tx, row.Account, at, row.file(id))
 	if err != nil {
-		return tree.Placed{}, err
+		return tree.PutResult{}, err
 	}
 	return placed, s.placer.releaseDropped(ctx, tx, row, placed)
 }

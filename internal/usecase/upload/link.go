@@ -12,7 +12,7 @@ import (
 
 // claim returns the content that the upload claims to have.
 func (r Row) claim() claim.Claim {
-	return claim.Claim{Account: r.Account, User: r.User, Size: r.Size, Digests: r.Digests, Open: r.Challenge}
+	return claim.Claim{Account: r.Account, User: r.User, Size: r.Size, Digests: r.Digests, Challenge: r.Challenge}
 }
 
 // Patch changes the declared digests or the target of an open upload. New digests may link the
@@ -78,7 +78,7 @@ func (s *Sessions) patch(ctx context.Context, l *liveUpload, row Row, p Patch) (
 		next.Challenge = offer.Challenge
 	}
 	count := func(ctx context.Context, tx *sqldb.Tx) error {
-		return s.creator.countQuestion(ctx, tx, row.User, offer.Asks)
+		return s.creator.countQuestion(ctx, tx, row.User, offer.Challenged)
 	}
 	next, out, err := s.transitions.commitWith(ctx, l, row, next, quota.Move{}, count)
 	if err != nil || out == retry {
@@ -92,15 +92,15 @@ func (s *Sessions) patch(ctx context.Context, l *liveUpload, row Row, p Patch) (
 	return v, finished, err
 }
 
-// Prove answers the challenge of an upload. A right answer links the content (View.State done).
+// AnswerChallenge answers the challenge of an upload. A right answer links the content (View.State done).
 // After a wrong or late one the upload continues as an ordinary one; the response does not reveal
 // whether the answer was wrong or the content is gone.
-func (s *Sessions) Prove(ctx context.Context, who drive.Who, id drive.UploadID, algo digest.ProofAlgo, answer []byte) (View, error) {
+func (s *Sessions) AnswerChallenge(ctx context.Context, who drive.Who, id drive.UploadID, algo digest.ProofAlgo, answer []byte) (View, error) {
 	v, err := s.onOpen(ctx, who, id, func(l *liveUpload, row Row) (View, outcome, error) { return s.prove(ctx, who, l, row, algo, answer) })
 	return v.redactFor(who), err
 }
 
-// prove implements Prove under the state lock.
+// prove implements AnswerChallenge under the state lock.
 func (s *Sessions) prove(ctx context.Context, who drive.Who, l *liveUpload, row Row, algo digest.ProofAlgo, answer []byte) (View, outcome, error) {
 	if err := s.Tree.CheckPlace(ctx, s.DB, row.Account, row.place()); err != nil {
 		return View{}, finished, err // keep the challenge: the client may choose another name and retry
@@ -110,10 +110,10 @@ func (s *Sessions) prove(ctx context.Context, who drive.Who, l *liveUpload, row 
 	case row.Challenge.Answered():
 		v, err := s.views.ofOpen(ctx, row) // repeated request
 		return v, finished, err
-	case row.Challenge != nil && row.Size > claim.AtOnce && row.Challenge.AsksAll(int64(row.Size)) && !row.Challenge.Expired(now):
-		return s.verifier.begin(ctx, who, l, row, row.Challenge.With(algo, answer, row.Size, now))
+	case row.Challenge != nil && row.Size > claim.MaxImmediate && row.Challenge.CoversAll(int64(row.Size)) && !row.Challenge.Expired(now):
+		return s.verifier.begin(ctx, who, l, row, row.Challenge.WithAnswer(algo, answer, row.Size, now))
 	}
-	match, err := s.claims.Match(ctx, s.DB, row.claim(), algo, answer)
+	match, err := s.claims.CheckAnswer(ctx, s.DB, row.claim(), algo, answer)
 	if err != nil {
 		return View{}, finished, err
 	}
@@ -181,7 +181,7 @@ func (s *Sessions) linkDone(ctx context.Context, row Row, id drive.BlobID) (next
 		if err := s.Content.Ref(ctx, tx, id); err != nil {
 			return err
 		}
-		if err := s.claims.GiveBack(ctx, tx, row.User, id); err != nil {
+		if err := s.claims.UncountChallenge(ctx, tx, row.User, id); err != nil {
 			return err
 		}
 		linked := row

@@ -15,7 +15,7 @@ func TestLinkedUploadCanBeQueried(t *testing.T) {
 	s := uploadtest.New(t, uploadtest.Options{})
 	data := random(3 * mib)
 	ann, size := owner(t, s, data), drive.ByteSize(len(data))
-	b := upload.Begin{Path: uploadtest.Path(t, "/again"), Size: size, Digests: blake(data), Protocol: upload.Rufh, Metadata: "m"}
+	b := upload.Begin{Path: uploadtest.Path(t, "/again"), Size: size, Digests: blake(data), Protocol: upload.ResumableDraft, Metadata: "m"}
 	v, err := s.Begin(t.Context(), ann, b, nil)
 	if err != nil || v.State != "done" || v.Node == nil {
 		t.Fatalf("it is %s, %v", v.State, err)
@@ -28,7 +28,7 @@ func TestLinkedUploadCanBeQueried(t *testing.T) {
 		t.Errorf("completed it is %s, created %v, %v", done.State, created, err)
 	}
 	pos, err := s.Offset(t.Context(), ann, v.ID)
-	if err != nil || pos.Offset != size || pos.State != upload.Done || pos.Protocol != upload.Rufh || pos.Metadata != "m" || pos.Node != v.Node.ID {
+	if err != nil || pos.Offset != size || pos.State != upload.Done || pos.Protocol != upload.ResumableDraft || pos.Metadata != "m" || pos.Node != v.Node.ID {
 		t.Errorf("its position is %+v, %v", pos, err)
 	}
 	if err := s.Cancel(t.Context(), ann, v.ID); !drive.IsKind(err, drive.WrongState) {

@@ -178,10 +178,10 @@ func (l *liveUpload) promiseLocked() {
 		promise = max(0, l.row.Reserved-l.received)
 	}
 	if l.promisedTo != l.row.Account { // there was no account, or there is none any more
-		l.table.disk.Add(l.promisedTo, -l.promised)
+		l.table.disk.Adjust(l.promisedTo, -l.promised)
 		l.promised, l.promisedTo = 0, l.row.Account
 	}
-	l.table.disk.Add(l.promisedTo, promise-l.promised)
+	l.table.disk.Adjust(l.promisedTo, promise-l.promised)
 	l.promised = promise
 }
 

@@ -26,7 +26,7 @@ import (
 // in the order of their ids, their final upload after them. Seals, hashers and mergers run in
 // goroutines of their own and start without locks.
 //
-// Tests check the order from appending to growing (Options.OutOfOrder). The mutexes above and below
+// Tests check the order from appending to growing (Options.OnLockOrderViolation). The mutexes above and below
 // are held for a few lines only.
 type lockRank uint8
 

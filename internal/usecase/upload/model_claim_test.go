@@ -43,7 +43,7 @@ func (h *history) prove(rt *rapid.T) {
 		answer[0] ^= 1
 	}
 	faulty, err := h.under(rt, "prove "+it.path, func() error {
-		_, err := h.Prove(rt.Context(), h.who[it.who], it.id, digest.ProofBlake3, answer)
+		_, err := h.AnswerChallenge(rt.Context(), h.who[it.who], it.id, digest.ProofBlake3, answer)
 		return err
 	})
 	if err != nil && !faulty && it.isOpen() && !drive.IsKind(err, drive.Quota) {

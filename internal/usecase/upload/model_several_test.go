@@ -51,7 +51,7 @@ func (h *history) flush(rt *rapid.T) {
 	if what&2 != 0 {
 		h.shared.ForgetTimers()
 		h.turn(rt)
-		h.Lost(rt)
+		h.LoseTimers(rt)
 	}
 }
 

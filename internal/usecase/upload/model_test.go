@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		}
 		_ = flag.Set("rapid.checks", strconv.Itoa(n/modelWorkers))
 	}
-	sqldbtest.Histories(depth.Pick(120, 200, 2000) / modelWorkers) // rapid itself takes a fifth of them under -short
+	sqldbtest.SetRapidChecks(depth.Pick(120, 200, 2000) / modelWorkers) // rapid itself takes a fifth of them under -short
 	code := m.Run()
 	if err := sqldbtest.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -82,7 +82,7 @@ func TestRandomHistories(t *testing.T) {
 type world struct {
 	t       testing.TB
 	sites   []*uploadtest.Site
-	fates   []*uploadtest.Fate
+	fates   []*uploadtest.Faults
 	bad     bool
 	keep    bool // a failed site too: the fuzzer cannot make another one
 	told    int  // histories on this site
@@ -103,8 +103,8 @@ func (w *world) open() {
 	}
 	w.sites, w.fates = nil, nil
 	for range instances {
-		opt.Fate = &uploadtest.Fate{}
-		w.fates = append(w.fates, opt.Fate)
+		opt.Faults = &uploadtest.Faults{}
+		w.fates = append(w.fates, opt.Faults)
 		w.sites = append(w.sites, uploadtest.New(w.t, opt))
 	}
 }
@@ -170,7 +170,7 @@ type item struct {
 type history struct {
 	*world
 	*uploadtest.Site // the instance that acts
-	fate             *uploadtest.Fate
+	fate             *uploadtest.Faults
 	rt               *rapid.T
 	who              []drive.Who
 	used             []int64 // before the step
@@ -229,18 +229,18 @@ func (it *item) right() bool {
 // without faults.
 func (h *history) under(rt *rapid.T, what string, do func() error) (faulty bool, err error) {
 	h.turn(rt)
-	rule := uploadtest.Rule{How: uploadtest.Pass}
+	rule := uploadtest.Rule{Effect: uploadtest.Pass}
 	if rapid.IntRange(0, 3).Draw(rt, "fault") == 0 {
-		rule.How = rapid.SampledFrom([]uploadtest.How{uploadtest.Fail, uploadtest.Lose, uploadtest.Die, uploadtest.DieAfter}).Draw(rt, "how")
+		rule.Effect = rapid.SampledFrom([]uploadtest.Effect{uploadtest.Fail, uploadtest.LoseReply, uploadtest.Die, uploadtest.DieAfter}).Draw(rt, "how")
 		rule.N = rapid.IntRange(1, 12).Draw(rt, "n-th")
-		if rule.How == uploadtest.Fail || rule.How == uploadtest.Lose {
+		if rule.Effect == uploadtest.Fail || rule.Effect == uploadtest.LoseReply {
 			rule.Point = rapid.SampledFrom([]string{"tx.commit", "tx.commit", "read", "tx", "tx.exec", "staging", "store"}).Draw(rt, "point")
 			if rule.Point == "tx.commit" {
 				rule.N = min(rule.N, 2)
 			}
 		}
 	}
-	if rule.How != uploadtest.Pass {
+	if rule.Effect != uploadtest.Pass {
 		h.fate.Set(rule)
 	}
 	err = do()
@@ -250,7 +250,7 @@ func (h *history) under(rt *rapid.T, what string, do func() error) (faulty bool,
 	faulty = h.fate.Clear()
 	h.faulted = h.faulted || faulty
 	rt.Logf("%s: %v (fault: %v)", what, err, faulty)
-	if faulty && (rule.How == uploadtest.Die || rule.How == uploadtest.DieAfter) {
+	if faulty && (rule.Effect == uploadtest.Die || rule.Effect == uploadtest.DieAfter) {
 		h.Restart(rt)
 	}
 	return faulty, err

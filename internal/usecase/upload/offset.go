@@ -273,9 +273,9 @@ func (a *appender) declare(ctx context.Context, who drive.Who, l *liveUpload, si
 		case row.Size == size:
 			return finished, a.closeTail(ctx, who, l, row, size)
 		case row.Size != blob.UnknownSize:
-			return finished, drive.Bad("size", drive.NotAllowed, "allowed", []drive.ByteSize{row.Size}, "sent", size)
+			return finished, drive.BadField("size", drive.NotAllowed, "allowed", []drive.ByteSize{row.Size}, "sent", size)
 		case size < offset:
-			return finished, drive.Bad("size", drive.OutOfRange, "min", offset, "max", row.MaxSize(), "sent", size)
+			return finished, drive.BadField("size", drive.OutOfRange, "min", offset, "max", row.MaxSize(), "sent", size)
 		case size > row.MaxSize():
 			return finished, drive.Fail(drive.TooLarge, "field", "size", "limit", row.MaxSize(), "sent", size)
 		}

@@ -49,8 +49,8 @@ func TestDeletedFilesAreOwedUntilUnlinked(t *testing.T) {
 	}
 	_, err := s.Begin(t.Context(), who, upload.Begin{Path: uploadtest.Path(t, "/g"), Size: 60 * 1024}, nil)
 	wantKind(t, err, drive.Quota)
-	s.Pass(t, 16*time.Minute)
-	if _, err := s.Unlink(t.Context()); err != nil {
+	s.AdvanceAndFire(t, 16*time.Minute)
+	if _, err := s.DeleteDue(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := onDisk(); n != 0 {
@@ -99,9 +99,9 @@ func TestOwedBytesAreCountedPerAccount(t *testing.T) {
 			t.Fatal(err)
 		}
 		deleteForGood(t, s, who, "/f")
-		s.Pass(t, 10*time.Minute)
+		s.AdvanceAndFire(t, 10*time.Minute)
 	}
-	if next, err := s.Unlink(t.Context()); err != nil || next > time.Minute {
+	if next, err := s.DeleteDue(t.Context()); err != nil || next > time.Minute {
 		t.Errorf("what bob has deleted is looked for after %v, %v", next, err)
 	}
 	var left int

@@ -52,7 +52,7 @@ type receiver struct {
 	db         *sqldb.DB
 	ledger     quota.Ledger
 	staging    blob.Staging
-	disk       *disk.Promises
+	disk       *disk.Reservations
 	sched      *schedule
 	hashers    *hashers
 	now        func() drive.Time
@@ -98,7 +98,7 @@ func (r *receiver) put(ctx context.Context, who drive.Who, l *liveUpload, p PutP
 		r.received(ctx, l, w, part, false)
 		return finished, nil
 	}
-	if there, ok := errors.AsType[*blob.ThereError](err); ok {
+	if there, ok := errors.AsType[*blob.PartExistsError](err); ok {
 		return r.alreadyStaged(ctx, l, row, in, checked, there.Part)
 	}
 	if errors.Is(context.Cause(ctx), errSuperseded) {
@@ -167,7 +167,7 @@ var compareBuffers = sync.Pool{New: func() any { b := make([]byte, compareBuffer
 // verified, with enough space reserved. It interrupts an earlier writer of the same part. After
 // success the caller must call unregisterWriter.
 func (r *receiver) admit(ctx context.Context, who drive.Who, l *liveUpload, p PutPart, w *partWriter) (Row, outcome, error) {
-	if err := r.disk.MayWrite(ctx, who.Account, max(1, p.Size)); err != nil {
+	if err := r.disk.CheckWrite(ctx, who.Account, max(1, p.Size)); err != nil {
 		return Row{}, finished, err
 	}
 	for {

@@ -35,7 +35,7 @@ func (c *concatenator) checkArrived(ctx context.Context, who drive.Who, partials
 // or is not a partial upload of the caller; otherwise err. row and err are the result of findRow.
 func partialError(who drive.Who, id drive.UploadID, row Row, err error) error {
 	if err == nil && (row.Account != who.Account || !row.isPartial()) || drive.IsKind(err, drive.NotFound) {
-		return drive.Bad("partials", drive.Unknown, "sent", id)
+		return drive.BadField("partials", drive.Unknown, "sent", id)
 	}
 	return err
 }

@@ -30,10 +30,10 @@ type placer struct {
 
 // place puts content at the row's target and releases the versions that a replace dropped. The
 // caller has referenced the content and moved the ledger for the file.
-func (p *placer) place(ctx context.Context, tx *sqldb.Tx, row Row, blobID drive.BlobID) (tree.Placed, error) {
+func (p *placer) place(ctx context.Context, tx *sqldb.Tx, row Row, blobID drive.BlobID) (tree.PutResult, error) {
 	placed, err := p.tree.PutFile(ctx, tx, row.Account, row.file(blobID))
 	if err != nil {
-		return tree.Placed{}, err
+		return tree.PutResult{}, err
 	}
 	return placed, p.releaseDropped(ctx, tx, row, placed)
 }
@@ -82,7 +82,7 @@ func (p *placer) setBase(ctx context.Context, q sqldb.Querier, row *Row) error {
 }
 
 // releaseDropped releases the contents and the quota of the versions that a replace dropped.
-func (p *placer) releaseDropped(ctx context.Context, tx *sqldb.Tx, row Row, placed tree.Placed) error {
+func (p *placer) releaseDropped(ctx context.Context, tx *sqldb.Tx, row Row, placed tree.PutResult) error {
 	if len(placed.Dropped) == 0 {
 		return nil
 	}

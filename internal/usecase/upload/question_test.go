@@ -43,7 +43,7 @@ func TestProofNeedsEveryByte(t *testing.T) {
 	v := claimAt(t, s, eve, "/f", data)
 	known := bytes.Clone(data)
 	known[4*mib] ^= 1
-	got, err := s.Prove(t.Context(), eve, v.ID, digest.ProofHMAC, answer(t, known, *v.Challenge))
+	got, err := s.AnswerChallenge(t.Context(), eve, v.ID, digest.ProofHMAC, answer(t, known, *v.Challenge))
 	if err != nil || got.State != "active" {
 		t.Fatalf("all but a byte: %s, %v", got.State, err)
 	}
@@ -79,7 +79,7 @@ func TestLargeContentOfOthersIsNotLinked(t *testing.T) {
 	if v, err = s.Get(t.Context(), eve, v.ID); err != nil || v.Challenge == nil {
 		t.Fatalf("%v, %v", v.Challenge, err)
 	}
-	if v, err = s.Prove(t.Context(), eve, v.ID, digest.ProofHMAC, answer(t, data, *v.Challenge)); err != nil || v.State != "active" {
+	if v, err = s.AnswerChallenge(t.Context(), eve, v.ID, digest.ProofHMAC, answer(t, data, *v.Challenge)); err != nil || v.State != "active" {
 		t.Fatalf("%s, %v", v.State, err)
 	}
 	if v := claimAt(t, s, ann, "/again", data); v.State != "done" {
@@ -120,15 +120,15 @@ func TestChallengeIsIssuedOnceADay(t *testing.T) {
 	if err := s.Send(t, eve, first, 0, data); err != nil { // so that it stays for days
 		t.Fatal(err)
 	}
-	s.Pass(t, 6*time.Minute)
+	s.AdvanceAndFire(t, 6*time.Minute)
 	if again = claimAgain(t, s, eve, first, blake(data)); again.Challenge != nil {
 		t.Error("a second question, after the first has expired")
 	}
-	s.Pass(t, 24*time.Hour)
+	s.AdvanceAndFire(t, 24*time.Hour)
 	if again = claimAgain(t, s, eve, first, blake(data)); again.Challenge == nil {
 		t.Fatal("not asked the next day")
 	}
-	done, err := s.Prove(t.Context(), eve, first.ID, digest.ProofHMAC, answer(t, data, *again.Challenge))
+	done, err := s.AnswerChallenge(t.Context(), eve, first.ID, digest.ProofHMAC, answer(t, data, *again.Challenge))
 	if err != nil || done.State != "done" {
 		t.Fatalf("%s, %v", done.State, err)
 	}

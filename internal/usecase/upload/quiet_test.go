@@ -18,17 +18,17 @@ func TestIdleTimeAfterRestartCountsFromLastPart(t *testing.T) {
 	who, data := s.Account(t, 0), random(7*mib)
 	v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 	for n := range 2 {
-		s.Pass(t, 2*day)
+		s.AdvanceAndFire(t, 2*day)
 		if err := s.Send(t, who, v, n, data); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.Restart(t)
-	s.Pass(t, 3*day+2*time.Hour) // parked by now; day 7 after begin, day 3 after the last part
+	s.AdvanceAndFire(t, 3*day+2*time.Hour) // parked by now; day 7 after begin, day 3 after the last part
 	if got, err := s.Get(t.Context(), who, v.ID); err != nil || got.State != "parked" {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	s.Pass(t, day)
+	s.AdvanceAndFire(t, day)
 	_, err := s.Get(t.Context(), who, v.ID)
 	wantKind(t, err, drive.Gone)
 }

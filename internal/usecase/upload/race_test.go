@@ -227,13 +227,13 @@ func TestScenarioGCrashAtEveryCall(t *testing.T) {
 
 // crashAtEveryCall crashes s at each call, then finishes the upload at left, which is s restarted
 // or another instance.
-func crashAtEveryCall(t *testing.T, a raceAction, s *uploadtest.Site, fate *uploadtest.Fate, left *uploadtest.Site) {
+func crashAtEveryCall(t *testing.T, a raceAction, s *uploadtest.Site, fate *uploadtest.Faults, left *uploadtest.Site) {
 	t.Helper()
 	s.Clock.Advance(2 * time.Hour)
-	for _, how := range []uploadtest.How{uploadtest.Die, uploadtest.DieAfter} {
+	for _, how := range []uploadtest.Effect{uploadtest.Die, uploadtest.DieAfter} {
 		for n := 1; ; n += depth.Pick(9, 3, 1) {
 			c := stage(t, s, a)
-			fate.Set(uploadtest.Rule{N: n, How: how})
+			fate.Set(uploadtest.Rule{N: n, Effect: how})
 			err := a.do(t, s.Sessions, c)
 			s.Settle()
 			came := fate.Clear()
@@ -307,9 +307,9 @@ func TestScenarioGTwoInstancesAtEveryCall(t *testing.T) {
 				}
 				for n := 1; ; n += depth.Pick(9, 3, 1) {
 					c := stage(t, s, a)
-					twin := s.Twin()
+					twin := s.SecondInstance()
 					var other error
-					fate.Set(uploadtest.Rule{N: n, How: uploadtest.Meanwhile, Do: func() { other = b.do(t, twin, c) }})
+					fate.Set(uploadtest.Rule{N: n, Effect: uploadtest.RunBefore, Do: func() { other = b.do(t, twin, c) }})
 					err := a.do(t, s.Sessions, c)
 					s.Settle()
 					twin.Settle()

@@ -19,7 +19,7 @@ import (
 // other than BLAKE3, and the sums of parts whose journal was lost. It is for stagings whose parts
 // cannot be read earlier; it runs after Seal and before the file is visible (P3). It returns n with
 // the results, or DigestMismatch.
-func (s *sealer) readSealed(ctx context.Context, row Row, parts []blob.Part, n content.New, run *sealRun) (content.New, error) {
+func (s *sealer) readSealed(ctx context.Context, row Row, parts []blob.Part, n content.NewContent, run *sealRun) (content.NewContent, error) {
 	aliases, lost := row.Digests.Aliases(), slices.ContainsFunc(parts, unread)
 	if len(aliases) == 0 && !lost {
 		return n, nil

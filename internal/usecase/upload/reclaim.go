@@ -13,7 +13,7 @@ import (
 const (
 	ReasonCancelled = "cancelled" // by its owner
 	ReasonAbandoned = "abandoned" // no activity for too long
-	ReasonTooOld    = "too-old"   // reached the maximum age
+	ReasonMaxAge    = "too-old"   // reached the maximum age
 	ReasonLost      = "lost"      // its bytes were removed from outside
 	ReasonReset     = "reset"     // by an administrator
 	ReasonJoined    = "joined"    // a partial upload that Concat joined
@@ -52,14 +52,14 @@ func (s *Sessions) expire(ctx context.Context, l *liveUpload, row Row) (outcome,
 	if err != nil {
 		return finished, err
 	}
-	due, reason := row.Created.Add(s.sched.maxAge(row)), ReasonTooOld
+	due, reason := row.Created.Add(s.sched.maxAge(row)), ReasonMaxAge
 	if quiet := row.Active.Add(s.sched.abandon(row)); row.State == Parked && quiet < due {
 		due, reason = quiet, ReasonAbandoned
 	}
 	if wait := max(due.Sub(now), s.holdoff.remaining()); wait > 0 {
 		return finished, timer.Later(min(wait, longestWait))
 	}
-	if s.opt.Kept != nil && !row.isEmpty() { // retention uses a clock that cannot jump
+	if s.opt.RetentionClock != nil && !row.isEmpty() { // retention uses a clock that cannot jump
 		if wait := due.Sub(s.clocks.retentionTime()); wait > 0 {
 			return finished, timer.Later(min(wait, reclaimHold))
 		}

@@ -14,13 +14,13 @@ const (
 	keepEnded = 7 * 24 * time.Hour // how long the rows of done and gone uploads are kept
 )
 
-// LostTimers tells this instance that the timer queue lost its entries. Timers start no reclaim for
+// SuspendReclaims tells this instance that the timer queue lost its entries. Timers start no reclaim for
 // an hour, so that clients can return first.
-func (s *Sessions) LostTimers() { s.holdoff.noteLocal() }
+func (s *Sessions) SuspendReclaims() { s.holdoff.noteLocal() }
 
-// NoteLoss records in the database that timers were lost. Then no instance starts a reclaim from a
+// SuspendAllReclaims records in the database that timers were lost. Then no instance starts a reclaim from a
 // timer for an hour.
-func (s *Sessions) NoteLoss(ctx context.Context) error { return s.holdoff.noteShared(ctx) }
+func (s *Sessions) SuspendAllReclaims(ctx context.Context) error { return s.holdoff.noteShared(ctx) }
 
 // Recover arms the timers of every upload that has not ended and lets interrupted seals and
 // reclaims continue. The caller runs it in the background after each start and after a loss of
@@ -62,7 +62,7 @@ func (s *Sessions) PurgeEnded(ctx context.Context) error {
 			}); err != nil {
 				return err
 			}
-			m, err = s.claims.Forget(ctx, tx, s.clocks.retentionTime())
+			m, err = s.claims.DeleteExpired(ctx, tx, s.clocks.retentionTime())
 			return err
 		})
 		if err != nil {
@@ -74,9 +74,9 @@ func (s *Sessions) PurgeEnded(ctx context.Context) error {
 	}
 }
 
-// Forget deletes the rows of an account's done and gone uploads in tx. The caller has ended all
+// DeleteAccount deletes the rows of an account's done and gone uploads in tx. The caller has ended all
 // uploads of the account.
-func (s *Sessions) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+func (s *Sessions) DeleteAccount(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	_, err := tx.Exec(ctx, `DELETE FROM uploads WHERE account_id = ? AND state IN ('done', 'gone')`, account)
 	if err != nil {
 		return fmt.Errorf("forget the uploads of account %s: %w", account, err)
@@ -84,9 +84,9 @@ func (s *Sessions) Forget(ctx context.Context, tx *sqldb.Tx, account drive.Accou
 	return nil
 }
 
-// Reset reclaims all active and parked uploads of an account (zero: of all accounts) for
+// ReclaimAll reclaims all active and parked uploads of an account (zero: of all accounts) for
 // maintenance, and returns how many. Uploads that are sealing continue.
-func (s *Sessions) Reset(ctx context.Context, account drive.AccountID) (int, error) {
+func (s *Sessions) ReclaimAll(ctx context.Context, account drive.AccountID) (int, error) {
 	n := 0
 	for _, state := range []State{Active, Parked} {
 		for after := (drive.UploadID{}); ; {

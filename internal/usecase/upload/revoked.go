@@ -9,9 +9,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// EndRevoked reclaims a guest's open upload if the guest may no longer send to its folder. Uploads
+// ReclaimRevoked reclaims a guest's open upload if the guest may no longer send to its folder. Uploads
 // of the caller's own account, ended uploads and permitted ones stay as they are. It is idempotent.
-func EndRevoked(ctx context.Context, s *Sessions, who drive.Who, id drive.UploadID) error {
+func ReclaimRevoked(ctx context.Context, s *Sessions, who drive.Who, id drive.UploadID) error {
 	row, err := findRow(ctx, s.DB, id)
 	if drive.IsKind(err, drive.NotFound) || err == nil && (row.Account == who.Account || row.User != who.User || !row.State.Open()) {
 		return nil
@@ -27,11 +27,11 @@ func EndRevoked(ctx context.Context, s *Sessions, who drive.Who, id drive.Upload
 	return err
 }
 
-// EndAllRevoked runs EndRevoked for all guest uploads, because a guest who lost access may never
+// ReclaimAllRevoked runs ReclaimRevoked for all guest uploads, because a guest who lost access may never
 // return. Uploads received by a collect link are skipped: the link closes while its owner lacks the
 // right, and its uploads continue once it opens again. If some uploads cannot be ended the others
 // still are; the error names the first one.
-func EndAllRevoked(ctx context.Context, s *Sessions) error {
+func ReclaimAllRevoked(ctx context.Context, s *Sessions) error {
 	const page = 500
 	type guest struct {
 		id  drive.UploadID
@@ -48,7 +48,7 @@ func EndAllRevoked(ctx context.Context, s *Sessions) error {
 			return errors.Join(fmt.Errorf("list the uploads of guests: %w", err), first)
 		}
 		for _, g := range all {
-			if err := EndRevoked(ctx, s, g.who, g.id); err != nil {
+			if err := ReclaimRevoked(ctx, s, g.who, g.id); err != nil {
 				if failed++; first == nil {
 					first = fmt.Errorf("end upload %s, whose sender may not send any more: %w", g.id, err)
 				}

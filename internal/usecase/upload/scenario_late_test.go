@@ -25,8 +25,8 @@ func TestScenarioJDiskFull(t *testing.T) {
 	for _, point := range []string{"staging.Write", "staging.Fence", "staging.Seal", "tx.exec", "tx.commit"} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
-			fate := &uploadtest.Fate{}
-			s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t), Fate: fate})
+			fate := &uploadtest.Faults{}
+			s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t), Faults: fate})
 			who, data := s.Account(t, 0), random(5*mib)
 			if _, _, err := s.PutFile(t.Context(), who, upload.PutFile{Path: uploadtest.Path(t, "/old"), Size: 17}, bytes.NewReader(data[:17])); err != nil {
 				t.Fatal(err)
@@ -34,7 +34,7 @@ func TestScenarioJDiskFull(t *testing.T) {
 			v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 			idle := s.Start(t, who, "/idle", drive.ByteSize(len(data)))
 			s.SendAll(t, who, v, data)
-			fate.Set(uploadtest.Rule{Point: point, N: 1, How: uploadtest.Always, Err: full})
+			fate.Set(uploadtest.Rule{Point: point, N: 1, Effect: uploadtest.Always, Err: full})
 			if _, err := s.Begin(t.Context(), who, upload.Begin{Path: uploadtest.Path(t, "/g"), Size: 1}, nil); err != nil {
 				wantKind(t, err, drive.DiskFull)
 			}
@@ -44,7 +44,7 @@ func TestScenarioJDiskFull(t *testing.T) {
 			if _, _, err := s.Complete(t.Context(), who, v.ID, upload.Complete{}); err != nil {
 				wantKind(t, err, drive.DiskFull)
 			}
-			s.Pass(t, time.Minute)
+			s.AdvanceAndFire(t, time.Minute)
 			s.Settle() // or a seal that has met the full disk is still the one that complete waits for below
 			if !bytes.Equal(s.Read(t, who, "/old"), data[:17]) {
 				t.Error("reads do not go on")
@@ -82,7 +82,7 @@ func TestScenarioJFloor(t *testing.T) {
 	v := s.Start(t, who, "/a", 8*drive.MiB)
 	_, err := s.Begin(t.Context(), who, upload.Begin{Path: uploadtest.Path(t, "/b"), Size: 2 * drive.MiB}, nil)
 	wantKind(t, err, drive.DiskFull)
-	s.Pass(t, time.Minute) // parked: it holds nothing any more
+	s.AdvanceAndFire(t, time.Minute) // parked: it holds nothing any more
 	w := s.Start(t, who, "/b", 2*drive.MiB)
 	wantKind(t, s.Send(t, who, v, 0, random(8*mib)), drive.DiskFull) // its resume needs 8 MiB again
 	for _, x := range []upload.View{v, w} {
@@ -149,7 +149,7 @@ func TestScenarioLInstantUpload(t *testing.T) {
 		t.Fatalf("a claim got %s, challenge %v", v.State, v.Challenge)
 	}
 	// Right: linked and charged.
-	done, err := s.Prove(t.Context(), bob, v.ID, digest.ProofHMAC, answer(t, data, *v.Challenge))
+	done, err := s.AnswerChallenge(t.Context(), bob, v.ID, digest.ProofHMAC, answer(t, data, *v.Challenge))
 	if err != nil || done.State != "done" || s.Balance(t, bob) != fmt.Sprintf("%d/0/0", 3*mib) {
 		t.Fatalf("the right answer: %s, %v, %s", done.State, err, s.Balance(t, bob))
 	}
@@ -161,11 +161,11 @@ func TestScenarioLInstantUpload(t *testing.T) {
 	w := begin(carl, "/f", blake(data))
 	wrong := answer(t, data, *w.Challenge)
 	wrong[7] ^= 1
-	refused, err := s.Prove(t.Context(), carl, w.ID, digest.ProofHMAC, wrong)
+	refused, err := s.AnswerChallenge(t.Context(), carl, w.ID, digest.ProofHMAC, wrong)
 	if err != nil || refused.State != "active" || refused.Challenge != nil {
 		t.Fatalf("a wrong answer: %+v, %v", refused, err)
 	}
-	late, err := s.Prove(t.Context(), carl, w.ID, digest.ProofHMAC, answer(t, data, *w.Challenge))
+	late, err := s.AnswerChallenge(t.Context(), carl, w.ID, digest.ProofHMAC, answer(t, data, *w.Challenge))
 	if err != nil || late.State != "active" {
 		t.Fatalf("the right answer after a wrong one: %s, %v", late.State, err)
 	}
@@ -181,7 +181,7 @@ func TestScenarioLInstantUpload(t *testing.T) {
 func TestScenarioLUnknownAndForbiddenLookAlike(t *testing.T) {
 	t.Parallel()
 	for _, scope := range []upload.Scope{upload.ScopeUser, upload.ScopeOff} {
-		s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{Instant: func() upload.Scope { return scope }}})
+		s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{InstantScope: func() upload.Scope { return scope }}})
 		data, unknown := random(3*mib), random(3*mib)
 		owner(t, s, data)
 		bob := s.Account(t, 0)
@@ -205,8 +205,8 @@ func TestScenarioLUnknownAndForbiddenLookAlike(t *testing.T) {
 // to what has gone. A reference is taken only while refs > 0.
 func TestScenarioLDeletedDuringChallenge(t *testing.T) {
 	t.Parallel()
-	fate := &uploadtest.Fate{}
-	s := uploadtest.New(t, uploadtest.Options{Fate: fate})
+	fate := &uploadtest.Faults{}
+	s := uploadtest.New(t, uploadtest.Options{Faults: fate})
 	data := random(3 * mib)
 	ann, bob := owner(t, s, data), s.Account(t, 0)
 	v, err := s.Begin(t.Context(), bob, upload.Begin{Path: uploadtest.Path(t, "/f"), Size: drive.ByteSize(len(data)), Digests: blake(data)}, nil)
@@ -214,8 +214,8 @@ func TestScenarioLDeletedDuringChallenge(t *testing.T) {
 		t.Fatalf("%v, %v", v.Challenge, err)
 	}
 	right := answer(t, data, *v.Challenge)
-	fate.Set(uploadtest.Rule{Point: "staging.Fence", N: 1, How: uploadtest.Meanwhile, Do: func() { deleteVersions(t, s, ann, "/mine") }})
-	got, err := s.Prove(t.Context(), bob, v.ID, digest.ProofHMAC, right) // verified, and then it has gone
+	fate.Set(uploadtest.Rule{Point: "staging.Fence", N: 1, Effect: uploadtest.RunBefore, Do: func() { deleteVersions(t, s, ann, "/mine") }})
+	got, err := s.AnswerChallenge(t.Context(), bob, v.ID, digest.ProofHMAC, right) // verified, and then it has gone
 	if err != nil || got.State != "active" {
 		t.Fatalf("proof: %s, %v", got.State, err)
 	}
@@ -259,12 +259,12 @@ func TestScenarioLQuota(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Pass(t, time.Minute)
+	s.AdvanceAndFire(t, time.Minute)
 	s.SetTotal(t, bob, drive.MiB)
-	_, err = s.Prove(t.Context(), bob, v.ID, digest.ProofHMAC, answer(t, data, *v.Challenge))
+	_, err = s.AnswerChallenge(t.Context(), bob, v.ID, digest.ProofHMAC, answer(t, data, *v.Challenge))
 	wantKind(t, err, drive.Quota)
 	s.SetTotal(t, bob, 4*drive.MiB)
-	done, err := s.Prove(t.Context(), bob, v.ID, digest.ProofHMAC, answer(t, data, *v.Challenge))
+	done, err := s.AnswerChallenge(t.Context(), bob, v.ID, digest.ProofHMAC, answer(t, data, *v.Challenge))
 	if err != nil || done.State != "done" {
 		t.Fatalf("%s, %v", done.State, err)
 	}
@@ -276,22 +276,22 @@ func TestScenarioMSealReadsNothing(t *testing.T) {
 	t.Parallel()
 	var calls []int
 	for _, parts := range []int{2, 9, 33} {
-		fate := &uploadtest.Fate{}
-		s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t), Fate: fate, Upload: upload.Options{PartSize: drive.MiB}})
+		fate := &uploadtest.Faults{}
+		s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t), Faults: fate, Upload: upload.Options{PartSize: drive.MiB}})
 		who, data := s.Account(t, 0), random(parts*mib)
 		v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 		s.SendAll(t, who, v, data)
-		fate.Set(uploadtest.Rule{Point: "staging.OpenStaged", How: uploadtest.Pass})
+		fate.Set(uploadtest.Rule{Point: "staging.OpenStaged", Effect: uploadtest.Pass})
 		complete(t, s, who, v)
-		if n := fate.Seen(); n != 0 {
+		if n := fate.Matched(); n != 0 {
 			t.Errorf("%d parts: the bytes were opened %d times", parts, n)
 		}
 		w := s.Start(t, who, "/g", drive.ByteSize(len(data)))
 		data[0] ^= 1
 		s.SendAll(t, who, w, data)
-		fate.Set(uploadtest.Rule{Point: "", How: uploadtest.Pass})
+		fate.Set(uploadtest.Rule{Point: "", Effect: uploadtest.Pass})
 		complete(t, s, who, w)
-		calls = append(calls, fate.Seen())
+		calls = append(calls, fate.Matched())
 	}
 	if calls[0] != calls[1] || calls[1] != calls[2] {
 		t.Errorf("calls by size: %v", calls)

@@ -59,7 +59,7 @@ func TestScenarioBNeverIdle(t *testing.T) {
 	}
 	for n := range v.Parts {
 		send(t, s, who, v, n, data)
-		s.Pass(t, 20*time.Second)
+		s.AdvanceAndFire(t, 20*time.Second)
 	}
 	if state, gen := s.State(t, v.ID); state != "active" || gen != 1 {
 		t.Errorf("it was parked while it was busy: %s in gen %d", state, gen)
@@ -177,11 +177,11 @@ func TestScenarioESquatting(t *testing.T) {
 	}
 	_, err := s.Begin(t.Context(), who, upload.Begin{Path: uploadtest.Path(t, "/g"), Size: 0}, nil)
 	wantKind(t, err, drive.TooManyOpen)
-	s.Pass(t, 31*time.Second)
+	s.AdvanceAndFire(t, 31*time.Second)
 	if got := s.Balance(t, who); got != "0/0/0" {
 		t.Errorf("after the idle time the ledger is %s", got)
 	}
-	s.Pass(t, 121*time.Second)
+	s.AdvanceAndFire(t, 121*time.Second)
 	for _, v := range all {
 		wantState(t, s, v, "gone")
 	}
@@ -323,8 +323,8 @@ func TestScenarioHSamePartAtOnce(t *testing.T) {
 // I: the process is killed after each acknowledged part, and while the next one comes.
 func TestScenarioIKillAfterAck(t *testing.T) {
 	t.Parallel()
-	fate := &uploadtest.Fate{}
-	s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t), Fate: fate})
+	fate := &uploadtest.Faults{}
+	s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t), Faults: fate})
 	who, data := s.Account(t, 0), random(9*mib)
 	v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 	for n := range v.Parts {

@@ -242,13 +242,13 @@ func (s *sealer) applyComplete(ctx context.Context, row Row, c Complete) (Row, e
 	next := row
 	switch {
 	case row.Size == blob.UnknownSize && c.Size == nil:
-		return Row{}, drive.Bad("size", drive.Required)
+		return Row{}, drive.BadField("size", drive.Required)
 	case row.Size == blob.UnknownSize && (*c.Size < 0 || *c.Size > row.MaxSize()):
 		return Row{}, drive.Fail(drive.TooLarge, "field", "size", "limit", row.MaxSize(), "sent", *c.Size)
 	case row.Size == blob.UnknownSize:
 		next.Size = *c.Size
 	case c.Size != nil && *c.Size != row.Size:
-		return Row{}, drive.Bad("size", drive.NotAllowed, "allowed", []drive.ByteSize{row.Size}, "sent", *c.Size)
+		return Row{}, drive.BadField("size", drive.NotAllowed, "allowed", []drive.ByteSize{row.Size}, "sent", *c.Size)
 	}
 	next.Digests = mergeDigests(row.Digests, c.Digests)
 	setIf(&next.MTime, c.MTime)
@@ -324,12 +324,12 @@ func (s *sealer) runningSeal(l *liveUpload) (*sealRun, bool) {
 // startSeal returns the running seal of an upload in state sealing, or starts one. The caller holds
 // the state lock.
 func (s *sealer) startSeal(l *liveUpload, row Row) *sealRun {
-	return s.startSealIn(l, row, s.disk.Room(row.Account))
+	return s.startSealIn(l, row, s.disk.NewReservation(row.Account))
 }
 
 // startSealIn returns the running seal of an upload in state sealing, or starts one with the disk
 // space reserved in room, which the seal takes over and closes. The caller holds the state lock.
-func (s *sealer) startSealIn(l *liveUpload, row Row, room *disk.Room) *sealRun {
+func (s *sealer) startSealIn(l *liveUpload, row Row, room *disk.Reservation) *sealRun {
 	if run, running := s.runningSeal(l); running {
 		room.Close()
 		return run

@@ -22,8 +22,8 @@ import (
 // sealRun is a running or ended seal.
 type sealRun struct {
 	done chan struct{}
-	read atomic.Int64 // bytes read for declared digests
-	room *disk.Room   // disk space for the copies of a Concat
+	read atomic.Int64      // bytes read for declared digests
+	room *disk.Reservation // disk space for the copies of a Concat
 
 	// Result; valid after done is closed.
 	row Row
@@ -47,7 +47,7 @@ type sealer struct {
 	views       *views
 	hashers     *hashers
 	merger      *merger
-	disk        *disk.Promises
+	disk        *disk.Reservations
 	work        *background
 	shared      bool
 	wait        time.Duration // Options.SealWait
@@ -166,19 +166,19 @@ func isClientError(err error) bool {
 
 // verify loads the parts, computes their digests and compares the declared ones, as far as the
 // staging can be read before the seal. Errors: DigestMismatch, PartsMissing, errBytesLost.
-func (s *sealer) verify(ctx context.Context, l *liveUpload, row Row, run *sealRun) ([]blob.Part, content.New, error) {
+func (s *sealer) verify(ctx context.Context, l *liveUpload, row Row, run *sealRun) ([]blob.Part, content.NewContent, error) {
 	staged, err := s.staging.Load(ctx, row.Ref())
 	if err == nil && staged.Suspect { // a power loss occurred since the seal began
 		staged, err = s.staging.Verify(ctx, row.Ref(), row.Gen)
 	}
 	if err != nil {
-		return nil, content.New{}, markBytesLost(err)
+		return nil, content.NewContent{}, markBytesLost(err)
 	}
 	if err := row.checkParts(staged.Parts); err != nil {
-		return nil, content.New{}, err
+		return nil, content.NewContent{}, err
 	}
 	if slices.ContainsFunc(staged.Parts, unread) {
-		return staged.Parts, content.New{}, nil
+		return staged.Parts, content.NewContent{}, nil
 	}
 	n := summarize(row, staged.Parts)
 	computed := digest.Set{digest.Blake3: n.Sum[:]}
@@ -188,7 +188,7 @@ func (s *sealer) verify(ctx context.Context, l *liveUpload, row Row, run *sealRu
 	}
 	if len(aliases) > 0 {
 		if n.Aliases, err = s.hashers.sums(ctx, l, row, &run.read); err != nil {
-			return nil, content.New{}, err
+			return nil, content.NewContent{}, err
 		}
 		maps.Copy(computed, n.Aliases)
 	}
@@ -196,8 +196,8 @@ func (s *sealer) verify(ctx context.Context, l *liveUpload, row Row, run *sealRu
 }
 
 // summarize describes the file's content from its parts' sums, without reading bytes.
-func summarize(row Row, parts []blob.Part) content.New {
-	n := content.New{ID: drive.NewID[drive.BlobID](), File: row.ID.String(), Size: row.Size, PartSize: row.PartSize, Account: row.Account}
+func summarize(row Row, parts []blob.Part) content.NewContent {
+	n := content.NewContent{ID: drive.NewID[drive.BlobID](), File: row.ID.String(), Size: row.Size, PartSize: row.PartSize, Account: row.Account}
 	cvs, sums := make([]digest.CV, len(parts)), make([]content.PartSum, len(parts))
 	for i, p := range parts {
 		cvs[i], sums[i] = p.CV, content.PartSum{CV: p.CV, CRC32: p.CRC32}
@@ -217,7 +217,7 @@ func summarize(row Row, parts []blob.Part) content.New {
 
 // publish is the transition sealing ⇒ done, which makes the file visible. Its bytes are complete,
 // verified and durable (P3).
-func (s *sealer) publish(ctx context.Context, l *liveUpload, row Row, n content.New) (Row, outcome, error) {
+func (s *sealer) publish(ctx context.Context, l *liveUpload, row Row, n content.NewContent) (Row, outcome, error) {
 	return s.transitions.writeTx(ctx, l, row, func(ctx context.Context, tx *sqldb.Tx) (Row, error) {
 		if err := s.ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size, Reserved: -row.Reserved}); err != nil {
 			return Row{}, err

@@ -37,6 +37,7 @@ type Publisher interface {
 // Scope limits whose content an instant upload may link to.
 type Scope string
 
+// The scopes of instant uploads.
 const (
 	ScopeInstance Scope = "instance" // any account's content
 	ScopeUser     Scope = "user"     // only the account's own content
@@ -45,34 +46,34 @@ const (
 
 // Options configure Sessions. A zero field selects its default.
 type Options struct {
-	Idle       time.Duration    // without activity for this long, an upload is parked; default 30 s
-	Abandon    time.Duration    // without activity for this long, a parked upload is reclaimed; default 168 h
-	MaxAge     time.Duration    // an open upload older than this is reclaimed; default 720 h
-	MaxOpen    int              // open uploads per account; default 1,000
-	PartSize   drive.ByteSize   // default 8 MiB
-	MinFree    drive.ByteSize   // disk space that uploads leave free; default 1 GiB
-	Rows       func() error     // returns DiskFull if the database's disk has no room for uploads; default: always room
-	Instant    func() Scope     // called for each upload; default ScopeInstance
-	InstantMax drive.ByteSize   // largest content of other accounts that is linked after a proof; default 64 GiB
-	Generation int64            // number of this start of the installation; part of the names of whole-file contents
-	Restored   bool             // a restored backup is not checked yet: nothing is reclaimed
-	SealWait   time.Duration    // how long Complete waits before it returns state "sealing"; default 10 s
-	Now        func() time.Time // default time.Now
-	Kept       func() time.Time // retention clock, see package retention; nil: the clock of row timestamps
-	Log        *slog.Logger
+	Idle              time.Duration    // without activity for this long, an upload is parked; default 30 s
+	Abandon           time.Duration    // without activity for this long, a parked upload is reclaimed; default 168 h
+	MaxAge            time.Duration    // an open upload older than this is reclaimed; default 720 h
+	MaxOpen           int              // open uploads per account; default 1,000
+	PartSize          drive.ByteSize   // default 8 MiB
+	MinFree           drive.ByteSize   // disk space that uploads leave free; default 1 GiB
+	CheckDatabaseDisk func() error     // returns DiskFull if the database's disk has no room for uploads; default: always room
+	InstantScope      func() Scope     // called for each upload; default ScopeInstance
+	InstantMax        drive.ByteSize   // largest content of other accounts that is linked after a proof; default 64 GiB
+	Generation        int64            // number of this start of the installation; part of the names of whole-file contents
+	Restored          bool             // a restored backup is not checked yet: nothing is reclaimed
+	SealWait          time.Duration    // how long Complete waits before it returns state "sealing"; default 10 s
+	Now               func() time.Time // default time.Now
+	RetentionClock    func() time.Time // retention clock, see package retention; nil: the clock of row timestamps
+	Log               *slog.Logger
 
-	// OutOfOrder is called if locks are acquired against the order in locks.go, for tests. nil:
+	// OnLockOrderViolation is called if locks are acquired against the order in locks.go, for tests. nil:
 	// the order is not checked.
-	OutOfOrder func(what string)
+	OnLockOrderViolation func(what string)
 
 	// The following are for installations with several instances; see shared.go.
 
-	// Clock returns the database's time, which row timestamps use. nil: Now.
-	Clock func(ctx context.Context) (drive.Time, error)
-	// Hold fails in a transaction of an instance that other instances have declared ended,
+	// RowClock returns the database's time, which row timestamps use. nil: Now.
+	RowClock func(ctx context.Context) (drive.Time, error)
+	// CheckInstance fails in a transaction of an instance that other instances have declared ended,
 	// because they may have removed its unfinished work. Until the transaction ends, it
 	// prevents them from declaring that. nil: there is only one instance.
-	Hold func(ctx context.Context, tx *sqldb.Tx) error
+	CheckInstance func(ctx context.Context, tx *sqldb.Tx) error
 }
 
 // withDefaults returns o with its zero fields set to their defaults.
@@ -88,8 +89,8 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Instant == nil {
-		o.Instant = func() Scope { return ScopeInstance }
+	if o.InstantScope == nil {
+		o.InstantScope = func() Scope { return ScopeInstance }
 	}
 	o.Log = cmp.Or(o.Log, slog.Default())
 	return o
@@ -103,8 +104,8 @@ func setDefault[T comparable](field *T, def T) {
 	}
 }
 
-// Parts are the services that Sessions uses.
-type Parts struct {
+// Dependencies are the services that Sessions uses.
+type Dependencies struct {
 	DB      *sqldb.DB
 	Staging blob.Staging
 	Store   blob.Store
@@ -121,7 +122,7 @@ type Parts struct {
 // Sessions implements all uploads of the installation in this process. It is safe for concurrent
 // use.
 type Sessions struct {
-	Parts
+	Dependencies
 
 	opt  Options
 	caps blob.Caps
@@ -130,8 +131,8 @@ type Sessions struct {
 	sched   schedule
 	holdoff holdoff
 	resumes resumeLimiter
-	disk    *disk.Promises
-	claims  *claim.Desk
+	disk    *disk.Reservations
+	claims  *claim.Claims
 	table   liveTable
 	auth    *authorizer
 	work    background
@@ -152,9 +153,9 @@ type Sessions struct {
 }
 
 // New returns Sessions over the given services. It starts nothing: requests, timers and Recover do.
-func New(parts Parts, opt Options) *Sessions {
-	s := &Sessions{Parts: parts, opt: opt.withDefaults(), caps: parts.Staging.Caps()}
-	s.clocks = clocks{process: s.opt.Now, database: s.opt.Clock, retention: s.opt.Kept}
+func New(parts Dependencies, opt Options) *Sessions {
+	s := &Sessions{Dependencies: parts, opt: opt.withDefaults(), caps: parts.Staging.Caps()}
+	s.clocks = clocks{process: s.opt.Now, database: s.opt.RowClock, retention: s.opt.RetentionClock}
 	if s.Access == nil {
 		s.Access = access.New(access.Options{DB: s.DB, Now: s.opt.Now})
 	}
@@ -172,20 +173,20 @@ func (s *Sessions) compose() {
 	}
 	s.sched = schedule{queue: s.Timers, idleAfter: s.opt.Idle, abandonAfter: s.opt.Abandon, maxAgeLimit: s.opt.MaxAge, holdoff: &s.holdoff, log: log}
 	s.resumes = resumeLimiter{limit: rate.Limit(20), burst: 200, all: map[drive.AccountID]*rate.Limiter{}}
-	s.disk = disk.New(s.Store, s.opt.MinFree, s.opt.Rows)
+	s.disk = disk.New(s.Store, s.opt.MinFree, s.opt.CheckDatabaseDisk)
 	s.claims = claim.New(s.inspect, claim.Options{
-		Off:     func() bool { return s.opt.Instant() == ScopeOff },
-		OwnOnly: func() bool { return s.opt.Instant() == ScopeUser }, Max: s.opt.InstantMax, Now: s.clocks.now,
+		Disabled: func() bool { return s.opt.InstantScope() == ScopeOff },
+		OwnOnly:  func() bool { return s.opt.InstantScope() == ScopeUser }, MaxSize: s.opt.InstantMax, Now: s.clocks.now,
 	})
 	s.auth = &authorizer{db: s.DB, access: s.Access, tree: s.Tree, now: s.clocks.now, log: log, reclaim: s.reclaim}
 	s.table = liveTable{
-		db: s.DB, staging: s.Staging, disk: s.disk, shared: shared, auth: s.auth, order: newLockOrder(s.opt.OutOfOrder), all: map[drive.UploadID]*liveUpload{},
+		db: s.DB, staging: s.Staging, disk: s.disk, shared: shared, auth: s.auth, order: newLockOrder(s.opt.OnLockOrderViolation), all: map[drive.UploadID]*liveUpload{},
 	}
 	if shared {
 		s.table.evictAfter, s.table.now = unusedIdles*s.opt.Idle, s.clocks.now
 	}
 	s.placer = placer{db: s.DB, tree: s.Tree, content: s.Content, ledger: s.Ledger, events: s.Events, clocks: s.clocks}
-	s.transitions = transitions{db: s.DB, ledger: s.Ledger, staging: s.Staging, store: s.Store, sched: &s.sched, alive: s.opt.Hold, emit: s.placer.emitTransition, log: log}
+	s.transitions = transitions{db: s.DB, ledger: s.Ledger, staging: s.Staging, store: s.Store, sched: &s.sched, alive: s.opt.CheckInstance, emit: s.placer.emitTransition, log: log}
 	s.verifier = &answerVerifier{sessions: s, running: map[drive.UploadID]bool{}}
 	s.views = views{db: s.DB, tree: s.Tree, staging: s.Staging, table: &s.table, sched: &s.sched, clocks: s.clocks, shared: shared, verifier: s.verifier}
 	s.hashers = hashers{staging: s.Staging, shared: shared, table: &s.table, work: &s.work}
@@ -213,7 +214,7 @@ func (s *Sessions) compose() {
 		transitions: &s.transitions, placer: &s.placer, views: &s.views, creator: s.creator, sealer: s.sealer,
 		readable: s.caps.ReadableParts, closeTail: s.appender.closeTailAt,
 	}
-	s.smallFiles = newSmallFiles(s.Parts, s.disk, s.opt.Generation, newCommitter(s.Parts, s.auth, s.transitions.checkAlive, s.placer.releaseDropped))
+	s.smallFiles = newSmallFiles(s.Dependencies, s.disk, s.opt.Generation, newCommitter(s.Dependencies, s.auth, s.transitions.checkAlive, s.placer.releaseDropped))
 }
 
 // Close interrupts running seals between two steps and waits for them; Recover resumes them after

@@ -71,7 +71,7 @@ func TestQuietUploadIsParkedAndResumes(t *testing.T) {
 	if err := s.Send(t, who, v, 1, data); err != nil {
 		t.Fatal(err)
 	}
-	s.Pass(t, 31*time.Second)
+	s.AdvanceAndFire(t, 31*time.Second)
 	if got := s.Balance(t, who); got != fmt.Sprintf("0/%d/0", 2*mib) {
 		t.Fatalf("after the idle time the ledger is %s", got)
 	}
@@ -99,7 +99,7 @@ func TestAbandonedUploadRefundsEverything(t *testing.T) {
 	if err := s.Send(t, who, v, 0, data); err != nil {
 		t.Fatal(err)
 	}
-	s.Pass(t, 8*24*time.Hour)
+	s.AdvanceAndFire(t, 8*24*time.Hour)
 	if got := s.Balance(t, who); got != "0/0/0" {
 		t.Fatalf("the ledger is %s", got)
 	}
@@ -107,7 +107,7 @@ func TestAbandonedUploadRefundsEverything(t *testing.T) {
 	if e := wantKind(t, err, drive.Gone); e.Args["reason"] != upload.ReasonAbandoned {
 		t.Errorf("reason %v", e.Args["reason"])
 	}
-	err = s.Local.Staging.ListStaged(t.Context(), func(x blob.Stray) error { return fmt.Errorf("%s is left", x.Place) })
+	err = s.Local.Staging.ListStaged(t.Context(), func(x blob.Entry) error { return fmt.Errorf("%s is left", x.Path) })
 	if err != nil {
 		t.Error(err)
 	}
@@ -125,7 +125,7 @@ func TestRestartInEveryState(t *testing.T) {
 	if err := s.Send(t, who, v, 0, data); err != nil {
 		t.Fatal(err)
 	}
-	s.Pass(t, time.Minute)
+	s.AdvanceAndFire(t, time.Minute)
 	s.Restart(t)
 	got, err := s.Get(t.Context(), who, v.ID)
 	if err != nil || got.State != "parked" || fmt.Sprint(got.Received) != "[[0 0] [3 3]]" {
@@ -195,7 +195,7 @@ func TestCutWholeFileLeavesNothing(t *testing.T) {
 		if got := s.Balance(t, who); got != "0/0/0" {
 			t.Errorf("size %d: the ledger is %s", size, got)
 		}
-		none := func(x blob.Stray) error { return fmt.Errorf("%s is left", x.Place) }
+		none := func(x blob.Entry) error { return fmt.Errorf("%s is left", x.Path) }
 		if err := errors.Join(s.Local.Staging.ListStaged(t.Context(), none), s.Local.Blobs.List(t.Context(), none)); err != nil {
 			t.Errorf("size %d: %v", size, err)
 		}

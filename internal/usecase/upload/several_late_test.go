@@ -66,7 +66,7 @@ func TestStalledInstanceIsOvertaken(t *testing.T) {
 		"resume and resume": {
 			point: "staging.Load",
 			meant: func(t *testing.T, s several, who drive.Who, v upload.View) error {
-				s.b.Pass(t, time.Minute)
+				s.b.AdvanceAndFire(t, time.Minute)
 				return s.a.Send(t, who, v, 0, data)
 			},
 			done: func(t *testing.T, s several, who drive.Who, v upload.View) error {
@@ -87,13 +87,13 @@ func TestStalledInstanceIsOvertaken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, fate := twoInstances(t, upload.Options{}), &uploadtest.Fate{}
-			s.a = uploadtest.New(t, uploadtest.Options{Dir: s.b.Dir, Shared: s.Shared, Fate: fate})
+			s, fate := twoInstances(t, upload.Options{}), &uploadtest.Faults{}
+			s.a = uploadtest.New(t, uploadtest.Options{Dir: s.b.Dir, Shared: s.Shared, Faults: fate})
 			who := s.a.Account(t, 2*drive.ByteSize(len(data))-1) // one such upload, not two
 			v := s.a.Start(t, who, "/f", drive.ByteSize(len(data)))
 			s.a.SendAll(t, who, v, data)
 			var other error
-			fate.Set(uploadtest.Rule{Point: c.point, N: 1, How: uploadtest.Afterwards, Do: func() { other = c.done(t, s, who, v) }})
+			fate.Set(uploadtest.Rule{Point: c.point, N: 1, Effect: uploadtest.RunAfter, Do: func() { other = c.done(t, s, who, v) }})
 			if err := c.meant(t, s, who, v); err != nil || other != nil || !fate.Clear() {
 				t.Errorf("who was overtaken says %v, the other %v", err, other)
 			}
@@ -111,7 +111,7 @@ func TestPartsAfterALostFenceAreNotReclaimed(t *testing.T) {
 	who, data := s.a.Account(t, 0), random(5*mib)
 	s.Clock.Advance(2 * time.Hour) // reclaims are allowed
 	v := s.a.Start(t, who, "/f", drive.ByteSize(len(data)))
-	s.b.Pass(t, 40*time.Second)
+	s.b.AdvanceAndFire(t, 40*time.Second)
 	wantState(t, s.b, v, "parked")
 	s.ForgetFence(v.ID)
 	send(t, s.a, who, v, 0, data)
@@ -158,7 +158,7 @@ func TestSpaceOfDroppedPartIsUsedOnce(t *testing.T) {
 		}
 		for ; put(s.a, n) == nil; n++ { //nolint:revive // as many as are taken
 		}
-		s.a.Pass(t, time.Minute)
+		s.a.AdvanceAndFire(t, time.Minute)
 	}
 	parts, err := s.b.ListParts(t.Context(), who, v.ID)
 	if err != nil || len(parts) > room+1 { // one too many: what two cannot know of each other
@@ -169,16 +169,16 @@ func TestSpaceOfDroppedPartIsUsedOnce(t *testing.T) {
 // Reset counts an upload even if another instance's timer finishes its reclaim.
 func TestResetCountsUploadsEndedElsewhere(t *testing.T) {
 	t.Parallel()
-	s, fate := twoInstances(t, upload.Options{}), &uploadtest.Fate{}
-	s.a = uploadtest.New(t, uploadtest.Options{Dir: s.b.Dir, Shared: s.Shared, Fate: fate})
+	s, fate := twoInstances(t, upload.Options{}), &uploadtest.Faults{}
+	s.a = uploadtest.New(t, uploadtest.Options{Dir: s.b.Dir, Shared: s.Shared, Faults: fate})
 	who := s.a.Account(t, 0)
 	v := s.a.Start(t, who, "/f", 3*drive.MiB)
-	fate.Set(uploadtest.Rule{Point: "staging.Remove", N: 1, How: uploadtest.Meanwhile, Do: func() {
+	fate.Set(uploadtest.Rule{Point: "staging.Remove", N: 1, Effect: uploadtest.RunBefore, Do: func() {
 		if err := s.b.Cancel(t.Context(), who, v.ID); err != nil {
 			t.Error(err)
 		}
 	}})
-	if n, err := s.a.Reset(t.Context(), who.Account); n != 1 || err != nil {
+	if n, err := s.a.ReclaimAll(t.Context(), who.Account); n != 1 || err != nil {
 		t.Errorf("%d were reset, %v", n, err)
 	}
 	wantState(t, s.b, v, "gone")

@@ -30,12 +30,12 @@ func TestEverythingInRedisIsLostAmongAThousandUploads(t *testing.T) {
 		views[i] = on.Start(t, who[i/100], fmt.Sprint("/", i), drive.ByteSize(size))
 		send(t, on, who[i/100], views[i], 1, make([]byte, size))
 		if i == uploads/2 {
-			s.a.Pass(t, 40*time.Second) // the first half is parked
+			s.a.AdvanceAndFire(t, 40*time.Second) // the first half is parked
 		}
 	}
 	s.ForgetJournals()
 	s.ForgetTimers()
-	s.a.Lost(t)
+	s.a.LoseTimers(t)
 	check := func(what string, states ...string) {
 		t.Helper()
 		for i, v := range views {
@@ -52,16 +52,16 @@ func TestEverythingInRedisIsLostAmongAThousandUploads(t *testing.T) {
 		}
 	}
 	check("at once", "parked", "active")
-	s.b.Pass(t, 40*time.Second)
+	s.b.AdvanceAndFire(t, 40*time.Second)
 	check("a little later", "parked")
 	for i, v := range views {
 		if _, err := s.Queue.Show(t.Context(), timer.Key{Kind: timer.Abandon, ID: v.ID}); err != nil {
 			t.Fatalf("upload %d has no timer: %v", i, err)
 		}
 	}
-	s.b.Pass(t, begun.Add(7*24*time.Hour-time.Minute).Sub(s.Clock.Now()))
+	s.b.AdvanceAndFire(t, begun.Add(7*24*time.Hour-time.Minute).Sub(s.Clock.Now()))
 	check("before their time", "parked")
-	s.a.Pass(t, 2*time.Hour)
+	s.a.AdvanceAndFire(t, 2*time.Hour)
 	s.clean(t, who...)
 	for _, w := range who {
 		if got := s.a.Balance(t, w); got != "0/0/0" {
@@ -76,12 +76,12 @@ func TestTimerLossSuspendsReclaimsEverywhere(t *testing.T) {
 	s := twoInstances(t, upload.Options{})
 	who := s.a.Account(t, 0)
 	v := s.a.Start(t, who, "/f", 100)
-	s.a.Pass(t, 40*time.Second)
+	s.a.AdvanceAndFire(t, 40*time.Second)
 	wantState(t, s.a, v, "parked")
 	s.Clock.Advance(8 * 24 * time.Hour)
 	s.ForgetTimers()
 	for range 2 { // a repeat of the report is harmless
-		s.a.Lost(t)
+		s.a.LoseTimers(t)
 	}
 	abandon := func() {
 		_, gen := s.b.State(t, v.ID)
@@ -103,7 +103,7 @@ func TestInstanceWithAWrongClock(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []time.Duration{10 * 24 * time.Hour, -10 * 24 * time.Hour} {
 		sh, dir := uploadtest.NewShared(), memoryDir(t)
-		right := upload.Options{Clock: sh.Clock.Read}
+		right := upload.Options{RowClock: sh.Clock.Read}
 		off := right
 		off.Now = func() time.Time { return sh.Clock.Now().Add(wrong) }
 		a := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Upload: off})
@@ -193,7 +193,7 @@ func TestTwoInstancesAtOnce(t *testing.T) {
 	s.b.Settle()
 	s.a.CheckLedger(t, who)
 	for range 36 { // 9 min; a seal that a timer has begun must have ended before the next look
-		s.a.Pass(t, 15*time.Second)
+		s.a.AdvanceAndFire(t, 15*time.Second)
 		s.a.Settle()
 	}
 	for i, v := range views {

@@ -20,9 +20,9 @@ func TestInstanceCrashAtEveryCall(t *testing.T) {
 	for _, a := range acts {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
-			sh, dir, fate := uploadtest.NewShared(), memoryDir(t), &uploadtest.Fate{}
-			s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: fate, Upload: impatient})
-			other := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: &uploadtest.Fate{}, Upload: impatient})
+			sh, dir, fate := uploadtest.NewShared(), memoryDir(t), &uploadtest.Faults{}
+			s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Faults: fate, Upload: impatient})
+			other := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Faults: &uploadtest.Faults{}, Upload: impatient})
 			crashAtEveryCall(t, a, s, fate, other)
 		})
 	}
@@ -35,9 +35,9 @@ func TestTwoInstancesAtEveryCallOnASharedStaging(t *testing.T) {
 	for _, a := range acts {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
-			sh, dir, fate := uploadtest.NewShared(), memoryDir(t), &uploadtest.Fate{}
-			s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: fate, Upload: impatient})
-			other := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: &uploadtest.Fate{}, Upload: impatient})
+			sh, dir, fate := uploadtest.NewShared(), memoryDir(t), &uploadtest.Faults{}
+			s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Faults: fate, Upload: impatient})
+			other := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Faults: &uploadtest.Faults{}, Upload: impatient})
 			s.Clock.Advance(2 * time.Hour)
 			for _, b := range acts {
 				if b.in == a.in {
@@ -48,7 +48,7 @@ func TestTwoInstancesAtEveryCallOnASharedStaging(t *testing.T) {
 	}
 }
 
-func meetAtEveryCall(t *testing.T, a, b raceAction, s, other *uploadtest.Site, fate *uploadtest.Fate) {
+func meetAtEveryCall(t *testing.T, a, b raceAction, s, other *uploadtest.Site, fate *uploadtest.Faults) {
 	t.Helper()
 	n, came := 1, true
 	var beside, err error
@@ -60,7 +60,7 @@ func meetAtEveryCall(t *testing.T, a, b raceAction, s, other *uploadtest.Site, f
 	for ; came && !t.Failed(); n += depth.Pick(9, 3, 1) {
 		c := stageBeside(t, s, a, other.Sessions)
 		beside = nil
-		fate.Set(uploadtest.Rule{N: n, How: uploadtest.Meanwhile, Do: func() { beside = b.do(t, other.Sessions, c) }})
+		fate.Set(uploadtest.Rule{N: n, Effect: uploadtest.RunBefore, Do: func() { beside = b.do(t, other.Sessions, c) }})
 		err = a.do(t, s.Sessions, c)
 		s.Settle()
 		other.Settle()

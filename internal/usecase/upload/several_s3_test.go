@@ -39,7 +39,7 @@ func realBucket(t *testing.T, name string) bucket {
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	client := redis.NewClient(o)
 	secret, _ := u.User.Password()
-	servicetest.Emptied(t, u, name)
+	servicetest.EmptyBucket(t, u, name)
 	b, err := s3.New(s3.Options{
 		Endpoint: u.Host, Bucket: strings.Trim(u.Path, "/"), Prefix: name, AccessKey: u.User.Username(), SecretKey: secret,
 		Insecure: u.Query().Get("insecure") == "true", Namespace: name, Redis: client, SpoolDir: t.TempDir(),
@@ -83,18 +83,18 @@ func onS3(t *testing.T) (a, b *uploadtest.Site, at bucket) {
 }
 
 // dyingOnS3 returns an instance over S3 and Redis that crashes, and another that continues.
-func dyingOnS3(t *testing.T) (s *uploadtest.Site, fate *uploadtest.Fate, left *uploadtest.Site) {
+func dyingOnS3(t *testing.T) (s *uploadtest.Site, fate *uploadtest.Faults, left *uploadtest.Site) {
 	t.Helper()
-	name, sh, dir, fate := servicetest.Unique(), uploadtest.NewShared(), memoryDir(t), &uploadtest.Fate{}
-	one := func(fate *uploadtest.Fate) *uploadtest.Site {
+	name, sh, dir, fate := servicetest.Unique(), uploadtest.NewShared(), memoryDir(t), &uploadtest.Faults{}
+	one := func(fate *uploadtest.Faults) *uploadtest.Site {
 		at := realBucket(t, name)
 		return uploadtest.New(t, uploadtest.Options{
-			Dir: dir, Shared: sh, Fate: fate, Upload: impatient,
+			Dir: dir, Shared: sh, Faults: fate, Upload: impatient,
 			Staging: func(blob.Staging) blob.Staging { return at.Staging },
 			Store:   func(blob.Store) blob.Store { return at.Blobs },
 		})
 	}
-	return one(fate), fate, one(&uploadtest.Fate{})
+	return one(fate), fate, one(&uploadtest.Faults{})
 }
 
 // An instance dies at each call to the staging while it makes a file of partial uploads: another
@@ -102,13 +102,13 @@ func dyingOnS3(t *testing.T) (s *uploadtest.Site, fate *uploadtest.Fate, left *u
 // TestConcatCrashAtEveryCall.)
 func TestConcatCrashOnS3(t *testing.T) {
 	t.Parallel()
-	for _, how := range []uploadtest.How{uploadtest.Die, uploadtest.DieAfter} {
+	for _, how := range []uploadtest.Effect{uploadtest.Die, uploadtest.DieAfter} {
 		t.Run(fmt.Sprint(how), func(t *testing.T) {
 			t.Parallel()
 			s, fate, left := dyingOnS3(t)
 			for n, came := 1, true; came && !t.Failed(); n++ {
 				p := cutPartials(t, s, 1000, 2*mib+5)
-				fate.Set(uploadtest.Rule{N: n, How: how, Point: "staging."})
+				fate.Set(uploadtest.Rule{N: n, Effect: how, Point: "staging."})
 				_, _ = join(t, s.Sessions, p)
 				s.Settle()
 				came = fate.Clear()
@@ -182,7 +182,7 @@ func TestCancelOnS3(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantKind(t, a.Send(t, who, v, 0, data), drive.Gone)
-		left := func(s blob.Stray) error { return fmt.Errorf("%s is left", s.Place) }
+		left := func(s blob.Entry) error { return fmt.Errorf("%s is left", s.Path) }
 		if err := at.Blobs.List(t.Context(), left); err != nil {
 			t.Error(err)
 		}
@@ -236,12 +236,12 @@ func TestConcatOnS3(t *testing.T) {
 	}
 	checkJoined(t, a, p, v.ID)
 	b.Settle() // what it clears up follows its commit, which is all that a has seen
-	left := func(s blob.Stray) error { return fmt.Errorf("%s is left", s.Place) }
+	left := func(s blob.Entry) error { return fmt.Errorf("%s is left", s.Path) }
 	if err := at.Staging.ListStaged(t.Context(), left); err != nil {
 		t.Error(err)
 	}
 	files := 0
-	err = at.Blobs.List(t.Context(), func(blob.Stray) error { files++; return nil })
+	err = at.Blobs.List(t.Context(), func(blob.Entry) error { files++; return nil })
 	if err != nil || files != 1 {
 		t.Errorf("%d contents, %v", files, err)
 	}

@@ -64,7 +64,7 @@ func TestContentOfFailedSealIsRemoved(t *testing.T) {
 	who, data := s.a.Account(t, 0), random(3*mib)
 	for i, end := range []func(upload.View) error{
 		func(v upload.View) error { return s.b.Cancel(t.Context(), who, v.ID) },
-		func(upload.View) error { s.b.Pass(t, 9*24*time.Hour); return nil },
+		func(upload.View) error { s.b.AdvanceAndFire(t, 9*24*time.Hour); return nil },
 	} {
 		v := s.a.Start(t, who, fmt.Sprint("/", i), drive.ByteSize(len(data)))
 		s.a.SendAll(t, who, v, data)
@@ -167,18 +167,18 @@ func TestTwoInstancesCompleteAtOnce(t *testing.T) {
 // If the sealing instance dies, a timer makes another one redo the seal.
 func TestSealIsRedoneByAnotherInstance(t *testing.T) {
 	t.Parallel()
-	for _, how := range []uploadtest.How{uploadtest.Die, uploadtest.DieAfter} {
-		sh, dir, fate := uploadtest.NewShared(), memoryDir(t), &uploadtest.Fate{}
-		s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: fate})
+	for _, how := range []uploadtest.Effect{uploadtest.Die, uploadtest.DieAfter} {
+		sh, dir, fate := uploadtest.NewShared(), memoryDir(t), &uploadtest.Faults{}
+		s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Faults: fate})
 		other := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh})
 		who, data := s.Account(t, 0), random(3*mib)
 		v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 		s.SendAll(t, who, v, data)
-		fate.Set(uploadtest.Rule{Point: "staging.Seal", N: 1, How: how})
+		fate.Set(uploadtest.Rule{Point: "staging.Seal", N: 1, Effect: how})
 		if _, _, err := s.Complete(t.Context(), who, v.ID, upload.Complete{}); err == nil {
 			t.Fatal("the dead answer")
 		}
-		other.Pass(t, 20*time.Second)
+		other.AdvanceAndFire(t, 20*time.Second)
 		other.Settle()
 		wantState(t, other, v, "done")
 		wantFile(t, other, who, "/f", data)
@@ -192,17 +192,17 @@ func TestSealIsRedoneByAnotherInstance(t *testing.T) {
 func TestBytesBeingAssembledAreNotLost(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"staging.Seal", "staging.Load"} {
-		sh, dir, fate := uploadtest.NewShared(), memoryDir(t), &uploadtest.Fate{}
-		s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: fate})
+		sh, dir, fate := uploadtest.NewShared(), memoryDir(t), &uploadtest.Faults{}
+		s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Faults: fate})
 		who, data := s.Account(t, 0), random(3*mib)
 		v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 		s.SendAll(t, who, v, data)
-		fate.Set(uploadtest.Rule{Point: "staging.Seal", N: 1, How: uploadtest.Fail}) // left in sealing
+		fate.Set(uploadtest.Rule{Point: "staging.Seal", N: 1, Effect: uploadtest.Fail}) // left in sealing
 		if _, _, err := s.Complete(t.Context(), who, v.ID, upload.Complete{}); err == nil {
 			t.Fatal("the fault was not reported")
 		}
-		fate.Set(uploadtest.Rule{Point: point, N: 1, How: uploadtest.Always, Err: drive.Fail(drive.NotFound)})
-		s.Pass(t, 20*time.Second)
+		fate.Set(uploadtest.Rule{Point: point, N: 1, Effect: uploadtest.Always, Err: drive.Fail(drive.NotFound)})
+		s.AdvanceAndFire(t, 20*time.Second)
 		s.Settle()
 		if got, err := s.Get(t.Context(), who, v.ID); err != nil || fmt.Sprint(got.Received) != "[[0 1]]" {
 			t.Errorf("received %v, %v: all has arrived", got.Received, err)
@@ -214,7 +214,7 @@ func TestBytesBeingAssembledAreNotLost(t *testing.T) {
 			t.Fatalf("%s was not asked", point)
 		}
 		wantState(t, s, v, "sealing")
-		s.Pass(t, 20*time.Second)
+		s.AdvanceAndFire(t, 20*time.Second)
 		s.Settle()
 		wantState(t, s, v, "done")
 		wantFile(t, s, who, "/f", data)
@@ -225,16 +225,16 @@ func TestBytesBeingAssembledAreNotLost(t *testing.T) {
 // Bytes missing for a long time are lost: the upload ends and its charge is refunded.
 func TestMissingBytesAreLostAfterTimeout(t *testing.T) {
 	t.Parallel()
-	sh, dir, fate := uploadtest.NewShared(), memoryDir(t), &uploadtest.Fate{}
-	s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: fate})
+	sh, dir, fate := uploadtest.NewShared(), memoryDir(t), &uploadtest.Faults{}
+	s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Faults: fate})
 	who, data := s.Account(t, 0), random(3*mib)
 	v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
 	s.SendAll(t, who, v, data)
-	fate.Set(uploadtest.Rule{Point: "staging.Seal", N: 1, How: uploadtest.Always, Err: drive.Fail(drive.NotFound)})
+	fate.Set(uploadtest.Rule{Point: "staging.Seal", N: 1, Effect: uploadtest.Always, Err: drive.Fail(drive.NotFound)})
 	_, _, err := s.Complete(t.Context(), who, v.ID, upload.Complete{})
 	wantKind(t, err, drive.Unavailable)
 	for range 40 { // 20 min
-		s.Pass(t, 30*time.Second)
+		s.AdvanceAndFire(t, 30*time.Second)
 		s.Settle()
 	}
 	fate.Clear()
@@ -268,7 +268,7 @@ func TestSmallestPartOfTheStore(t *testing.T) {
 func TestEndedInstanceWritesNothing(t *testing.T) {
 	t.Parallel()
 	ended := drive.Fail(drive.Stopping)
-	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{Hold: func(context.Context, *sqldb.Tx) error { return ended }}})
+	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{CheckInstance: func(context.Context, *sqldb.Tx) error { return ended }}})
 	who := s.Account(t, 0)
 	_, _, err := s.PutFile(t.Context(), who, upload.PutFile{Path: uploadtest.Path(t, "/f"), Size: 100}, bytes.NewReader(make([]byte, 100)))
 	wantKind(t, err, drive.Stopping)

@@ -26,7 +26,7 @@ func twoInstances(t *testing.T, opt upload.Options) several {
 	t.Helper()
 	sh, dir := uploadtest.NewShared(), memoryDir(t)
 	one := func() *uploadtest.Site {
-		return uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Upload: opt, Fate: &uploadtest.Fate{}})
+		return uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Upload: opt, Faults: &uploadtest.Faults{}})
 	}
 	return several{sh, one(), one()}
 }
@@ -99,7 +99,7 @@ func TestInstanceCrashDuringPart(t *testing.T) {
 	who, data := s.a.Account(t, 0), random(5*mib)
 	v := s.a.Start(t, who, "/f", drive.ByteSize(len(data)))
 	send(t, s.a, who, v, 0, data)
-	s.Strand(v.ID, 1)
+	s.LeaveLease(v.ID, 1)
 	wantKind(t, s.b.Send(t, who, v, 1, data), drive.InProgress) // the other one may be alive
 	s.Clock.Advance(15 * time.Second)
 	if v, err := s.b.Get(t.Context(), who, v.ID); err != nil || v.State != "active" {
@@ -132,7 +132,7 @@ func TestParkByInstanceWithoutUpload(t *testing.T) {
 			t.Errorf("skew %v: parked just after a part", skew)
 		}
 		s.Clock.Advance(25 * time.Second)
-		s.Strand(v.ID, 1)
+		s.LeaveLease(v.ID, 1)
 		s.Clock.Advance(10 * time.Second)
 		if err := park(); err == nil {
 			t.Errorf("skew %v: parked while a part is being written", skew)
@@ -167,7 +167,7 @@ func TestStateChangeDuringPart(t *testing.T) {
 			return err
 		}, drive.Gone},
 		"reset": {func(t *testing.T, s several, who drive.Who, _ upload.View) error {
-			_, err := s.b.Reset(t.Context(), who.Account)
+			_, err := s.b.ReclaimAll(t.Context(), who.Account)
 			return err
 		}, drive.Gone},
 		"renamed": {func(t *testing.T, s several, who drive.Who, v upload.View) error {
@@ -301,11 +301,11 @@ func TestChallengeAnsweredElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	linked, err := s.b.Prove(t.Context(), bob, claimed.ID, digest.ProofHMAC, answer)
+	linked, err := s.b.AnswerChallenge(t.Context(), bob, claimed.ID, digest.ProofHMAC, answer)
 	if err != nil || linked.State != "done" {
 		t.Fatalf("%+v, %v", linked, err)
 	}
-	again, err := s.a.Prove(t.Context(), bob, claimed.ID, digest.ProofHMAC, answer) // lost reply, other instance
+	again, err := s.a.AnswerChallenge(t.Context(), bob, claimed.ID, digest.ProofHMAC, answer) // lost reply, other instance
 	if err != nil || again.State != "done" {
 		t.Errorf("%+v, %v", again, err)
 	}

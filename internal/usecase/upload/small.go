@@ -20,8 +20,8 @@ import (
 // smallFiles stores files of at most one part. They need no staging and no upload row, and
 // concurrent files of an account share one transaction.
 type smallFiles struct {
-	Parts
-	disk       *disk.Promises
+	Dependencies
+	disk       *disk.Reservations
 	generation int64 // distinguishes file names across starts: see Options
 	committer  *committer
 
@@ -30,8 +30,8 @@ type smallFiles struct {
 }
 
 // newSmallFiles returns a smallFiles over the given services.
-func newSmallFiles(parts Parts, promises *disk.Promises, generation int64, c *committer) *smallFiles {
-	f := &smallFiles{Parts: parts, disk: promises, generation: generation, committer: c}
+func newSmallFiles(parts Dependencies, promises *disk.Reservations, generation int64, c *committer) *smallFiles {
+	f := &smallFiles{Dependencies: parts, disk: promises, generation: generation, committer: c}
 	f.written.Store(rand.Uint32())
 	return f
 }
@@ -55,7 +55,7 @@ func (f *smallFiles) put(ctx context.Context, w wholeFile, body io.Reader, quick
 // storeContent stores the content of a file for publish. If the store prefers it, the content of a
 // tiny file becomes durable only in publish, together with others.
 func (f *smallFiles) storeContent(ctx context.Context, w wholeFile, quick bool, body io.Reader) (*pendingFile, error) {
-	if little := f.Store.Caps().Little; little == 0 || w.row.Size > little {
+	if little := f.Store.Caps().SmallMax; little == 0 || w.row.Size > little {
 		return f.store(ctx, w, pendingFile{quick: quick, condition: w.condition}, body, storeMethod{put: f.Store.Put})
 	}
 	return f.store(ctx, w, pendingFile{quick: quick, needsSync: true, condition: w.condition}, body, f.lazyMethod(false))
@@ -67,11 +67,11 @@ type storeMethod struct {
 	name func(own string, size drive.ByteSize) string // computes the file name; nil: own is used as it is
 }
 
-// lazyMethod returns the method that writes through Store.Lay: the content is not durable until
+// lazyMethod returns the method that writes through Store.PutUnsynced: the content is not durable until
 // Settle. many hints that more files follow.
 func (f *smallFiles) lazyMethod(many bool) storeMethod {
-	return storeMethod{name: f.Store.Name, put: func(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
-		return f.Store.Lay(ctx, name, body, many)
+	return storeMethod{name: f.Store.ReserveName, put: func(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+		return f.Store.PutUnsynced(ctx, name, body, many)
 	}}
 }
 

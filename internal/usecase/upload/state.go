@@ -8,6 +8,7 @@ import (
 // State is the stage of an upload's life; the package comment has the diagram.
 type State uint8
 
+// The states of an upload.
 const (
 	Active State = iota + 1
 	Parked

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// pendingSync is a running Store.Settle call that makes lazily stored contents durable while the
+// pendingSync is a running Store.Sync call that makes lazily stored contents durable while the
 // transaction that publishes them runs. The transaction must await the result before it commits.
 type pendingSync struct {
 	done chan struct{}
@@ -42,7 +42,7 @@ func (c *committer) startSync(ctx context.Context, all []*pendingFile) *pendingS
 				s.err = fmt.Errorf("settle contents: %w", panicked(r))
 			}
 		}()
-		s.err = c.Store.Settle(context.WithoutCancel(ctx), names)
+		s.err = c.Store.Sync(context.WithoutCancel(ctx), names)
 	}()
 	return s
 }

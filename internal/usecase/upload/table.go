@@ -16,8 +16,8 @@ import (
 type liveTable struct {
 	db      *sqldb.DB
 	staging blob.Staging
-	disk    *disk.Promises // disk space promised to uploads; each liveUpload holds a share
-	shared  bool           // other instances may change what is cached: see shared.go
+	disk    *disk.Reservations // disk space promised to uploads; each liveUpload holds a share
+	shared  bool               // other instances may change what is cached: see shared.go
 	order   *lockOrder
 	auth    *authorizer
 

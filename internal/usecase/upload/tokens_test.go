@@ -50,8 +50,8 @@ func TestLocksAreCheckedWhenUploadEnds(t *testing.T) {
 			}
 			var held lock.Lock
 			err = s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) (err error) {
-				held, err = lock.Rules{Now: s.Clock.Now}.Take(ctx, tx, lock.Lock{
-					Account: owner.Account, Node: root.ID, User: holder, Exclusive: true, Lasts: time.Minute,
+				held, err = lock.Rules{Now: s.Clock.Now}.Acquire(ctx, tx, lock.Lock{
+					Account: owner.Account, Node: root.ID, User: holder, Exclusive: true, Timeout: time.Minute,
 				})
 				return err
 			})
@@ -59,10 +59,10 @@ func TestLocksAreCheckedWhenUploadEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.submits {
-				who.Tokens = drive.Submit(nil)
+				who.Tokens = drive.SubmitTokens(nil)
 			}
 			if c.token {
-				who.Tokens = drive.Submit([]drive.LockID{held.ID})
+				who.Tokens = drive.SubmitTokens([]drive.LockID{held.ID})
 			}
 			_, _, err = s.Complete(t.Context(), who, v.ID, upload.Complete{})
 			if drive.IsKind(err, drive.Locked) != c.fails || err != nil && !c.fails {
@@ -98,7 +98,7 @@ func TestCompletionWithStalePrecondition(t *testing.T) {
 		t.Fatal(err)
 	}
 	free := func(name drive.Name) upload.Complete {
-		return upload.Complete{Expect: tree.Expect{Seen: []tree.Seen{{Parent: root.ID, Name: name}}}}
+		return upload.Complete{Expect: tree.Expect{Seen: []tree.SeenNode{{Parent: root.ID, Name: name}}}}
 	}
 	if _, _, err := s.Complete(t.Context(), who, v.ID, free("g")); !tree.IsStale(err) {
 		t.Errorf("complete: %v", err)

@@ -18,7 +18,7 @@ type transitions struct {
 	staging blob.Staging
 	store   blob.Store
 	sched   *schedule
-	alive   func(ctx context.Context, tx *sqldb.Tx) error                // Options.Hold; nil: one instance
+	alive   func(ctx context.Context, tx *sqldb.Tx) error                // Options.CheckInstance; nil: one instance
 	emit    func(ctx context.Context, tx *sqldb.Tx, was, next Row) error // publishes the event of a transition
 	log     *slog.Logger
 }

@@ -32,7 +32,7 @@ func BenchmarkUnlink(b *testing.B) {
 			s := uploadtest.New(b, uploadtest.Options{Store: func(blob.Store) blob.Store { return bucket.Blobs }})
 			benchUnlink(b, s, files, func(name string) {
 				shard, _ := blob.ShardOf(name)
-				fake.Fill("blobs/"+shard+"/"+name, 100)
+				fake.AddObject("blobs/"+shard+"/"+name, 100)
 			})
 			if left := fake.Keys(); len(left) > 0 {
 				b.Errorf("%d objects are left", len(left))
@@ -59,7 +59,7 @@ func benchUnlink(b *testing.B, s *uploadtest.Site, files int, store func(name st
 		s.Clock.Advance(16 * time.Minute)
 		b.StartTimer()
 		begun := time.Now()
-		if _, err := s.Unlink(b.Context()); err != nil {
+		if _, err := s.DeleteDue(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 		spent += time.Since(begun)

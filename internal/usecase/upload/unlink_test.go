@@ -56,7 +56,7 @@ func wantUnlinked(t *testing.T, s *uploadtest.Site, who drive.Who) {
 
 func unlink(t *testing.T, s *uploadtest.Site) {
 	t.Helper()
-	if _, err := s.Unlink(t.Context()); err != nil {
+	if _, err := s.DeleteDue(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
@@ -65,8 +65,8 @@ func unlink(t *testing.T, s *uploadtest.Site) {
 // releases owed bytes once.
 func TestUnlinkCrashAtEveryCall(t *testing.T) {
 	t.Parallel()
-	for name, how := range map[string]uploadtest.How{
-		"dies before": uploadtest.Die, "dies after": uploadtest.DieAfter, "fails": uploadtest.Fail, "loses the reply": uploadtest.Lose,
+	for name, how := range map[string]uploadtest.Effect{
+		"dies before": uploadtest.Die, "dies after": uploadtest.DieAfter, "fails": uploadtest.Fail, "loses the reply": uploadtest.LoseReply,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,8 +82,8 @@ func TestUnlinkCrashAtEveryCall(t *testing.T) {
 					deleteForGood(t, s, who, path)
 				}
 				s.Clock.Advance(16 * time.Minute)
-				fate.Set(uploadtest.Rule{N: n, How: how})
-				_, _ = s.Unlink(t.Context())
+				fate.Set(uploadtest.Rule{N: n, Effect: how})
+				_, _ = s.DeleteDue(t.Context())
 				if !fate.Clear() {
 					break
 				}
@@ -109,10 +109,10 @@ func TestContentStoredAgainDuringUnlink(t *testing.T) {
 	s, fate := siteUnderFate(t)
 	who := s.Account(t, 0)
 	putAll(t, s, who, "/a")
-	for _, how := range []uploadtest.How{uploadtest.Meanwhile, uploadtest.Afterwards} {
+	for _, how := range []uploadtest.Effect{uploadtest.RunBefore, uploadtest.RunAfter} {
 		deleteForGood(t, s, who, "/a")
 		s.Clock.Advance(16 * time.Minute)
-		fate.Set(uploadtest.Rule{Point: "store.Remove", N: 1, How: how, Do: func() { putAll(t, s, who, "/a") }})
+		fate.Set(uploadtest.Rule{Point: "store.Remove", N: 1, Effect: how, Do: func() { putAll(t, s, who, "/a") }})
 		unlink(t, s)
 		if !fate.Clear() {
 			t.Fatal("nothing was deleted")
@@ -141,7 +141,7 @@ func TestInstancesDivideUnlinking(t *testing.T) {
 	}
 	all.Wait()
 	wantUnlinked(t, s.b, who)
-	if n := s.a.Unlinked.Files.Load() + s.b.Unlinked.Files.Load(); n != 30 {
+	if n := s.a.Counters.Files.Load() + s.b.Counters.Files.Load(); n != 30 {
 		t.Errorf("%d deletions of 30 files", n)
 	}
 }
@@ -188,8 +188,8 @@ func TestUndeletableFileDoesNotBlockOthers(t *testing.T) {
 			t.Errorf("%d files are left, not the one that cannot be deleted", n)
 		}
 	}
-	if n := count(t, s, `SELECT SUM(size) FROM owed`); n != len("the bytes of /a") || s.Unlinked.Failed.Load() != 6 {
-		t.Errorf("%d bytes are owed, %d deletions failed", n, s.Unlinked.Failed.Load())
+	if n := count(t, s, `SELECT SUM(size) FROM owed`); n != len("the bytes of /a") || s.Counters.Failed.Load() != 6 {
+		t.Errorf("%d bytes are owed, %d deletions failed", n, s.Counters.Failed.Load())
 	}
 	bad = ""
 	s.Clock.Advance(time.Hour)
@@ -205,7 +205,7 @@ type frugalStore struct {
 
 func (s frugalStore) Caps() blob.StoreCaps {
 	caps := s.Store.Caps()
-	caps.Frugal = true
+	caps.DefersReclaim = true
 	return caps
 }
 
@@ -252,19 +252,19 @@ func TestDeferredFilesAreUnlinkedLater(t *testing.T) {
 			t.Errorf("%d of them are owed", n)
 		}
 	}
-	if n := s.Unlinked.Deferred.Load(); n != 3 { // the first one twice: with the second one, it was asked for again
+	if n := s.Counters.Deferred.Load(); n != 3 { // the first one twice: with the second one, it was asked for again
 		t.Errorf("%d were deferred", n)
 	}
 	s.Clock.Advance(20 * 24 * time.Hour)
 	unlink(t, s)
-	if n := s.Unlinked.Deferred.Load(); n != 3 {
+	if n := s.Counters.Deferred.Load(); n != 3 {
 		t.Errorf("it asked again without a reason: %d were deferred", n)
 	}
 	deleteForGood(t, s, who, "/c")
 	s.Clock.Advance(16 * time.Minute)
 	unlink(t, s)
-	if n := count(t, s, `SELECT COUNT(*) FROM released`); n != 0 || s.Unlinked.Files.Load() != 3 {
-		t.Errorf("%d contents are left, %d went", n, s.Unlinked.Files.Load())
+	if n := count(t, s, `SELECT COUNT(*) FROM released`); n != 0 || s.Counters.Files.Load() != 3 {
+		t.Errorf("%d contents are left, %d went", n, s.Counters.Files.Load())
 	}
 }
 

@@ -66,7 +66,7 @@ func damageFile(t *testing.T, s *uploadtest.Site, who drive.Who, path string, d 
 		name, at = slot.Pack, slot.First<<12+40
 	}
 	shard, _ := blob.ShardOf(name)
-	file := filepath.Join(s.Dir, blob.PlaceIn(shard, name))
+	file := filepath.Join(s.Dir, blob.ShardPath(shard, name))
 	if packed {
 		file += ".pack"
 	}
@@ -85,24 +85,24 @@ func store(t *testing.T, s *uploadtest.Site, who drive.Who, path string, data []
 // lay stores whole files as a batch does.
 func lay(t *testing.T, s *uploadtest.Site, who drive.Who, files map[string][]byte) {
 	t.Helper()
-	var all []*upload.Laid
+	var all []*upload.UnsyncedFile
 	for path, data := range files {
 		p := upload.PutFile{Path: uploadtest.Path(t, path), Size: drive.ByteSize(len(data))}
-		l, err := s.Lay(t.Context(), who, p, nil, bytes.NewReader(data))
+		l, err := s.PutUnsynced(t.Context(), who, p, nil, bytes.NewReader(data))
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, l)
 	}
-	err := upload.SettleLaid(t.Context(), s.Sessions, all)
+	err := upload.SyncFiles(t.Context(), s.Sessions, all)
 	if err == nil {
-		err = s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { return s.PublishLaid(ctx, tx, who.Account, all) })
+		err = s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { return s.PublishSynced(ctx, tx, who.Account, all) })
 	}
-	if err = s.EndLaid(t.Context(), err, all); err != nil {
+	if err = s.ReleaseUnsynced(t.Context(), err, all); err != nil {
 		t.Fatal(err)
 	}
 	for _, l := range all {
-		if _, _, err := l.Outcome(); err != nil {
+		if _, _, err := l.Result(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -46,7 +46,7 @@ func (a *answerVerifier) check(ctx context.Context, who drive.Who, row Row) erro
 	s := a.sessions
 	ctx, cancel := context.WithTimeout(ctx, row.Challenge.Until.Sub(s.clocks.now()))
 	defer cancel()
-	match, err := s.claims.MatchLater(ctx, s.DB, row.claim(), func(ctx context.Context) bool {
+	match, err := s.claims.CheckStoredAnswer(ctx, s.DB, row.claim(), func(ctx context.Context) bool {
 		now, err := findRow(ctx, s.DB, row.ID)
 		return err != nil || now.waitsFor(row.Challenge)
 	})

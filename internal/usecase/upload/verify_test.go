@@ -31,11 +31,11 @@ func answered(t *testing.T, wrong bool) (s *uploadtest.Site, data []byte, ann, b
 	if wrong {
 		right[0] ^= 1
 	}
-	got, err := s.Prove(t.Context(), bob, v.ID, digest.ProofHMAC, right)
+	got, err := s.AnswerChallenge(t.Context(), bob, v.ID, digest.ProofHMAC, right)
 	if err != nil || got.State != upload.Verifying || got.Challenge != nil {
 		t.Fatalf("%s with challenge %v, %v", got.State, got.Challenge, err)
 	}
-	again, err := s.Prove(t.Context(), bob, v.ID, digest.ProofHMAC, right) // the reply was lost
+	again, err := s.AnswerChallenge(t.Context(), bob, v.ID, digest.ProofHMAC, right) // the reply was lost
 	if err != nil || again.State == upload.Verifying && again.Challenge != nil {
 		t.Fatalf("the second time: %s, %v", again.State, err)
 	}
@@ -150,7 +150,7 @@ func TestWrongAnswersHaveABudget(t *testing.T) {
 	if v := claimAt(t, s, eve, "/b", second); v.Challenge != nil {
 		t.Error("asked beyond the budget")
 	}
-	s.Pass(t, 24*time.Hour)
+	s.AdvanceAndFire(t, 24*time.Hour)
 	if v := claimAt(t, s, eve, "/c", second); v.Challenge == nil {
 		t.Error("not asked the next day")
 	}

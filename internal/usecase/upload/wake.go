@@ -71,7 +71,7 @@ func (s *Sessions) resume(ctx context.Context, l *liveUpload, row Row) (outcome,
 		return finished, err
 	}
 	if row.Created.Add(s.sched.maxAge(row)) <= now {
-		return finished, drive.Fail(drive.Gone, "reason", ReasonTooOld)
+		return finished, drive.Fail(drive.Gone, "reason", ReasonMaxAge)
 	}
 	staged, err := s.Staging.Load(ctx, row.Ref())
 	if drive.IsKind(err, drive.NotFound) { // bytes removed from outside: the abandon timer ends the upload

@@ -71,7 +71,7 @@ func (s *Sessions) PutWhole(ctx context.Context, who drive.Who, p PutFile, body 
 		case err != nil:
 			return Stored{}, cutError(err)
 		default:
-			body = Ending(io.MultiReader(bytes.NewReader((*buf)[:got]), body), body)
+			body = ReaderWithCloser(io.MultiReader(bytes.NewReader((*buf)[:got]), body), body)
 		}
 	}
 	if p.Size != blob.UnknownSize && p.Size <= s.opt.PartSize {
@@ -83,7 +83,7 @@ func (s *Sessions) PutWhole(ctx context.Context, who drive.Who, p PutFile, body 
 		// upload needs.
 		limit := s.opt.PartSize
 		if p.Size == blob.UnknownSize {
-			limit = min(limit, QuickSize)
+			limit = min(limit, MaxUncheckedSize)
 		}
 		err = drive.Wrap(err, drive.TooLarge, "field", "size", "limit", limit)
 	}
@@ -127,19 +127,19 @@ func (p PutFile) expecting(t *tree.Tree) Condition {
 	return func(ctx context.Context, q sqldb.Querier, _ *tree.Node) error { return e.Check(ctx, q, t) }
 }
 
-// QuickSize is the largest file that is received without looking up its target first. A refusal
+// MaxUncheckedSize is the largest file that is received without looking up its target first. A refusal
 // then comes with the transaction, a fraction of a second later; the look-ups would cost as much as
 // storing the file.
-const QuickSize = 256 * drive.KiB
+const MaxUncheckedSize = 256 * drive.KiB
 
 // quick reports whether only the transaction decides about the file, without a look-up before.
 func (p PutFile) quick() bool {
-	return p.Size != blob.UnknownSize && p.Size <= QuickSize && p.Check == nil
+	return p.Size != blob.UnknownSize && p.Size <= MaxUncheckedSize && p.Check == nil
 }
 
 // peekBuffers hold the first bytes of a body of unknown length. A body that ends within them is a
 // small file.
-var peekBuffers = sync.Pool{New: func() any { b := make([]byte, QuickSize); return &b }}
+var peekBuffers = sync.Pool{New: func() any { b := make([]byte, MaxUncheckedSize); return &b }}
 
 // readUpTo reads until buf is full or r fails, and returns r's error. Unlike io.ReadFull it returns
 // io.EOF for a complete short body; package http uses io.ErrUnexpectedEOF for one that was cut off.
@@ -231,7 +231,7 @@ func (s *Sessions) sendAll(ctx context.Context, who drive.Who, v View, digests d
 		if v.Size == nil {
 			p.Size, p.open = 0, true
 		}
-		if err := s.Put(ctx, who, v.ID, p, Ending(io.LimitReader(in, int64(v.row.PartSize)), body)); err != nil {
+		if err := s.Put(ctx, who, v.ID, p, ReaderWithCloser(io.LimitReader(in, int64(v.row.PartSize)), body)); err != nil {
 			return View{}, err
 		}
 	}
@@ -239,9 +239,9 @@ func (s *Sessions) sendAll(ctx context.Context, who drive.Who, v View, digests d
 	return done, err
 }
 
-// Ending returns a reader of r that closes body on Close, if body is an io.Closer. Put closes its
+// ReaderWithCloser returns a reader of r that closes body on Close, if body is an io.Closer. Put closes its
 // body when it must end; without that, Cancel would wait for a client that sends nothing.
-func Ending(r, body io.Reader) io.Reader {
+func ReaderWithCloser(r, body io.Reader) io.Reader {
 	c, ok := body.(io.Closer)
 	if !ok {
 		return r
@@ -264,9 +264,9 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Putting reports whether this process is writing a content file of that name; the auditor then
+// IsWriting reports whether this process is writing a content file of that name; the auditor then
 // skips the file.
-func (s *Sessions) Putting(file string) bool {
+func (s *Sessions) IsWriting(file string) bool {
 	_, ok := s.smallFiles.writing.Load(file)
 	return ok
 }

@@ -20,7 +20,7 @@ import (
 
 // withheld is a piece that is written but not journaled.
 type withheld struct {
-	blob.Withheld
+	blob.PendingExtend
 	e    blob.Extend
 	row  Row
 	tail *blob.Tail
@@ -49,7 +49,7 @@ func (r *appendRun) runVerified(ctx context.Context, body io.Reader) error {
 
 // withhold writes a piece without journaling it.
 func (r *appendRun) withhold(ctx context.Context, row Row, e blob.Extend, body blob.Body, tail *blob.Tail, w *partWriter) (blob.Part, error) {
-	h, err := r.appender.staging.Withhold(ctx, row.Ref(), e, body)
+	h, err := r.appender.staging.PrepareExtend(ctx, row.Ref(), e, body)
 	if err != nil {
 		return blob.Part{}, err
 	}
@@ -64,7 +64,7 @@ func (r *appendRun) withhold(ctx context.Context, row Row, e blob.Extend, body b
 // commitWithheld journals a withheld piece and advances the offset.
 func (r *appendRun) commitWithheld(ctx context.Context, w withheld) error {
 	part := w.Part()
-	if err := w.Enter(context.WithoutCancel(ctx)); err != nil {
+	if err := w.Commit(context.WithoutCancel(ctx)); err != nil {
 		w.tail.Close()
 		_, err = r.appender.receiver.handleWriteError(ctx, r.upload, w.row, err, true)
 		return err

@@ -12,9 +12,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// MostKeep bounds how long the previous secret stays valid after a rotation, because a leaked one
+// MaxSecretOverlap bounds how long the previous secret stays valid after a rotation, because a leaked one
 // can sign requests until then.
-const MostKeep = 7 * 24 * time.Hour
+const MaxSecretOverlap = 7 * 24 * time.Hour
 
 // newSecret returns a random secret.
 func newSecret() string {
@@ -27,9 +27,9 @@ func newSecret() string {
 // Requests are also signed with the previous secret for keep; zero: not any more. A second rotation
 // within that time ends the secret that the first one kept. hook runs at the end of the
 // transaction; nil: nothing. It fails with BadRequest if keep is out of range, and with NotFound.
-func (w *Webhooks) Rotate(ctx context.Context, who drive.Who, id ID, keep time.Duration, hook Keep) (h Hook, err error) {
-	if keep < 0 || keep > MostKeep {
-		return Hook{}, drive.Bad("keep_for", drive.OutOfRange, "min", 0, "max", int64(MostKeep/time.Second))
+func (w *Webhooks) Rotate(ctx context.Context, who drive.Who, id ID, keep time.Duration, hook CommitHook) (h Hook, err error) {
+	if keep < 0 || keep > MaxSecretOverlap {
+		return Hook{}, drive.BadField("keep_for", drive.OutOfRange, "min", 0, "max", int64(MaxSecretOverlap/time.Second))
 	}
 	if h, err = w.Find(ctx, who, id); err != nil {
 		return Hook{}, err
@@ -39,16 +39,16 @@ func (w *Webhooks) Rotate(ctx context.Context, who drive.Who, id ID, keep time.D
 		if h, err = findForUpdate(ctx, tx, id); err != nil {
 			return err
 		}
-		h.oldSealed, h.OldUntil = "", 0
+		h.oldSealed, h.OldSecretUntil = "", 0
 		if keep > 0 {
-			h.oldSealed, h.OldUntil = h.sealed, w.now().Add(keep)
+			h.oldSealed, h.OldSecretUntil = h.sealed, w.now().Add(keep)
 		}
 		if h.sealed, err = w.parts.Vault.Seal(ctx, tx, h.vaultRow(), secret); err != nil {
 			return err
 		}
 		h.Secret, h.Updated = secret, w.now()
 		_, err := tx.Exec(ctx, "UPDATE webhooks SET secret = ?, old_secret = ?, old_until = ?, updated_at = ? WHERE id = ?",
-			h.sealed, h.oldSealed, h.OldUntil, h.Updated, id)
+			h.sealed, h.oldSealed, h.OldSecretUntil, h.Updated, id)
 		if err != nil {
 			return fmt.Errorf("rotate the secret of webhook %s: %w", id, err)
 		}
@@ -66,7 +66,7 @@ func (w *Webhooks) openSecrets(ctx context.Context, h *Hook) (err error) {
 	if h.Secret, err = w.parts.Vault.Open(ctx, w.parts.DB, h.vaultRow(), h.sealed); err != nil {
 		return err
 	}
-	if h.oldSealed == "" || h.OldUntil <= w.now() {
+	if h.oldSealed == "" || h.OldSecretUntil <= w.now() {
 		return nil
 	}
 	old, err := w.parts.Vault.Open(ctx, w.parts.DB, h.vaultRow(), h.oldSealed)
@@ -82,7 +82,7 @@ func (w *Webhooks) openSecrets(ctx context.Context, h *Hook) (err error) {
 // valid.
 func (w *Webhooks) sign(h Hook, id, timestamp string, body []byte) (string, error) {
 	signature, err := Sign(h.Secret, id, timestamp, body)
-	if err != nil || h.oldSecret == "" || h.OldUntil <= w.now() {
+	if err != nil || h.oldSecret == "" || h.OldSecretUntil <= w.now() {
 		return signature, err
 	}
 	old, err := Sign(h.oldSecret, id, timestamp, body)

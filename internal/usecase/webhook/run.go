@@ -35,7 +35,7 @@ func (w *Webhooks) Run(ctx context.Context) error {
 	defer tick.Stop()
 	var outage telemetry.Outage
 	for ctx.Err() == nil {
-		outage.Note(ctx, w.opt.Log, "polling for due webhooks failed; retrying", w.poll(ctx, &all, turnEnded))
+		outage.Record(ctx, w.opt.Log, "polling for due webhooks failed; retrying", w.poll(ctx, &all, turnEnded))
 		waitForWork(ctx, watch.Ready, turnEnded, tick.C)
 	}
 	return nil
@@ -134,7 +134,7 @@ func (w *Webhooks) listDue(ctx context.Context, after dueHook) ([]dueHook, error
 	now := w.now()
 	args := append(append([]any{now, now.Add(maxDelay)}, w.limiter.excluded(now)...), after.lastAttempt, after.lastAttempt, after.id.String(), duePage)
 	rows, err := w.parts.DB.Query(ctx, `SELECT w.id, w.account_id, w.sent_at FROM webhooks w WHERE w.state = 'active' AND (w.not_before <= ? OR w.not_before > ?)
-		AND w.id NOT IN (`+sqldb.Marks(maxRunning)+`) AND w.account_id NOT IN (`+sqldb.Marks(maxExcludedAccounts)+`)
+		AND w.id NOT IN (`+sqldb.Placeholders(maxRunning)+`) AND w.account_id NOT IN (`+sqldb.Placeholders(maxExcludedAccounts)+`)
 		AND EXISTS (SELECT 1 FROM activity a WHERE a.account_id = w.account_id AND a.id > w.position)
 		AND (w.sent_at > ? OR w.sent_at = ? AND w.id > ?) ORDER BY w.sent_at, w.id LIMIT ?`, args...)
 	all, err := sqldb.Scan(rows, err, func(d *dueHook, scan func(...any) error) error { return scan(&d.id, &d.account, &d.lastAttempt) })

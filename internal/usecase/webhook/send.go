@@ -221,13 +221,13 @@ func (w *Webhooks) checkRight(ctx context.Context, h Hook) (Reason, error) {
 
 // deliverPage sends the next entries; more reports that the turn goes on with another page.
 func (w *Webhooks) deliverPage(ctx context.Context, h *Hook) (more bool, err error) {
-	page, err := w.parts.Log.After(ctx, w.parts.DB, h.Account, h.Position, pageSize)
+	page, err := w.parts.Log.ListAfter(ctx, w.parts.DB, h.Account, h.Position, pageSize)
 	if err != nil || len(page) == 0 {
 		return false, err
 	}
 	at, unsettled := h.Position, 0
 	for _, e := range page {
-		if !activity.Sent(e.Verb, h.Types) {
+		if !activity.SentToWebhook(e.Verb, h.Types) {
 			at = e.ID
 			continue
 		}
@@ -315,7 +315,7 @@ func (w *Webhooks) recordFailure(ctx context.Context, h *Hook, at activity.Posit
 	return w.advance(ctx, h, at, "failures = ?, failing_since = ?, not_before = ?, error = ?", h.Failures, h.FailingSince, now.Add(wait), o.code)
 }
 
-// disable disables an active webhook and reports it to the activity log and Options.Disabled.
+// disable disables an active webhook and reports it to the activity log and Options.OnDisabled.
 func (w *Webhooks) disable(ctx context.Context, h Hook, why Reason) error {
 	err := w.write(ctx, drive.Who{}, h.Account, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "UPDATE webhooks SET state = ?, reason = ?, status = ?, sent_at = ?, updated_at = ? WHERE id = ? AND state = ?",
@@ -327,7 +327,7 @@ func (w *Webhooks) disable(ctx context.Context, h Hook, why Reason) error {
 		if err := w.record(tx, activity.WebhookDisabled, h); err != nil {
 			return err
 		}
-		return w.opt.Disabled(ctx, tx, h)
+		return w.opt.OnDisabled(ctx, tx, h)
 	})
 	if err != nil {
 		return fmt.Errorf("disable webhook %s: %w", h.ID, err)

@@ -44,7 +44,7 @@ func TestChangeKeepsAttemptResults(t *testing.T) {
 		})
 	})
 	name := "renamed"
-	if _, err := webhook.New(parts, webhook.Options{Now: y.clock}).Change(t.Context(), y.who, h.ID, webhook.Wish{Name: &name}); err != nil {
+	if _, err := webhook.New(parts, webhook.Options{Now: y.clock}).Change(t.Context(), y.who, h.ID, webhook.HookChange{Name: &name}); err != nil {
 		t.Fatal(err)
 	}
 	if sqldb.IsLockTimeout(waits) {

@@ -37,9 +37,9 @@ type Options struct {
 	Log       *slog.Logger      // default slog.Default
 	// Timeout bounds one attempt. Default: 10 s.
 	Timeout time.Duration
-	// Disabled is called in the transaction that disables a webhook automatically. Default: no
+	// OnDisabled is called in the transaction that disables a webhook automatically. Default: no
 	// call.
-	Disabled func(ctx context.Context, tx *sqldb.Tx, h Hook) error
+	OnDisabled func(ctx context.Context, tx *sqldb.Tx, h Hook) error
 }
 
 // Webhooks manages webhooks and delivers to them. It is safe for concurrent use.
@@ -64,8 +64,8 @@ func New(parts Parts, opt Options) *Webhooks {
 	if opt.Timeout == 0 {
 		opt.Timeout = 10 * time.Second
 	}
-	if opt.Disabled == nil {
-		opt.Disabled = func(context.Context, *sqldb.Tx, Hook) error { return nil }
+	if opt.OnDisabled == nil {
+		opt.OnDisabled = func(context.Context, *sqldb.Tx, Hook) error { return nil }
 	}
 	settleLate := context.WithoutCancel
 	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -111,7 +111,7 @@ type Hook struct {
 	User    drive.UserID
 	Name    string
 	URL     string
-	Types   []string // verbs or prefixes; none: see activity.Sent
+	Types   []string // verbs or prefixes; none: see activity.SentToWebhook
 	State   State
 	Reason  Reason
 	// last settled entry
@@ -129,8 +129,8 @@ type Hook struct {
 	Created   drive.Time
 	Updated   drive.Time
 
-	// OldUntil is until when requests are also signed with the previous secret; zero: they are not.
-	OldUntil drive.Time
+	// OldSecretUntil is until when requests are also signed with the previous secret; zero: they are not.
+	OldSecretUntil drive.Time
 
 	Secret    string // only set in the results of Create and Rotate
 	oldSecret string
@@ -147,7 +147,7 @@ const columns = `id, account_id, user_id, name, url, secret, types, state, reaso
 func scanHook(h *Hook, scan func(...any) error) error {
 	var types string
 	err := scan(&h.ID, &h.Account, &h.User, &h.Name, &h.URL, &h.sealed, &types, &h.State, &h.Reason, &h.Position, &h.Skipped, &h.Failures,
-		&h.FailingSince, &h.NotBefore, &h.Status, &h.Error, &h.Sent, &h.Created, &h.Updated, &h.oldSealed, &h.OldUntil)
+		&h.FailingSince, &h.NotBefore, &h.Status, &h.Error, &h.Sent, &h.Created, &h.Updated, &h.oldSealed, &h.OldSecretUntil)
 	if types != "" {
 		h.Types = strings.Split(types, ",")
 	}
@@ -164,8 +164,8 @@ const (
 	secretPrefix = "whsec_"
 )
 
-// Wish describes a new webhook or a change of one; a nil field stays unchanged.
-type Wish struct {
+// HookChange describes a new webhook or a change of one; a nil field stays unchanged.
+type HookChange struct {
 	Place string // of a new one: a space; empty: the caller's own drive
 	Name  *string
 	URL   *string
@@ -173,14 +173,14 @@ type Wish struct {
 	State *State // ignored by Create
 }
 
-// Keep runs at the end of the transaction of Create or Rotate, for example to store an idempotency
+// CommitHook runs at the end of the transaction of Create or Rotate, for example to store an idempotency
 // key. An error rolls it back.
-type Keep func(ctx context.Context, tx *sqldb.Tx, h Hook) error
+type CommitHook func(ctx context.Context, tx *sqldb.Tx, h Hook) error
 
 // Create creates a webhook that is sent all entries from now on. Its secret is in the result and
 // never shown again. The caller must own the drive or manage the space. keep may be nil. It fails
 // with NotFound, Forbidden, BadRequest or TooManyOpen.
-func (w *Webhooks) Create(ctx context.Context, who drive.Who, in Wish, keep Keep) (h Hook, err error) {
+func (w *Webhooks) Create(ctx context.Context, who drive.Who, in HookChange, keep CommitHook) (h Hook, err error) {
 	account, err := w.authorizePlace(ctx, who, in.Place)
 	if err != nil {
 		return Hook{}, err
@@ -192,7 +192,7 @@ func (w *Webhooks) Create(ctx context.Context, who drive.Who, in Wish, keep Keep
 		return Hook{}, err
 	}
 	if h.URL == "" {
-		return Hook{}, drive.Bad("url", drive.Required)
+		return Hook{}, drive.BadField("url", drive.Required)
 	}
 	h.Secret = newSecret()
 	err = w.write(ctx, who, account, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -222,9 +222,9 @@ func (w *Webhooks) Create(ctx context.Context, who drive.Who, in Wish, keep Keep
 
 // insert stores a new webhook.
 func insert(ctx context.Context, tx *sqldb.Tx, h Hook) error {
-	_, err := tx.Exec(ctx, "INSERT INTO webhooks ("+columns+") VALUES ("+sqldb.Marks(21)+")", h.ID, h.Account, h.User, h.Name, h.URL, h.sealed,
+	_, err := tx.Exec(ctx, "INSERT INTO webhooks ("+columns+") VALUES ("+sqldb.Placeholders(21)+")", h.ID, h.Account, h.User, h.Name, h.URL, h.sealed,
 		strings.Join(h.Types, ","), h.State, h.Reason, int64(h.Position), h.Skipped, h.Failures, h.FailingSince, h.NotBefore, h.Status, h.Error,
-		h.Sent, h.Created, h.Updated, h.oldSealed, h.OldUntil)
+		h.Sent, h.Created, h.Updated, h.oldSealed, h.OldSecretUntil)
 	if err != nil {
 		return fmt.Errorf("insert webhook %s: %w", h.ID, err)
 	}
@@ -248,20 +248,20 @@ func (h Hook) vaultRow() string { return "webhook " + h.ID.String() }
 
 // record records a change of a webhook as activity.
 func (w *Webhooks) record(tx *sqldb.Tx, verb activity.Verb, h Hook) error {
-	return w.parts.Log.Note(tx, activity.Entry{Account: h.Account, Verb: verb, Name: h.Name}, map[string]any{"webhook": h.ID, "reason": h.Reason})
+	return w.parts.Log.Record(tx, activity.Entry{Account: h.Account, Verb: verb, Name: h.Name}, map[string]any{"webhook": h.ID, "reason": h.Reason})
 }
 
-// apply validates and applies a Wish. It fails with BadRequest.
-func (h *Hook) apply(in Wish) error {
+// apply validates and applies a HookChange. It fails with BadRequest.
+func (h *Hook) apply(in HookChange) error {
 	if in.Name != nil {
 		if h.Name = strings.ToValidUTF8(*in.Name, ""); len(h.Name) > maxName {
-			return drive.Bad("name", drive.TooLong, "limit", maxName, "sent", len(h.Name))
+			return drive.BadField("name", drive.TooLong, "limit", maxName, "sent", len(h.Name))
 		}
 	}
 	if in.URL != nil {
 		u, err := url.Parse(*in.URL)
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || len(*in.URL) > maxURL {
-			return drive.Bad("url", drive.Malformed, "expected", "an http or https address without a user, of at most 2000 bytes")
+			return drive.BadField("url", drive.Malformed, "expected", "an http or https address without a user, of at most 2000 bytes")
 		}
 		h.URL = *in.URL
 	}
@@ -276,7 +276,7 @@ func (h *Hook) apply(in Wish) error {
 		case Active, Disabled:
 			h.State, h.Reason = *in.State, ""
 		default:
-			return drive.Bad("state", drive.NotAllowed, "allowed", []State{Active, Disabled}, "sent", *in.State)
+			return drive.BadField("state", drive.NotAllowed, "allowed", []State{Active, Disabled}, "sent", *in.State)
 		}
 	}
 	return nil
@@ -285,7 +285,7 @@ func (h *Hook) apply(in Wish) error {
 // checkTypes fails with BadRequest if a type matches no verb.
 func checkTypes(types []string) error {
 	if len(types) > maxTypes {
-		return drive.Bad("types", drive.TooLong, "limit", maxTypes, "sent", len(types))
+		return drive.BadField("types", drive.TooLong, "limit", maxTypes, "sent", len(types))
 	}
 	for _, t := range types {
 		known := false
@@ -293,7 +293,7 @@ func checkTypes(types []string) error {
 			known = known || activity.Matches(v, []string{t})
 		}
 		if !known {
-			return drive.Bad("types", drive.NotAllowed, "allowed", activity.Verbs(), "sent", t)
+			return drive.BadField("types", drive.NotAllowed, "allowed", activity.Verbs(), "sent", t)
 		}
 	}
 	return nil
@@ -327,7 +327,7 @@ func (w *Webhooks) authorizeAccount(ctx context.Context, who drive.Who, account 
 // write runs fn in a transaction that holds the lock on the account's ledger.
 func (w *Webhooks) write(ctx context.Context, who drive.Who, account drive.AccountID, fn func(context.Context, *sqldb.Tx) error) error {
 	return w.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		tx.ActFor(who)
+		tx.SetActor(who)
 		if err := w.parts.Ledger.Lock(ctx, tx, account); err != nil {
 			return err
 		}
@@ -376,7 +376,7 @@ func (w *Webhooks) List(ctx context.Context, who drive.Who, place string) ([]Hoo
 
 // Change changes a webhook. The caller becomes responsible for it if it is activated or its URL
 // changes. An activated webhook continues at its position. It fails with NotFound or BadRequest.
-func (w *Webhooks) Change(ctx context.Context, who drive.Who, id ID, in Wish) (h Hook, err error) {
+func (w *Webhooks) Change(ctx context.Context, who drive.Who, id ID, in HookChange) (h Hook, err error) {
 	if h, err = w.Find(ctx, who, id); err != nil {
 		return Hook{}, err
 	}
@@ -425,13 +425,13 @@ func (w *Webhooks) Delete(ctx context.Context, who drive.Who, id ID) error {
 	})
 }
 
-// ReplaySince moves the position of a webhook back, so that all entries since the given time are
+// Replay moves the position of a webhook back, so that all entries since the given time are
 // sent again, as far as they are retained.
-func (w *Webhooks) ReplaySince(ctx context.Context, who drive.Who, id ID, since time.Time) (h Hook, err error) {
+func (w *Webhooks) Replay(ctx context.Context, who drive.Who, id ID, since time.Time) (h Hook, err error) {
 	if h, err = w.Find(ctx, who, id); err != nil {
 		return Hook{}, err
 	}
-	before, err := w.parts.Log.Before(ctx, w.parts.DB, h.Account, drive.TimeOf(since))
+	before, err := w.parts.Log.PositionBefore(ctx, w.parts.DB, h.Account, drive.TimeOf(since))
 	if err != nil {
 		return Hook{}, err
 	}
@@ -446,8 +446,8 @@ func (w *Webhooks) ReplaySince(ctx context.Context, who drive.Who, id ID, since 
 	return h, err
 }
 
-// Forget deletes the webhooks of an account.
-func (w *Webhooks) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+// DeleteAccount deletes the webhooks of an account.
+func (w *Webhooks) DeleteAccount(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	_, err := tx.Exec(ctx, "DELETE FROM webhooks WHERE account_id = ?", account)
 	return err
 }

@@ -67,7 +67,7 @@ func newFixtureIn(t *testing.T, db *sqldb.DB) *fixture {
 	}
 	y.parts = webhook.Parts{
 		DB: y.db, Log: log, Access: access.New(access.Options{DB: y.db, Now: y.clock}), Vault: secrets,
-		Tree: tree.New(tree.Options{Now: y.clock, Happened: log.Node}),
+		Tree: tree.New(tree.Options{Now: y.clock, OnEffect: log.RecordNode}),
 	}
 	y.who = drive.Who{User: drive.NewID[drive.UserID](), Account: drive.NewID[drive.AccountID]()}
 	y.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -99,7 +99,7 @@ func (f *fixture) mkdir(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-			tx.ActFor(f.who)
+			tx.SetActor(f.who)
 			if err := (quota.Ledger{}).Lock(ctx, tx, f.who.Account); err != nil {
 				return err
 			}
@@ -115,7 +115,7 @@ func (f *fixture) hooks() *webhook.Webhooks {
 
 func (f *fixture) hook(t *testing.T, w *webhook.Webhooks, url string, types ...string) webhook.Hook {
 	t.Helper()
-	h, err := w.Create(t.Context(), f.who, webhook.Wish{URL: &url, Types: &types}, nil)
+	h, err := w.Create(t.Context(), f.who, webhook.HookChange{URL: &url, Types: &types}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -374,14 +374,14 @@ func TestRotation(t *testing.T) {
 	by("the one before", fourth.Secret, third.Secret)
 	fifth := rotate(0)
 	by("at once", fifth.Secret)
-	if _, err := w.Rotate(t.Context(), y.who, h.ID, webhook.MostKeep+1, nil); !drive.IsKind(err, drive.BadRequest) {
+	if _, err := w.Rotate(t.Context(), y.who, h.ID, webhook.MaxSecretOverlap+1, nil); !drive.IsKind(err, drive.BadRequest) {
 		t.Errorf("kept for longer than may be: %v", err)
 	}
 	other := drive.Who{User: drive.NewID[drive.UserID](), Account: drive.NewID[drive.AccountID]()}
 	if _, err := w.Rotate(t.Context(), other, h.ID, 0, nil); !drive.IsKind(err, drive.NotFound) {
 		t.Errorf("rotated by somebody else: %v", err)
 	}
-	if one, err := w.Find(t.Context(), y.who, h.ID); err != nil || one.Secret != "" || one.OldUntil != 0 {
+	if one, err := w.Find(t.Context(), y.who, h.ID); err != nil || one.Secret != "" || one.OldSecretUntil != 0 {
 		t.Errorf("%+v %v", one, err)
 	}
 }
@@ -464,14 +464,14 @@ func TestRejectedAndFailingWebhooks(t *testing.T) {
 	if err != nil || h.State != webhook.Disabled || h.Reason != webhook.Failing || h.Skipped != 1 {
 		t.Fatalf("%+v %v", h, err)
 	}
-	told, err := y.parts.Log.Of(t.Context(), y.db, y.who.Account, 0, 1)
+	told, err := y.parts.Log.ListBefore(t.Context(), y.db, y.who.Account, 0, 1)
 	if err != nil || len(told) != 1 || told[0].Verb != activity.WebhookDisabled {
 		t.Errorf("the last thing that happened is %+v %v", told, err)
 	}
 	r.all = nil
 	r.answer = func(int, string) int { return http.StatusOK }
 	active := webhook.Active
-	if _, err := w.Change(t.Context(), y.who, h.ID, webhook.Wish{State: &active}); err != nil {
+	if _, err := w.Change(t.Context(), y.who, h.ID, webhook.HookChange{State: &active}); err != nil {
 		t.Fatal(err)
 	}
 	sendAll(t, w)
@@ -479,7 +479,7 @@ func TestRejectedAndFailingWebhooks(t *testing.T) {
 
 	// Replay everything, then a single event.
 	r.all = nil
-	if _, err := w.ReplaySince(t.Context(), y.who, h.ID, time.UnixMilli(1_800_000_000_000)); err != nil {
+	if _, err := w.Replay(t.Context(), y.who, h.ID, time.UnixMilli(1_800_000_000_000)); err != nil {
 		t.Fatal(err)
 	}
 	sendAll(t, w)
@@ -556,12 +556,12 @@ func TestWebhookAuthorization(t *testing.T) {
 		t.Errorf("%+v %v", all, err)
 	}
 	for _, url := range []string{"ftp://example.org", "https://ann@example.org", "https://", strings.Repeat("x", 3000)} {
-		if _, err := w.Create(t.Context(), y.who, webhook.Wish{URL: &url}, nil); !drive.IsKind(err, drive.BadRequest) {
+		if _, err := w.Create(t.Context(), y.who, webhook.HookChange{URL: &url}, nil); !drive.IsKind(err, drive.BadRequest) {
 			t.Errorf("%.40s was taken: %v", url, err)
 		}
 	}
 	types := []string{"node.eaten"}
-	if _, err := w.Change(t.Context(), y.who, h.ID, webhook.Wish{Types: &types}); !drive.IsKind(err, drive.BadRequest) {
+	if _, err := w.Change(t.Context(), y.who, h.ID, webhook.HookChange{Types: &types}); !drive.IsKind(err, drive.BadRequest) {
 		t.Errorf("a type that there is none of was taken: %v", err)
 	}
 	y.mkdir(t, "a")

@@ -12,42 +12,42 @@ import (
 
 // Model holds drives and spaces with their nodes, groups with their members, and grants.
 type Model struct {
-	Now    time.Time
-	Rooms  []Room
-	Groups []drive.GroupID
-	Member map[drive.GroupID]map[drive.UserID]bool
-	Grants []access.Grant
-	Nodes  []drive.NodeID
-	Up     map[drive.NodeID]drive.NodeID // each node's parent; zero: a root
-	Of     map[drive.NodeID]int          // index in Rooms of each node's account
-	Trash  map[drive.NodeID]bool         // nodes that were trashed themselves
+	Now          time.Time
+	Accounts     []Account
+	Groups       []drive.GroupID
+	Member       map[drive.GroupID]map[drive.UserID]bool
+	Grants       []access.Grant
+	Nodes        []drive.NodeID
+	Parent       map[drive.NodeID]drive.NodeID // each node's parent; zero: a root
+	AccountIndex map[drive.NodeID]int          // index in Accounts of each node's account
+	Trash        map[drive.NodeID]bool         // nodes that were trashed themselves
 }
 
-// Room is an account.
-type Room struct {
+// Account is an account.
+type Account struct {
 	Account drive.AccountID
 	Root    drive.NodeID
 	Owner   drive.UserID // zero: a space
 	State   access.State
-	Links   access.Givers // of a space
-	Outward access.Givers
+	Links   access.SharingPolicy // of a space
+	Outward access.SharingPolicy
 }
 
 // IsSpace reports whether the account is a space.
-func (r Room) IsSpace() bool { return r.Owner.IsZero() }
+func (r Account) IsSpace() bool { return r.Owner.IsZero() }
 
 // New returns an empty model.
 func New() *Model {
 	return &Model{
-		Member: map[drive.GroupID]map[drive.UserID]bool{}, Up: map[drive.NodeID]drive.NodeID{}, Of: map[drive.NodeID]int{},
+		Member: map[drive.GroupID]map[drive.UserID]bool{}, Parent: map[drive.NodeID]drive.NodeID{}, AccountIndex: map[drive.NodeID]int{},
 		Trash: map[drive.NodeID]bool{},
 	}
 }
 
-// AddRoom adds an account with its root.
-func (m *Model) AddRoom(r Room) {
-	m.Rooms = append(m.Rooms, r)
-	m.Add(r.Root, drive.NodeID{}, len(m.Rooms)-1)
+// AddAccount adds an account with its root.
+func (m *Model) AddAccount(r Account) {
+	m.Accounts = append(m.Accounts, r)
+	m.Add(r.Root, drive.NodeID{}, len(m.Accounts)-1)
 }
 
 // AddGroup adds a group without members.
@@ -55,17 +55,17 @@ func (m *Model) AddGroup(id drive.GroupID) {
 	m.Groups, m.Member[id] = append(m.Groups, id), map[drive.UserID]bool{}
 }
 
-// Add adds a node to the account with an index in Rooms.
+// Add adds a node to the account with an index in Accounts.
 func (m *Model) Add(id, parent drive.NodeID, room int) {
-	m.Nodes, m.Up[id], m.Of[id] = append(m.Nodes, id), parent, room
+	m.Nodes, m.Parent[id], m.AccountIndex[id] = append(m.Nodes, id), parent, room
 }
 
-// Room returns the account of a node.
-func (m *Model) Room(node drive.NodeID) Room { return m.Rooms[m.Of[node]] }
+// Account returns the account of a node.
+func (m *Model) AccountOf(node drive.NodeID) Account { return m.Accounts[m.AccountIndex[node]] }
 
 // Below reports whether a node is top or a descendant of top.
 func (m *Model) Below(node, top drive.NodeID) bool {
-	for ; !node.IsZero(); node = m.Up[node] {
+	for ; !node.IsZero(); node = m.Parent[node] {
 		if node == top {
 			return true
 		}
@@ -75,7 +75,7 @@ func (m *Model) Below(node, top drive.NodeID) bool {
 
 // InTrash reports whether a node, or a folder above it, is trashed.
 func (m *Model) InTrash(node drive.NodeID) bool {
-	for ; !node.IsZero(); node = m.Up[node] {
+	for ; !node.IsZero(); node = m.Parent[node] {
 		if m.Trash[node] {
 			return true
 		}
@@ -83,14 +83,14 @@ func (m *Model) InTrash(node drive.NodeID) bool {
 	return false
 }
 
-// Give adds a grant and removes an existing one of the same principal at the node.
-func (m *Model) Give(g access.Grant) {
-	m.Take(g.Node, g.Principal)
+// Grant adds a grant and removes an existing one of the same principal at the node.
+func (m *Model) Grant(g access.Grant) {
+	m.Revoke(g.Node, g.Principal)
 	m.Grants = append(m.Grants, g)
 }
 
-// Take removes a grant.
-func (m *Model) Take(node drive.NodeID, principal drive.PrincipalID) {
+// Revoke removes a grant.
+func (m *Model) Revoke(node drive.NodeID, principal drive.PrincipalID) {
 	m.Grants = slices.DeleteFunc(m.Grants, func(g access.Grant) bool { return g.Node == node && g.Principal == principal })
 }
 
@@ -105,13 +105,13 @@ func (m *Model) isEffective(user drive.UserID, g access.Grant) bool {
 }
 
 // isMember reports whether a user has a role at the root of a space.
-func (m *Model) isMember(user drive.UserID, r Room) bool {
+func (m *Model) isMember(user drive.UserID, r Account) bool {
 	return r.IsSpace() && slices.ContainsFunc(m.Grants, func(g access.Grant) bool { return g.Node == r.Root && m.isEffective(user, g) })
 }
 
 // Rights returns a user's rights at a node.
 func (m *Model) Rights(user drive.UserID, node drive.NodeID) access.Right {
-	room := m.Room(node)
+	room := m.AccountOf(node)
 	if room.Owner == user {
 		return access.All
 	}
@@ -119,7 +119,7 @@ func (m *Model) Rights(user drive.UserID, node drive.NodeID) access.Right {
 		return 0
 	}
 	rights, decided := access.Right(0), false
-	for at := node; ; at = m.Up[at] {
+	for at := node; ; at = m.Parent[at] {
 		here, any := access.Right(0), false
 		for _, g := range m.Grants {
 			if g.Node != at || !m.isPrincipal(user, g) || g.Expires != 0 && g.Expires <= drive.TimeOf(m.Now) {
@@ -134,14 +134,14 @@ func (m *Model) Rights(user drive.UserID, node drive.NodeID) access.Right {
 		if any && !decided {
 			rights, decided = here, true
 		}
-		if m.Up[at].IsZero() {
+		if m.Parent[at].IsZero() {
 			return room.narrow(rights)
 		}
 	}
 }
 
 // narrow limits rights in an archived space to See.
-func (r Room) narrow(rights access.Right) access.Right {
+func (r Account) narrow(rights access.Right) access.Right {
 	if r.State == access.Archived {
 		return rights & access.See
 	}
@@ -150,7 +150,7 @@ func (r Room) narrow(rights access.Right) access.Right {
 
 // MayLink reports whether a user may create links to a node.
 func (m *Model) MayLink(user drive.UserID, node drive.NodeID) bool {
-	room, rights := m.Room(node), m.Rights(user, node)
+	room, rights := m.AccountOf(node), m.Rights(user, node)
 	switch {
 	case room.Owner == user || room.Links == "" || room.Links == access.Editors:
 		return rights.Has(access.Change)
@@ -167,8 +167,8 @@ func (m *Model) MayShow(user drive.UserID, node drive.NodeID) bool {
 	})
 }
 
-// Ends reports whether a grant expires between two times.
-func (m *Model) Ends(from, to time.Time) bool {
+// AnyExpires reports whether a grant expires between two times.
+func (m *Model) AnyExpires(from, to time.Time) bool {
 	return slices.ContainsFunc(m.Grants, func(g access.Grant) bool {
 		return g.Expires != 0 && g.Expires >= drive.TimeOf(from) && g.Expires <= drive.TimeOf(to)
 	})
@@ -178,7 +178,7 @@ func (m *Model) Ends(from, to time.Time) bool {
 func (m *Model) SharedWith(user drive.UserID) map[drive.NodeID]bool {
 	all := map[drive.NodeID]bool{}
 	for _, g := range m.Grants {
-		room := m.Room(g.Node)
+		room := m.AccountOf(g.Node)
 		hidden := room.IsSpace() && (g.Node == room.Root || room.State == access.Deleted || room.Outward == access.Nobody && !m.isMember(user, room))
 		if m.isEffective(user, g) && !hidden {
 			all[g.Node] = true

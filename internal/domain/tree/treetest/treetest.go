@@ -106,14 +106,14 @@ func Store(t testing.TB) blob.Store {
 }
 
 // Stored puts text into the store and returns the content row to attach for it.
-func Stored(t T, store blob.Store, text string) content.New {
+func Stored(t T, store blob.Store, text string) content.NewContent {
 	t.Helper()
 	name := "put-1-" + drive.NewID[drive.UploadID]().String()
 	part, err := store.Put(t.Context(), name, blob.NewBody(strings.NewReader(text), blob.BodyOptions{Size: drive.ByteSize(len(text))}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return content.New{
+	return content.NewContent{
 		ID: drive.NewID[drive.BlobID](), File: name, Sum: part.Root, Size: part.Size, PartSize: drive.MiB, CRC32: part.CRC32,
 		Parts: []byte{}, Aliases: digest.Set{},
 	}

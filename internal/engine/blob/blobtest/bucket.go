@@ -36,15 +36,15 @@ func NewBucket(t testing.TB) *Bucket {
 	return b
 }
 
-// Fill adds an object.
-func (b *Bucket) Fill(key string, size int64) {
+// AddObject adds an object.
+func (b *Bucket) AddObject(key string, size int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sizes[key], b.keys = size, nil
 }
 
-// Take removes an object.
-func (b *Bucket) Take(key string) {
+// RemoveObject removes an object.
+func (b *Bucket) RemoveObject(key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.sizes, key)

@@ -153,9 +153,9 @@ func (s Faulty) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body bl
 	return get(ctx, s.Faults, "Extend", func() (blob.Part, error) { return s.Staging.Extend(ctx, ref, e, body) })
 }
 
-// Withhold implements blob.Staging.
-func (s Faulty) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Withheld, error) {
-	return get(ctx, s.Faults, "Withhold", func() (blob.Withheld, error) { return s.Staging.Withhold(ctx, ref, e, body) })
+// PrepareExtend implements blob.Staging.
+func (s Faulty) PrepareExtend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.PendingExtend, error) {
+	return get(ctx, s.Faults, "Withhold", func() (blob.PendingExtend, error) { return s.Staging.PrepareExtend(ctx, ref, e, body) })
 }
 
 // Adopt implements blob.Staging.

@@ -32,7 +32,7 @@ func putAndQuarantine(t *testing.T, s blob.Store, size int) (place string) {
 	for _, stray := range list(t, s) {
 		if stray.Name == name {
 			noError(t, s.Quarantine(t.Context(), stray))
-			return stray.Place
+			return stray.Path
 		}
 	}
 	t.Fatalf("%s is not listed", name)
@@ -94,7 +94,7 @@ func quarantinePurged(t *testing.T, s blob.Store, q blob.Quarantine) {
 func quarantineBounds(t *testing.T, s blob.Store, q blob.Quarantine) {
 	putAndQuarantine(t, s, 1)
 	put(t, s, []byte("in its place"))
-	shelf, name, _ := strings.Cut(list(t, s)[0].Place, "/")
+	shelf, name, _ := strings.Cut(list(t, s)[0].Path, "/")
 	date := quarantine(t, q)[0].Date
 	for _, item := range []blob.Quarantined{
 		{Date: "..", Name: shelf},

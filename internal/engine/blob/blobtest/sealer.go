@@ -187,12 +187,12 @@ func verifyFine(t *testing.T, s blob.Staging, _ blob.Store) {
 func listStaged(t *testing.T, s blob.Staging, _ blob.Store) {
 	first, _ := completeUpload(t, s)
 	second, _ := newUpload(t, s)
-	names := map[string]blob.Stray{}
-	noError(t, s.ListStaged(t.Context(), func(stray blob.Stray) error {
+	names := map[string]blob.Entry{}
+	noError(t, s.ListStaged(t.Context(), func(stray blob.Entry) error {
 		names[stray.Name] = stray
 		return nil
 	}))
-	if len(names) != 2 || names[first.ID.String()].Size < first.Size || names[second.ID.String()].Place == "" {
+	if len(names) != 2 || names[first.ID.String()].Size < first.Size || names[second.ID.String()].Path == "" {
 		t.Fatalf("listed %v", names)
 	}
 	noError(t, s.QuarantineStaged(t.Context(), names[first.ID.String()]))
@@ -210,9 +210,9 @@ func removeListed(t *testing.T, s blob.Staging, _ blob.Store) {
 		ref, _ := newUpload(t, s)
 		refs[ref.ID.String()] = ref
 	}
-	noError(t, s.ListStaged(t.Context(), func(stray blob.Stray) error { return s.Remove(t.Context(), refs[stray.Name]) }))
-	noError(t, s.ListStaged(t.Context(), func(stray blob.Stray) error {
-		t.Errorf("%s was removed and is listed", stray.Place)
+	noError(t, s.ListStaged(t.Context(), func(stray blob.Entry) error { return s.Remove(t.Context(), refs[stray.Name]) }))
+	noError(t, s.ListStaged(t.Context(), func(stray blob.Entry) error {
+		t.Errorf("%s was removed and is listed", stray.Path)
 		return nil
 	}))
 }

@@ -202,7 +202,7 @@ func failedRewrite(t *testing.T, s blob.Staging) {
 func wantThereError(t *testing.T, s blob.Staging, ref blob.Ref, err error, b []byte) {
 	t.Helper()
 	want := partOf(t, ref, 0, b)
-	there, ok := errors.AsType[*blob.ThereError](err)
+	there, ok := errors.AsType[*blob.PartExistsError](err)
 	if !ok || there.Part != want {
 		t.Fatalf("error is %v, want that the part is there", err)
 	}
@@ -329,7 +329,7 @@ func fenceWaits(t *testing.T, s blob.Staging) {
 	// The fence stands as soon as another part is refused; the running one goes on.
 	for {
 		_, err := Send(t.Context(), s, ref, 1, 1, slice(ref, file, 1))
-		if _, there := errors.AsType[*blob.ThereError](err); err != nil && !there {
+		if _, there := errors.AsType[*blob.PartExistsError](err); err != nil && !there {
 			wantKind(t, err, drive.WrongState)
 			break
 		}

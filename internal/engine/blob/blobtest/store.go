@@ -48,9 +48,9 @@ func put(t *testing.T, s blob.Store, b []byte) string {
 	var got blob.Part
 	var err error
 	if l, ok := s.(layStore); ok {
-		name = l.Name(name, body.Size())
-		got, err = l.Lay(t.Context(), name, body, body.Size() > s.Caps().Little)
-		noError(t, l.Settle(t.Context(), []string{name}))
+		name = l.ReserveName(name, body.Size())
+		got, err = l.PutUnsynced(t.Context(), name, body, body.Size() > s.Caps().SmallMax)
+		noError(t, l.Sync(t.Context(), []string{name}))
 	} else {
 		got, err = s.Put(t.Context(), name, body)
 	}
@@ -101,14 +101,14 @@ func layAndSettle(t *testing.T, s blob.Store) {
 		names := make([]string, n)
 		for i := range names {
 			b := Bytes(uint64(i), 1000)
-			names[i] = s.Name(PutName(), drive.ByteSize(len(b)))
-			part, err := s.Lay(t.Context(), names[i], BodyOf(0, len(b), bytes.NewReader(b)), i%2 == 0)
+			names[i] = s.ReserveName(PutName(), drive.ByteSize(len(b)))
+			part, err := s.PutUnsynced(t.Context(), names[i], BodyOf(0, len(b), bytes.NewReader(b)), i%2 == 0)
 			noError(t, err)
 			if want := PartOf(t, 0, b); part != want {
 				t.Fatalf("part is %v, want %v", part, want)
 			}
 		}
-		noError(t, s.Settle(t.Context(), names))
+		noError(t, s.Sync(t.Context(), names))
 		for i, name := range names {
 			o, err := s.Open(t.Context(), name)
 			if got := read(t, o, err); !bytes.Equal(got, Bytes(uint64(i), 1000)) {
@@ -116,8 +116,8 @@ func layAndSettle(t *testing.T, s blob.Store) {
 			}
 		}
 	}
-	name := s.Name(PutName(), 10)
-	if _, err := s.Lay(t.Context(), name, BodyOf(0, 10, bytes.NewReader([]byte("short"))), false); err == nil {
+	name := s.ReserveName(PutName(), 10)
+	if _, err := s.PutUnsynced(t.Context(), name, BodyOf(0, 10, bytes.NewReader([]byte("short"))), false); err == nil {
 		t.Error("a body that is too short was laid")
 	}
 	if _, err := s.Stat(t.Context(), name); !drive.IsKind(err, drive.NotFound) {
@@ -199,9 +199,9 @@ func badNames(t *testing.T, s blob.Store) {
 }
 
 // list returns all entries of s.
-func list(t *testing.T, s blob.Store) (all []blob.Stray) {
+func list(t *testing.T, s blob.Store) (all []blob.Entry) {
 	t.Helper()
-	noError(t, s.List(t.Context(), func(stray blob.Stray) error {
+	noError(t, s.List(t.Context(), func(stray blob.Entry) error {
 		all = append(all, stray)
 		return nil
 	}))
@@ -216,7 +216,7 @@ func listing(t *testing.T, s blob.Store) {
 	for _, stray := range list(t, s) {
 		got = append(got, stray.Name)
 		if stray.Size != 10 {
-			t.Errorf("%s has %d bytes, want 10", stray.Place, stray.Size)
+			t.Errorf("%s has %d bytes, want 10", stray.Path, stray.Size)
 		}
 	}
 	slices.Sort(got)
@@ -234,26 +234,26 @@ func paging(t *testing.T, s blob.Store) {
 	for _, shard := range blob.Shards() {
 		after := ""
 		for more := true; more; {
-			var page []blob.Stray
+			var page []blob.Entry
 			var err error
 			page, more, err = p.ListPage(t.Context(), shard, after, 2)
 			noError(t, err)
 			for _, stray := range page {
-				if in, _ := blob.ShardOf(stray.Name); in != shard || stray.Place != blob.PlaceIn(shard, stray.Name) || stray.Size != 10 || stray.Place <= after {
+				if in, _ := blob.ShardOf(stray.Name); in != shard || stray.Path != blob.ShardPath(shard, stray.Name) || stray.Size != 10 || stray.Path <= after {
 					t.Errorf("shard %s after %q has %+v", shard, after, stray)
 				}
 				if !want[stray.Name] {
 					t.Errorf("%s comes twice, or is none of ours", stray.Name)
 				}
 				delete(want, stray.Name)
-				after = stray.Place
+				after = stray.Path
 			}
 		}
 	}
 	if len(want) > 0 {
 		t.Errorf("%d of 300 were not shown", len(want))
 	}
-	noError(t, p.ListOdd(t.Context(), func(stray blob.Stray) error { t.Errorf("%s is odd", stray.Place); return nil }))
+	noError(t, p.ListUnsharded(t.Context(), func(stray blob.Entry) error { t.Errorf("%s is odd", stray.Path); return nil }))
 }
 
 func quarantining(t *testing.T, s blob.Store) {
@@ -274,7 +274,7 @@ func quarantining(t *testing.T, s blob.Store) {
 }
 
 func capacity(t *testing.T, s blob.Store) {
-	if !s.Caps().Bounded {
+	if !s.Caps().ReportsFree {
 		t.Skip("this store does not know its capacity")
 	}
 	if free, err := s.Free(t.Context()); err != nil || free <= 0 {

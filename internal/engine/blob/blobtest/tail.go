@@ -11,9 +11,9 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// RunTailer checks that a Staging accepts parts in pieces. open returns an empty pair for each
+// RunTails checks that a Staging accepts parts in pieces. open returns an empty pair for each
 // subtest.
-func RunTailer(t *testing.T, open func(t *testing.T) (blob.Staging, blob.Store)) {
+func RunTails(t *testing.T, open func(t *testing.T) (blob.Staging, blob.Store)) {
 	for name, check := range map[string]func(*testing.T, blob.Staging, blob.Store){
 		"pieces make a tail, and a part once they are whole":            pieces,
 		"many small pieces are one tail":                                manyPieces,
@@ -37,8 +37,8 @@ func RunTailer(t *testing.T, open func(t *testing.T) (blob.Staging, blob.Store))
 	}
 }
 
-// Filler sends the pieces of one part and keeps the hashes between them.
-type Filler struct {
+// TailSender sends the pieces of one part and keeps the hashes between them.
+type TailSender struct {
 	Ref   blob.Ref
 	N     int
 	Gen   int64          // fencing token
@@ -46,13 +46,13 @@ type Filler struct {
 	tail  *blob.Tail     // running hashes; nil: to be rebuilt
 }
 
-// fill returns a Filler for part n of whole bytes.
-func fill(ref blob.Ref, n int, whole int) *Filler {
-	return &Filler{Ref: ref, N: n, Gen: 1, Whole: drive.ByteSize(whole), tail: blob.NewTail(drive.ByteSize(n) * ref.PartSize)}
+// fill returns a TailSender for part n of whole bytes.
+func fill(ref blob.Ref, n int, whole int) *TailSender {
+	return &TailSender{Ref: ref, N: n, Gen: 1, Whole: drive.ByteSize(whole), tail: blob.NewTail(drive.ByteSize(n) * ref.PartSize)}
 }
 
 // Send extends the tail by the bytes of r.
-func (f *Filler) Send(t testing.TB, s blob.Staging, r io.Reader) (blob.Part, error) {
+func (f *TailSender) Send(t testing.TB, s blob.Staging, r io.Reader) (blob.Part, error) {
 	t.Helper()
 	e, body := f.extend(t, s, r)
 	part, err := s.Extend(t.Context(), f.Ref, e, body)
@@ -63,16 +63,16 @@ func (f *Filler) Send(t testing.TB, s blob.Staging, r io.Reader) (blob.Part, err
 }
 
 // withhold extends the tail by b without journaling it.
-func (f *Filler) withhold(t testing.TB, s blob.Staging, b []byte) blob.Withheld {
+func (f *TailSender) withhold(t testing.TB, s blob.Staging, b []byte) blob.PendingExtend {
 	t.Helper()
 	e, body := f.extend(t, s, bytes.NewReader(b))
-	w, err := s.Withhold(t.Context(), f.Ref, e, body)
+	w, err := s.PrepareExtend(t.Context(), f.Ref, e, body)
 	noError(t, err)
 	return w
 }
 
 // extend returns the Extend and the Body for the bytes of r.
-func (f *Filler) extend(t testing.TB, s blob.Staging, r io.Reader) (blob.Extend, blob.Body) {
+func (f *TailSender) extend(t testing.TB, s blob.Staging, r io.Reader) (blob.Extend, blob.Body) {
 	t.Helper()
 	if f.tail == nil || f.tail.Size() < 0 {
 		f.reread(t, s)
@@ -84,7 +84,7 @@ func (f *Filler) extend(t testing.TB, s blob.Staging, r io.Reader) (blob.Extend,
 }
 
 // reread rebuilds the hashes from the staged tail, as after a crash.
-func (f *Filler) reread(t testing.TB, s blob.Staging) {
+func (f *TailSender) reread(t testing.TB, s blob.Staging) {
 	t.Helper()
 	f.tail = blob.NewTail(drive.ByteSize(f.N) * f.Ref.PartSize)
 	r, err := s.OpenTail(t.Context(), f.Ref, f.N)
@@ -98,7 +98,7 @@ func (f *Filler) reread(t testing.TB, s blob.Staging) {
 }
 
 // send is Send of b; an error fails the test.
-func (f *Filler) send(t *testing.T, s blob.Staging, b []byte) blob.Part {
+func (f *TailSender) send(t *testing.T, s blob.Staging, b []byte) blob.Part {
 	t.Helper()
 	part, err := f.Send(t, s, bytes.NewReader(b))
 	noError(t, err)
@@ -270,8 +270,8 @@ func droppedTail(t *testing.T, s blob.Staging, _ blob.Store) {
 	wantKind(t, err, drive.NotFound)
 	_, err = s.OpenTail(t.Context(), ref, 1)
 	wantKind(t, err, drive.NotFound)
-	noError(t, s.ListStaged(t.Context(), func(stray blob.Stray) error {
-		t.Errorf("%s stays after Remove", stray.Place)
+	noError(t, s.ListStaged(t.Context(), func(stray blob.Entry) error {
+		t.Errorf("%s stays after Remove", stray.Path)
 		return nil
 	}))
 }
@@ -328,7 +328,7 @@ func withheldPieces(t *testing.T, s blob.Staging, _ blob.Store) {
 	}
 	for _, end := range []int{4000, len(b)} {
 		from := int(load(t, s, ref, 1))
-		noError(t, f.withhold(t, s, b[from:end]).Enter(t.Context()))
+		noError(t, f.withhold(t, s, b[from:end]).Commit(t.Context()))
 	}
 	wantParts(t, s, ref, partOf(t, ref, 1, b))
 	fill(ref, 0, len(slice(ref, file, 0))).withhold(t, s, []byte("x")).Discard(t.Context())

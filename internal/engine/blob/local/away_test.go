@@ -73,16 +73,16 @@ func TestPutFailsWhenBlobsDirectoryIsReplaced(t *testing.T) {
 		noError(t, os.MkdirAll(filepath.Join(blobs, names[shard][len(names[shard])-2:]), dirMode)) // of what once lay there
 	}
 	lay := func(name string, many bool) error {
-		if _, err := d.Blobs.Lay(t.Context(), name, body(), many); err != nil {
+		if _, err := d.Blobs.PutUnsynced(t.Context(), name, body(), many); err != nil {
 			return err
 		}
-		return d.Blobs.Settle(t.Context(), []string{name})
+		return d.Blobs.Sync(t.Context(), []string{name})
 	}
 	for how, do := range map[string]func(name string) error{
 		"put":      func(name string) error { _, err := d.Blobs.Put(t.Context(), name, body()); return err },
 		"alone":    func(name string) error { return lay(name, false) },
 		"many":     func(name string) error { return lay(name, true) },
-		"received": func(name string) error { _, err := d.Blobs.Receive(t.Context(), name, body()); return err },
+		"received": func(name string) error { _, err := d.Blobs.PutAtomic(t.Context(), name, body()); return err },
 	} {
 		if err := do(names[how]); !drive.IsKind(err, drive.Unavailable) {
 			t.Errorf("%s: %v", how, err)

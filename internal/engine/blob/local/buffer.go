@@ -13,7 +13,7 @@ const (
 	largeBuffer   = 1 << 20
 	quarterBuffer = largeBuffer / slabQuarters
 	smallBuffer   = 32 << 10
-	frameBuffer   = pack.HeadSize + pack.MaxContent + 1 // one byte more detects content that is too large
+	frameBuffer   = pack.HeaderSize + pack.MaxContent + 1 // one byte more detects content that is too large
 
 	slabQuarters = 4
 	wholeSlab    = 1<<slabQuarters - 1

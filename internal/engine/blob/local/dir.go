@@ -25,8 +25,8 @@ type Durability uint8
 
 // The durabilities.
 const (
-	Process Durability = iota // survives the end of the process; after a power loss parts are verified and may be missing
-	Part                      // survives a power loss: part and journal are synced before the part is acknowledged
+	DurabilityProcess Durability = iota // survives the end of the process; after a power loss parts are verified and may be missing
+	DurabilityPart                      // survives a power loss: part and journal are synced before the part is acknowledged
 )
 
 // Options configure Open. The zero value of a field selects its default.
@@ -215,9 +215,9 @@ func classify(err error) error {
 	return err
 }
 
-// Writable returns an error that names the first directory below root that this process cannot
+// CheckWritable returns an error that names the first directory below root that this process cannot
 // write, because it belongs to another user or is mounted read-only.
-func Writable(root string) error {
+func CheckWritable(root string) error {
 	for _, dir := range []string{blobsDir, stagingDir} {
 		path := filepath.Join(root, dir)
 		if err := checkWritable(path); err != nil {

@@ -55,9 +55,9 @@ func TestListIncludesUnexpectedEntries(t *testing.T) {
 		noError(t, os.MkdirAll(filepath.Dir(d.abs(place)), dirMode))
 		noError(t, os.WriteFile(d.abs(place), []byte("12345"), fileMode))
 	}
-	found := map[string]blob.Stray{}
-	collect := func(s blob.Stray) error {
-		found[s.Place] = s
+	found := map[string]blob.Entry{}
+	collect := func(s blob.Entry) error {
+		found[s.Path] = s
 		return nil
 	}
 	noError(t, d.Blobs.List(t.Context(), collect))
@@ -87,18 +87,18 @@ func TestQuarantineMovesOnlyItsEntry(t *testing.T) {
 		"", ".", "blobs", "blobs/", "blobs/ab", "blobs/ab/..", "blobs/../installation", "installation", "../x", "/etc/passwd",
 		"staging/2026", "blobs/ab/../../installation",
 	} {
-		if err := d.Blobs.Quarantine(t.Context(), blob.Stray{Place: place}); err == nil {
+		if err := d.Blobs.Quarantine(t.Context(), blob.Entry{Path: place}); err == nil {
 			t.Errorf("%q was moved", place)
 		}
 	}
 	for _, place := range []string{"staging", "staging/2026", "staging/2026/11", "staging/2026/11/20", "blobs/x"} {
-		if err := d.Staging.QuarantineStaged(t.Context(), blob.Stray{Place: place}); err == nil {
+		if err := d.Staging.QuarantineStaged(t.Context(), blob.Entry{Path: place}); err == nil {
 			t.Errorf("%q was moved", place)
 		}
 	}
 	for _, content := range []string{"first", "second"} { // one name, twice a day
 		noError(t, os.WriteFile(d.abs("blobs/ab/noise"), []byte(content), fileMode))
-		noError(t, d.Blobs.Quarantine(t.Context(), blob.Stray{Place: "blobs/ab/noise"}))
+		noError(t, d.Blobs.Quarantine(t.Context(), blob.Entry{Path: "blobs/ab/noise"}))
 	}
 	kept, err := filepath.Glob(filepath.Join(d.root, quarantineDir, "*", "*"))
 	noError(t, err)

@@ -47,7 +47,7 @@
 // If the process dies, its writes survive in the page cache. If the machine dies, parts without a
 // later synced record may have lost bytes. The boot id distinguishes the two. Such parts are
 // suspect, and so are all parts after a failed sync, which the kernel reports only once. Verify
-// reads suspect parts back and drops the wrong ones. With Durability Part there are none.
+// reads suspect parts back and drops the wrong ones. With Durability DurabilityPart there are none.
 //
 // No file stays open between calls. The journal of an active upload is cached from its first Write
 // until Fence, Seal or Remove.

@@ -64,9 +64,9 @@ func (d *Dir) syncNew(f *os.File, name string, small []byte) error {
 	return errors.Join(syncData(f), <-named)
 }
 
-// Lay stores new content without the final sync; the caller must Settle it. A crash may leave torn
+// PutUnsynced stores new content without the final sync; the caller must Sync it. A crash may leave torn
 // content, but no row refers to it; see Put.
-func (s *Store) Lay(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
+func (s *Store) PutUnsynced(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
 	if at, ok := blob.SlotOf(name); ok {
 		if part, done, err := s.putInPack(ctx, at, body); err != nil {
 			return blob.Part{}, fmt.Errorf("lay: %w", classify(err))
@@ -82,8 +82,8 @@ func (s *Store) Lay(ctx context.Context, name string, body blob.Body, many bool)
 	})
 }
 
-// Settle makes contents stored by Lay durable (blob.Store).
-func (s *Store) Settle(ctx context.Context, names []string) error {
+// Sync makes contents stored by PutUnsynced durable (blob.Store).
+func (s *Store) Sync(ctx context.Context, names []string) error {
 	err := s.settle(ctx, names)
 	if err == nil {
 		err = s.d.checkMounted()
@@ -155,7 +155,7 @@ type fsSync struct {
 func (w *fsSync) open(dir string) (err error) {
 	w.now = time.Now
 	if w.dir, err = os.Open(dir); err == nil {
-		w.supported = wholesync.Can(w.dir)
+		w.supported = wholesync.Supported(w.dir)
 	}
 	return err
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // List calls fn for every entry below blobs, including unexpected ones (blob.Store).
-func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
+func (s *Store) List(ctx context.Context, fn func(blob.Entry) error) error {
 	return s.d.readDir(ctx, blobsDir, func(shard fs.DirEntry) error {
 		place := path.Join(blobsDir, shard.Name())
 		if !isShard(shard) {
@@ -33,13 +33,13 @@ func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
 
 // reportEntry calls fn for the content that an entry of a shard is, or for all contents of the pack
 // that it is.
-func (s *Store) reportEntry(ctx context.Context, shard string, e fs.DirEntry, fn func(blob.Stray) error) error {
+func (s *Store) reportEntry(ctx context.Context, shard string, e fs.DirEntry, fn func(blob.Entry) error) error {
 	name, ok := packName(shard, e)
 	if !ok {
 		return s.d.report(path.Join(blobsDir, shard, e.Name()), nameIn(shard, e), fn)
 	}
 	return s.d.packs.Each(ctx, name, func(at blob.Slot, size int64) error {
-		return fn(blob.Stray{Place: path.Join(blobsDir, shard, at.Name()), Name: at.Name(), Size: drive.ByteSize(size)})
+		return fn(blob.Entry{Path: path.Join(blobsDir, shard, at.Name()), Name: at.Name(), Size: drive.ByteSize(size)})
 	})
 }
 
@@ -58,7 +58,7 @@ func nameIn(shard string, e fs.DirEntry) string {
 // ListPage returns up to limit entries of a shard after a place, ordered by place. A directory is
 // unordered, so each page reads all names of the shard, and the sizes of its own entries only.
 // Contents of a pack sort next to the pack's file, because their places begin with its name.
-func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
+func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Entry, more bool, err error) {
 	dir := path.Join(blobsDir, shard)
 	var entries []fs.DirEntry
 	err = s.d.readDir(ctx, dir, func(e fs.DirEntry) error {
@@ -72,11 +72,11 @@ func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (p
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
 	for i, e := range entries {
-		err := s.reportEntry(ctx, shard, e, func(stray blob.Stray) error {
-			if stray.Place <= after {
+		err := s.reportEntry(ctx, shard, e, func(stray blob.Entry) error {
+			if stray.Path <= after {
 				return nil
 			}
-			if stray.Place == path.Join(dir, e.Name()) {
+			if stray.Path == path.Join(dir, e.Name()) {
 				if info, err := e.Info(); err == nil && info.Mode().IsRegular() { // allocated size may be less than the length
 					stray.Size = drive.ByteSize(info.Size())
 				}
@@ -92,8 +92,8 @@ func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (p
 			break
 		}
 	}
-	blob.SortPage(page)
-	page = slices.CompactFunc(page, func(a, b blob.Stray) bool { return a.Place == b.Place }) // a slot and a file called like it
+	blob.SortEntries(page)
+	page = slices.CompactFunc(page, func(a, b blob.Entry) bool { return a.Path == b.Path }) // a slot and a file called like it
 	if len(page) > limit {
 		page, more = page[:limit], true
 	}
@@ -115,8 +115,8 @@ func greatestName(shard string, e fs.DirEntry) string {
 	return e.Name()
 }
 
-// ListOdd calls fn for every entry of blobs that is not a shard (blob.Store).
-func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
+// ListUnsharded calls fn for every entry of blobs that is not a shard (blob.Store).
+func (s *Store) ListUnsharded(ctx context.Context, fn func(blob.Entry) error) error {
 	return s.d.readDir(ctx, blobsDir, func(e fs.DirEntry) error {
 		if isShard(e) {
 			return nil
@@ -126,12 +126,12 @@ func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
 }
 
 // ListStaged calls fn for every staged upload and unexpected entry below staging (blob.Staging).
-func (s *Staging) ListStaged(ctx context.Context, fn func(blob.Stray) error) error {
+func (s *Staging) ListStaged(ctx context.Context, fn func(blob.Entry) error) error {
 	return s.listDates(ctx, stagingDir, 0, fn)
 }
 
 // listDates walks the directories of years, months and days, and reports the uploads in the latter.
-func (s *Staging) listDates(ctx context.Context, place string, level int, fn func(blob.Stray) error) error {
+func (s *Staging) listDates(ctx context.Context, place string, level int, fn func(blob.Entry) error) error {
 	const uploads = 3
 	return s.d.readDir(ctx, place, func(e fs.DirEntry) error {
 		below := path.Join(place, e.Name())
@@ -187,7 +187,7 @@ func (d *Dir) readDir(ctx context.Context, place string, fn func(fs.DirEntry) er
 
 // report calls fn for the file or tree at place, with its allocated bytes. It skips an entry
 // removed meanwhile.
-func (d *Dir) report(place, name string, fn func(blob.Stray) error) error {
+func (d *Dir) report(place, name string, fn func(blob.Entry) error) error {
 	var size int64
 	err := filepath.WalkDir(d.abs(place), func(_ string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -205,29 +205,29 @@ func (d *Dir) report(place, name string, fn func(blob.Stray) error) error {
 	if err != nil {
 		return fmt.Errorf("list %s: %w", place, err)
 	}
-	return fn(blob.Stray{Place: place, Name: name, Size: drive.ByteSize(size)})
+	return fn(blob.Entry{Path: place, Name: name, Size: drive.ByteSize(size)})
 }
 
 // Quarantine moves an entry of a listing to the quarantine (blob.Store).
-func (s *Store) Quarantine(_ context.Context, stray blob.Stray) error {
+func (s *Store) Quarantine(_ context.Context, stray blob.Entry) error {
 	if at, ok := blob.SlotOf(stray.Name); ok {
-		err := s.quarantineSlot(at, func() (string, error) { return s.d.quarantinePlace(stray.Place) })
+		err := s.quarantineSlot(at, func() (string, error) { return s.d.quarantinePlace(stray.Path) })
 		if err != nil {
 			return fmt.Errorf("quarantine: %w", classify(err))
 		}
 	}
-	if err := s.d.quarantine(blobsDir, stray.Place); err != nil {
+	if err := s.d.quarantine(blobsDir, stray.Path); err != nil {
 		return err
 	}
 	if stray.Name == "" { // not the name of content
 		return nil
 	}
-	return s.d.wal.Forget(stray.Name)
+	return s.d.wal.Discard(stray.Name)
 }
 
 // QuarantineStaged moves an entry below staging to the quarantine (blob.Staging).
-func (s *Staging) QuarantineStaged(_ context.Context, stray blob.Stray) error {
-	return s.d.quarantine(stagingDir, stray.Place)
+func (s *Staging) QuarantineStaged(_ context.Context, stray blob.Entry) error {
+	return s.d.quarantine(stagingDir, stray.Path)
 }
 
 // maxSameName bounds the entries of one name in a day's quarantine.

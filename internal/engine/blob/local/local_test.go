@@ -27,7 +27,7 @@ func openTestDir(t testing.TB, change ...func(*Options)) *Dir {
 	return d
 }
 
-func durable(o *Options) { o.Durability = Part }
+func durable(o *Options) { o.Durability = DurabilityPart }
 
 func TestStore(t *testing.T) {
 	t.Parallel()
@@ -58,11 +58,11 @@ func TestSealer(t *testing.T) {
 
 func TestTailer(t *testing.T) {
 	t.Parallel()
-	durable := func(o *Options) { o.Durability = Part }
+	durable := func(o *Options) { o.Durability = DurabilityPart }
 	for name, change := range map[string]func(*Options){"process": func(*Options) {}, "part": durable} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			blobtest.RunTailer(t, func(t *testing.T) (blob.Staging, blob.Store) {
+			blobtest.RunTails(t, func(t *testing.T) (blob.Staging, blob.Store) {
 				d := openTestDir(t, change)
 				return d.Staging, d.Blobs
 			})

@@ -19,8 +19,8 @@ type packDisk struct{ d *Dir }
 
 var _ pack.Disk = packDisk{}
 
-// Place returns the path of the file called name in a shard.
-func (p packDisk) Place(shard, name string) string {
+// Path returns the path of the file called name in a shard.
+func (p packDisk) Path(shard, name string) string {
 	return filepath.Join(p.d.root, blobsDir, shard, name)
 }
 
@@ -44,19 +44,19 @@ func (packDisk) SyncFreed(f *os.File) error { return f.Sync() }
 // SyncDir makes the entries of a shard durable.
 func (p packDisk) SyncDir(dir string) error { return p.d.syncShard(dir) }
 
-// Free frees a range of a file, which then reads as zeros.
+// FreeSpace frees a range of a file, which then reads as zeros.
 func (packDisk) Free(f *os.File, off, n int64) error { return free(f, off, n) }
 
-// Data returns the offset of the next bytes that may not be zeros, or io.EOF.
-func (packDisk) Data(f *os.File, off int64) (int64, error) { return nextData(f, off) }
+// NextData returns the offset of the next bytes that may not be zeros, or io.EOF.
+func (packDisk) NextData(f *os.File, off int64) (int64, error) { return nextData(f, off) }
 
-// Name reserves a slot for new content if it is small and packs are used; else it returns own
+// ReserveName reserves a slot for new content if it is small and packs are used; else it returns own
 // (blob.Store).
-func (s *Store) Name(own string, size drive.ByteSize) string {
+func (s *Store) ReserveName(own string, size drive.ByteSize) string {
 	if !s.d.usePacks {
 		return own
 	}
-	return s.d.packs.Name(own, int64(size))
+	return s.d.packs.ReserveName(own, int64(size))
 }
 
 // errExists reports that content of this name exists.
@@ -65,16 +65,16 @@ var errExists = errors.New("content of this name is there already")
 // putInPack writes the body to its slot. done is false if this process has not given out the slot:
 // the name comes from another store, and the content becomes a file.
 func (s *Store) putInPack(ctx context.Context, at blob.Slot, body blob.Body) (_ blob.Part, done bool, err error) {
-	taken, ok := s.d.packs.Take(at)
+	taken, ok := s.d.packs.OpenSlot(at)
 	if !ok {
 		return blob.Part{}, false, nil
 	}
-	defer taken.Done()
+	defer taken.Close()
 	buf := s.d.buffers.getFrame()
 	defer s.d.buffers.putFrame(buf)
-	n, part, err := blob.ReadLittle(ctx, body, buf[pack.HeadSize:])
+	n, part, err := blob.ReadSmall(ctx, body, buf[pack.HeaderSize:])
 	if err == nil {
-		err = taken.Write(buf[:pack.HeadSize+n])
+		err = taken.Write(buf[:pack.HeaderSize+n])
 	}
 	if err != nil {
 		return blob.Part{}, true, err
@@ -98,7 +98,7 @@ func (s *Store) openSlot(at blob.Slot) (blob.Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open content: %w", err)
 	}
-	return blob.InMemory(b), nil // the slot may be freed while the object is open
+	return blob.MemoryObject(b), nil // the slot may be freed while the object is open
 }
 
 // quarantineSlot writes the content of a slot to a file at the path that to returns, and frees the
@@ -130,13 +130,13 @@ func (s *Store) quarantineSlot(at blob.Slot, to func() (path string, err error))
 	return err
 }
 
-// Packed accesses the packs below a directory that is not opened as a Dir, such as those of a
+// PackFiles accesses the packs below a directory that is not opened as a Dir, such as those of a
 // backup. Write and Prune require that no Dir has the directory open.
-type Packed struct{}
+type PackFiles struct{}
 
 // Path returns the path of the pack that contains the content called name; false if such content is
 // not in a pack.
-func (Packed) Path(root, name string) (string, bool) {
+func (PackFiles) Path(root, name string) (string, bool) {
 	at, ok := blob.SlotOf(name)
 	if !ok {
 		return "", false
@@ -146,7 +146,7 @@ func (Packed) Path(root, name string) (string, bool) {
 }
 
 // Read returns content from its pack; NotFound if it is not in a pack.
-func (p Packed) Read(root, name string) ([]byte, error) {
+func (p PackFiles) Read(root, name string) ([]byte, error) {
 	path, ok := p.Path(root, name)
 	if !ok {
 		return nil, drive.Fail(drive.NotFound)
@@ -158,7 +158,7 @@ func (p Packed) Read(root, name string) ([]byte, error) {
 // Write writes content to the pack that its name determines. The pack's directory must exist. The
 // caller must sync the file and its directory. It returns NotFound if name is not that of a slot,
 // or of a slot of another size.
-func (p Packed) Write(root, name string, content []byte) error {
+func (p PackFiles) Write(root, name string, content []byte) error {
 	path, ok := p.Path(root, name)
 	if !ok {
 		return drive.Fail(drive.NotFound)
@@ -170,8 +170,8 @@ func (p Packed) Write(root, name string, content []byte) error {
 // Prune frees the contents for which keep returns false from a pack below root, and removes an
 // empty pack. file is the base name of the pack. It returns the number of freed contents; ok is
 // false if file is not a pack.
-func (Packed) Prune(ctx context.Context, root, file string, keep func(name string) bool) (freed int64, ok bool, err error) {
-	name, ok := pack.NameOf(file)
+func (PackFiles) Prune(ctx context.Context, root, file string, keep func(name string) bool) (freed int64, ok bool, err error) {
+	name, ok := pack.PackName(file)
 	if !ok {
 		return 0, false, nil
 	}
@@ -193,7 +193,7 @@ func (Packed) Prune(ctx context.Context, root, file string, keep func(name strin
 
 // packName returns the name of the pack that an entry of a shard is; ok is false if it is none.
 func packName(shard string, e fs.DirEntry) (name string, ok bool) {
-	name, ok = pack.NameOf(e.Name())
+	name, ok = pack.PackName(e.Name())
 	in, _ := blob.ShardOf(name)
 	return name, ok && in == shard && e.Type().IsRegular()
 }

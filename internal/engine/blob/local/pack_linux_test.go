@@ -31,15 +31,15 @@ func layContents(t *testing.T, d *Dir, n, size int) (names []string) {
 	t.Helper()
 	for i := range n {
 		b := blobtest.Bytes(uint64(i), drive.ByteSize(size))
-		name := d.Blobs.Name(blobtest.PutName(), drive.ByteSize(size))
+		name := d.Blobs.ReserveName(blobtest.PutName(), drive.ByteSize(size))
 		if _, ok := blob.SlotOf(name); !ok {
 			t.Fatalf("%s lies in no pack", name)
 		}
-		_, err := d.Blobs.Lay(t.Context(), name, blobtest.BodyOf(0, size, bytes.NewReader(b)), true)
+		_, err := d.Blobs.PutUnsynced(t.Context(), name, blobtest.BodyOf(0, size, bytes.NewReader(b)), true)
 		noError(t, err)
 		names = append(names, name)
 	}
-	noError(t, d.Blobs.Settle(t.Context(), names))
+	noError(t, d.Blobs.Sync(t.Context(), names))
 	return names
 }
 
@@ -150,8 +150,8 @@ func TestPackOnFullDiskKeepsNothing(t *testing.T) {
 	kept := layContents(t, d, 1, 10_000)[0]
 	fillUp(t, disk.Root)
 	for range 3 {
-		name := d.Blobs.Name(blobtest.PutName(), 30_000)
-		_, err := d.Blobs.Lay(t.Context(), name, blobtest.BodyOf(0, 30_000, bytes.NewReader(make([]byte, 30_000))), false)
+		name := d.Blobs.ReserveName(blobtest.PutName(), 30_000)
+		_, err := d.Blobs.PutUnsynced(t.Context(), name, blobtest.BodyOf(0, 30_000, bytes.NewReader(make([]byte, 30_000))), false)
 		if !drive.IsKind(err, drive.DiskFull) {
 			t.Errorf("laid: %v", err)
 		}
@@ -177,17 +177,17 @@ func TestForeignSlotNameBecomesFile(t *testing.T) {
 		body := blobtest.BodyOf(0, 10_000, bytes.NewReader(contentOf(t, from.Blobs, name)))
 		var err error
 		if i == 0 {
-			_, err = to.Blobs.Receive(t.Context(), name, body)
+			_, err = to.Blobs.PutAtomic(t.Context(), name, body)
 		} else {
-			_, err = to.Blobs.Lay(t.Context(), name, body, true)
-			noError(t, to.Blobs.Settle(t.Context(), []string{name}))
+			_, err = to.Blobs.PutUnsynced(t.Context(), name, body, true)
+			noError(t, to.Blobs.Sync(t.Context(), []string{name}))
 		}
 		noError(t, err)
 		if got := contentOf(t, to.Blobs, name); !bytes.Equal(got, blobtest.Bytes(uint64(i), 10_000)) {
 			t.Errorf("%s has %d bytes", name, len(got))
 		}
 		for _, s := range []*Store{from.Blobs, to.Blobs} {
-			if _, err := s.Receive(t.Context(), name, blobtest.BodyOf(0, 1, bytes.NewReader([]byte("x")))); err == nil {
+			if _, err := s.PutAtomic(t.Context(), name, blobtest.BodyOf(0, 1, bytes.NewReader([]byte("x")))); err == nil {
 				t.Errorf("%s is received a second time", name)
 			}
 		}
@@ -259,7 +259,7 @@ func TestQuarantineOfSlotWritesFile(t *testing.T) {
 	d := openTestDir(t, onDisk(t))
 	names := layContents(t, d, 2, 5000)
 	shard, _ := blob.ShardOf(names[0])
-	noError(t, d.Blobs.Quarantine(t.Context(), blob.Stray{Place: blob.PlaceIn(shard, names[0]), Name: names[0]}))
+	noError(t, d.Blobs.Quarantine(t.Context(), blob.Entry{Path: blob.ShardPath(shard, names[0]), Name: names[0]}))
 	files, err := filepath.Glob(filepath.Join(d.root, quarantineDir, "*", "*"))
 	noError(t, err)
 	if len(files) != 1 || filepath.Base(files[0]) != "blobs_"+shard+"_"+names[0] {
@@ -283,16 +283,16 @@ func TestListPageMergesPacksAndFiles(t *testing.T) {
 	shard, _ := blob.ShardOf(at.Pack)
 	want := map[string]drive.ByteSize{}
 	for _, name := range names {
-		want[blob.PlaceIn(shard, name)] = 5000
+		want[blob.ShardPath(shard, name)] = 5000
 	}
 	for _, name := range []string{names[2], names[5], names[19], at.Pack, at.Pack + "-x", at.Pack + "!", at.Pack + ".x", at.Pack + ".pack.x", names[3] + ".pack", "a", "z"} {
-		want[blob.PlaceIn(shard, name)] = 3
-		noError(t, os.WriteFile(d.abs(blob.PlaceIn(shard, name)), []byte("abc"), 0o600))
+		want[blob.ShardPath(shard, name)] = 3
+		noError(t, os.WriteFile(d.abs(blob.ShardPath(shard, name)), []byte("abc"), 0o600))
 	}
 	for limit := 1; limit <= len(want)+1; limit++ {
 		shown, after, more := map[string]drive.ByteSize{}, "", true
 		for more {
-			var page []blob.Stray
+			var page []blob.Entry
 			var err error
 			page, more, err = d.Blobs.ListPage(t.Context(), shard, after, limit)
 			noError(t, err)
@@ -300,10 +300,10 @@ func TestListPageMergesPacksAndFiles(t *testing.T) {
 				t.Fatalf("a page has %d entries, of at most %d", len(page), limit)
 			}
 			for _, s := range page {
-				if s.Place <= after {
-					t.Fatalf("%s comes after %s", s.Place, after)
+				if s.Path <= after {
+					t.Fatalf("%s comes after %s", s.Path, after)
 				}
-				after, shown[s.Place] = s.Place, s.Size
+				after, shown[s.Path] = s.Path, s.Size
 			}
 		}
 		if !maps.Equal(shown, want) {
@@ -317,12 +317,12 @@ func TestListPageMergesPacksAndFiles(t *testing.T) {
 func TestTruncatedPackKeepsRestOfLastContent(t *testing.T) {
 	t.Parallel()
 	d := openTestDir(t, onDisk(t))
-	const size, left = 9000, 4096 - pack.HeadSize
+	const size, left = 9000, 4096 - pack.HeaderSize
 	for _, remove := range []bool{false, true} {
 		name := layContents(t, d, 1, size)[0]
 		at, _ := blob.SlotOf(name)
 		shard, _ := blob.ShardOf(name)
-		path := d.abs(blob.PlaceIn(shard, at.Pack+pack.Suffix))
+		path := d.abs(blob.ShardPath(shard, at.Pack+pack.Suffix))
 		noError(t, os.Truncate(path, at.First*pack.Block+4096))
 		if got := contentOf(t, d.Blobs, name); !bytes.Equal(got, blobtest.Bytes(0, size)[:left]) {
 			t.Errorf("%d bytes are read", len(got))

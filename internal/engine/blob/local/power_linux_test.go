@@ -52,11 +52,11 @@ func TestRestoreOnDiskFilledAfterPowerLoss(t *testing.T) {
 	for _, size := range []int{10_000, 1} { // one takes as many blocks as it has bytes
 		store.size = size
 		store.add(t, 400, func(name string, body blob.Body) error {
-			_, err := d.Blobs.Lay(t.Context(), name, body, false)
+			_, err := d.Blobs.PutUnsynced(t.Context(), name, body, false)
 			return err
-		}, func(names []string) error { return d.Blobs.Settle(t.Context(), names) })
+		}, func(names []string) error { return d.Blobs.Sync(t.Context(), names) })
 	}
-	there := disk.Cut(t)
+	there := disk.CutPower(t)
 	defer there.Unmount(t)
 	fillUp(t, there.Root)
 	after, err := Open(t.Context(), Options{Dir: filepath.Join(there.Root, "data"), Log: d.log})
@@ -105,29 +105,29 @@ func losePower(t *testing.T, d *Dir, disk *disktest.Disk) {
 			all.Go(put)
 		}
 	}
-	packed := acknowledged{size: 10_000, name: d.Blobs.Name}
+	packed := acknowledged{size: 10_000, name: d.Blobs.ReserveName}
 	for range 16 {
 		early.Go(func() {
 			for range 8 {
 				packed.add(t, 4, func(name string, body blob.Body) error {
-					_, err := d.Blobs.Lay(t.Context(), name, body, false)
+					_, err := d.Blobs.PutUnsynced(t.Context(), name, body, false)
 					return err
-				}, func(names []string) error { return d.Blobs.Settle(t.Context(), names) })
+				}, func(names []string) error { return d.Blobs.Sync(t.Context(), names) })
 			}
 		})
 	}
 	for _, n := range []int{10, fsSyncMinBatch} {
 		for _, many := range []bool{false, true} { // by the log; by their own syncs, and by one of the whole
 			lay := func(name string, body blob.Body) error {
-				_, err := d.Blobs.Lay(t.Context(), name, body, many)
+				_, err := d.Blobs.PutUnsynced(t.Context(), name, body, many)
 				return err
 			}
-			early.Go(func() { store.add(t, n, lay, func(names []string) error { return d.Blobs.Settle(t.Context(), names) }) })
+			early.Go(func() { store.add(t, n, lay, func(names []string) error { return d.Blobs.Sync(t.Context(), names) }) })
 		}
 	}
 	early.Wait()
 	want := store.snapshot()
-	there := disk.Cut(t)
+	there := disk.CutPower(t)
 	defer there.Unmount(t)
 	after, err := Open(t.Context(), Options{Dir: filepath.Join(there.Root, "data"), Log: d.log})
 	noError(t, err)

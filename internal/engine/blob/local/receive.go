@@ -16,9 +16,9 @@ import (
 // next attempt overwrites files left by a crash.
 const incomingDir = "incoming"
 
-// Receive stores content that rows already refer to: it writes a temporary file, syncs it and
+// PutAtomic stores content that rows already refer to: it writes a temporary file, syncs it and
 // renames it to its place. At most one call at a time may receive a name.
-func (s *Store) Receive(ctx context.Context, name string, body blob.Body) (_ blob.Part, err error) {
+func (s *Store) PutAtomic(ctx context.Context, name string, body blob.Body) (_ blob.Part, err error) {
 	path, err := s.d.blobPath(name)
 	if err != nil {
 		return blob.Part{}, fmt.Errorf("receive %q: no name for content", name)

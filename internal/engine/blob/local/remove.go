@@ -58,11 +58,11 @@ func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, e
 	if err := s.d.checkMounted(); err != nil {
 		return nil, fmt.Errorf("remove content: %w", err) // files missing here may exist elsewhere
 	}
-	if err := s.d.wal.Forget(gone...); err != nil {
+	if err := s.d.wal.Discard(gone...); err != nil {
 		errs = append(errs, fmt.Errorf("remove content: %w", classify(err)))
-		gone = s.d.wal.Without(gone)
+		gone = s.d.wal.NotHeld(gone)
 	}
-	return gone, blob.First(errs)
+	return gone, blob.JoinFirst(errs)
 }
 
 // removePacked removes contents from packs and returns their names as gone. rest are the names that
@@ -158,5 +158,5 @@ func removeFiles(ctx context.Context, dir string, names []string) (gone []string
 	if err := syncDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // the directory may never have been made
 		return nil, err
 	}
-	return gone, blob.First(errs)
+	return gone, blob.JoinFirst(errs)
 }

@@ -16,11 +16,11 @@ type Store struct{ d *Dir }
 
 var _ blob.Store = (*Store)(nil)
 
-// Caps reports that the free space is known, and which contents Lay handles well (blob.Store).
+// Caps reports that the free space is known, and which contents PutUnsynced handles well (blob.Store).
 func (s *Store) Caps() blob.StoreCaps {
-	caps := blob.StoreCaps{Bounded: true}
+	caps := blob.StoreCaps{ReportsFree: true}
 	if s.d.usePacks || s.d.fs.usable() {
-		caps.Little = loggedSize
+		caps.SmallMax = loggedSize
 	}
 	return caps
 }
@@ -67,7 +67,7 @@ func (s *Store) store(ctx context.Context, name string, body blob.Body, then fun
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		rerr := os.Remove(path)
-		if rerr = errors.Join(rerr, s.d.wal.Forget(name)); rerr != nil {
+		if rerr = errors.Join(rerr, s.d.wal.Discard(name)); rerr != nil {
 			s.d.log.Warn("torn content of a failed put not removed; the auditor finds it", "name", name, "error", rerr)
 		}
 		return blob.Part{}, fmt.Errorf("put: %w", classify(err))
@@ -161,13 +161,13 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 	return err
 }
 
-// Free returns the free bytes of the file system (blob.Store).
+// FreeSpace returns the free bytes of the file system (blob.Store).
 func (s *Store) Free(context.Context) (drive.ByteSize, error) {
-	return Free(s.d.root)
+	return FreeSpace(s.d.root)
 }
 
-// Free returns how many bytes may still be written below dir.
-func Free(dir string) (drive.ByteSize, error) {
+// FreeSpace returns how many bytes may still be written below dir.
+func FreeSpace(dir string) (drive.ByteSize, error) {
 	n, err := freeBytes(dir)
 	if err != nil {
 		return 0, fmt.Errorf("free space: %w", err)

@@ -23,11 +23,11 @@ func (s *Staging) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body 
 	if err != nil {
 		return blob.Part{}, err
 	}
-	return w.part, w.Enter(ctx)
+	return w.part, w.Commit(ctx)
 }
 
-// Withhold writes a piece after the tail without journaling it (blob.Staging).
-func (s *Staging) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Withheld, error) {
+// PrepareExtend writes a piece after the tail without journaling it (blob.Staging).
+func (s *Staging) PrepareExtend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.PendingExtend, error) {
 	w, err := s.withhold(ctx, ref, e, body)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (s *Staging) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, bod
 
 // withhold writes the body after the tail without journaling it.
 func (s *Staging) withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (*withheld, error) {
-	if err := e.Admits(ref); err != nil {
+	if err := e.CheckRef(ref); err != nil {
 		return nil, err
 	}
 	u, err := s.acquire(ref)
@@ -51,7 +51,7 @@ func (s *Staging) withhold(ctx context.Context, ref blob.Ref, e blob.Extend, bod
 	}
 	w.part, err = u.writeBody(ctx, e.Write(), e.At, body)
 	if err == nil {
-		err = e.Check(w.part, w.part.Size-e.At)
+		err = e.CheckResult(w.part, w.part.Size-e.At)
 	}
 	if err != nil {
 		w.Discard(ctx)
@@ -60,7 +60,7 @@ func (s *Staging) withhold(ctx context.Context, ref blob.Ref, e blob.Extend, bod
 	return w, nil
 }
 
-// withheld implements blob.Withheld: bytes behind a tail that are not journaled.
+// withheld implements blob.PendingExtend: bytes behind a tail that are not journaled.
 type withheld struct {
 	s           *Staging
 	u           *upload
@@ -69,11 +69,11 @@ type withheld struct {
 	failedSyncs int // number of failed syncs before it began
 }
 
-// Part returns the part that results from the piece.
+// DurabilityPart returns the part that results from the piece.
 func (w *withheld) Part() blob.Part { return w.part }
 
-// Enter journals the longer tail or the complete part. On an error the piece is discarded.
-func (w *withheld) Enter(ctx context.Context) error {
+// Commit journals the longer tail or the complete part. On an error the piece is discarded.
+func (w *withheld) Commit(ctx context.Context) error {
 	if w.part.Size == w.e.At && w.part.Size != w.e.Whole { // the body was empty
 		w.finish()
 		return nil
@@ -135,10 +135,10 @@ func (u *upload) claimTail(e blob.Extend) (doubts int, err error) {
 		return 0, err
 	}
 	if have, ok := u.journal.parts[e.N]; ok {
-		return 0, e.Moved(have.Size)
+		return 0, e.OffsetError(have.Size)
 	}
 	if have := u.journal.tails[e.N].Size; have != e.At {
-		return 0, e.Moved(have)
+		return 0, e.OffsetError(have)
 	}
 	u.writing[e.N] = e.Gen
 	u.active.Store(true)

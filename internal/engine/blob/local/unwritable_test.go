@@ -14,7 +14,7 @@ import (
 	"smartdrive/internal/engine/blob/local"
 )
 
-// TestUnwritableDirectoryIsUnavailable checks the reason of the error, and that Writable names the
+// TestUnwritableDirectoryIsUnavailable checks the reason of the error, and that CheckWritable names the
 // directory.
 func TestUnwritableDirectoryIsUnavailable(t *testing.T) {
 	t.Parallel()
@@ -31,7 +31,7 @@ func TestUnwritableDirectoryIsUnavailable(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := local.Writable(root); err != nil {
+	if err := local.CheckWritable(root); err != nil {
 		t.Error(err)
 	}
 	chmod := func(mode fs.FileMode) {
@@ -49,13 +49,13 @@ func TestUnwritableDirectoryIsUnavailable(t *testing.T) {
 	defer chmod(0o700)
 	for _, size := range []drive.ByteSize{10, 100_000} {
 		body := blobtest.BodyOf(0, int(size), bytes.NewReader(blobtest.Bytes(1, size)))
-		_, err := d.Blobs.Put(t.Context(), d.Blobs.Name(blobtest.PutName(), size), body)
+		_, err := d.Blobs.Put(t.Context(), d.Blobs.ReserveName(blobtest.PutName(), size), body)
 		var known *drive.Error
 		if !errors.As(err, &known) || known.Kind != drive.Unavailable || known.Args["reason"] != "store-unwritable" {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
-	if err := local.Writable(root); err == nil {
+	if err := local.CheckWritable(root); err == nil {
 		t.Error("it is said to be writable")
 	}
 }

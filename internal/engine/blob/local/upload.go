@@ -242,7 +242,7 @@ func (u *upload) claimLocked(gen int64, n int, replace bool) (held *entry, err e
 		return nil, err
 	}
 	if e, ok := u.journal.parts[n]; ok && !replace && !e.suspect {
-		return nil, &blob.ThereError{Part: e.Part}
+		return nil, &blob.PartExistsError{Part: e.Part}
 	}
 	if e, ok := u.journal.entry(n); ok {
 		if err := u.appendLocked(record{kind: kindDrop, n: n, gen: gen}); err != nil {

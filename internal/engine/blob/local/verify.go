@@ -93,7 +93,7 @@ func (u *upload) findBad(ctx context.Context, parts []blob.Part) (bad []blob.Par
 	buf := make([]byte, verifyBuffer)
 	for _, p := range parts {
 		off := int64(p.N) * int64(u.ref.PartSize)
-		cv, crc, err := digest.PartCV(ctx, f, off, int64(p.Size), buf)
+		cv, crc, err := digest.HashPart(ctx, f, off, int64(p.Size), buf)
 		switch {
 		case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EIO): // missing or unreadable: the client must send it again
 			bad = append(bad, p) // not there, or not readable: to be sent again either way

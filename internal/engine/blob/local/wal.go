@@ -21,10 +21,10 @@ type walContents struct{ d *Dir }
 
 var _ wal.Contents = walContents{}
 
-// Settle makes the files of contents durable, if possible by one sync of the file system. It does
+// Sync makes the files of contents durable, if possible by one sync of the file system. It does
 // not sync files one by one after a failed file system sync, because the kernel may not report the
 // lost write of a file again.
-func (l walContents) Settle(names []string) error {
+func (l walContents) Sync(names []string) error {
 	if l.d.fs.supported {
 		return l.d.fs.sync()
 	}

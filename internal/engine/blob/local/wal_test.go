@@ -34,11 +34,11 @@ func TestOpenRestoresContentsFromLog(t *testing.T) {
 	var laid []string
 	for range fsSyncMinBatch {
 		name, b := body(100)
-		_, err := d.Blobs.Lay(t.Context(), name, b, false)
+		_, err := d.Blobs.PutUnsynced(t.Context(), name, b, false)
 		noError(t, err)
 		laid = append(laid, name)
 	}
-	noError(t, d.Blobs.Settle(t.Context(), laid))
+	noError(t, d.Blobs.Sync(t.Context(), laid))
 	noError(t, d.Blobs.Remove(t.Context(), laid[0]))
 	_, err := d.Blobs.RemoveAll(t.Context(), laid[1:3])
 	noError(t, err)
@@ -90,7 +90,7 @@ func TestLogDoesNotSettleByFilesAfterFailedSync(t *testing.T) {
 	d := openTestDir(t)
 	d.fs.supported = true
 	d.fs.record(d.fs.now(), errFSSyncFailed)
-	if err := (walContents{d}).Settle(nil); err == nil {
+	if err := (walContents{d}).Sync(nil); err == nil {
 		t.Error("they are said to be durable")
 	}
 }
@@ -105,9 +105,9 @@ func TestQuarantineOfMisplacedFileKeepsLogEntry(t *testing.T) {
 	name := fmt.Sprintf("put-1-%s", drive.NewID[drive.UploadID]())
 	_, err := d.Blobs.Put(t.Context(), name, blob.NewBody(bytes.NewReader(nil), blob.BodyOptions{}))
 	noError(t, err)
-	odd := blob.Stray{Place: blobsDir + "/copy/" + name}
+	odd := blob.Entry{Path: blobsDir + "/copy/" + name}
 	noError(t, os.Mkdir(filepath.Join(d.root, blobsDir, "copy"), dirMode))
-	noError(t, os.WriteFile(d.abs(odd.Place), nil, fileMode))
+	noError(t, os.WriteFile(d.abs(odd.Path), nil, fileMode))
 	noError(t, d.Blobs.Quarantine(t.Context(), odd))
 	if rest := d.wal.Sync(name); len(rest) > 0 {
 		t.Error("the log does not hold the content any more")

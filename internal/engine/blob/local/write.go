@@ -15,7 +15,7 @@ import (
 
 // Write writes part w.N to its place in the data file and journals it (blob.Staging).
 func (s *Staging) Write(ctx context.Context, ref blob.Ref, w blob.Write, body blob.Body) (blob.Part, error) {
-	if err := ref.Admits(w); err != nil {
+	if err := ref.CheckWrite(w); err != nil {
 		return blob.Part{}, err
 	}
 	u, err := s.acquire(ref)
@@ -39,14 +39,14 @@ func (s *Staging) Write(ctx context.Context, ref blob.Ref, w blob.Write, body bl
 }
 
 // writeBody writes the bytes of a part from offset at on to their place, and syncs them if
-// Durability is Part.
+// Durability is DurabilityPart.
 func (u *upload) writeBody(ctx context.Context, w blob.Write, at drive.ByteSize, body blob.Body) (blob.Part, error) {
 	f, err := os.OpenFile(u.path(dataFile), os.O_WRONLY, 0) // never O_CREATE: only Create makes the file
 	if err != nil {
 		return blob.Part{}, fmt.Errorf("open data: %w", classify(err))
 	}
 	part, err := u.copyPart(ctx, f, w, at, body)
-	if err == nil && u.d.durability == Part {
+	if err == nil && u.d.durability == DurabilityPart {
 		if err = syncData(f); err != nil {
 			u.suspectAll(err)
 		}
@@ -60,7 +60,7 @@ func (u *upload) copyPart(ctx context.Context, f *os.File, w blob.Write, at driv
 	c := copier{
 		to: f, off: int64(w.N)*int64(u.ref.PartSize) + int64(at), limit: int64(u.ref.PartSize - at), buffers: u.d.buffers, piece: flushPiece,
 	}
-	if u.d.durability == Process {
+	if u.d.durability == DurabilityProcess {
 		c.onWrite = func(s span) { u.flush.add(ctx, s) }
 	}
 	if u.d.share(f, c.off, body.Sources()) {
@@ -84,7 +84,7 @@ func (u *upload) copyPart(ctx context.Context, f *os.File, w blob.Write, at driv
 // accept journals a part or tail, as kind as, whose bytes are in place. It takes no context,
 // because bytes that have arrived are accepted even if the client is gone.
 func (u *upload) accept(p blob.Part, as kind, gen int64) error {
-	durable := u.d.durability == Part
+	durable := u.d.durability == DurabilityPart
 	back, err := u.appendPart(p, as, gen, durable)
 	if err != nil || !durable {
 		return err

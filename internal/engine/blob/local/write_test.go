@@ -226,7 +226,7 @@ func TestConcurrentCreateAndRemove(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if err := d.Staging.ListStaged(t.Context(), func(s blob.Stray) error { return errors.New(s.Place) }); err != nil {
+	if err := d.Staging.ListStaged(t.Context(), func(s blob.Entry) error { return errors.New(s.Path) }); err != nil {
 		t.Errorf("left behind: %v", err)
 	}
 	if n := len(d.Staging.uploads); n != 0 {

@@ -154,7 +154,7 @@ func (l *uploadDriver) stages(s *Staging) []func(context.Context) error {
 // journal.
 func (l *uploadDriver) send(ctx context.Context, s *Staging, gen int64, n int, b []byte) error {
 	_, err := blobtest.Send(ctx, s, l.ref, gen, n, b)
-	if there, ok := errors.AsType[*blob.ThereError](err); ok {
+	if there, ok := errors.AsType[*blob.PartExistsError](err); ok {
 		if there.Part.Size != drive.ByteSize(len(b)) {
 			return err
 		}

@@ -127,7 +127,7 @@ func wantContent(t *testing.T, b *Bucket, ref blob.Ref, want []byte) {
 // wantNothingStaged checks that neither the store nor Redis has anything of ended uploads.
 func wantNothingStaged(t *testing.T, b *Bucket) {
 	t.Helper()
-	noError(t, b.Staging.ListStaged(t.Context(), func(s blob.Stray) error { return fmt.Errorf("%s is left", s.Place) }))
+	noError(t, b.Staging.ListStaged(t.Context(), func(s blob.Entry) error { return fmt.Errorf("%s is left", s.Path) }))
 }
 
 // flushRedis removes all keys of the namespace from Redis, like FLUSHALL.

@@ -99,7 +99,7 @@ func (a answer) asError() error {
 		if err != nil {
 			return err
 		}
-		return &blob.ThereError{Part: e.Part}
+		return &blob.PartExistsError{Part: e.Part}
 	case "lost":
 		return drive.Wrap(errLease, drive.Unavailable)
 	default:

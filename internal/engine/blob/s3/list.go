@@ -15,7 +15,7 @@ import (
 // ListStaged calls fn for every staged upload. It lists all multipart uploads in the store, then
 // journals without one, then uploads that have only pieces of tails. Uploads are shown under the
 // date of their id; a key that belongs to no upload is shown without a name.
-func (s *Staging) ListStaged(ctx context.Context, fn func(blob.Stray) error) error {
+func (s *Staging) ListStaged(ctx context.Context, fn func(blob.Entry) error) error {
 	seen := map[string]bool{} // keys already reported
 	var same []pending        // uploads with the same key, which the store lists consecutively
 	flush := func() error {
@@ -55,7 +55,7 @@ func (s *Staging) ListStaged(ctx context.Context, fn func(blob.Stray) error) err
 }
 
 // listJournals calls fn for the journals of uploads that are not in seen, and adds them.
-func (s *Staging) listJournals(ctx context.Context, seen map[string]bool, fn func(blob.Stray) error) error {
+func (s *Staging) listJournals(ctx context.Context, seen map[string]bool, fn func(blob.Entry) error) error {
 	return s.eachJournal(ctx, func(id drive.UploadID) error {
 		key := s.b.contentKey(id)
 		if seen[key] {
@@ -66,22 +66,22 @@ func (s *Staging) listJournals(ctx context.Context, seen map[string]bool, fn fun
 		if err != nil || !found || j.state == stateRemoved {
 			return err
 		}
-		return fn(blob.Stray{Place: stagedPlace(id), Name: id.String(), Size: j.staged().Held})
+		return fn(blob.Entry{Path: stagedPlace(id), Name: id.String(), Size: j.staged().Held})
 	})
 }
 
 // describe returns the entry for the multipart uploads of one key. It takes the size from the
 // journal if the journal is complete, and else from the store.
-func (s *Staging) describe(ctx context.Context, all []pending) (blob.Stray, error) {
+func (s *Staging) describe(ctx context.Context, all []pending) (blob.Entry, error) {
 	key := all[0].key
 	place := strings.TrimPrefix(key, s.b.prefix)
-	stray := blob.Stray{Place: strayDir + place}
+	stray := blob.Entry{Path: strayDir + place}
 	known := ""
 	if id, ok := uploadOf(place); ok {
-		stray.Place, stray.Name = stagedPlace(id), id.String()
+		stray.Path, stray.Name = stagedPlace(id), id.String()
 		j, found, err := s.j.load(ctx, id)
 		if err != nil {
-			return blob.Stray{}, err
+			return blob.Entry{}, err
 		}
 		if found && j.complete() {
 			known, stray.Size = j.mpu, j.staged().Held
@@ -93,7 +93,7 @@ func (s *Staging) describe(ctx context.Context, all []pending) (blob.Stray, erro
 		}
 		parts, err := s.b.listParts(ctx, key, p.mpu)
 		if err != nil && !drive.IsKind(err, drive.NotFound) {
-			return blob.Stray{}, err
+			return blob.Entry{}, err
 		}
 		for _, part := range parts {
 			stray.Size += drive.ByteSize(part.size)
@@ -154,13 +154,13 @@ func (s *Staging) eachJournal(ctx context.Context, fn func(drive.UploadID) error
 // be read or copied, and aborting destroys them, so the upload is completed and the result moved.
 // An upload that cannot be completed stays and is listed again (B3); only a caller that knows it
 // has ended may Remove it.
-func (s *Staging) QuarantineStaged(ctx context.Context, stray blob.Stray) error {
-	place, foreign := strings.CutPrefix(stray.Place, strayDir)
+func (s *Staging) QuarantineStaged(ctx context.Context, stray blob.Entry) error {
+	place, foreign := strings.CutPrefix(stray.Path, strayDir)
 	key := s.b.key(place)
 	if !foreign {
 		id, err := drive.ParseID[drive.UploadID](stray.Name)
 		if err != nil {
-			return fmt.Errorf("quarantine %q: no place of a staged upload", stray.Place)
+			return fmt.Errorf("quarantine %q: no place of a staged upload", stray.Path)
 		}
 		key = s.b.contentKey(id)
 		_, err = s.j.run(ctx, removeScript, id, removedTTL.Milliseconds())
@@ -168,16 +168,16 @@ func (s *Staging) QuarantineStaged(ctx context.Context, stray blob.Stray) error 
 			err = s.b.quarantinePieces(ctx, id)
 		}
 		if err != nil {
-			return fmt.Errorf("quarantine %q: %w", stray.Place, err)
+			return fmt.Errorf("quarantine %q: %w", stray.Path, err)
 		}
 	}
 	all, err := s.b.pendingOf(ctx, key)
 	if err != nil {
-		return fmt.Errorf("quarantine %q: %w", stray.Place, err)
+		return fmt.Errorf("quarantine %q: %w", stray.Path, err)
 	}
 	for _, p := range all {
-		if err := s.b.quarantinePending(ctx, p, stray.Place); err != nil {
-			return fmt.Errorf("quarantine %q: %w", stray.Place, err)
+		if err := s.b.quarantinePending(ctx, p, stray.Path); err != nil {
+			return fmt.Errorf("quarantine %q: %w", stray.Path, err)
 		}
 	}
 	return nil

@@ -74,7 +74,7 @@ func TestUnreadPartsAreReadAfterSeal(t *testing.T) {
 	o, err := b.Staging.OpenStaged(t.Context(), ref)
 	noError(t, err)
 	for _, p := range want {
-		cv, crc, err := digest.PartCV(t.Context(), o, int64(p.N)*int64(testPart), int64(p.Size), nil)
+		cv, crc, err := digest.HashPart(t.Context(), o, int64(p.N)*int64(testPart), int64(p.Size), nil)
 		if err != nil || cv != p.CV || crc != p.CRC32 {
 			t.Errorf("part %d read again: %v, %x, %v", p.N, cv, crc, err)
 		}

@@ -30,7 +30,7 @@ var _ pack.Objects = packObjects{}
 func (p packObjects) key(object string) string {
 	name, _, _ := strings.Cut(object, ".")
 	shard, _ := blob.ShardOf(name)
-	return p.b.key(blob.PlaceIn(shard, object))
+	return p.b.key(blob.ShardPath(shard, object))
 }
 
 // Create stores a new object; it fails if the object exists (pack.Objects).
@@ -99,22 +99,24 @@ func (p packObjects) Delete(ctx context.Context, object string) error {
 	return wrapError("delete a pack", p.b.remove(ctx, p.key(object)))
 }
 
-// Name reserves a slot in a pack for small content; else it returns own (blob.Store).
-func (s *Store) Name(own string, size drive.ByteSize) string { return s.packs.Name(own, int64(size)) }
+// ReserveName reserves a slot in a pack for small content; else it returns own (blob.Store).
+func (s *Store) ReserveName(own string, size drive.ByteSize) string {
+	return s.packs.ReserveName(own, int64(size))
+}
 
-// Lay stores new content that may be lost until a Settle. Content with a slot in a pack of this
+// PutUnsynced stores new content that may be lost until a Sync. Content with a slot in a pack of this
 // process stays in memory. If the pack has been sent already, or name is not a slot, the content
 // becomes an object of its own.
-func (s *Store) Lay(ctx context.Context, name string, body blob.Body, _ bool) (blob.Part, error) {
+func (s *Store) PutUnsynced(ctx context.Context, name string, body blob.Body, _ bool) (blob.Part, error) {
 	at, ok := blob.SlotOf(name)
-	if !ok || !s.packs.Awaits(at) {
+	if !ok || !s.packs.IsReserved(at) {
 		return s.put(ctx, name, body)
 	}
 	b := make([]byte, at.Blocks*pack.Unit+1)
-	n, part, err := blob.ReadLittle(ctx, body, b[slothead.HeadSize:])
-	b = b[:slothead.HeadSize+n]
+	n, part, err := blob.ReadSmall(ctx, body, b[slothead.HeaderSize:])
+	b = b[:slothead.HeaderSize+n]
 	if err == nil {
-		ok, err = s.packs.Lay(at, b)
+		ok, err = s.packs.Add(at, b)
 	}
 	switch {
 	case err != nil:
@@ -125,14 +127,14 @@ func (s *Store) Lay(ctx context.Context, name string, body blob.Body, _ bool) (b
 	}
 	key, err := s.b.blobKey(name)
 	if err == nil {
-		err = s.b.create(context.WithoutCancel(ctx), key, b[slothead.HeadSize:])
+		err = s.b.create(context.WithoutCancel(ctx), key, b[slothead.HeaderSize:])
 	}
 	return part, wrapError("lay", err)
 }
 
-// Settle makes contents durable that Lay keeps in memory (blob.Store).
-func (s *Store) Settle(ctx context.Context, names []string) error {
-	return wrapError("settle", s.packs.Settle(ctx, names))
+// Sync makes contents durable that PutUnsynced keeps in memory (blob.Store).
+func (s *Store) Sync(ctx context.Context, names []string) error {
+	return wrapError("settle", s.packs.Sync(ctx, names))
 }
 
 // checkNotPacked returns an error if a pack contains content called name.
@@ -204,10 +206,10 @@ func (s *Store) openPacked(ctx context.Context, at blob.Slot, key string) (o blo
 	case err != nil:
 		return nil, false, fmt.Errorf("open content: %w", err)
 	case whole:
-		return blob.InMemory(b), true, nil
+		return blob.MemoryObject(b), true, nil
 	}
 	if o, err = s.b.open(ctx, key); drive.IsKind(err, drive.NotFound) {
-		return blob.InMemory(b), true, nil // the reader's digest check detects the damage
+		return blob.MemoryObject(b), true, nil // the reader's digest check detects the damage
 	}
 	return o, err == nil, err
 }
@@ -285,7 +287,7 @@ func (s *Store) removeFromPacks(ctx context.Context, names []string, frugal bool
 		})
 	}
 	_ = all.Wait() // the errors are in errs
-	return gone, rest, wrapError("remove contents", blob.First(errs))
+	return gone, rest, wrapError("remove contents", blob.JoinFirst(errs))
 }
 
 // namesOf returns the names of slots.

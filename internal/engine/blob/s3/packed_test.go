@@ -24,8 +24,8 @@ import (
 func layBatch(t *testing.T, b *Bucket, contents ...[]byte) (names []string) {
 	t.Helper()
 	for _, c := range contents {
-		name := b.Blobs.Name(blobtest.PutName(), drive.ByteSize(len(c)))
-		_, err := b.Blobs.Lay(t.Context(), name, bodyOf(0, len(c), bytes.NewReader(c)), true)
+		name := b.Blobs.ReserveName(blobtest.PutName(), drive.ByteSize(len(c)))
+		_, err := b.Blobs.PutUnsynced(t.Context(), name, bodyOf(0, len(c), bytes.NewReader(c)), true)
 		noError(t, err)
 		names = append(names, name)
 	}
@@ -35,7 +35,7 @@ func layBatch(t *testing.T, b *Bucket, contents ...[]byte) (names []string) {
 func settled(t *testing.T, b *Bucket, contents ...[]byte) []string {
 	t.Helper()
 	names := layBatch(t, b, contents...)
-	noError(t, b.Blobs.Settle(t.Context(), names))
+	noError(t, b.Blobs.Sync(t.Context(), names))
 	return names
 }
 
@@ -50,8 +50,8 @@ func some(n int) [][]byte {
 // objects returns the keys of all objects with contents.
 func objects(t *testing.T, b *Bucket) (keys []string) {
 	t.Helper()
-	noError(t, b.Blobs.list(t.Context(), minio.ListObjectsOptions{Prefix: b.key(blobsDir), Recursive: true, MaxKeys: pageSize}, func(s blob.Stray) error {
-		keys = append(keys, s.Place)
+	noError(t, b.Blobs.list(t.Context(), minio.ListObjectsOptions{Prefix: b.key(blobsDir), Recursive: true, MaxKeys: pageSize}, func(s blob.Entry) error {
+		keys = append(keys, s.Path)
 		return nil
 	}))
 	return keys
@@ -71,7 +71,7 @@ func TestSettleStoresBatchAsOneObject(t *testing.T) {
 	if got := readAll(t, b, names[3]); !bytes.Equal(got, contents[3]) {
 		t.Error("what is in memory is not what was laid")
 	}
-	noError(t, b.Blobs.Settle(t.Context(), names[:1]))
+	noError(t, b.Blobs.Sync(t.Context(), names[:1]))
 	if got := objects(t, b); len(got) != 1 {
 		t.Errorf("%v is there", got)
 	}
@@ -130,18 +130,18 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestLateContentBecomesOwnObject(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
-	late := b.Blobs.Name(blobtest.PutName(), 4)
-	never := b.Blobs.Name(blobtest.PutName(), 4)
+	late := b.Blobs.ReserveName(blobtest.PutName(), 4)
+	never := b.Blobs.ReserveName(blobtest.PutName(), 4)
 	p, done := newPause([]byte("late")), make(chan error, 1)
 	go func() {
-		_, err := b.Blobs.Lay(t.Context(), late, bodyOf(0, 4, p), true)
+		_, err := b.Blobs.PutUnsynced(t.Context(), late, bodyOf(0, 4, p), true)
 		done <- err
 	}()
 	<-p.reached
 	names := settled(t, b, []byte("in time"))
 	p.open <- nil
 	noError(t, <-done)
-	noError(t, b.Blobs.Settle(t.Context(), []string{late}))
+	noError(t, b.Blobs.Sync(t.Context(), []string{late}))
 	if got := objects(t, b); len(got) != 2 {
 		t.Errorf("%v is there", got)
 	}
@@ -151,7 +151,7 @@ func TestLateContentBecomesOwnObject(t *testing.T) {
 	if n, err := b.Blobs.Stat(t.Context(), late); n != 4 || err != nil {
 		t.Errorf("it has %d bytes, %v", n, err)
 	}
-	if _, err := b.Blobs.Lay(t.Context(), never, bodyOf(0, 4, strings.NewReader("afte")), true); err != nil {
+	if _, err := b.Blobs.PutUnsynced(t.Context(), never, bodyOf(0, 4, strings.NewReader("afte")), true); err != nil {
 		t.Error(err)
 	}
 	gone, err := b.Blobs.RemoveAll(t.Context(), append(names, late, never))
@@ -167,11 +167,11 @@ func TestObjectTakesPrecedenceOverDamagedSlot(t *testing.T) {
 	b := openBucket(t)
 	names := settled(t, b, some(3)...)
 	slot, _ := blob.SlotOf(names[1])
-	name := pack.ObjectOf(slot.Pack)
+	name := pack.ObjectName(slot.Pack)
 	key := packObjects{b}.key(name)
 	object, err := packObjects{b}.Read(t.Context(), name, 0, pack.MaxSize)
 	noError(t, err)
-	object[slot.First*pack.Unit+slothead.HeadSize]++
+	object[slot.First*pack.Unit+slothead.HeaderSize]++
 	noError(t, b.remove(t.Context(), key))
 	noError(t, b.create(t.Context(), key, object))
 	if got := readAll(t, b, names[1]); bytes.Equal(got, some(3)[1]) {
@@ -195,12 +195,12 @@ func TestListPageMergesPacksAndObjects(t *testing.T) {
 	shard, _ := blob.ShardOf(want[0])
 	slot, _ := blob.SlotOf(want[0])
 	for _, name := range []string{slot.Pack, slot.Pack + ".0007.01", slot.Pack + ".0019.01", slot.Pack + ".zzz", slot.Pack + ".odd", "x.pack"} {
-		noError(t, b.create(t.Context(), b.key(blob.PlaceIn(shard, name)), []byte("x")))
+		noError(t, b.create(t.Context(), b.key(blob.ShardPath(shard, name)), []byte("x")))
 		want = append(want, name)
 	}
 	noError(t, b.create(t.Context(), keyOf(t, b, want[2]), []byte("x"))) // it is there twice
 	for i := range want {
-		want[i] = blob.PlaceIn(shard, want[i])
+		want[i] = blob.ShardPath(shard, want[i])
 	}
 	slices.Sort(want)
 	for _, limit := range []int{1, 2, 3, 5, 1000} {
@@ -212,7 +212,7 @@ func TestListPageMergesPacksAndObjects(t *testing.T) {
 				t.Fatalf("a page of %d has %d", limit, len(page))
 			}
 			for _, stray := range page {
-				got, after = append(got, stray.Place), stray.Place
+				got, after = append(got, stray.Path), stray.Path
 			}
 			more = next
 		}
@@ -231,7 +231,7 @@ func TestPackWithLostReplyIsStoredOnce(t *testing.T) {
 	b := bucketAt(t, o)
 	names := layBatch(t, b, some(5)...)
 	once.lose.Store(true)
-	noError(t, b.Blobs.Settle(t.Context(), names))
+	noError(t, b.Blobs.Sync(t.Context(), names))
 	for i, name := range names {
 		if got := readAll(t, b, name); !bytes.Equal(got, some(5)[i]) {
 			t.Errorf("content %d differs", i)

@@ -7,7 +7,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// TestListPageCostsOneRequest also checks that ListOdd shows entries outside of the shards.
+// TestListPageCostsOneRequest also checks that ListUnsharded shows entries outside of the shards.
 func TestListPageCostsOneRequest(t *testing.T) {
 	t.Parallel()
 	b, fake, _ := newFakeBucket(t, 0)
@@ -15,16 +15,16 @@ func TestListPageCostsOneRequest(t *testing.T) {
 	for _, key := range []string{
 		"blobs/ab/" + id + "ab", "blobs/ab/holiday.jpg", "blobs/ab/sub/file", "blobs/ac/" + id + "ac", "blobs/AB/x", "blobs/readme", "blobs/zz/1", "blobs/zz/2/3", "tails/x",
 	} {
-		fake.Fill("p/"+key, 7)
+		fake.AddObject("p/"+key, 7)
 	}
 	var got []string
 	for after, more := "", true; more; {
-		var page []blob.Stray
+		var page []blob.Entry
 		var err error
 		page, more, err = b.Blobs.ListPage(t.Context(), "ab", after, 2)
 		noError(t, err)
 		for _, s := range page {
-			got, after = append(got, s.Name+" at "+s.Place), s.Place
+			got, after = append(got, s.Name+" at "+s.Path), s.Path
 		}
 	}
 	want := []string{id + "ab at blobs/ab/" + id + "ab", " at blobs/ab/holiday.jpg", " at blobs/ab/sub/file"}
@@ -32,7 +32,7 @@ func TestListPageCostsOneRequest(t *testing.T) {
 		t.Errorf("%d requests for %q", fake.Requests("list"), got)
 	}
 	got = nil
-	noError(t, b.Blobs.ListOdd(t.Context(), func(s blob.Stray) error { got = append(got, s.Name+s.Place); return nil }))
+	noError(t, b.Blobs.ListUnsharded(t.Context(), func(s blob.Entry) error { got = append(got, s.Name+s.Path); return nil }))
 	slices.Sort(got)
 	if want := []string{"blobs/AB/x", "blobs/readme", "blobs/zz/1", "blobs/zz/2/3"}; !slices.Equal(got, want) {
 		t.Errorf("odd: %q", got)

@@ -121,7 +121,7 @@ func (b *Bucket) quarantinePieces(ctx context.Context, id drive.UploadID) error 
 }
 
 // listTails calls fn for uploads that have pieces but are not in seen.
-func (s *Staging) listTails(ctx context.Context, seen map[string]bool, fn func(blob.Stray) error) error {
+func (s *Staging) listTails(ctx context.Context, seen map[string]bool, fn func(blob.Entry) error) error {
 	sizes, order := map[drive.UploadID]int64{}, []drive.UploadID{}
 	err := s.b.eachPiece(ctx, s.b.key(tailsDir), func(o minio.ObjectInfo) error {
 		id, err := drive.ParseID[drive.UploadID](path.Base(path.Dir(o.Key)))
@@ -136,7 +136,7 @@ func (s *Staging) listTails(ctx context.Context, seen map[string]bool, fn func(b
 	})
 	for _, id := range order {
 		if err == nil {
-			err = fn(blob.Stray{Place: stagedPlace(id), Name: id.String(), Size: drive.ByteSize(sizes[id])})
+			err = fn(blob.Entry{Path: stagedPlace(id), Name: id.String(), Size: drive.ByteSize(sizes[id])})
 		}
 	}
 	return err

@@ -22,7 +22,7 @@ func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, e
 }
 
 // Reclaim removes contents like RemoveAll, but may leave some in packs. It rewrites a pack only if
-// that writes at most pack.MaxRewritten times the bytes that it frees.
+// that writes at most pack.MaxWriteRatio times the bytes that it frees.
 func (s *Store) Reclaim(ctx context.Context, names []string) (gone []string, err error) {
 	return s.removeAll(ctx, names, true)
 }
@@ -99,7 +99,7 @@ func (b *Bucket) removeAll(ctx context.Context, keys map[string]string) (gone []
 	if len(errs) == 0 && len(gone) < len(keys) {
 		errs = append(errs, errors.Join(ctx.Err(), fmt.Errorf("the store has answered for %d of %d objects", len(gone), len(keys))))
 	}
-	return gone, blob.First(errs)
+	return gone, blob.JoinFirst(errs)
 }
 
 // unknownRequest reports whether the store refused a request as unsupported.

@@ -18,7 +18,7 @@ func newFakeBucket(t testing.TB, n int) (*Bucket, *blobtest.Bucket, []string) {
 	names := make([]string, n)
 	for i := range names {
 		names[i] = blobtest.PutName()
-		fake.Fill(keyOf(t, b, names[i]), 1)
+		fake.AddObject(keyOf(t, b, names[i]), 1)
 	}
 	return b, fake, names
 }

@@ -56,7 +56,7 @@ func TestDocumentedRestoreBringsBackDeletedContents(t *testing.T) {
 				}
 			}
 			listed := map[string]bool{}
-			noError(t, b.Blobs.List(t.Context(), func(s blob.Stray) error {
+			noError(t, b.Blobs.List(t.Context(), func(s blob.Entry) error {
 				listed[s.Name] = true
 				return nil
 			}))

@@ -24,7 +24,7 @@ func testOptions(t testing.TB) Options {
 	}
 	secret, _ := u.User.Password()
 	name := servicetest.Unique()
-	servicetest.Emptied(t, u, name)
+	servicetest.EmptyBucket(t, u, name)
 	return Options{
 		Endpoint: u.Host, Bucket: strings.Trim(u.Path, "/"), Prefix: name, AccessKey: u.User.Username(), SecretKey: secret,
 		Insecure: u.Query().Get("insecure") == "true", Namespace: name, Redis: redisAt(t), SpoolDir: t.TempDir(),
@@ -89,7 +89,7 @@ func TestSealer(t *testing.T) {
 
 func TestTailer(t *testing.T) {
 	t.Parallel()
-	blobtest.RunTailer(t, func(t *testing.T) (blob.Staging, blob.Store) {
+	blobtest.RunTails(t, func(t *testing.T) (blob.Staging, blob.Store) {
 		b := openBucket(t)
 		return b.Staging, b.Blobs
 	})

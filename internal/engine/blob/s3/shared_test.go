@@ -51,7 +51,7 @@ func TestPartIsLeasedToOneInstance(t *testing.T) {
 	p.open <- nil
 	noError(t, <-done)
 	_, err = blobtest.Send(t.Context(), b.Staging, ref, 1, 0, slicePart(file, 0))
-	if there, ok := errors.AsType[*blob.ThereError](err); !ok || there.Part.CV.IsZero() {
+	if there, ok := errors.AsType[*blob.PartExistsError](err); !ok || there.Part.CV.IsZero() {
 		t.Errorf("a part that the other has brought: %v", err)
 	}
 }
@@ -168,7 +168,7 @@ func TestWriteWithExpiredLeaseIsNotAccepted(t *testing.T) {
 	noError(t, err)
 	e := entry{Part: partOf(t, 0, other), gen: 1, etag: etag}
 	err = a.Staging.accept(t.Context(), ref, frozen, e)
-	if there, ok := errors.AsType[*blob.ThereError](err); !ok || there.Part != want {
+	if there, ok := errors.AsType[*blob.PartExistsError](err); !ok || there.Part != want {
 		t.Fatalf("entered without a lease: %v", err)
 	}
 	// Its bytes lie where the others were: they never become content.

@@ -23,16 +23,18 @@ type Store struct {
 var _ blob.Store = (*Store)(nil)
 
 // Caps reports presigned URLs, incomplete Reclaims and high latency, but not the free space.
-func (s *Store) Caps() blob.StoreCaps { return blob.StoreCaps{Links: true, Frugal: true, Far: true} }
+func (s *Store) Caps() blob.StoreCaps {
+	return blob.StoreCaps{Presigns: true, DefersReclaim: true, HighLatency: true}
+}
 
 // Free always fails: a bucket does not report free space.
 func (s *Store) Free(context.Context) (drive.ByteSize, error) {
 	return 0, errors.New("a bucket does not tell how much room it has")
 }
 
-// Receive stores content that rows already refer to. It is Put, because an object is only visible
+// PutAtomic stores content that rows already refer to. It is Put, because an object is only visible
 // when it is complete.
-func (s *Store) Receive(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+func (s *Store) PutAtomic(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	return s.Put(ctx, name, body)
 }
 
@@ -206,17 +208,17 @@ func (b *Bucket) remove(ctx context.Context, key string) error {
 
 // Quarantine moves a listed entry to the quarantine: it copies the object within the store and
 // deletes the original. A crash in between leaves both, and the next call makes a second copy.
-func (s *Store) Quarantine(ctx context.Context, stray blob.Stray) error {
-	if !strings.HasPrefix(stray.Place, blobsDir) {
-		return fmt.Errorf("quarantine %q: not below %s", stray.Place, blobsDir)
+func (s *Store) Quarantine(ctx context.Context, stray blob.Entry) error {
+	if !strings.HasPrefix(stray.Path, blobsDir) {
+		return fmt.Errorf("quarantine %q: not below %s", stray.Path, blobsDir)
 	}
 	if at, ok := blob.SlotOf(stray.Name); ok {
-		if err := s.quarantineSlot(ctx, at, stray.Place); err != nil {
-			return fmt.Errorf("quarantine %q: %w", stray.Place, err)
+		if err := s.quarantineSlot(ctx, at, stray.Path); err != nil {
+			return fmt.Errorf("quarantine %q: %w", stray.Path, err)
 		}
 	}
-	if err := s.b.quarantine(ctx, s.b.key(stray.Place), stray.Place); err != nil {
-		return fmt.Errorf("quarantine %q: %w", stray.Place, err)
+	if err := s.b.quarantine(ctx, s.b.key(stray.Path), stray.Path); err != nil {
+		return fmt.Errorf("quarantine %q: %w", stray.Path, err)
 	}
 	return nil
 }

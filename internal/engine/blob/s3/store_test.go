@@ -147,7 +147,7 @@ func TestPutWithLostReplyLeavesNothing(t *testing.T) {
 		wantKind(t, err, drive.Unavailable)
 	}
 	var left []string
-	noError(t, b.Blobs.List(t.Context(), func(s blob.Stray) error {
+	noError(t, b.Blobs.List(t.Context(), func(s blob.Entry) error {
 		left = append(left, s.Name)
 		return nil
 	}))
@@ -434,7 +434,7 @@ func TestListingsOfSeveralPages(t *testing.T) {
 	}
 	noError(t, g.Wait())
 	names, pendings := map[string]bool{}, map[string]bool{}
-	noError(t, b.Blobs.List(t.Context(), func(s blob.Stray) error {
+	noError(t, b.Blobs.List(t.Context(), func(s blob.Entry) error {
 		names[s.Name] = true
 		return nil
 	}))

@@ -13,9 +13,9 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-func staged(t *testing.T, s *Staging) (all []blob.Stray) {
+func staged(t *testing.T, s *Staging) (all []blob.Entry) {
 	t.Helper()
-	noError(t, s.ListStaged(t.Context(), func(x blob.Stray) error {
+	noError(t, s.ListStaged(t.Context(), func(x blob.Entry) error {
 		all = append(all, x)
 		return nil
 	}))
@@ -48,7 +48,7 @@ func TestQuarantineKeepsBytesOfUnknownUpload(t *testing.T) {
 	}
 	_, err = b.Blobs.Open(t.Context(), id.String())
 	wantKind(t, err, drive.NotFound)
-	if got := readKey(t, b, b.key(b.quarantinePlace(found[0].Place))); !bytes.Equal(got, want) {
+	if got := readKey(t, b, b.key(b.quarantinePlace(found[0].Path))); !bytes.Equal(got, want) {
 		t.Errorf("%d bytes in quarantine, want %d", len(got), len(want))
 	}
 }

@@ -80,17 +80,17 @@ func decodeTail(s string) (tail, error) {
 //	the piece          an object outside of any tail     removed with the upload, or found by a restore
 //	the entry          the longer tail, unacknowledged   the client asks for the offset; old pieces go with the upload
 func (s *Staging) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Part, error) {
-	w, err := s.Withhold(ctx, ref, e, body)
+	w, err := s.PrepareExtend(ctx, ref, e, body)
 	if err != nil {
 		return blob.Part{}, err
 	}
-	return w.Part(), w.Enter(ctx)
+	return w.Part(), w.Commit(ctx)
 }
 
-// Withhold stores a piece of a tail without journaling it. The lease of the part is kept until
+// PrepareExtend stores a piece of a tail without journaling it. The lease of the part is kept until
 // Enter or Discard.
-func (s *Staging) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Withheld, error) {
-	if err := e.Admits(ref); err != nil {
+func (s *Staging) PrepareExtend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.PendingExtend, error) {
+	if err := e.CheckRef(ref); err != nil {
 		return nil, err
 	}
 	if e.N >= maxParts {
@@ -136,23 +136,23 @@ func (s *Staging) claimTail(ctx context.Context, ref blob.Ref, e blob.Extend) (*
 			return nil, tail{}, err
 		}
 		l, err := s.claim(ctx, ref, e.Write(), "extend", raw)
-		there, isThere := errors.AsType[*blob.ThereError](err)
+		there, isThere := errors.AsType[*blob.PartExistsError](err)
 		switch {
 		case errors.Is(err, errMoved):
 			continue
 		case isThere:
-			return nil, tail{}, e.Moved(there.Part.Size)
+			return nil, tail{}, e.OffsetError(there.Part.Size)
 		case err != nil:
 			return nil, tail{}, err
 		case t.Size != e.At:
-			return nil, tail{}, errors.Join(e.Moved(t.Size), s.release(ctx, l, l.before))
+			return nil, tail{}, errors.Join(e.OffsetError(t.Size), s.release(ctx, l, l.before))
 		}
 		return l, t, nil
 	}
 	return nil, tail{}, drive.Wrap(errMoved, drive.InProgress, "retry_after", 1)
 }
 
-// extension is a running Extend that holds the lease of its part. It implements blob.Withheld.
+// extension is a running Extend that holds the lease of its part. It implements blob.PendingExtend.
 type extension struct {
 	s    *Staging
 	ref  blob.Ref
@@ -190,8 +190,8 @@ func (x *extension) run(ctx context.Context, body blob.Body) error {
 // Part returns the part that results from the piece.
 func (x *extension) Part() blob.Part { return x.part }
 
-// Enter journals the longer tail or the complete part. On an error the piece is not in the journal.
-func (x *extension) Enter(ctx context.Context) error {
+// Commit journals the longer tail or the complete part. On an error the piece is not in the journal.
+func (x *extension) Commit(ctx context.Context) error {
 	if x.commit == nil {
 		x.Discard(ctx)
 		return nil
@@ -231,7 +231,7 @@ func (x *extension) spoolBody(ctx context.Context, body blob.Body) (f *spoolFile
 	}
 	if err == nil {
 		part.Session = x.e.Session
-		err = x.e.Check(part, drive.ByteSize(f.size))
+		err = x.e.CheckResult(part, drive.ByteSize(f.size))
 	}
 	if err == nil {
 		err = x.l.checkHeld()

@@ -167,7 +167,7 @@ func TestPiecesWithoutAJournalAreListed(t *testing.T) {
 	noError(t, b.abortAll(t.Context(), ref.ID))
 	flushRedis(t, b.Staging)
 	listed := 0
-	noError(t, b.Staging.ListStaged(t.Context(), func(stray blob.Stray) error {
+	noError(t, b.Staging.ListStaged(t.Context(), func(stray blob.Entry) error {
 		listed++
 		if stray.Name != ref.ID.String() || stray.Size != 1000 {
 			t.Errorf("listed %+v", stray)

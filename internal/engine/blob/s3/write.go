@@ -18,7 +18,7 @@ import (
 //	the bytes          a part without an entry            held; overwritten by the next try, removed with the upload
 //	the entry          an accepted part, unacknowledged   the client sends it again: ThereError, compared
 func (s *Staging) Write(ctx context.Context, ref blob.Ref, w blob.Write, body blob.Body) (blob.Part, error) {
-	if err := ref.Admits(w); err != nil {
+	if err := ref.CheckWrite(w); err != nil {
 		return blob.Part{}, err
 	}
 	if w.N >= maxParts {
@@ -119,7 +119,7 @@ func (s *Staging) accept(ctx context.Context, ref blob.Ref, l *lease, e entry) e
 	ctx, stop := cleanupContext(ctx)
 	defer stop()
 	_, err := s.runRestoring(ctx, ref, appendScript, e.N, l.token, l.incarnation, e.gen, e.encode())
-	there, isThere := errors.AsType[*blob.ThereError](err)
+	there, isThere := errors.AsType[*blob.PartExistsError](err)
 	switch {
 	case err == nil:
 		return nil

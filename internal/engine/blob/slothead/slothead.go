@@ -25,8 +25,8 @@ import (
 const (
 	// MaxContent is the largest size of content that fits a slot.
 	MaxContent = 32 << 10
-	// HeadSize is the size of the header.
-	HeadSize = 40
+	// HeaderSize is the size of the header.
+	HeaderSize = 40
 )
 
 const (
@@ -34,19 +34,19 @@ const (
 	formatVersion = 1
 )
 
-// IDOf returns the id at the end of a pack's name. It fails if pack is not a valid name.
-func IDOf(pack string) (id uuid.UUID, err error) {
+// PackID returns the id at the end of a pack's name. It fails if pack is not a valid name.
+func PackID(pack string) (id uuid.UUID, err error) {
 	if _, ok := blob.ShardOf(pack); !ok {
 		return id, fmt.Errorf("%q is no name of a pack", pack)
 	}
 	return uuid.Parse(pack[len(pack)-len(id.String()):])
 }
 
-// Seal writes the header into the first HeadSize bytes of b, for the content in the rest of b.
+// PutHeader writes the header into the first HeaderSize bytes of b, for the content in the rest of b.
 // first is the first block of the slot in pack id.
-func Seal(b []byte, id uuid.UUID, first int64) {
+func PutHeader(b []byte, id uuid.UUID, first int64) {
 	le := binary.LittleEndian
-	content := b[HeadSize:]
+	content := b[HeaderSize:]
 	copy(b, magic)
 	le.PutUint32(b[4:], formatVersion)
 	le.PutUint32(b[8:], uint32(len(content)))
@@ -56,24 +56,24 @@ func Seal(b []byte, id uuid.UUID, first int64) {
 	le.PutUint32(b[36:], digest.CRC32C(b[:36]))
 }
 
-// Head is the decoded header of a slot.
-type Head struct {
+// Header is the decoded header of a slot.
+type Header struct {
 	First int64  // first block of the slot
 	Size  int    // length of the content in bytes
 	CRC   uint32 // CRC-32C of the content
 }
 
-// Read decodes the header at the beginning of b. ok is false if b does not begin with an intact
+// ReadHeader decodes the header at the beginning of b. ok is false if b does not begin with an intact
 // header of a slot of pack id, or if the content is too large. An unsupported format version is an
 // error.
-func Read(b []byte, id uuid.UUID) (h Head, ok bool, err error) {
+func ReadHeader(b []byte, id uuid.UUID) (h Header, ok bool, err error) {
 	le := binary.LittleEndian
-	if len(b) < HeadSize || string(b[:4]) != magic || le.Uint32(b[36:]) != digest.CRC32C(b[:36]) || uuid.UUID(b[12:28]) != id {
-		return Head{}, false, nil
+	if len(b) < HeaderSize || string(b[:4]) != magic || le.Uint32(b[36:]) != digest.CRC32C(b[:36]) || uuid.UUID(b[12:28]) != id {
+		return Header{}, false, nil
 	}
 	if v := le.Uint32(b[4:]); v != formatVersion {
-		return Head{}, false, fmt.Errorf("a pack has format version %d, this program reads %d", v, formatVersion)
+		return Header{}, false, fmt.Errorf("a pack has format version %d, this program reads %d", v, formatVersion)
 	}
-	h = Head{First: int64(le.Uint32(b[28:])), Size: int(le.Uint32(b[8:])), CRC: le.Uint32(b[32:])}
+	h = Header{First: int64(le.Uint32(b[28:])), Size: int(le.Uint32(b[8:])), CRC: le.Uint32(b[32:])}
 	return h, h.Size <= MaxContent, nil
 }

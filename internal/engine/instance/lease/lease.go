@@ -16,8 +16,8 @@ import (
 
 // The times of a lease.
 const (
-	Length = 30 * time.Second // without a heartbeat for this time, another worker may take the row
-	Beat   = 7 * time.Second  // interval of heartbeats: three may fail
+	TTL               = 30 * time.Second // without a heartbeat for this time, another worker may take the row
+	HeartbeatInterval = 7 * time.Second  // interval of heartbeats: three may fail
 )
 
 var (
@@ -32,10 +32,10 @@ var (
 // returns ErrFenced if the worker no longer has the row.
 type Heartbeat func(ctx context.Context) (yield bool, err error)
 
-// Hold runs fn while sending heartbeats. The context of fn is cancelled when the lease is lost; the
-// error of Hold then wraps ErrFenced or ErrLost. yielding reports whether fn must stop at its next
+// Run runs fn while sending heartbeats. The context of fn is cancelled when the lease is lost; the
+// error of Run then wraps ErrFenced or ErrLost. yielding reports whether fn must stop at its next
 // save point.
-func Hold(ctx context.Context, beat Heartbeat, fn func(ctx context.Context, yielding func() bool) error) error {
+func Run(ctx context.Context, beat Heartbeat, fn func(ctx context.Context, yielding func() bool) error) error {
 	ctx, lose := context.WithCancelCause(ctx)
 	var asked atomic.Bool
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -59,7 +59,7 @@ func Hold(ctx context.Context, beat Heartbeat, fn func(ctx context.Context, yiel
 // beatUntil sends heartbeats until stop is closed, ctx is done or the lease is lost, which it
 // reports to lose.
 func beatUntil(ctx context.Context, stop <-chan struct{}, lose context.CancelCauseFunc, asked *atomic.Bool, beat Heartbeat) {
-	tick := time.NewTicker(Beat)
+	tick := time.NewTicker(HeartbeatInterval)
 	defer tick.Stop()
 	good := time.Now()
 	for {
@@ -71,7 +71,7 @@ func beatUntil(ctx context.Context, stop <-chan struct{}, lose context.CancelCau
 		case <-tick.C:
 		}
 		start := time.Now()
-		beatCtx, cancel := context.WithTimeout(ctx, Beat)
+		beatCtx, cancel := context.WithTimeout(ctx, HeartbeatInterval)
 		yield, err := beat(beatCtx)
 		cancel()
 		switch {
@@ -91,6 +91,6 @@ func beatUntil(ctx context.Context, stop <-chan struct{}, lose context.CancelCau
 // tooLong reports whether the last successful heartbeat is too old by either clock: the monotonic
 // clock stops while a machine is suspended.
 func tooLong(good time.Time) bool {
-	const most = Length - Beat
+	const most = TTL - HeartbeatInterval
 	return time.Since(good) > most || time.Now().Round(0).Sub(good.Round(0)) > most
 }

@@ -16,7 +16,7 @@ func TestWorkEndsBeforeItsLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began, beats := time.Now(), 0
-		err := lease.Hold(t.Context(), func(context.Context) (bool, error) {
+		err := lease.Run(t.Context(), func(context.Context) (bool, error) {
 			if beats++; beats == 3 {
 				return false, nil
 			}
@@ -26,7 +26,7 @@ func TestWorkEndsBeforeItsLease(t *testing.T) {
 			return ctx.Err()
 		})
 		held := time.Since(began)
-		if !errors.Is(err, lease.ErrLost) || held < 3*lease.Beat || held > 3*lease.Beat+lease.Length {
+		if !errors.Is(err, lease.ErrLost) || held < 3*lease.HeartbeatInterval || held > 3*lease.HeartbeatInterval+lease.TTL {
 			t.Errorf("after %s: %v", held, err)
 		}
 	})
@@ -38,7 +38,7 @@ func TestHoldFencesAndYields(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		beats := 0
-		err := lease.Hold(t.Context(), func(context.Context) (bool, error) {
+		err := lease.Run(t.Context(), func(context.Context) (bool, error) {
 			if beats++; beats == 2 {
 				return false, lease.ErrFenced
 			}
@@ -53,7 +53,7 @@ func TestHoldFencesAndYields(t *testing.T) {
 		if !errors.Is(err, lease.ErrFenced) {
 			t.Error(err)
 		}
-		err = lease.Hold(t.Context(), func(context.Context) (bool, error) { return false, nil },
+		err = lease.Run(t.Context(), func(context.Context) (bool, error) { return false, nil },
 			func(context.Context, func() bool) error { return errors.New("its own") })
 		if err == nil || errors.Is(err, lease.ErrFenced) || err.Error() != "its own" {
 			t.Error(err)

@@ -24,15 +24,15 @@ func NewGate(db *sqldb.DB) *Gate {
 	return g
 }
 
-// Meet runs competitor once, at the start of the next transaction after skip others. Transactions
+// Intercept runs competitor once, at the start of the next transaction after skip others. Transactions
 // of the competitor are not intercepted.
-func (g *Gate) Meet(skip int, competitor func()) {
+func (g *Gate) Intercept(skip int, competitor func()) {
 	g.arrived.Store(0)
 	g.skip.Store(int64(skip))
 	g.meet.Store(&competitor)
 }
 
-// Open removes the competitor. It returns the number of transactions since Meet, and whether the
+// Open removes the competitor. It returns the number of transactions since Intercept, and whether the
 // competitor has run.
 func (g *Gate) Open() (arrived int, met bool) {
 	return int(g.arrived.Load()), g.meet.Swap(nil) == nil
@@ -58,5 +58,5 @@ func (g *Gate) Reader(context.Context, drive.AccountID) (from, again *sqldb.DB, 
 	return g.db, nil, nil
 }
 
-// Read ignores the notification of a read (sqldb.Router).
-func (g *Gate) Read(context.Context, *sqldb.DB, string, []any, error) {}
+// OnRead ignores the notification of a read (sqldb.Router).
+func (g *Gate) OnRead(context.Context, *sqldb.DB, string, []any, error) {}

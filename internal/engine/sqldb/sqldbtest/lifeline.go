@@ -6,37 +6,37 @@ import (
 	"sync/atomic"
 )
 
-// ErrKilled is the error of every call after a Lifeline is cut.
+// ErrKilled is the error of every call after a KillSwitch is cut.
 var ErrKilled = errors.New("the process was killed")
 
-// Lifeline simulates the death of a process. After the cut every call fails without reaching the
+// KillSwitch simulates the death of a process. After the cut every call fails without reaching the
 // database. The call at the cut reaches it if Lost is set.
-type Lifeline struct {
+type KillSwitch struct {
 	Lost bool         // the call at the cut reaches the engine, and its reply is lost
 	Made atomic.Int64 // calls so far
 	left atomic.Int64 // calls until the cut
 }
 
-// NewLifeline returns a Lifeline that is cut at the given call; 0: never.
-func NewLifeline(calls int64, lost bool) *Lifeline {
-	l := &Lifeline{Lost: lost}
+// NewKillSwitch returns a KillSwitch that is cut at the given call; 0: never.
+func NewKillSwitch(calls int64, lost bool) *KillSwitch {
+	l := &KillSwitch{Lost: lost}
 	l.CutAt(calls)
 	return l
 }
 
 // CutAt cuts at the given call from now; 0: never.
-func (l *Lifeline) CutAt(calls int64) {
+func (l *KillSwitch) CutAt(calls int64) {
 	if calls == 0 {
 		calls = 1 << 40
 	}
 	l.left.Store(calls)
 }
 
-// Cut reports whether the Lifeline is cut.
-func (l *Lifeline) Cut() bool { return l.left.Load() <= 0 }
+// Cut reports whether the KillSwitch is cut.
+func (l *KillSwitch) Cut() bool { return l.left.Load() <= 0 }
 
-// Connector opens a data source with the Lifeline; set it in sqldb.Options.
-func (l *Lifeline) Connector(dsn string) (driver.Connector, error) {
+// Connector opens a data source with the KillSwitch; set it in sqldb.Options.
+func (l *KillSwitch) Connector(dsn string) (driver.Connector, error) {
 	return Connect(dsn, func(_ Call, do func() error) error {
 		l.Made.Add(1)
 		switch left := l.left.Add(-1); {

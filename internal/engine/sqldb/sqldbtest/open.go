@@ -76,7 +76,7 @@ func Borrow(t testing.TB, opt sqldb.Options) (_ sqldb.Options, giveBack func()) 
 	if OnMySQL() {
 		d := borrow(t, opt.Path)
 		opt.Path, opt.MySQL = "", d.source
-		opt.Twice = os.Getenv("SMARTDRIVE_TEST_TWICE") != "" && opt.Connector == nil // injected faults count calls
+		opt.RunTwice = os.Getenv("SMARTDRIVE_TEST_TWICE") != "" && opt.Connector == nil // injected faults count calls
 		opt.Connector = recorded(opt.Connector)
 		opt.Connections = cmp.Or(opt.Connections, 8)
 		if opt.Log == nil { // it would warn that the test server is not durable
@@ -97,19 +97,19 @@ func Borrow(t testing.TB, opt sqldb.Options) (_ sqldb.Options, giveBack func()) 
 // OnMySQL reports whether tests use MySQL databases.
 func OnMySQL() bool { return os.Getenv("SMARTDRIVE_TEST_DB") == "mysql" }
 
-// Fewer returns the number of repetitions for a test that repeats n times on a file: a quarter on
+// Repetitions returns the number of repetitions for a test that repeats n times on a file: a quarter on
 // MySQL, where each step takes longer, but all in a deep run.
-func Fewer(n int) int {
+func Repetitions(n int) int {
 	if OnMySQL() && !depth.IsDeep() {
 		return max(n/4, 1)
 	}
 	return n
 }
 
-// Histories sets the number of random sequences per rapid test to n, or a tenth on MySQL, where a
+// SetRapidChecks sets the number of random sequences per rapid test to n, or a tenth on MySQL, where a
 // sequence takes a second instead of 20 ms. The flag -rapid.checks overrides it. TestMain must call
 // it after flag.Parse.
-func Histories(n int) {
+func SetRapidChecks(n int) {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
 	if OnMySQL() {

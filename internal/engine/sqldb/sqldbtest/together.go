@@ -12,17 +12,17 @@ import (
 	"smartdrive/test/process"
 )
 
-// Together runs n calls of write, each with one DB.Write, at the same time and waits for all. On
+// Concurrently runs n calls of write, each with one DB.Write, at the same time and waits for all. On
 // SQLite all writes then run in one group and share its COMMIT. On MySQL each has its own
 // transaction.
-func Together(t testing.TB, db *sqldb.DB, n int, write func(i int)) {
+func Concurrently(t testing.TB, db *sqldb.DB, n int, write func(i int)) {
 	t.Helper()
-	TogetherAt(t, db, n, n, write)
+	ConcurrentlyPartly(t, db, n, n, write)
 }
 
-// TogetherAt runs n calls of write at the same time, as Together does, if only writes of them reach
+// ConcurrentlyPartly runs n calls of write at the same time, as Concurrently does, if only writes of them reach
 // a DB.Write before the others finish.
-func TogetherAt(t testing.TB, db *sqldb.DB, n, writes int, write func(i int)) {
+func ConcurrentlyPartly(t testing.TB, db *sqldb.DB, n, writes int, write func(i int)) {
 	t.Helper()
 	var all sync.WaitGroup
 	defer all.Wait()

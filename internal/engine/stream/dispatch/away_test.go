@@ -37,7 +37,7 @@ func TestALongOutageOfTheBrokerKillsNoTimer(t *testing.T) {
 		var dead []error
 		engine := timer.New(timer.Options{
 			Queue: memory.New(memory.Options{}), Handlers: map[timer.Kind]timer.Handler{timer.Park: publish},
-			Dead: func(_ context.Context, _ timer.Fired, cause error) error { dead = append(dead, cause); return nil },
+			OnDead: func(_ context.Context, _ timer.Fired, cause error) error { dead = append(dead, cause); return nil },
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup

@@ -14,12 +14,12 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// Name is the name of the consumers. Dead timers of the engine have the same consumer name, so that
+// ConsumerName is the name of the consumers. Dead timers of the engine have the same consumer name, so that
 // a replay works after switching between broker and engine.
-const Name = "timers"
+const ConsumerName = "timers"
 
-// Arm arms timers; *timer.Engine implements it.
-type Arm interface {
+// Armer arms timers; *timer.Engine implements it.
+type Armer interface {
 	Arm(ctx context.Context, entries ...timer.Entry) error
 }
 
@@ -28,15 +28,15 @@ type Arm interface {
 type Options struct {
 	Sender   stream.Sender
 	Handlers map[timer.Kind]timer.Handler
-	Timers   Arm
-	// Limit bounds the duration of a handler (default 5 min).
-	Limit time.Duration
+	Timers   Armer
+	// HandlerTimeout bounds the duration of a handler (default 5 min).
+	HandlerTimeout time.Duration
 	// Parallel bounds the handlers per topic and consumer (default 16), Reclaims the reclaims of
 	// one account among them (default 2).
 	Parallel, Reclaims int
-	// Traced receives every step and must return quickly.
-	Traced func(t timer.Trace)
-	Now    func() time.Time // default time.Now
+	// OnTrace receives every step and must return quickly.
+	OnTrace func(t timer.Trace)
+	Now     func() time.Time // default time.Now
 }
 
 const (
@@ -57,8 +57,8 @@ type Dispatch struct{ opt Options }
 
 // New returns a Dispatch.
 func New(opt Options) *Dispatch {
-	if opt.Limit <= 0 {
-		opt.Limit = defaultLimit
+	if opt.HandlerTimeout <= 0 {
+		opt.HandlerTimeout = defaultLimit
 	}
 	if opt.Parallel <= 0 {
 		opt.Parallel = defaultParallel
@@ -66,8 +66,8 @@ func New(opt Options) *Dispatch {
 	if opt.Reclaims <= 0 {
 		opt.Reclaims = defaultReclaims
 	}
-	if opt.Traced == nil {
-		opt.Traced = func(timer.Trace) {}
+	if opt.OnTrace == nil {
+		opt.OnTrace = func(timer.Trace) {}
 	}
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -93,9 +93,9 @@ func (d *Dispatch) Publish(ctx context.Context, f timer.Fired) error {
 	return nil
 }
 
-// trace reports a step to Options.Traced.
+// trace reports a step to Options.OnTrace.
 func (d *Dispatch) trace(f timer.Fired, step timer.Step, began time.Time, err error) {
-	d.opt.Traced(timer.Trace{Fired: f, Step: step, Began: began, At: d.opt.Now(), Err: err})
+	d.opt.OnTrace(timer.Trace{Fired: f, Step: step, Began: began, At: d.opt.Now(), Err: err})
 }
 
 // namespace is the UUID namespace of the ids of these records: a random UUID.
@@ -120,9 +120,9 @@ func Record(f timer.Fired) (stream.Record, error) {
 // the accounts.
 func (d *Dispatch) Consumers() []stream.Consumer {
 	return []stream.Consumer{
-		{Name: Name, Topic: stream.TopicPark, Handle: d.Apply, Parallel: d.opt.Parallel, PerKey: parksPerAccount},
+		{Name: ConsumerName, Topic: stream.TopicPark, Handle: d.Apply, Parallel: d.opt.Parallel, PerKey: parksPerAccount},
 		{
-			Name: Name, Topic: stream.TopicReclaim, Handle: d.Apply, Parallel: d.opt.Parallel, PerKey: d.opt.Reclaims,
+			Name: ConsumerName, Topic: stream.TopicReclaim, Handle: d.Apply, Parallel: d.opt.Parallel, PerKey: d.opt.Reclaims,
 			Window: reclaimWindow,
 		},
 	}
@@ -130,7 +130,7 @@ func (d *Dispatch) Consumers() []stream.Consumer {
 
 // Subscriptions returns the subscriptions of the consumers, to create their topics in advance.
 func Subscriptions() []stream.Subscription {
-	return []stream.Subscription{{Consumer: Name, Topic: stream.TopicPark}, {Consumer: Name, Topic: stream.TopicReclaim}}
+	return []stream.Subscription{{Consumer: ConsumerName, Topic: stream.TopicPark}, {Consumer: ConsumerName, Topic: stream.TopicReclaim}}
 }
 
 // Apply runs the handler of the fired timer in a record. A timer without a handler here, or whose
@@ -147,7 +147,7 @@ func (d *Dispatch) Apply(ctx context.Context, r stream.Record) error {
 	d.trace(f, timer.Consumed, r.Time.Std(), nil)
 	began := d.opt.Now()
 	err = d.call(ctx, handle, f)
-	wait, later := timer.IsLater(err)
+	wait, later := timer.LaterDelay(err)
 	switch {
 	case err == nil:
 		d.trace(f, timer.Applied, began, nil)
@@ -167,13 +167,13 @@ func (d *Dispatch) Apply(ctx context.Context, r stream.Record) error {
 	return err
 }
 
-// call runs the handler, limited to Options.Limit. Exceeding the limit gives an Internal error.
+// call runs the handler, limited to Options.HandlerTimeout. Exceeding the limit gives an Internal error.
 func (d *Dispatch) call(ctx context.Context, handle timer.Handler, f timer.Fired) error {
-	own, cancel := context.WithTimeout(ctx, d.opt.Limit)
+	own, cancel := context.WithTimeout(ctx, d.opt.HandlerTimeout)
 	defer cancel()
 	err := handle(own, f)
-	if _, later := timer.IsLater(err); err != nil && !later && own.Err() != nil && ctx.Err() == nil {
-		return drive.Wrap(fmt.Errorf("timer %s took longer than %v: %w", f.Key, d.opt.Limit, err), drive.Internal)
+	if _, later := timer.LaterDelay(err); err != nil && !later && own.Err() != nil && ctx.Err() == nil {
+		return drive.Wrap(fmt.Errorf("timer %s took longer than %v: %w", f.Key, d.opt.HandlerTimeout, err), drive.Internal)
 	}
 	return err
 }

@@ -62,7 +62,7 @@ func TestATimerArrivesAsItFired(t *testing.T) {
 		d := dispatch.New(dispatch.Options{
 			Sender:   &out,
 			Handlers: map[timer.Kind]timer.Handler{kind: func(_ context.Context, f timer.Fired) error { got = f; return nil }},
-			Traced: func(s timer.Trace) {
+			OnTrace: func(s timer.Trace) {
 				steps = append(steps, s.Step)
 			},
 		})
@@ -173,7 +173,7 @@ func TestAHandlerThatOverrunsHasFailed(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := dispatch.New(dispatch.Options{
-		Limit: time.Millisecond,
+		HandlerTimeout: time.Millisecond,
 		Handlers: map[timer.Kind]timer.Handler{timer.Abandon: func(ctx context.Context, _ timer.Fired) error {
 			<-ctx.Done()
 			return drive.Wrap(ctx.Err(), drive.Unavailable)

@@ -51,7 +51,7 @@ func pipeline(t *testing.T, test func(t *testing.T, p *pipe)) {
 		o := outbox.New(sqldbtest.Open(t), outbox.Options{Source: "smartdrive/test", Log: silent, Relayed: true})
 		s, err := kafka.New(kafka.Options{
 			Brokers: []string{"localhost:9000"}, Dial: network.DialContext, Partitions: 2, Source: "smartdrive/test",
-			Backlog: o, Graveyard: o, Consumers: dispatch.Subscriptions(), RelayEvery: time.Minute, Log: silent,
+			Backlog: o, DeadLetters: o, Consumers: dispatch.Subscriptions(), RelayEvery: time.Minute, Log: silent,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -219,7 +219,7 @@ func TestATimerThatFailsForGoodIsDeadOnceAndCanBeReplayed(t *testing.T) {
 		key := p.arm(t, timer.Abandon, drive.NewID[drive.AccountID](), 1)
 		<-time.After(72 * time.Minute)
 		list, err := p.dead.List(t.Context(), 10, 0)
-		if err != nil || len(list) != 1 || list[0].Consumer != dispatch.Name || p.calls != 5 {
+		if err != nil || len(list) != 1 || list[0].Consumer != dispatch.ConsumerName || p.calls != 5 {
 			t.Fatalf("dead letters %+v after %d calls, error %v", list, p.calls, err)
 		}
 		broken = false

@@ -12,7 +12,7 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// RunDead moves the dead letters from the dlq topic into the Graveyard until ctx is done, so that
+// RunDead moves the dead letters from the dlq topic into the DeadLetters until ctx is done, so that
 // one list shows and replays all. Several instances may run it concurrently.
 func (s *Stream) RunDead(ctx context.Context) error {
 	return s.loop(ctx, "dead letters", func(ctx context.Context) (bool, error) {
@@ -33,7 +33,7 @@ func (s *Stream) RunDead(ctx context.Context) error {
 	}, func(context.Context) {})
 }
 
-// noTracking is a partitionListener that does nothing: the marks in the Graveyard tell which
+// noTracking is a partitionListener that does nothing: the marks in the DeadLetters tell which
 // letters are imported.
 type noTracking struct{}
 
@@ -67,11 +67,11 @@ func (s *Stream) importDead(ctx context.Context, cl *kgo.Client) error {
 		if err != nil || len(p.Records) == 0 {
 			return
 		}
-		letters := make([]stream.Drained, len(p.Records))
+		letters := make([]stream.DrainedLetter, len(p.Records))
 		for i, m := range p.Records {
 			letters[i] = deadLetter(m)
 		}
-		if err = s.opt.Graveyard.Inter(ctx, log, letters); err == nil {
+		if err = s.opt.DeadLetters.Import(ctx, log, letters); err == nil {
 			s.counters.Drained.Add(int64(len(letters)))
 			last := p.Records[len(p.Records)-1]
 			commit[s.dlq()][p.Partition] = kgo.EpochOffset{Epoch: last.LeaderEpoch, Offset: last.Offset + 1}

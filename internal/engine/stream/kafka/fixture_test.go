@@ -42,12 +42,12 @@ var silent = slog.New(slog.DiscardHandler)
 func newRig(t *testing.T, opt kafka.Options, db *sqldb.DB) *rig {
 	t.Helper()
 	o := outbox.New(db, outbox.Options{Source: "smartdrive/test", Log: silent, Relayed: true})
-	opt.Backlog, opt.Graveyard, opt.Log, opt.Source = o, o, silent, "smartdrive/test"
+	opt.Backlog, opt.DeadLetters, opt.Log, opt.Source = o, o, silent, "smartdrive/test"
 	r := &rig{outbox: o, opt: opt}
 	r.stream = r.start(t)
 	r.Fixture = &streamtest.Fixture{
 		DB: db, Publisher: o, Source: r.stream, Dead: o, Clock: passing{}, Levels: opt.Levels, Shared: true,
-		Slack: 1500 * time.Millisecond, Long: 20 * time.Second, Quiet: r.quiet,
+		Slack: 1500 * time.Millisecond, Long: 20 * time.Second, WaitIdle: r.quiet,
 	}
 	return r
 }

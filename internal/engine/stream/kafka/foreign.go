@@ -29,10 +29,10 @@ type foreign struct {
 func (o Options) checkTargets() error {
 	for _, topic := range o.Targets {
 		if !validName(topic) {
-			return drive.Bad("kafka-delay-topics", drive.Malformed, "expected", "letters, digits, '.', '_' and '-'", "sent", topic)
+			return drive.BadField("kafka-delay-topics", drive.Malformed, "expected", "letters, digits, '.', '_' and '-'", "sent", topic)
 		}
 		if topic == o.Namespace || strings.HasPrefix(topic, o.Namespace+".") {
-			return drive.Bad("kafka-delay-topics", drive.Malformed, "expected", "topics outside of "+o.Namespace+".", "sent", topic)
+			return drive.BadField("kafka-delay-topics", drive.Malformed, "expected", "topics outside of "+o.Namespace+".", "sent", topic)
 		}
 	}
 	return nil

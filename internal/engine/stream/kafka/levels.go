@@ -14,7 +14,7 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// levelState holds the running levelRunners, for Held.
+// levelState holds the running levelRunners, for Waiting.
 type levelState struct {
 	mu      sync.Mutex
 	running map[*levelRunner]struct{}
@@ -131,7 +131,7 @@ func (r *levelRunner) fetch(ctx context.Context) {
 	bound, failed := firstPause, time.Time{}
 	for ctx.Err() == nil {
 		fetches := r.cl.PollRecords(ctx, maxHeld)
-		err, deleted := r.addFetched(fetches)
+		deleted, err := r.addFetched(fetches)
 		r.cl.AllowRebalance()
 		if err == nil || ctx.Err() != nil {
 			continue
@@ -151,7 +151,7 @@ func (r *levelRunner) fetch(ctx context.Context) {
 
 // addFetched stores fetched records. It returns an error of one partition, if any, and whether a
 // topic is missing. It must be called before AllowRebalance.
-func (r *levelRunner) addFetched(fetches kgo.Fetches) (failed error, deleted bool) {
+func (r *levelRunner) addFetched(fetches kgo.Fetches) (deleted bool, failed error) {
 	fetches.EachError(func(topic string, partition int32, err error) {
 		deleted = r.s.noteMissing(topic, err) || deleted
 		if failed == nil {
@@ -172,7 +172,7 @@ func (r *levelRunner) addFetched(fetches kgo.Fetches) (failed error, deleted boo
 		}
 	}
 	r.signal()
-	return failed, deleted
+	return deleted, failed
 }
 
 // signal wakes the forwarding loop.
@@ -213,7 +213,7 @@ func (r *levelRunner) revoked(parts map[string][]int32) {
 // due returns the time at which a record may be forwarded. One millisecond is added because the
 // broker truncates its time to milliseconds.
 func (r *levelRunner) due(m *kgo.Record) time.Time {
-	return r.s.opt.Stamped(m.Timestamp).Add(r.delays[m.Topic].Delay + time.Millisecond)
+	return r.s.opt.ConvertTimestamp(m.Timestamp).Add(r.delays[m.Topic].Delay + time.Millisecond)
 }
 
 // wait returns the time until the first record is due, at most an hour.
@@ -352,8 +352,8 @@ func (r *levelRunner) dropHead(q *queue) {
 	q.waiting, q.bytes = q.waiting[1:], q.bytes-len(m.Value)
 	q.commitTo, q.epoch = m.Offset+1, m.LeaderEpoch
 	r.s.counters.Forwarded.Add(1)
-	if r.s.opt.Late != nil {
-		r.s.opt.Late(r.delays[m.Topic], r.s.opt.Now().Sub(r.due(m)))
+	if r.s.opt.OnForward != nil {
+		r.s.opt.OnForward(r.delays[m.Topic], r.s.opt.Now().Sub(r.due(m)))
 	}
 	if q.paused && len(q.waiting) < maxHeld/2 && q.bytes < maxHeldBytes/2 {
 		q.paused = false

@@ -82,7 +82,7 @@ func failures(m *kgo.Record) int {
 // newDelivery returns the delivery for a polled message; hold is the assignment of its partition.
 func newDelivery(topic stream.Topic, retry bool, hold uint64, m *kgo.Record) stream.Delivery {
 	d := stream.Delivery{
-		Topic: topic, Key: string(m.Key), Event: m.Value, Retry: retry, Hold: hold,
+		Topic: topic, Key: string(m.Key), Event: m.Value, Retry: retry, Tenure: hold,
 		Position: stream.Position{Partition: m.Partition, Offset: m.Offset},
 	}
 	if retry {
@@ -92,8 +92,8 @@ func newDelivery(topic stream.Topic, retry bool, hold uint64, m *kgo.Record) str
 }
 
 // deadLetter converts a message of the dlq.
-func deadLetter(m *kgo.Record) stream.Drained {
-	return stream.Drained{
+func deadLetter(m *kgo.Record) stream.DrainedLetter {
+	return stream.DrainedLetter{
 		DeadLetter: stream.DeadLetter{
 			Consumer: clip(header(m, headerConsumer), maxName), Topic: stream.Topic(clip(header(m, headerTopic), maxName)),
 			Key: clip(string(m.Key), maxKey), Event: []byte(clip(string(m.Value), largestMessage)),

@@ -52,7 +52,7 @@ func TestConformanceOnKafka(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := &driven{}
-			r := onBroker(t, kafka.Options{Levels: hours, Now: c.Now, Stamped: c.at})
+			r := onBroker(t, kafka.Options{Levels: hours, Now: c.Now, ConvertTimestamp: c.at})
 			c.moved = r.stream.WakeLevels
 			r.Clock, r.Slack, r.Long = c, 20*time.Minute, 24*time.Hour
 			test(t, r.Fixture)

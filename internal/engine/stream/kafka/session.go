@@ -55,8 +55,8 @@ type tracked struct {
 const bufferLimit = 1000
 
 var (
-	_ stream.Session = (*session)(nil)
-	_ stream.Sharer  = (*session)(nil)
+	_ stream.Session         = (*session)(nil)
+	_ stream.PartitionSharer = (*session)(nil)
 )
 
 // newSession returns a session without a client; the caller must call start.
@@ -223,13 +223,13 @@ func (sess *session) poll(retry bool, limit int) []stream.Delivery {
 // Ready receives a value after records were fetched (stream.Session).
 func (sess *session) Ready() <-chan struct{} { return sess.ready }
 
-// Holds reports whether the partition of the delivery is still assigned to this session, without
-// interruption since the poll (stream.Sharer).
-func (sess *session) Holds(d stream.Delivery) bool {
+// Owns reports whether the partition of the delivery is still assigned to this session, without
+// interruption since the poll (stream.PartitionSharer).
+func (sess *session) Owns(d stream.Delivery) bool {
 	sess.mu.Lock()
 	defer sess.mu.Unlock()
 	t := sess.parts[part{d.Retry, d.Position.Partition}]
-	return t != nil && t.tenure == d.Hold
+	return t != nil && t.tenure == d.Tenure
 }
 
 // Settle implements stream.Session. It sends failed records to their level or the dlq, then commits
@@ -237,7 +237,7 @@ func (sess *session) Holds(d stream.Delivery) bool {
 func (sess *session) Settle(ctx context.Context, outcomes []stream.Outcome) error {
 	held := make([]stream.Outcome, 0, len(outcomes))
 	for _, out := range outcomes {
-		if sess.Holds(out.Delivery) {
+		if sess.Owns(out.Delivery) {
 			held = append(held, out)
 		}
 	}
@@ -268,7 +268,7 @@ func (sess *session) sendFailed(ctx context.Context, outcomes []stream.Outcome) 
 			if err := sess.s.ensure(ctx, sess.s.levelSpec(out.Level)); err != nil {
 				return err
 			}
-		case stream.Bury:
+		case stream.Dead:
 			to = sess.s.dlq()
 			if err := sess.s.ensure(ctx, topicSpec{name: to, retention: keepDead}); err != nil {
 				return err
@@ -292,7 +292,7 @@ func (sess *session) commitOf(outcomes []stream.Outcome) offsets {
 	commit := offsets{}
 	for _, out := range outcomes {
 		t := sess.parts[part{out.Retry, out.Position.Partition}]
-		if t == nil || t.tenure != out.Hold {
+		if t == nil || t.tenure != out.Tenure {
 			continue // revoked while the failures were sent: the new owner repeats them
 		}
 		name := sess.names[index(out.Retry)]

@@ -18,7 +18,7 @@ import (
 // Kafka does not allow.
 func (s *Stream) Open(ctx context.Context, sub stream.Subscription) (stream.Session, error) {
 	if !validName(sub.Consumer) {
-		return nil, drive.Bad("consumer", drive.Malformed, "expected", "letters, digits, '.', '_' and '-'", "sent", sub.Consumer)
+		return nil, drive.BadField("consumer", drive.Malformed, "expected", "letters, digits, '.', '_' and '-'", "sent", sub.Consumer)
 	}
 	log := topicSpec{name: s.topic(sub.Topic), retention: keepRecords}
 	retries := s.retrySpec(sub.Consumer, sub.Topic)

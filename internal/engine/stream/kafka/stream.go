@@ -20,14 +20,14 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// Options configure New. Brokers, Backlog, Graveyard and Source are required; the zero value of
+// Options configure New. Brokers, Backlog, DeadLetters and Source are required; the zero value of
 // every other field means its default.
 type Options struct {
-	Brokers   []string         // host:port
-	Namespace string           // prefix of topics and groups (default smartdrive)
-	Source    string           // source of the records that Send publishes: "smartdrive/<installation id>"
-	Backlog   stream.Backlog   // records for RunRelay
-	Graveyard stream.Graveyard // destination of RunDead
+	Brokers     []string                  // host:port
+	Namespace   string                    // prefix of topics and groups (default smartdrive)
+	Source      string                    // source of the records that Send publishes: "smartdrive/<installation id>"
+	Backlog     stream.Backlog            // records for RunRelay
+	DeadLetters stream.DeadLetterImporter // destination of RunDead
 	// Consumers are the subscriptions whose retry topics are created at the start; others are
 	// created by Open.
 	Consumers []stream.Subscription
@@ -54,14 +54,14 @@ type Options struct {
 	SessionTimeout time.Duration
 	// Dial opens connections, for tests and proxies (default: net.Dialer).
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Late receives the delay of each record forwarded from a level, beyond its due time; nil:
+	// OnForward receives the delay of each record forwarded from a level, beyond its due time; nil:
 	// none.
-	Late func(l stream.Level, late time.Duration)
-	Now  func() time.Time // default time.Now
-	// Stamped converts a broker's timestamp to the clock of Now, for tests that move Now (default:
+	OnForward func(l stream.Level, late time.Duration)
+	Now       func() time.Time // default time.Now
+	// ConvertTimestamp converts a broker's timestamp to the clock of Now, for tests that move Now (default:
 	// no change).
-	Stamped func(stamp time.Time) time.Time
-	Log     *slog.Logger // default slog.Default
+	ConvertTimestamp func(stamp time.Time) time.Time
+	Log              *slog.Logger // default slog.Default
 }
 
 // Defaults of Options.
@@ -119,12 +119,12 @@ func New(opt Options) (*Stream, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	if opt.Stamped == nil {
-		opt.Stamped = func(stamp time.Time) time.Time { return stamp }
+	if opt.ConvertTimestamp == nil {
+		opt.ConvertTimestamp = func(stamp time.Time) time.Time { return stamp }
 	}
 	opt.Log = cmp.Or(opt.Log, slog.Default())
 	if !validName(opt.Namespace) {
-		return nil, drive.Bad("namespace", drive.Malformed, "expected", "letters, digits, '.', '_' and '-'", "sent", opt.Namespace)
+		return nil, drive.BadField("namespace", drive.Malformed, "expected", "letters, digits, '.', '_' and '-'", "sent", opt.Namespace)
 	}
 	if err := opt.checkTargets(); err != nil {
 		return nil, err

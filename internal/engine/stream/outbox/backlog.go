@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	_ stream.Backlog   = (*Outbox)(nil)
-	_ stream.Graveyard = (*Outbox)(nil)
+	_ stream.Backlog            = (*Outbox)(nil)
+	_ stream.DeadLetterImporter = (*Outbox)(nil)
 )
 
 // Announced receives a value after this process published or replayed a record (stream.Backlog).
@@ -89,9 +89,9 @@ func (o *Outbox) Waiting(ctx context.Context) (n int64, oldest time.Duration, er
 	return n, max(0, o.nowMs().Sub(created)), nil
 }
 
-// Inter implements stream.Graveyard. It advances the mark by compare-and-set: of two concurrent
+// Import implements stream.DeadLetterImporter. It advances the mark by compare-and-set: of two concurrent
 // imports of a partition, one fails with WrongState.
-func (o *Outbox) Inter(ctx context.Context, log string, letters []stream.Drained) error {
+func (o *Outbox) Import(ctx context.Context, log string, letters []stream.DrainedLetter) error {
 	if len(letters) == 0 {
 		return nil
 	}
@@ -137,7 +137,7 @@ func (o *Outbox) drainPosition(ctx context.Context, tx *sqldb.Tx, log string, sh
 }
 
 // insertLetter inserts one imported dead letter unless its event is already there.
-func (o *Outbox) insertLetter(ctx context.Context, tx *sqldb.Tx, d stream.Drained) error {
+func (o *Outbox) insertLetter(ctx context.Context, tx *sqldb.Tx, d stream.DrainedLetter) error {
 	var event any
 	if d.EventID != "" && d.Consumer != "" {
 		event = d.EventID

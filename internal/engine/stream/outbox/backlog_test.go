@@ -51,7 +51,7 @@ func TestUnsentRowsAreFoundByTheirMark(t *testing.T) {
 func TestRelaySendsDueRetriesAndReplays(t *testing.T) {
 	t.Parallel()
 	f, o := open(t)
-	w := f.Work("w")
+	w := f.NewWorker("w")
 	w.Answer = func(stream.Record) error { return errors.New("no") }
 	f.Publish(t, streamtest.Account, "a")
 	w.Pass(t)
@@ -117,8 +117,8 @@ func TestUnsentRecordsDoNotBlockTrim(t *testing.T) {
 	}
 }
 
-func drained(offset int64, consumer, event string) stream.Drained {
-	return stream.Drained{
+func drained(offset int64, consumer, event string) stream.DrainedLetter {
+	return stream.DrainedLetter{
 		DeadLetter: stream.DeadLetter{Consumer: consumer, Topic: stream.TopicPark, Event: []byte("{"), DiedAt: 1},
 		Position:   stream.Position{Partition: 3, Offset: offset}, EventID: event,
 	}
@@ -127,9 +127,9 @@ func drained(offset int64, consumer, event string) stream.Drained {
 func TestDeadLettersAreImportedOnce(t *testing.T) {
 	t.Parallel()
 	_, o := open(t)
-	inter := func(log string, want int, letters ...stream.Drained) {
+	inter := func(log string, want int, letters ...stream.DrainedLetter) {
 		t.Helper()
-		if err := o.Inter(t.Context(), log, letters); err != nil {
+		if err := o.Import(t.Context(), log, letters); err != nil {
 			t.Fatal(err)
 		}
 		list, err := o.List(t.Context(), 100, 0)
@@ -137,7 +137,7 @@ func TestDeadLettersAreImportedOnce(t *testing.T) {
 			t.Fatalf("%d letters, want %d; error %v", len(list), want, err)
 		}
 	}
-	batch := []stream.Drained{drained(0, "w", "x"), drained(1, "w", "y"), drained(2, "w", "x"), drained(3, "v", "x"), drained(4, "w", "")}
+	batch := []stream.DrainedLetter{drained(0, "w", "x"), drained(1, "w", "y"), drained(2, "w", "x"), drained(3, "v", "x"), drained(4, "w", "")}
 	inter("dlq/1", 4, batch...) // x of w was sent twice
 	inter("dlq/1", 4, batch...) // the commit was lost, it is drained again
 	if err := o.Replay(t.Context(), 1); err != nil {
@@ -160,7 +160,7 @@ func TestDeadLettersOfOtherProducersAreAllKept(t *testing.T) {
 	one, other := drained(0, "", "1"), drained(1, "", "1")
 	one.Event, other.Event = []byte(`{"id":"1","source":"shop"}`), []byte(`{"id":"1","source":"till"}`)
 	for range 2 { // the commit was lost, they are drained again
-		if err := o.Inter(t.Context(), "dlq/1", []stream.Drained{one, other}); err != nil {
+		if err := o.Import(t.Context(), "dlq/1", []stream.DrainedLetter{one, other}); err != nil {
 			t.Fatal(err)
 		}
 	}

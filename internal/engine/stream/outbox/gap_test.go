@@ -163,7 +163,7 @@ func (r *turning) Reader(context.Context, drive.AccountID) (from, again *sqldb.D
 	return r.DB, nil, nil
 }
 
-func (r *turning) Read(context.Context, *sqldb.DB, string, []any, error) {}
+func (r *turning) OnRead(context.Context, *sqldb.DB, string, []any, error) {}
 
 // TestAGapWhileTheEngineChanges: a session that reads during a move cannot know which engine
 // answered, so it treats gaps as on MySQL.

@@ -60,7 +60,7 @@ func rowsOf(t *testing.T, f *streamtest.Fixture, table string) (n int) {
 func TestAcksAreGathered(t *testing.T) {
 	t.Parallel()
 	f, _ := open(t)
-	w := f.Work("w", func(c *stream.Consumer) { c.Batch, c.AckAge = 10, time.Second })
+	w := f.NewWorker("w", func(c *stream.Consumer) { c.Batch, c.AckAge = 10, time.Second })
 	w.Pass(t)
 	before := f.DB.Stats().Writes.Load()
 	settles := func() int64 { return f.DB.Stats().Writes.Load() - before }
@@ -94,7 +94,7 @@ func TestARetryDoesNotWaitForAClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	const year = 365 * 24 * time.Hour
 	f, _ := open(t)
-	w := f.Work("w")
+	w := f.NewWorker("w")
 	w.Answer = func(stream.Record) error { return errors.New("no") }
 	f.Clock.Advance(year)
 	f.Publish(t, streamtest.Account, "a")
@@ -112,7 +112,7 @@ func TestARetryDoesNotWaitForAClockThatWasAhead(t *testing.T) {
 func TestUndecodableRecordBecomesDeadLetter(t *testing.T) {
 	t.Parallel()
 	f, o := open(t)
-	w := f.Work("w")
+	w := f.NewWorker("w")
 	f.Publish(t, streamtest.Account, "a", "b", "c")
 	exec(t, f, "UPDATE outbox SET event = '{' WHERE id = 1")
 	exec(t, f, "UPDATE outbox SET `key` = 'nobody' WHERE id = 2")
@@ -128,7 +128,7 @@ func TestUndecodableRecordBecomesDeadLetter(t *testing.T) {
 func TestLags(t *testing.T) {
 	t.Parallel()
 	f, o := open(t)
-	w := f.Work("w")
+	w := f.NewWorker("w")
 	w.Pass(t)
 	lag := func(offsets, waiting int64) {
 		t.Helper()
@@ -152,7 +152,7 @@ func TestLags(t *testing.T) {
 func TestTrim(t *testing.T) {
 	t.Parallel()
 	f, o := open(t)
-	fast, slow := f.Work("fast"), f.Work("slow", func(c *stream.Consumer) { c.Batch = 1 })
+	fast, slow := f.NewWorker("fast"), f.NewWorker("slow", func(c *stream.Consumer) { c.Batch = 1 })
 	slow.Pass(t)
 	old := make([]string, 1200) // more than two batches
 	f.Publish(t, streamtest.Account, old...)
@@ -253,7 +253,7 @@ func TestRunsOfTrimGoOnThroughTheOutbox(t *testing.T) {
 func TestForget(t *testing.T) {
 	t.Parallel()
 	f, o := open(t)
-	w := f.Work("w")
+	w := f.NewWorker("w")
 	w.Answer = func(stream.Record) error { return errors.New("no") }
 	f.Publish(t, streamtest.Account, "a")
 	w.Pass(t)
@@ -262,7 +262,7 @@ func TestForget(t *testing.T) {
 	if n, err := o.Trim(t.Context(), late); err != nil || n != 1 {
 		t.Fatalf("%d rows deleted, error %v", n, err)
 	}
-	if err := o.Forget(t.Context(), "w", stream.TopicUploads); err != nil {
+	if err := o.RemoveConsumer(t.Context(), "w", stream.TopicUploads); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := o.Trim(t.Context(), late); err != nil || n != 1 {

@@ -73,7 +73,7 @@ func (s *session) settleOne(ctx context.Context, tx *sqldb.Tx, out stream.Outcom
 			"VALUES (?, ?, ?, ?, ?, ?, ?, ?)", s.sub.Consumer, string(out.Topic), out.Key, string(out.Event), out.Failures,
 			out.Failure.Kind, out.Failure.Text, s.dueAt(out))
 		return err
-	case stream.Bury:
+	case stream.Dead:
 		return s.o.insertDead(ctx, tx, stream.DeadLetter{
 			Consumer: s.sub.Consumer, Topic: out.Topic, Key: out.Key, Event: out.Event, Failures: out.Failures, Failure: out.Failure,
 		})
@@ -83,7 +83,7 @@ func (s *session) settleOne(ctx context.Context, tx *sqldb.Tx, out stream.Outcom
 
 // failuresBefore returns the number of failures at the time of delivery.
 func failuresBefore(out stream.Outcome) int {
-	if out.PutOff() {
+	if out.Postponed() {
 		return out.Failures
 	}
 	return out.Failures - 1

@@ -19,7 +19,7 @@ const (
 
 // Trim deletes records that are older than 7 days and settled by every consumer of their topic, in
 // batches, and returns their number. A consumer that no longer exists blocks the trimming of its
-// topic until Forget. With a relay, Trim deletes only records sent more than an hour ago.
+// topic until RemoveConsumer. With a relay, Trim deletes only records sent more than an hour ago.
 func (o *Outbox) Trim(ctx context.Context, now time.Time) (int64, error) {
 	if o.relayed {
 		n, err := o.trimSent(ctx, drive.TimeOf(now.Add(-keepSent)))
@@ -54,7 +54,7 @@ const settled = "topic = ? AND id <= COALESCE((SELECT MIN(position) FROM cursors
 // trimTopic deletes settled records of a topic that were created before the given time.
 func (o *Outbox) trimTopic(ctx context.Context, topic stream.Topic, before drive.Time) (int64, error) {
 	old := sqldb.Sweep{
-		Table: "outbox", Time: "created_at", Where: settled, Args: []any{string(topic), string(topic)}, Batch: trimBatch, Look: o.examine,
+		Table: "outbox", Time: "created_at", Where: settled, Args: []any{string(topic), string(topic)}, Batch: trimBatch, MaxExamined: o.examine,
 	}
 	n, upTo, err := old.Run(ctx, o.db, before, o.trimCursor(topic))
 	o.counters.Trimmed.Add(n)
@@ -84,9 +84,9 @@ func (o *Outbox) trimBatch(ctx context.Context, before drive.Time) (n int64, err
 	return n, nil
 }
 
-// Forget removes a consumer permanently. Its cursor no longer blocks Trim, and its waiting retries
+// RemoveConsumer removes a consumer permanently. Its cursor no longer blocks Trim, and its waiting retries
 // become dead letters.
-func (o *Outbox) Forget(ctx context.Context, consumer string, topic stream.Topic) error {
+func (o *Outbox) RemoveConsumer(ctx context.Context, consumer string, topic stream.Topic) error {
 	err := o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		// Delete the cursor first: a session that is about to add a retry must have moved the
 		// cursor before, or fails.

@@ -15,7 +15,7 @@ import (
 
 // doesNotBlock checks that later records are handled while a failed one waits.
 func doesNotBlock(t *testing.T, f *Fixture) {
-	w := f.Work("w")
+	w := f.NewWorker("w")
 	w.Answer = failing("b")
 	f.Publish(t, Account, "a", "b", "c")
 	want(t, "all", w.Pass(t), "a", "b", "c")
@@ -31,7 +31,7 @@ func doesNotBlock(t *testing.T, f *Fixture) {
 // levels checks that a retry is never earlier than the delay of its level.
 func levels(t *testing.T, f *Fixture) {
 	f.Clock.Advance(time.Microsecond) // a delay must not be cut by rounding
-	w := f.Work("w")
+	w := f.NewWorker("w")
 	w.Answer = failing("a")
 	f.Publish(t, Account, "a")
 	want(t, "the first try", w.Pass(t), "a")
@@ -45,11 +45,11 @@ func levels(t *testing.T, f *Fixture) {
 
 // failureSurvives checks that a failed record is retried after a crash.
 func failureSurvives(t *testing.T, f *Fixture) {
-	w := f.Work("w")
+	w := f.NewWorker("w")
 	w.Answer = failing("a")
 	f.Publish(t, Account, "a", "b")
 	want(t, "before the crash", w.Pass(t), "a", "b")
-	next := f.Work("w")
+	next := f.NewWorker("w")
 	want(t, "after the crash", next.Pass(t))
 	f.after(0)
 	want(t, "the retry", next.Pass(t), "a")
@@ -57,7 +57,7 @@ func failureSurvives(t *testing.T, f *Fixture) {
 
 // unavailable checks that outages consume no attempt and keep the order.
 func unavailable(t *testing.T, f *Fixture) {
-	w := f.Work("w", func(c *stream.Consumer) { c.Batch = 2 })
+	w := f.NewWorker("w", func(c *stream.Consumer) { c.Batch = 2 })
 	w.Answer = func(r stream.Record) error {
 		if r.Subject == "b" {
 			return fmt.Errorf("ask: %w", drive.Fail(drive.Unavailable))
@@ -86,7 +86,7 @@ func unavailable(t *testing.T, f *Fixture) {
 
 // ownTimeout checks that a timeout of the handler counts as a failure.
 func ownTimeout(t *testing.T, f *Fixture) {
-	w := f.Work("w")
+	w := f.NewWorker("w")
 	w.Answer = func(r stream.Record) error {
 		if r.Subject == "a" {
 			return fmt.Errorf("work: %w", context.DeadlineExceeded)
@@ -99,7 +99,7 @@ func ownTimeout(t *testing.T, f *Fixture) {
 
 // panics checks that a panic counts as a failure.
 func panics(t *testing.T, f *Fixture) {
-	w := f.Work("w")
+	w := f.NewWorker("w")
 	w.Answer = func(r stream.Record) error {
 		if r.Subject == "a" {
 			panic(errors.New("boom"))
@@ -141,7 +141,7 @@ func letters(t *testing.T, f *Fixture, n int) []stream.DeadLetter {
 
 // dead checks the dead letter of a record that failed after its last level.
 func dead(t *testing.T, f *Fixture) {
-	w := f.Work("w")
+	w := f.NewWorker("w")
 	sent := f.Publish(t, Account, "a")[0]
 	kill(t, f, w, "a")
 	d := letters(t, f, 1)[0]
@@ -160,7 +160,7 @@ func dead(t *testing.T, f *Fixture) {
 
 // replay checks that a replay delivers a dead letter once, with all attempts.
 func replay(t *testing.T, f *Fixture) {
-	w := f.Work("w")
+	w := f.NewWorker("w")
 	f.Publish(t, Account, "a")
 	kill(t, f, w, "a")
 	id := letters(t, f, 1)[0].ID
@@ -183,7 +183,7 @@ func replay(t *testing.T, f *Fixture) {
 
 // drop checks that a dropped dead letter does not exist any more.
 func drop(t *testing.T, f *Fixture) {
-	w := f.Work("w")
+	w := f.NewWorker("w")
 	f.Publish(t, Account, "a")
 	kill(t, f, w, "a")
 	id := letters(t, f, 1)[0].ID
@@ -254,7 +254,7 @@ func added(t *testing.T, f *Fixture) {
 	if d.Failures != 3 || d.Failure.Kind != drive.DiskFull.String() {
 		t.Errorf("%+v", d)
 	}
-	other, w := f.Work("other"), f.Work("w")
+	other, w := f.NewWorker("other"), f.NewWorker("w")
 	if err := f.Dead.Replay(t.Context(), d.ID); err != nil {
 		t.Fatal(err)
 	}

@@ -60,9 +60,9 @@ type Fixture struct {
 	Slack time.Duration
 	// Long is a time after which no retry is pending (default 24 h).
 	Long time.Duration
-	// Quiet waits until all published, replayed and due records are available to the next Poll, and
+	// WaitIdle waits until all published, replayed and due records are available to the next Poll, and
 	// all dead letters are in the list. Nil: always so.
-	Quiet func(t testing.TB)
+	WaitIdle func(t testing.TB)
 	// Shared says that sessions of a consumer share partitions.
 	Shared bool
 
@@ -92,11 +92,11 @@ func (f *Fixture) after(level int) { f.Clock.Advance(f.levels()[level].Delay + f
 // long moves the clock until no retry is pending.
 func (f *Fixture) long() { f.Clock.Advance(cmp.Or(f.Long, 24*time.Hour)) }
 
-// quiet calls Quiet, if set.
+// quiet calls WaitIdle, if set.
 func (f *Fixture) quiet(t testing.TB) {
 	t.Helper()
-	if f.Quiet != nil {
-		f.Quiet(t)
+	if f.WaitIdle != nil {
+		f.WaitIdle(t)
 	}
 }
 
@@ -142,9 +142,9 @@ type Worker struct {
 	Got     []stream.Record
 }
 
-// Work returns a worker for TopicUploads. A second worker of the same name simulates a restart
+// NewWorker returns a worker for TopicUploads. A second worker of the same name simulates a restart
 // after a crash of the first.
-func (f *Fixture) Work(name string, adjust ...func(*stream.Consumer)) *Worker {
+func (f *Fixture) NewWorker(name string, adjust ...func(*stream.Consumer)) *Worker {
 	w := &Worker{f: f}
 	c := stream.Consumer{Name: name, Topic: stream.TopicUploads, Handle: w.handle}
 	for _, fn := range adjust {
@@ -179,7 +179,7 @@ func (s recordingSource) Open(ctx context.Context, sub stream.Subscription) (str
 		return session, err
 	}
 	door := &gatedSession{Session: session, w: s.w}
-	if sharer, ok := session.(stream.Sharer); ok {
+	if sharer, ok := session.(stream.PartitionSharer); ok {
 		return sharedGatedSession{door, sharer}, nil
 	}
 	return door, nil
@@ -202,7 +202,7 @@ func (d *gatedSession) Poll(ctx context.Context, limit int) ([]stream.Delivery, 
 // sharedGatedSession is a gatedSession that shares partitions.
 type sharedGatedSession struct {
 	*gatedSession
-	stream.Sharer
+	stream.PartitionSharer
 }
 
 // crash closes the worker's session without settling.
@@ -228,10 +228,10 @@ func (w *Worker) Pass(t testing.TB) []string {
 	t.Helper()
 	w.Got = nil
 	w.drain(t)
-	if w.f.Quiet != nil {
-		w.f.Quiet(t)
+	if w.f.WaitIdle != nil {
+		w.f.WaitIdle(t)
 		w.drain(t)
-		w.f.Quiet(t) // failed records have reached their level or the dead letters
+		w.f.WaitIdle(t) // failed records have reached their level or the dead letters
 	}
 	return w.Subjects()
 }
@@ -253,7 +253,7 @@ func (w *Worker) drain(t testing.TB) {
 // Ready makes the published records available to the consumer without delivering them.
 func (w *Worker) Ready(t testing.TB) {
 	t.Helper()
-	if w.f.Quiet == nil {
+	if w.f.WaitIdle == nil {
 		return
 	}
 	if w.session == nil { // by then even a slowly assigned session has its records
@@ -263,7 +263,7 @@ func (w *Worker) Ready(t testing.TB) {
 		}
 		w.closed = false
 	}
-	w.f.Quiet(t)
+	w.f.WaitIdle(t)
 }
 
 // Subjects returns the subjects delivered since the last Pass began.

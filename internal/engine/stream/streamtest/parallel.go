@@ -12,10 +12,10 @@ import (
 // sharedRecords tests two sessions that share a consumer: each record goes to one of them, and
 // after one ends all go to the other.
 func sharedRecords(t *testing.T, f *Fixture) {
-	first := f.Work("w", settleNow)
+	first := f.NewWorker("w", settleNow)
 	first.Pass(t)
-	second := &Fixture{Source: f.Source, Clock: f.Clock, Levels: f.Levels, Quiet: f.Quiet, Shared: true}
-	other := second.Work("w", settleNow)
+	second := &Fixture{Source: f.Source, Clock: f.Clock, Levels: f.Levels, WaitIdle: f.WaitIdle, Shared: true}
+	other := second.NewWorker("w", settleNow)
 	other.Pass(t)
 	var sent []string
 	for i := range 30 {
@@ -61,7 +61,7 @@ func slowKey(t *testing.T, f *Fixture) {
 	slow, quick := Account, drive.NewID[drive.AccountID]()
 	f.Publish(t, slow, "s1", "s2", "s3")
 	f.Publish(t, quick, "q1", "q2", "q3")
-	w := f.Work("w", sideBySide)
+	w := f.NewWorker("w", sideBySide)
 	passed := make(chan struct{})
 	w.Answer = func(r stream.Record) error {
 		switch r.Subject {
@@ -80,14 +80,14 @@ func slowKey(t *testing.T, f *Fixture) {
 	}
 	want(t, "the slow key, in its order", order[slow], "s1", "s2", "s3")
 	want(t, "the other, in its order", order[quick], "q1", "q2", "q3")
-	want(t, "after a crash later on", f.Work("w", sideBySide).Pass(t))
+	want(t, "after a crash later on", f.NewWorker("w", sideBySide).Pass(t))
 }
 
 // cursorWaits checks that the cursor does not pass an unhandled record.
 func cursorWaits(t *testing.T, f *Fixture) {
 	f.Publish(t, Account, "a")
 	f.Publish(t, drive.NewID[drive.AccountID](), "b")
-	w := f.Work("w", sideBySide)
+	w := f.NewWorker("w", sideBySide)
 	w.Answer = func(r stream.Record) error {
 		if r.Subject == "a" {
 			return drive.Fail(drive.Unavailable)
@@ -103,7 +103,7 @@ func cursorWaits(t *testing.T, f *Fixture) {
 	if !slices.Contains(w.Subjects(), "b") {
 		t.Fatalf("handed over %v", w.Subjects())
 	}
-	next := f.Work("w", sideBySide)
+	next := f.NewWorker("w", sideBySide)
 	if got := next.Pass(t); !slices.Contains(got, "a") {
 		t.Errorf("after the crash %v", got)
 	}
@@ -114,7 +114,7 @@ func cursorWaits(t *testing.T, f *Fixture) {
 func putOff(t *testing.T, f *Fixture) {
 	f.Publish(t, Account, "a1", "a2", "a3", "a4", "a5")
 	other := drive.NewID[drive.AccountID]()
-	w := f.Work("w", func(c *stream.Consumer) { c.Parallel, c.Window = 2, 3 })
+	w := f.NewWorker("w", func(c *stream.Consumer) { c.Parallel, c.Window = 2, 3 })
 	full := make(chan struct{})
 	w.Answer = func(r stream.Record) error {
 		if r.Subject == "a1" {
@@ -127,7 +127,7 @@ func putOff(t *testing.T, f *Fixture) {
 	go func() {
 		defer close(full)
 		for begun := time.Now(); time.Since(begun) < 3*time.Minute; {
-			if w.Counters().PutOff.Load() >= 2 {
+			if w.Counters().Postponed.Load() >= 2 {
 				return
 			}
 			<-time.After(5 * time.Millisecond)
@@ -137,8 +137,8 @@ func putOff(t *testing.T, f *Fixture) {
 	if !slices.Contains(got, "b") || slices.Contains(got, "a2") || slices.Contains(got, "a3") {
 		t.Fatalf("handed over %v: a2 and a3 are put off, b is not", got)
 	}
-	if c := w.Counters(); c.PutOff.Load() < 2 || c.Retried.Load() != 0 {
-		t.Errorf("%d put off, %d retried", c.PutOff.Load(), c.Retried.Load())
+	if c := w.Counters(); c.Postponed.Load() < 2 || c.Retried.Load() != 0 {
+		t.Errorf("%d put off, %d retried", c.Postponed.Load(), c.Retried.Load())
 	}
 	f.after(0)
 	got = append(got, w.Pass(t)...)

@@ -66,7 +66,7 @@ func want(t testing.TB, what string, got []string, subjects ...string) {
 
 // arrives checks that a record is delivered unchanged.
 func arrives(t *testing.T, f *Fixture) {
-	w := f.Work("w")
+	w := f.NewWorker("w")
 	before := drive.TimeOf(f.Clock.Now())
 	sent := f.Publish(t, Account, "a")[0]
 	after := drive.TimeOf(f.Clock.Now())
@@ -86,7 +86,7 @@ func arrives(t *testing.T, f *Fixture) {
 
 // rolledBack checks that a rolled back transaction publishes nothing.
 func rolledBack(t *testing.T, f *Fixture) {
-	w := f.Work("w")
+	w := f.NewWorker("w")
 	boom := errors.New("boom")
 	err := f.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := f.Publisher.Append(ctx, tx, Records(t, Account, "a")...); err != nil {
@@ -114,7 +114,7 @@ func publishedOnce(t *testing.T, f *Fixture) {
 	if !sqldb.IsDuplicate(err) {
 		t.Errorf("published a second time: %v", err)
 	}
-	want(t, "handed over", f.Work("w").Pass(t), "a")
+	want(t, "handed over", f.NewWorker("w").Pass(t), "a")
 }
 
 // orderPerKey checks the order of records with the same key.
@@ -127,7 +127,7 @@ func orderPerKey(t *testing.T, f *Fixture) {
 			sent[key] = append(sent[key], r.ID)
 		}
 	}
-	w := f.Work("w", func(c *stream.Consumer) { c.Batch = 7 })
+	w := f.NewWorker("w", func(c *stream.Consumer) { c.Batch = 7 })
 	w.Pass(t)
 	got := map[drive.AccountID][]stream.RecordID{}
 	for _, r := range w.Got {
@@ -140,7 +140,7 @@ func orderPerKey(t *testing.T, f *Fixture) {
 
 // everyConsumer checks that consumers are independent.
 func everyConsumer(t *testing.T, f *Fixture) {
-	a, b := f.Work("a"), f.Work("b")
+	a, b := f.NewWorker("a"), f.NewWorker("b")
 	a.Answer = failing("1")
 	f.Publish(t, Account, "1", "2")
 	want(t, "the first consumer", a.Pass(t), "1", "2")
@@ -154,38 +154,38 @@ func everyConsumer(t *testing.T, f *Fixture) {
 func starts(t *testing.T, f *Fixture) {
 	f.Publish(t, Account, "old")
 	end := func(c *stream.Consumer) { c.Start = stream.FromEnd }
-	want(t, "from the beginning", f.Work("a").Pass(t), "old")
-	want(t, "from the end", f.Work("b", end).Pass(t))
+	want(t, "from the beginning", f.NewWorker("a").Pass(t), "old")
+	want(t, "from the end", f.NewWorker("b", end).Pass(t))
 	f.Publish(t, Account, "new")
-	want(t, "from the end, once something came, even if it crashed before", f.Work("b", end).Pass(t), "new")
+	want(t, "from the end, once something came, even if it crashed before", f.NewWorker("b", end).Pass(t), "new")
 	if n := len(stream.Topics()); n < 2 {
 		t.Fatalf("%d topics", n)
 	}
-	other := f.Work("a", func(c *stream.Consumer) { c.Topic = stream.TopicExports })
+	other := f.NewWorker("a", func(c *stream.Consumer) { c.Topic = stream.TopicExports })
 	want(t, "another topic", other.Pass(t))
 }
 
 // crash checks that unsettled records are delivered again after a crash.
 func crash(t *testing.T, f *Fixture) {
 	f.Publish(t, Account, "a", "b")
-	want(t, "before the crash", f.Work("w").Pass(t), "a", "b")
-	want(t, "after the crash", f.Work("w", settleNow).Pass(t), "a", "b")
-	want(t, "once it was settled", f.Work("w").Pass(t))
+	want(t, "before the crash", f.NewWorker("w").Pass(t), "a", "b")
+	want(t, "after the crash", f.NewWorker("w", settleNow).Pass(t), "a", "b")
+	want(t, "once it was settled", f.NewWorker("w").Pass(t))
 }
 
 // settled checks that settled records are not delivered again.
 func settled(t *testing.T, f *Fixture) {
 	f.Publish(t, Account, "a", "b", "c")
-	want(t, "first", f.Work("w", settleNow).Pass(t), "a", "b", "c")
+	want(t, "first", f.NewWorker("w", settleNow).Pass(t), "a", "b", "c")
 	f.Publish(t, Account, "d")
-	want(t, "the next process", f.Work("w", settleNow).Pass(t), "d")
+	want(t, "the next process", f.NewWorker("w", settleNow).Pass(t), "d")
 }
 
 // settleFails checks that a record is delivered again after a failed settle.
 func settleFails(t *testing.T, f *Fixture) {
 	faulty := &Faulty{Source: f.Source, FailSettle: true}
 	f.Source = faulty
-	w := f.Work("w", settleNow)
+	w := f.NewWorker("w", settleNow)
 	f.Publish(t, Account, "a")
 	w.Ready(t)
 	if _, err := w.RunOnce(t.Context()); !drive.IsKind(err, drive.Unavailable) {
@@ -199,7 +199,7 @@ func settleFails(t *testing.T, f *Fixture) {
 func settleReplyLost(t *testing.T, f *Fixture) {
 	faulty := &Faulty{Source: f.Source, LoseReply: true}
 	f.Source = faulty
-	w := f.Work("w", func(c *stream.Consumer) { c.Batch = 10 })
+	w := f.NewWorker("w", func(c *stream.Consumer) { c.Batch = 10 })
 	w.Answer = failing("a")
 	f.Publish(t, Account, "a", "b")
 	w.Ready(t)
@@ -228,7 +228,7 @@ func secondSession(t *testing.T, f *Fixture) {
 		sharedRecords(t, f)
 		return
 	}
-	first, second := f.Work("w", settleNow), f.Work("w", settleNow)
+	first, second := f.NewWorker("w", settleNow), f.NewWorker("w", settleNow)
 	want(t, "open", slices.Concat(first.Pass(t), second.Pass(t)))
 	f.Publish(t, Account, "a")
 	second.Answer = failing("a")
@@ -255,7 +255,7 @@ func secondSession(t *testing.T, f *Fixture) {
 
 // limits checks the limit of a poll.
 func limits(t *testing.T, f *Fixture) {
-	w := f.Work("w")
+	w := f.NewWorker("w")
 	w.Answer = func(stream.Record) error { return errors.New("no") }
 	f.Publish(t, Account, "a", "b", "c")
 	w.Pass(t)

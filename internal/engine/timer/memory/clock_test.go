@@ -23,7 +23,7 @@ func TestWallClockStepsMoveNoTimer(t *testing.T) {
 	for _, step := range []time.Duration{-time.Hour, time.Hour, -time.Second, 90 * 24 * time.Hour} {
 		hands := &twoHands{wall: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
 		var told []time.Duration
-		q := New(Options{Now: func() time.Time { return hands.wall }, Stepped: func(by time.Duration) { told = append(told, by) }})
+		q := New(Options{Now: func() time.Time { return hands.wall }, OnClockStep: func(by time.Duration) { told = append(told, by) }})
 		q.clock.read = func() (time.Time, time.Duration) { return hands.wall, hands.mono }
 		key := timer.Key{Kind: timer.Park}
 

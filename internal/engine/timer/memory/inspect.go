@@ -35,9 +35,9 @@ func (q *Queue) Show(_ context.Context, key timer.Key) (timer.State, error) {
 
 // Pending implements timer.Inspector. It scans all timers, one shard at a time under the read lock:
 // about 10 ms per million.
-func (q *Queue) Pending(ctx context.Context) (map[timer.Kind]timer.Horizon, error) {
+func (q *Queue) Pending(ctx context.Context) (map[timer.Kind]timer.DueCounts, error) {
 	now := q.clock.sync()
-	sums := make(map[timer.Kind]timer.Horizon, len(timer.Kinds()))
+	sums := make(map[timer.Kind]timer.DueCounts, len(timer.Kinds()))
 	for i := range q.shards {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -52,7 +52,7 @@ func (q *Queue) Pending(ctx context.Context) (map[timer.Kind]timer.Horizon, erro
 }
 
 // count adds the timers of kind to sum.
-func (s *shard) count(kind timer.Kind, now int64, sum *timer.Horizon) {
+func (s *shard) count(kind timer.Kind, now int64, sum *timer.DueCounts) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, n := range s.heaps[kind].heap {

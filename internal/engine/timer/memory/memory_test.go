@@ -21,7 +21,7 @@ func TestArmThatStallsFiresNothingEarly(t *testing.T) {
 	c := timertest.NewClock()
 	key := timer.Key{Kind: timer.Park, ID: [16]byte{1}}
 	var q *memory.Queue
-	q = memory.New(memory.Options{Now: c.Now, Stepped: func(by time.Duration) {
+	q = memory.New(memory.Options{Now: c.Now, OnClockStep: func(by time.Duration) {
 		if by < 0 { // in the middle of Arm, which holds nothing yet
 			c.Advance(time.Hour + time.Second)
 			q.Touch(key)

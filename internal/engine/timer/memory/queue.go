@@ -21,10 +21,10 @@ type Options struct {
 	// Now is the clock (default time.Now). Times without a monotonic reading, used in tests, may
 	// jump: a jump back has no effect, a jump forward counts as elapsed time.
 	Now func() time.Time
-	// Stepped is called after the wall clock was set by more than a minute or the machine was
+	// OnClockStep is called after the wall clock was set by more than a minute or the machine was
 	// suspended; by is negative for a jump back. Timers are not affected. It runs inside a call of
 	// the queue, so it must not call the queue.
-	Stepped func(by time.Duration)
+	OnClockStep func(by time.Duration)
 }
 
 // Queue is a timer.Queue in process memory. It is safe for concurrent use. Its calls fail only for
@@ -48,7 +48,7 @@ func New(opt Options) *Queue {
 		opt.Now = time.Now
 	}
 	kinds := len(timer.Kinds()) + 1
-	q := &Queue{clock: newClock(opt.Now, opt.Stepped), nextShard: make([]atomic.Uint32, kinds)}
+	q := &Queue{clock: newClock(opt.Now, opt.OnClockStep), nextShard: make([]atomic.Uint32, kinds)}
 	q.tokens.Store(rand.Uint64())
 	q.epoch.Store(rand.Uint64() | 1)
 	for i := range q.shards {

@@ -188,7 +188,7 @@ func (q *Queue) read(c *call, v any) error {
 	}
 	if stepped != 0 {
 		q.count.Steps.Add(1)
-		q.steps.report(time.Duration(stepped)*time.Millisecond, q.opt.Now(), q.opt.Stepped)
+		q.steps.report(time.Duration(stepped)*time.Millisecond, q.opt.Now(), q.opt.OnClockStep)
 	}
 	return nil
 }

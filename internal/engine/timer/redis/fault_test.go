@@ -101,7 +101,7 @@ func (s stubborn) Show(ctx context.Context, key timer.Key) (st timer.State, err 
 	return st, err
 }
 
-func (s stubborn) Pending(ctx context.Context) (all map[timer.Kind]timer.Horizon, err error) {
+func (s stubborn) Pending(ctx context.Context) (all map[timer.Kind]timer.DueCounts, err error) {
 	err = s.insist(func() (err error) {
 		all, err = s.Queue.Pending(ctx)
 		return err

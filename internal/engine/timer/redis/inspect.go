@@ -51,7 +51,7 @@ func (q *Queue) Show(ctx context.Context, key timer.Key) (timer.State, error) {
 // Pending implements timer.Inspector. It scans all timers on the servers, a thousand per call: a
 // million take some seconds of server time. Timers that are added or removed during the scan may be
 // counted or not.
-func (q *Queue) Pending(ctx context.Context) (map[timer.Kind]timer.Horizon, error) {
+func (q *Queue) Pending(ctx context.Context) (map[timer.Kind]timer.DueCounts, error) {
 	shards, err := q.countShards(ctx, q.shards)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (q *Queue) countShards(ctx context.Context, shards []*shard) ([]sums, error
 		}
 		left := walks[:0]
 		for _, w := range walks {
-			w.into.add(w.kind, timer.Horizon{Minute: w.number(1), Hour: w.number(2), Day: w.number(3), More: w.number(4), Leased: w.number(5)})
+			w.into.add(w.kind, timer.DueCounts{Minute: w.number(1), Hour: w.number(2), Day: w.number(3), More: w.number(4), Leased: w.number(5)})
 			if w.text(0) != "0" {
 				w.args = []any{w.text(0)}
 				left = append(left, w)

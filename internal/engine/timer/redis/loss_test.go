@@ -140,7 +140,7 @@ func TestEveryInstanceDetectsALoss(t *testing.T) {
 	}
 }
 
-// TestLossFoundOutsideLeaseIsReported checks that a loss found by State is reported by the next
+// TestLossFoundOutsideLeaseIsReported checks that a loss found by StateID is reported by the next
 // lease.
 func TestLossFoundOutsideLeaseIsReported(t *testing.T) {
 	t.Parallel()
@@ -148,7 +148,7 @@ func TestLossFoundOutsideLeaseIsReported(t *testing.T) {
 	q := newSuite(t, virtual(opt, c))
 	first := lease(t, q, 1).Epoch
 	q.Forget()
-	if _, err := q.State(t.Context()); err != nil {
+	if _, err := q.StateID(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if again := lease(t, q, 1).Epoch; again == first {
@@ -181,7 +181,7 @@ func TestWrongClockAfterFailover(t *testing.T) {
 			var ahead atomic.Int64
 			opt.Clock = func() time.Time { return c.Now().Add(time.Duration(ahead.Load())) }
 			var told []time.Duration
-			opt.Stepped = func(by time.Duration) { told = append(told, by) }
+			opt.OnClockStep = func(by time.Duration) { told = append(told, by) }
 			q := newSuite(t, opt)
 			for i := range 50 {
 				arm(t, q, timer.Entry{Key: someKey(i), Gen: 1, Idle: time.Hour})
@@ -315,8 +315,8 @@ func TestFlushAllInTheMiddle(t *testing.T) {
 	}
 	var e *timer.Engine
 	e = timer.New(timer.Options{
-		Queue: q,
-		Lost:  func(context.Context) error { return armAll(e, idle) },
+		Queue:  q,
+		OnLoss: func(context.Context) error { return armAll(e, idle) },
 		Handlers: map[timer.Kind]timer.Handler{timer.Park: func(_ context.Context, f timer.Fired) error {
 			mu.Lock()
 			defer mu.Unlock()

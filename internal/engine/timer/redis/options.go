@@ -35,10 +35,10 @@ type Options struct {
 	MaxWait time.Duration
 	// Window is the time for which touches are collected before they are sent (default 20 ms).
 	Window time.Duration
-	// Stepped is called when a server's clock jumped by more than a minute; by is negative for
+	// OnClockStep is called when a server's clock jumped by more than a minute; by is negative for
 	// a jump back. Timers are not affected. The queue calls it once for all shards, inside
-	// another call, so Stepped must not call the queue.
-	Stepped func(by time.Duration)
+	// another call, so OnClockStep must not call the queue.
+	OnClockStep func(by time.Duration)
 
 	// Now is the clock of this process (default time.Now).
 	Now func() time.Time

@@ -201,7 +201,7 @@ func (q *Queue) Arm(ctx context.Context, entries []timer.Entry) error {
 			return err
 		}
 		if g := entries[i].Gen; g > maxGen || g < -maxGen {
-			return drive.Bad("gen", drive.OutOfRange, "min", -maxGen, "max", maxGen)
+			return drive.BadField("gen", drive.OutOfRange, "min", -maxGen, "max", maxGen)
 		}
 	}
 	now, b := q.opt.Now(), q.newBatcher()

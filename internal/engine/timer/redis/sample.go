@@ -13,10 +13,10 @@ import (
 const sampleRounds = 16
 
 // sums are the counts of timers by kind, of one or several shards.
-type sums map[timer.Kind]timer.Horizon
+type sums map[timer.Kind]timer.DueCounts
 
 // add adds more to the counts of kind.
-func (s sums) add(kind timer.Kind, more timer.Horizon) {
+func (s sums) add(kind timer.Kind, more timer.DueCounts) {
 	h := s[kind]
 	h.Minute += more.Minute
 	h.Hour += more.Hour
@@ -35,7 +35,7 @@ type sampler struct {
 
 // Sample implements timer.Sampler. The first sample counts all shards, each later one a sixteenth
 // of them.
-func (q *Queue) Sample(ctx context.Context) (map[timer.Kind]timer.Horizon, error) {
+func (q *Queue) Sample(ctx context.Context) (map[timer.Kind]timer.DueCounts, error) {
 	return q.sampler.refresh(len(q.shards), func(from, to int) ([]sums, error) { return q.countShards(ctx, q.shards[from:to]) })
 }
 

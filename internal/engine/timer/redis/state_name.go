@@ -7,10 +7,10 @@ import (
 	"fmt"
 )
 
-// State returns an identifier of the queue's content since its last loss, the same in every
+// StateID returns an identifier of the queue's content since its last loss, the same in every
 // process. If the identifier differs from an earlier one, timers of that time may be missing, even
 // if no process noticed the loss.
-func (q *Queue) State(ctx context.Context) (string, error) {
+func (q *Queue) StateID(ctx context.Context) (string, error) {
 	if err := q.fetchEpochs(ctx, false); err != nil {
 		return "", fmt.Errorf("name the state of the timers: %w", err)
 	}

@@ -14,7 +14,7 @@ func TestStateChangesWithALoss(t *testing.T) {
 	opt := at(t, servicetest.Redis)
 	state := func(q *redis.Queue) string {
 		t.Helper()
-		s, err := q.State(t.Context())
+		s, err := q.StateID(t.Context())
 		if err != nil || s == "" {
 			t.Fatalf("%q, %v", s, err)
 		}

@@ -250,7 +250,7 @@ func (h *harness) checkPending() {
 	if !ok {
 		return
 	}
-	want := map[timer.Kind]timer.Horizon{}
+	want := map[timer.Kind]timer.DueCounts{}
 	for k, m := range h.model.timers {
 		sum := want[k.Kind]
 		if m.leased {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Answer is a recorded response.
-type Answer struct {
+// Response is a recorded response.
+type Response struct {
 	Status int
 	Header http.Header
 	Body   string
@@ -18,7 +18,7 @@ type Answer struct {
 
 // Do sends a request, given as "METHOD /path", headers as "Name: value", and the body's lines after
 // an empty string. It authenticates as ann unless a header names another user.
-func (s *Site) Do(t testing.TB, line string, rest ...string) Answer {
+func (s *Site) Do(t testing.TB, line string, rest ...string) Response {
 	t.Helper()
 	var body io.Reader
 	header := http.Header{}
@@ -34,7 +34,7 @@ func (s *Site) Do(t testing.TB, line string, rest ...string) Answer {
 }
 
 // Send is Do with any body. A body of unknown length is sent without Content-Length.
-func (s *Site) Send(t testing.TB, line string, header http.Header, body io.Reader) Answer {
+func (s *Site) Send(t testing.TB, line string, header http.Header, body io.Reader) Response {
 	t.Helper()
 	method, path, _ := strings.Cut(line, " ")
 	r := httptest.NewRequestWithContext(t.Context(), method, path, body)
@@ -47,7 +47,7 @@ func (s *Site) Send(t testing.TB, line string, header http.Header, body io.Reade
 	}
 	w := httptest.NewRecorder()
 	s.Server.ServeHTTP(w, r)
-	a := Answer{w.Code, w.Header(), w.Body.String()}
+	a := Response{w.Code, w.Header(), w.Body.String()}
 	if method != http.MethodGet { // GET returns contents
 		a.CheckXML(t)
 	}
@@ -55,7 +55,7 @@ func (s *Site) Send(t testing.TB, line string, header http.Header, body io.Reade
 }
 
 // Want fails the test unless the response has the status.
-func (a Answer) Want(t testing.TB, status int) Answer {
+func (a Response) Want(t testing.TB, status int) Response {
 	t.Helper()
 	if a.Status != status {
 		t.Fatalf("status %d, want %d\n%v\n%s", a.Status, status, a.Header, a.Body)
@@ -64,7 +64,7 @@ func (a Answer) Want(t testing.TB, status int) Answer {
 }
 
 // Has fails the test unless the body contains each of the texts.
-func (a Answer) Has(t testing.TB, texts ...string) Answer {
+func (a Response) Has(t testing.TB, texts ...string) Response {
 	t.Helper()
 	for _, text := range texts {
 		if !strings.Contains(a.Body, text) {
@@ -75,7 +75,7 @@ func (a Answer) Has(t testing.TB, texts ...string) Answer {
 }
 
 // Lacks fails the test if the body contains one of the texts.
-func (a Answer) Lacks(t testing.TB, texts ...string) Answer {
+func (a Response) Lacks(t testing.TB, texts ...string) Response {
 	t.Helper()
 	for _, text := range texts {
 		if strings.Contains(a.Body, text) {
@@ -86,10 +86,10 @@ func (a Answer) Lacks(t testing.TB, texts ...string) Answer {
 }
 
 // Exact returns a header by its exact case, since some clients compare names with their case.
-func (a Answer) Exact(name string) string { return strings.Join(a.Header[name], ",") }
+func (a Response) Exact(name string) string { return strings.Join(a.Header[name], ",") }
 
 // Between returns the text between two texts of the body. It fails the test if one is absent.
-func (a Answer) Between(t testing.TB, from, to string) string {
+func (a Response) Between(t testing.TB, from, to string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(a.Body, from)
 	inner, _, ends := strings.Cut(rest, to)

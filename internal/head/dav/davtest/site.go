@@ -38,7 +38,7 @@ type Site struct {
 func New(t testing.TB, opt uploadtest.Options) *Site {
 	t.Helper()
 	s := &Site{Site: uploadtest.New(t, opt), People: map[string]drive.Who{}}
-	s.Who = s.Person(t, "ann")
+	s.Who = s.CreateUser(t, "ann")
 	s.Wire()
 	return s
 }
@@ -62,8 +62,8 @@ func (s *Site) Serve(register func(*http.ServeMux), loose ...string) {
 	s.Server = server.New(server.Options{Routes: mux, Loose: loose, Log: slog.New(slog.DiscardHandler)})
 }
 
-// Person creates a user who logs in with any password.
-func (s *Site) Person(t testing.TB, name string) drive.Who {
+// CreateUser creates a user who logs in with any password.
+func (s *Site) CreateUser(t testing.TB, name string) drive.Who {
 	t.Helper()
 	who := s.Account(t, drive.GiB)
 	treetest.Write(t, s.DB, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -75,12 +75,12 @@ func (s *Site) Person(t testing.TB, name string) drive.Who {
 	return who
 }
 
-// As returns the header that authenticates a request as the user.
-func As(name string) string {
+// AuthHeader returns the header that authenticates a request as the user.
+func AuthHeader(name string) string {
 	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(name+":x"))
 }
 
-// Caller authenticates a request for dav.Options.Caller.
+// Caller authenticates a request for dav.Options.Authenticate.
 func (s *Site) Caller(r *http.Request, _ bool) (drive.Who, func(), error) {
 	name, _, _ := r.BasicAuth()
 	who, known := s.People[name]

@@ -19,7 +19,7 @@ import (
 
 // CheckXML fails the test if an XML response breaks XML 1.0 or Namespaces in XML 1.0, as found by
 // Strict and, if Python is installed, by expat.
-func (a Answer) CheckXML(t testing.TB) {
+func (a Response) CheckXML(t testing.TB) {
 	t.Helper()
 	if !strings.Contains(a.Header.Get("Content-Type"), "xml") || a.Body == "" {
 		return
@@ -34,9 +34,9 @@ func (a Answer) CheckXML(t testing.TB) {
 	}
 }
 
-// Checked returns the server of the site, which fails the test if a response is ill-formed
+// CheckedHandler returns the server of the site, which fails the test if a response is ill-formed
 // (CheckXML).
-func (s *Site) Checked(t testing.TB) http.Handler {
+func (s *Site) CheckedHandler(t testing.TB) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead { // responses are contents
 			s.Server.ServeHTTP(w, r)
@@ -44,7 +44,7 @@ func (s *Site) Checked(t testing.TB) http.Handler {
 		}
 		rec := httptest.NewRecorder()
 		s.Server.ServeHTTP(rec, r)
-		Answer{rec.Code, rec.Header(), rec.Body.String()}.CheckXML(t)
+		Response{rec.Code, rec.Header(), rec.Body.String()}.CheckXML(t)
 		maps.Copy(w.Header(), rec.Header())
 		w.WriteHeader(rec.Code)
 		_, _ = w.Write(rec.Body.Bytes()) // a recorder does not fail

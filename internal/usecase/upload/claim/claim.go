@@ -23,14 +23,14 @@ import (
 	"smartdrive/internal/engine/turn"
 )
 
-// AtOnce is the size up to which Match reads content while the client waits for the reply.
-const AtOnce = 64 * drive.MiB
+// MaxImmediate is the size up to which CheckAnswer reads content while the client waits for the reply.
+const MaxImmediate = 64 * drive.MiB
 
 const (
 	minSize    = drive.MiB        // smaller content is easily guessed and quickly sent
 	countTime  = 24 * time.Hour   // a challenge counts against its user for this long, unless answered rightly
-	maxProvers = 2                // contents read at once by Match: 64 MiB each at most
-	maxLater   = 2                // contents read at once by MatchLater, of different accounts
+	maxProvers = 2                // contents read at once by CheckAnswer: 64 MiB each at most
+	maxLater   = 2                // contents read at once by CheckStoredAnswer, of different accounts
 	minBudget  = 64 * drive.GiB   // smallest value of budget
 	checkTime  = 10 * time.Minute // time allowed for the check of a stored answer, besides reading
 )
@@ -44,7 +44,7 @@ type Challenge struct {
 	digest.Challenge
 	Blobs []drive.BlobID `json:"blobs"` // candidate contents
 
-	// The answer, stored if the content is larger than AtOnce, and checked later by MatchLater.
+	// The answer, stored if the content is larger than MaxImmediate, and checked later by CheckStoredAnswer.
 	Algo   digest.ProofAlgo `json:"algo,omitempty"`
 	Answer []byte           `json:"answer,omitempty"`
 	Until  drive.Time       `json:"until,omitzero"` // a check after this time does not count
@@ -56,9 +56,9 @@ func (c *Challenge) Answered() bool { return c != nil && len(c.Answer) > 0 }
 // Pending reports whether a stored answer may still be found right.
 func (c *Challenge) Pending(now drive.Time) bool { return c.Answered() && now < c.Until }
 
-// With returns a copy of the challenge with an answer to be checked by MatchLater. size is the size
+// WithAnswer returns a copy of the challenge with an answer to be checked by CheckStoredAnswer. size is the size
 // of the content and extends the time allowed.
-func (c *Challenge) With(algo digest.ProofAlgo, answer []byte, size drive.ByteSize, now drive.Time) *Challenge {
+func (c *Challenge) WithAnswer(algo digest.ProofAlgo, answer []byte, size drive.ByteSize, now drive.Time) *Challenge {
 	answered := *c
 	answered.Algo, answered.Answer, answered.Until = algo, answer, now.Add(checkTime+digest.ReadingTime(int64(size)))
 	return &answered
@@ -71,39 +71,39 @@ func (c *Challenge) covers(blobs []content.Blob, now drive.Time) bool {
 
 // Claim describes the content that an upload says it will send.
 type Claim struct {
-	Account drive.AccountID
-	User    drive.UserID
-	Size    drive.ByteSize
-	Digests digest.Set
-	Open    *Challenge // the upload's current challenge; nil: none
+	Account   drive.AccountID
+	User      drive.UserID
+	Size      drive.ByteSize
+	Digests   digest.Set
+	Challenge *Challenge // the upload's current challenge; nil: none
 }
 
 // Offer is the response to a claim: content to link at once, a challenge, or neither (both zero).
 type Offer struct {
-	Owned     drive.BlobID
-	Challenge *Challenge
-	Asks      []content.Blob // contents that a new challenge asks about; empty if Challenge was open before
+	Owned      drive.BlobID
+	Challenge  *Challenge
+	Challenged []content.Blob // contents that a new challenge asks about; empty if Challenge was open before
 }
 
 // Options say whose content may be linked.
 type Options struct {
-	Off     func() bool       // true: no content at all; called for each claim
-	OwnOnly func() bool       // true: only content of the claiming account
-	Max     drive.ByteSize    // largest content of other accounts that is asked about
-	Now     func() drive.Time // required
+	Disabled func() bool       // true: no content at all; called for each claim
+	OwnOnly  func() bool       // true: only content of the claiming account
+	MaxSize  drive.ByteSize    // largest content of other accounts that is asked about
+	Now      func() drive.Time // required
 }
 
-// Desk answers claims. It is safe for concurrent use.
-type Desk struct {
+// Claims answers claims. It is safe for concurrent use.
+type Claims struct {
 	content content.Inspector
 	opt     Options
-	provers chan struct{} // holds a token per content that Match reads
-	later   *turn.Turns   // limits the contents that MatchLater reads
+	provers chan struct{} // holds a token per content that CheckAnswer reads
+	later   *turn.Limiter // limits the contents that CheckStoredAnswer reads
 }
 
-// New returns a Desk for the contents of a store.
-func New(contents content.Inspector, opt Options) *Desk {
-	return &Desk{content: contents, opt: opt, provers: make(chan struct{}, maxProvers), later: turn.New(1, maxLater)}
+// New returns a Claims for the contents of a store.
+func New(contents content.Inspector, opt Options) *Claims {
+	return &Claims{content: contents, opt: opt, provers: make(chan struct{}, maxProvers), later: turn.New(1, maxLater)}
 }
 
 // idsOf returns the ids of blobs.
@@ -117,8 +117,8 @@ func idsOf(blobs []content.Blob) []drive.BlobID {
 
 // Offer looks for stored content with the claimed digests and returns what the upload may do with
 // it. Small content and damaged content are never offered.
-func (d *Desk) Offer(ctx context.Context, q sqldb.Querier, c Claim) (Offer, error) {
-	if d.opt.Off() || c.Size < minSize || len(c.Digests) == 0 {
+func (d *Claims) Offer(ctx context.Context, q sqldb.Querier, c Claim) (Offer, error) {
+	if d.opt.Disabled() || c.Size < minSize || len(c.Digests) == 0 {
 		return Offer{}, nil
 	}
 	found, err := d.content.Candidates(ctx, q, c.Digests, c.Size)
@@ -137,7 +137,7 @@ func (d *Desk) Offer(ctx context.Context, q sqldb.Querier, c Claim) (Offer, erro
 			return Offer{}, err
 		case mine:
 			return Offer{Owned: b.ID}, nil
-		case !owned && ownOnly, c.Size > d.opt.Max:
+		case !owned && ownOnly, c.Size > d.opt.MaxSize:
 			// not allowed by OwnOnly, or too large to read for checking an answer
 		default:
 			open = append(open, b)
@@ -148,7 +148,7 @@ func (d *Desk) Offer(ctx context.Context, q sqldb.Querier, c Claim) (Offer, erro
 
 // owned reports whether the account references the content, and whether it may link the content at
 // once (mine): a strong digest matches and the user is not a guest of the account.
-func (d *Desk) owned(ctx context.Context, q sqldb.Querier, c Claim, b content.Blob) (owned, mine bool, err error) {
+func (d *Claims) owned(ctx context.Context, q sqldb.Querier, c Claim, b content.Blob) (owned, mine bool, err error) {
 	owned, err = d.content.OwnedBy(ctx, q, c.Account, b.ID)
 	if err != nil {
 		return false, false, err
@@ -159,7 +159,7 @@ func (d *Desk) owned(ctx context.Context, q sqldb.Querier, c Claim, b content.Bl
 
 // sound drops contents whose bytes are lost or damaged, because linking them would lose the upload.
 // The client sends the bytes instead, and they replace the damaged ones.
-func (d *Desk) sound(ctx context.Context, found []content.Blob) (sound []content.Blob, err error) {
+func (d *Claims) sound(ctx context.Context, found []content.Blob) (sound []content.Blob, err error) {
 	for _, b := range found {
 		ok, err := d.isSound(ctx, b)
 		if err != nil {
@@ -173,9 +173,9 @@ func (d *Desk) sound(ctx context.Context, found []content.Blob) (sound []content
 }
 
 // isSound inspects a content's bytes and reports damage. It reads content whose last scrub is old
-// only up to AtOnce.
-func (d *Desk) isSound(ctx context.Context, b content.Blob) (bool, error) {
-	err := d.content.Inspect(ctx, b, AtOnce)
+// only up to MaxImmediate.
+func (d *Claims) isSound(ctx context.Context, b content.Blob) (bool, error) {
+	err := d.content.Inspect(ctx, b, MaxImmediate)
 	if err == nil {
 		return true, nil
 	}
@@ -185,9 +185,9 @@ func (d *Desk) isSound(ctx context.Context, b content.Blob) (bool, error) {
 	return false, d.content.Report(ctx, b, err)
 }
 
-// Lost reports whether Owned would return content whose bytes are lost or damaged. It must not be
+// IsDamaged reports whether Owned would return content whose bytes are lost or damaged. It must not be
 // called within a transaction.
-func (d *Desk) Lost(ctx context.Context, q sqldb.Querier, c Claim) (bool, error) {
+func (d *Claims) IsDamaged(ctx context.Context, q sqldb.Querier, c Claim) (bool, error) {
 	id, err := d.Owned(ctx, q, c)
 	if err != nil || id.IsZero() {
 		return false, err
@@ -204,9 +204,9 @@ func (d *Desk) Lost(ctx context.Context, q sqldb.Querier, c Claim) (bool, error)
 }
 
 // Owned returns the content that the account may link at once; zero: none. It does not inspect
-// bytes: see Lost.
-func (d *Desk) Owned(ctx context.Context, q sqldb.Querier, c Claim) (drive.BlobID, error) {
-	if d.opt.Off() || c.Size < minSize || len(c.Digests) == 0 {
+// bytes: see IsDamaged.
+func (d *Claims) Owned(ctx context.Context, q sqldb.Querier, c Claim) (drive.BlobID, error) {
+	if d.opt.Disabled() || c.Size < minSize || len(c.Digests) == 0 {
 		return drive.BlobID{}, nil
 	}
 	found, err := d.content.Candidates(ctx, q, c.Digests, c.Size)
@@ -223,14 +223,14 @@ func (d *Desk) Owned(ctx context.Context, q sqldb.Querier, c Claim) (drive.BlobI
 
 // guest reports whether the account is not the user's own. Guests may not see all files of the
 // account, so a digest does not suffice for them. On a query error it returns true.
-func (d *Desk) guest(ctx context.Context, q sqldb.Querier, c Claim) bool {
+func (d *Claims) guest(ctx context.Context, q sqldb.Querier, c Claim) bool {
 	var other int
 	err := q.QueryRow(ctx, `SELECT 1 FROM users WHERE id = ? AND account_id <> ?`, c.User, c.Account).Scan(&other)
 	return !drive.IsKind(err, drive.NotFound)
 }
 
 // matchesStrong reports whether a strong digest of the claim matches one known of the content.
-func (d *Desk) matchesStrong(ctx context.Context, q sqldb.Querier, b content.Blob, claim digest.Set) (bool, error) {
+func (d *Claims) matchesStrong(ctx context.Context, q sqldb.Querier, b content.Blob, claim digest.Set) (bool, error) {
 	known, err := d.content.Aliases(ctx, q, b.ID)
 	return known.SameContent(claim), err
 }
@@ -238,9 +238,9 @@ func (d *Desk) matchesStrong(ctx context.Context, q sqldb.Querier, b content.Blo
 // challenge returns the open challenge if it covers blobs. Otherwise it creates one about those
 // contents that do not count against the user yet; an empty Offer if there are none or the user's
 // budget is spent.
-func (d *Desk) challenge(ctx context.Context, q sqldb.Querier, c Claim, blobs []content.Blob) (Offer, error) {
-	if c.Open.covers(blobs, d.opt.Now()) {
-		return Offer{Challenge: c.Open}, nil
+func (d *Claims) challenge(ctx context.Context, q sqldb.Querier, c Claim, blobs []content.Blob) (Offer, error) {
+	if c.Challenge.covers(blobs, d.opt.Now()) {
+		return Offer{Challenge: c.Challenge}, nil
 	}
 	var fresh []content.Blob
 	for _, b := range blobs {
@@ -263,13 +263,13 @@ func (d *Desk) challenge(ctx context.Context, q sqldb.Querier, c Claim, blobs []
 	if err != nil {
 		return Offer{}, err
 	}
-	return Offer{Challenge: &Challenge{Challenge: question, Blobs: idsOf(fresh)}, Asks: fresh}, nil
+	return Offer{Challenge: &Challenge{Challenge: question, Blobs: idsOf(fresh)}, Challenged: fresh}, nil
 }
 
-// Match returns the content that the answer proves possession of; zero: none. It reads content of
-// at most AtOnce and returns zero for larger content.
-func (d *Desk) Match(ctx context.Context, q sqldb.Querier, c Claim, algo digest.ProofAlgo, answer []byte) (drive.BlobID, error) {
-	if c.Open == nil || c.Open.Expired(d.opt.Now()) || c.Size > AtOnce {
+// CheckAnswer returns the content that the answer proves possession of; zero: none. It reads content of
+// at most MaxImmediate and returns zero for larger content.
+func (d *Claims) CheckAnswer(ctx context.Context, q sqldb.Querier, c Claim, algo digest.ProofAlgo, answer []byte) (drive.BlobID, error) {
+	if c.Challenge == nil || c.Challenge.Expired(d.opt.Now()) || c.Size > MaxImmediate {
 		return drive.BlobID{}, nil
 	}
 	select {
@@ -281,11 +281,11 @@ func (d *Desk) Match(ctx context.Context, q sqldb.Querier, c Claim, algo digest.
 	return d.match(ctx, q, c, algo, answer, nil)
 }
 
-// MatchLater returns the content that the answer stored in the challenge proves possession of;
-// zero: none. The content may have any size. MatchLater reads slowly, in turns of the accounts, and
+// CheckStoredAnswer returns the content that the answer stored in the challenge proves possession of;
+// zero: none. The content may have any size. CheckStoredAnswer reads slowly, in turns of the accounts, and
 // polls wanted every few seconds. If that returns false it fails with errUnwanted.
-func (d *Desk) MatchLater(ctx context.Context, q sqldb.Querier, c Claim, wanted func(context.Context) bool) (drive.BlobID, error) {
-	end, err := d.later.Take(ctx, c.Account)
+func (d *Claims) CheckStoredAnswer(ctx context.Context, q sqldb.Querier, c Claim, wanted func(context.Context) bool) (drive.BlobID, error) {
+	end, err := d.later.Acquire(ctx, c.Account)
 	if err != nil {
 		return drive.BlobID{}, err
 	}
@@ -293,15 +293,15 @@ func (d *Desk) MatchLater(ctx context.Context, q sqldb.Querier, c Claim, wanted 
 	if !wanted(ctx) {
 		return drive.BlobID{}, errUnwanted
 	}
-	return d.match(ctx, q, c, c.Open.Algo, c.Open.Answer, wanted)
+	return d.match(ctx, q, c, c.Challenge.Algo, c.Challenge.Answer, wanted)
 }
 
 // match compares answer with the right answer for each candidate content.
-func (d *Desk) match(ctx context.Context, q sqldb.Querier, c Claim, algo digest.ProofAlgo, answer []byte, wanted func(context.Context) bool) (drive.BlobID, error) {
-	if !c.Open.AsksAll(int64(c.Size)) { // a challenge about samples, issued by an older release
+func (d *Claims) match(ctx context.Context, q sqldb.Querier, c Claim, algo digest.ProofAlgo, answer []byte, wanted func(context.Context) bool) (drive.BlobID, error) {
+	if !c.Challenge.CoversAll(int64(c.Size)) { // a challenge about samples, issued by an older release
 		return drive.BlobID{}, nil
 	}
-	for _, id := range c.Open.Blobs {
+	for _, id := range c.Challenge.Blobs {
 		right, err := d.rightAnswer(ctx, q, c, id, algo, wanted)
 		if drive.IsKind(err, drive.NotFound) {
 			continue // lost, or deleted by its last owner
@@ -312,7 +312,7 @@ func (d *Desk) match(ctx context.Context, q sqldb.Querier, c Claim, algo digest.
 		if err != nil {
 			return drive.BlobID{}, err
 		}
-		if digest.SameAnswer(right, answer) {
+		if digest.EqualAnswers(right, answer) {
 			return id, nil
 		}
 	}
@@ -320,7 +320,7 @@ func (d *Desk) match(ctx context.Context, q sqldb.Querier, c Claim, algo digest.
 }
 
 // rightAnswer reads a content and computes the right answer. A non-nil wanted makes it read slowly.
-func (d *Desk) rightAnswer(ctx context.Context, q sqldb.Querier, c Claim, id drive.BlobID, algo digest.ProofAlgo, wanted func(context.Context) bool) ([]byte, error) {
+func (d *Claims) rightAnswer(ctx context.Context, q sqldb.Querier, c Claim, id drive.BlobID, algo digest.ProofAlgo, wanted func(context.Context) bool) ([]byte, error) {
 	b, err := d.content.Find(ctx, q, id)
 	if err != nil {
 		return nil, err
@@ -333,7 +333,7 @@ func (d *Desk) rightAnswer(ctx context.Context, q sqldb.Querier, c Claim, id dri
 	if wanted != nil {
 		src = &slowReader{src: file, ctx: ctx, wanted: wanted}
 	}
-	right, err := digest.Answer(ctx, src, c.Open.Challenge, algo)
+	right, err := digest.Answer(ctx, src, c.Challenge.Challenge, algo)
 	return right, errors.Join(err, file.Close())
 }
 

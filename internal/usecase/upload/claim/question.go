@@ -18,7 +18,7 @@ import (
 func questionKey(b content.Blob) string { return "blake3:" + b.Sum.String() }
 
 // wasAsked reports whether a challenge about the content counts against the user.
-func (d *Desk) wasAsked(ctx context.Context, q sqldb.Querier, user drive.UserID, b content.Blob) (bool, error) {
+func (d *Claims) wasAsked(ctx context.Context, q sqldb.Querier, user drive.UserID, b content.Blob) (bool, error) {
 	var n int
 	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM refusals WHERE user_id = ? AND digest = ? AND until > ?)`,
 		user, questionKey(b), d.opt.Now()).Scan(&n)
@@ -28,10 +28,10 @@ func (d *Desk) wasAsked(ctx context.Context, q sqldb.Querier, user drive.UserID,
 	return n == 1, nil
 }
 
-// Count records a challenge in the transaction that stores it in its upload's row. It returns false
+// CountChallenge records a challenge in the transaction that stores it in its upload's row. It returns false
 // if a concurrent challenge about the same content was counted first, or the user's budget is
 // spent; the caller must not issue the challenge then.
-func (d *Desk) Count(ctx context.Context, tx *sqldb.Tx, user drive.UserID, asks []content.Blob) (bool, error) {
+func (d *Claims) CountChallenge(ctx context.Context, tx *sqldb.Tx, user drive.UserID, asks []content.Blob) (bool, error) {
 	now := d.opt.Now()
 	until := now.Add(countTime)
 	for _, b := range asks {
@@ -53,7 +53,7 @@ func (d *Desk) Count(ctx context.Context, tx *sqldb.Tx, user drive.UserID, asks 
 
 // spent returns the total size of the contents that count against the user: challenges that are
 // open, or were answered wrongly or not at all.
-func (d *Desk) spent(ctx context.Context, q sqldb.Querier, user drive.UserID) (sum drive.ByteSize, err error) {
+func (d *Claims) spent(ctx context.Context, q sqldb.Querier, user drive.UserID) (sum drive.ByteSize, err error) {
 	err = q.QueryRow(ctx, `SELECT COALESCE(SUM(bytes), 0) FROM refusals WHERE user_id = ? AND until > ?`, user, d.opt.Now()).Scan(&sum)
 	if err != nil {
 		return 0, fmt.Errorf("sum what user %s was asked about: %w", user, err)
@@ -63,11 +63,11 @@ func (d *Desk) spent(ctx context.Context, q sqldb.Querier, user drive.UserID) (s
 
 // budget returns the largest total of spent: the bytes that the server reads per day for a user's
 // wrong answers.
-func (d *Desk) budget() drive.ByteSize { return max(d.opt.Max, minBudget) }
+func (d *Claims) budget() drive.ByteSize { return max(d.opt.MaxSize, minBudget) }
 
-// GiveBack removes the count of a content that is being linked, because the user proved to have it.
+// UncountChallenge removes the count of a content that is being linked, because the user proved to have it.
 // NotFound if the content is gone.
-func (d *Desk) GiveBack(ctx context.Context, tx *sqldb.Tx, user drive.UserID, id drive.BlobID) error {
+func (d *Claims) UncountChallenge(ctx context.Context, tx *sqldb.Tx, user drive.UserID, id drive.BlobID) error {
 	b, err := d.content.Find(ctx, tx, id)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (d *Desk) GiveBack(ctx context.Context, tx *sqldb.Tx, user drive.UserID, id
 	return nil
 }
 
-// Forget deletes the counts that have expired by the time at, and returns how many.
-func (d *Desk) Forget(ctx context.Context, tx *sqldb.Tx, at drive.Time) (int64, error) {
+// DeleteExpired deletes the counts that have expired by the time at, and returns how many.
+func (d *Claims) DeleteExpired(ctx context.Context, tx *sqldb.Tx, at drive.Time) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM refusals WHERE until < ?`, at)
 }

@@ -20,9 +20,9 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Promises tracks the bytes that this process has promised to uploads and that are not written yet.
+// Reservations tracks the bytes that this process has promised to uploads and that are not written yet.
 // It is safe for concurrent use.
-type Promises struct {
+type Reservations struct {
 	store   blob.Store
 	minFree drive.ByteSize
 	rows    func() error
@@ -35,16 +35,16 @@ type Promises struct {
 	yields   map[drive.AccountID]bool           // accounts counted at half of the free space
 }
 
-// New returns Promises over the store's free space beyond minFree. rows returns DiskFull if the
+// New returns Reservations over the store's free space beyond minFree. rows returns DiskFull if the
 // database's disk has no room for uploads; nil: it always has room.
-func New(store blob.Store, minFree drive.ByteSize, rows func() error) *Promises {
-	return &Promises{store: store, minFree: minFree, rows: rows, of: map[drive.AccountID]drive.ByteSize{}, yields: map[drive.AccountID]bool{}}
+func New(store blob.Store, minFree drive.ByteSize, rows func() error) *Reservations {
+	return &Reservations{store: store, minFree: minFree, rows: rows, of: map[drive.AccountID]drive.ByteSize{}, yields: map[drive.AccountID]bool{}}
 }
 
 // Reserve promises n bytes to the account; DiskFull {needed, available} if the promises would no
 // longer fit. The caller must Release the bytes once they are written, because the free space
 // counts them then, or not needed.
-func (p *Promises) Reserve(ctx context.Context, account drive.AccountID, n drive.ByteSize) error {
+func (p *Reservations) Reserve(ctx context.Context, account drive.AccountID, n drive.ByteSize) error {
 	if p.rows != nil {
 		if err := p.rows(); err != nil {
 			return err
@@ -53,7 +53,7 @@ func (p *Promises) Reserve(ctx context.Context, account drive.AccountID, n drive
 	if n <= 0 {
 		return nil
 	}
-	p.Add(account, n)
+	p.Adjust(account, n)
 	free, known, err := p.free(ctx)
 	if err != nil {
 		p.Release(account, n)
@@ -71,7 +71,7 @@ func (p *Promises) Reserve(ctx context.Context, account drive.AccountID, n drive
 
 // ReserveSome promises want bytes, or only least if want does not fit, and returns the promised
 // number.
-func (p *Promises) ReserveSome(ctx context.Context, account drive.AccountID, want, least drive.ByteSize) (drive.ByteSize, error) {
+func (p *Reservations) ReserveSome(ctx context.Context, account drive.AccountID, want, least drive.ByteSize) (drive.ByteSize, error) {
 	err := p.Reserve(ctx, account, want)
 	if drive.IsKind(err, drive.DiskFull) && least < want {
 		return least, p.Reserve(ctx, account, least)
@@ -80,10 +80,10 @@ func (p *Promises) ReserveSome(ctx context.Context, account drive.AccountID, wan
 }
 
 // Release reduces the account's promise by n bytes.
-func (p *Promises) Release(account drive.AccountID, n drive.ByteSize) { p.Add(account, -n) }
+func (p *Reservations) Release(account drive.AccountID, n drive.ByteSize) { p.Adjust(account, -n) }
 
-// Add changes the account's promise by n bytes, which may be negative, without checking the disk.
-func (p *Promises) Add(account drive.AccountID, n drive.ByteSize) {
+// Adjust changes the account's promise by n bytes, which may be negative, without checking the disk.
+func (p *Reservations) Adjust(account drive.AccountID, n drive.ByteSize) {
 	if n == 0 {
 		return
 	}
@@ -95,9 +95,9 @@ func (p *Promises) Add(account drive.AccountID, n drive.ByteSize) {
 	}
 }
 
-// MayWrite returns DiskFull if the account was counted at half and writing n bytes would use space
+// CheckWrite returns DiskFull if the account was counted at half and writing n bytes would use space
 // promised to others.
-func (p *Promises) MayWrite(ctx context.Context, account drive.AccountID, n drive.ByteSize) error {
+func (p *Reservations) CheckWrite(ctx context.Context, account drive.AccountID, n drive.ByteSize) error {
 	if !p.over.Load() {
 		return nil
 	}
@@ -108,20 +108,20 @@ func (p *Promises) MayWrite(ctx context.Context, account drive.AccountID, n driv
 	return drive.Fail(drive.DiskFull, "needed", n, "available", 0)
 }
 
-// Promised returns the total promised bytes and the number of accounts that have promises.
-func (p *Promises) Promised() (total drive.ByteSize, accounts int) {
+// Total returns the total promised bytes and the number of accounts that have promises.
+func (p *Reservations) Total() (total drive.ByteSize, accounts int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.promised, len(p.of)
 }
 
 // free returns the usable free space. known is false if the store cannot tell.
-func (p *Promises) free(ctx context.Context) (free drive.ByteSize, known bool, err error) {
-	if !p.store.Caps().Bounded {
+func (p *Reservations) free(ctx context.Context) (free drive.ByteSize, known bool, err error) {
+	if !p.store.Caps().ReportsFree {
 		return 0, false, nil
 	}
 	free, err = p.store.Free(ctx)
-	if err != nil && !p.store.Caps().Bounded { // contents were just moved off the disk
+	if err != nil && !p.store.Caps().ReportsFree { // contents were just moved off the disk
 		return 0, false, nil
 	}
 	return free - p.minFree, true, err
@@ -130,7 +130,7 @@ func (p *Promises) free(ctx context.Context) (free drive.ByteSize, known bool, e
 // fits reports whether the account's promise can be kept with the given free space, and how much
 // more it could be promised (negative: how much is missing). It marks the accounts that it counted
 // at half.
-func (p *Promises) fits(account drive.AccountID, free drive.ByteSize) (ok bool, left drive.ByteSize) {
+func (p *Reservations) fits(account drive.AccountID, free drive.ByteSize) (ok bool, left drive.ByteSize) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.enoughLocked(free) {
@@ -156,7 +156,7 @@ func (p *Promises) fits(account drive.AccountID, free drive.ByteSize) (ok bool, 
 }
 
 // enoughLocked reports whether all promises can be kept; if so, no account is limited any more.
-func (p *Promises) enoughLocked(free drive.ByteSize) bool {
+func (p *Reservations) enoughLocked(free drive.ByteSize) bool {
 	if p.promised > free {
 		return false
 	}
@@ -167,28 +167,30 @@ func (p *Promises) enoughLocked(free drive.ByteSize) bool {
 
 // leavesOthers reports whether the account may write n promised bytes without using space promised
 // to others.
-func (p *Promises) leavesOthers(account drive.AccountID, n, free drive.ByteSize) bool {
+func (p *Reservations) leavesOthers(account drive.AccountID, n, free drive.ByteSize) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.enoughLocked(free) || !p.yields[account] || p.promised-p.of[account]+n <= free
 }
 
-// Room is the promise held by one piece of work. It belongs to one goroutine at a time. A nil Room
+// NewReservation is the promise held by one piece of work. It belongs to one goroutine at a time. A nil NewReservation
 // is empty; only Close may be called on it.
-type Room struct {
-	promises *Promises
+type Reservation struct {
+	promises *Reservations
 	account  drive.AccountID
 	left     drive.ByteSize
 }
 
-// Room returns an empty Room for work of the account. The caller must Close it.
-func (p *Promises) Room(account drive.AccountID) *Room { return &Room{promises: p, account: account} }
+// NewReservation returns an empty NewReservation for work of the account. The caller must Close it.
+func (p *Reservations) NewReservation(account drive.AccountID) *Reservation {
+	return &Reservation{promises: p, account: account}
+}
 
-// Hold changes the room to n bytes, reserving or releasing the difference; DiskFull if it does not
+// Resize changes the room to n bytes, reserving or releasing the difference; DiskFull if it does not
 // fit.
-func (r *Room) Hold(ctx context.Context, n drive.ByteSize) error {
+func (r *Reservation) Resize(ctx context.Context, n drive.ByteSize) error {
 	if r.left >= n {
-		r.Use(r.left - n)
+		r.Release(r.left - n)
 		return nil
 	}
 	err := r.promises.Reserve(ctx, r.account, n-r.left)
@@ -198,15 +200,15 @@ func (r *Room) Hold(ctx context.Context, n drive.ByteSize) error {
 	return err
 }
 
-// Use releases n bytes of the room that were written or are not needed.
-func (r *Room) Use(n drive.ByteSize) {
+// Release releases n bytes of the room that were written or are not needed.
+func (r *Reservation) Release(n drive.ByteSize) {
 	r.left -= n
 	r.promises.Release(r.account, n)
 }
 
 // Close releases the rest of the room.
-func (r *Room) Close() {
+func (r *Reservation) Close() {
 	if r != nil {
-		r.Use(r.left)
+		r.Release(r.left)
 	}
 }

@@ -15,37 +15,37 @@ type boundedStore struct {
 	free drive.ByteSize
 }
 
-func (m boundedStore) Caps() blob.StoreCaps { return blob.StoreCaps{Bounded: true} }
+func (m boundedStore) Caps() blob.StoreCaps { return blob.StoreCaps{ReportsFree: true} }
 
 func (m boundedStore) Free(context.Context) (drive.ByteSize, error) { return m.free, nil }
 
 func TestRoom(t *testing.T) {
 	t.Parallel()
 	p := disk.New(boundedStore{free: 110}, 10, nil)
-	room := p.Room(drive.NewID[drive.AccountID]())
+	room := p.NewReservation(drive.NewID[drive.AccountID]())
 	want := func(after string, bytes drive.ByteSize) {
 		t.Helper()
-		if total, _ := p.Promised(); total != bytes {
+		if total, _ := p.Total(); total != bytes {
 			t.Errorf("after %s: %d bytes are promised, not %d", after, total, bytes)
 		}
 	}
-	if err := room.Hold(t.Context(), 101); !drive.IsKind(err, drive.DiskFull) {
+	if err := room.Resize(t.Context(), 101); !drive.IsKind(err, drive.DiskFull) {
 		t.Errorf("more than is free: %v", err)
 	}
 	want("a refusal", 0)
 	for _, n := range []drive.ByteSize{40, 100, 70} {
-		if err := room.Hold(t.Context(), n); err != nil {
+		if err := room.Resize(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
 		want("holding", n)
 	}
-	room.Use(30)
+	room.Release(30)
 	want("using some", 40)
 	room.Close()
 	want("closing", 0)
 	room.Close()
 	want("closing twice", 0)
-	if _, accounts := p.Promised(); accounts != 0 {
+	if _, accounts := p.Total(); accounts != 0 {
 		t.Errorf("%d accounts have promises of nothing", accounts)
 	}
 }
@@ -70,7 +70,7 @@ func TestNoPromiseWithoutDatabaseSpace(t *testing.T) {
 	if err := p.Reserve(t.Context(), account, 1); err != nil {
 		t.Errorf("when there is room: %v", err)
 	}
-	if total, _ := p.Promised(); total != 1 {
+	if total, _ := p.Total(); total != 1 {
 		t.Errorf("%d bytes are promised", total)
 	}
 }

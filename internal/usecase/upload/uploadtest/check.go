@@ -14,12 +14,12 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// Twin returns a second instance over the same database, staging and timers. It shares no memory
+// SecondInstance returns a second instance over the same database, staging and timers. It shares no memory
 // with the first, so races between them are decided by rows and fences alone.
-func (s *Site) Twin() *upload.Sessions {
+func (s *Site) SecondInstance() *upload.Sessions {
 	up := s.opt.Upload
 	up.Now, up.Log = s.Clock.Now, s.log
-	up.OutOfOrder = func(what string) { panic("locks: " + what) }
+	up.OnLockOrderViolation = func(what string) { panic("locks: " + what) }
 	return upload.New(s.parts, up)
 }
 
@@ -133,9 +133,9 @@ func (s *Site) CheckBlobs(t T) (left []string) {
 		UNION SELECT partial_id FROM upload_joins`) {
 		known[r[0]] = true
 	}
-	err := s.store.List(context.Background(), func(x blob.Stray) error {
+	err := s.store.List(context.Background(), func(x blob.Entry) error {
 		if !known[x.Name] {
-			left = append(left, x.Place)
+			left = append(left, x.Path)
 		}
 		return nil
 	})
@@ -185,10 +185,10 @@ func (s *Site) Staged(t T) (left []string) {
 		open[r[0]] = true
 	}
 	there := map[string]bool{}
-	err := s.staging.ListStaged(context.Background(), func(x blob.Stray) error {
+	err := s.staging.ListStaged(context.Background(), func(x blob.Entry) error {
 		there[x.Name] = true
 		if !open[x.Name] {
-			left = append(left, x.Place)
+			left = append(left, x.Path)
 		}
 		return nil
 	})

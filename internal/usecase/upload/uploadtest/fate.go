@@ -14,41 +14,42 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// Fate injects faults into the calls that Sessions makes. Each call is named: "read" (outside a
+// Faults injects faults into the calls that Sessions makes. Each call is named: "read" (outside a
 // transaction), "tx.begin", "tx.exec", "tx.query", "tx.commit", "staging.Fence", "store.Put",
 // "timers.Arm" and so on. One Rule is active at a time.
-type Fate struct {
+type Faults struct {
 	mu    sync.Mutex
 	rule  Rule
 	seen  int  // calls matched by the rule
 	fired bool // the rule has taken effect
 }
 
-// Rule applies How to the n-th call whose name begins with Point.
+// Rule applies Effect to the n-th call whose name begins with Point.
 type Rule struct {
-	Point string
-	N     int // 1 is the next
-	How   How
-	Err   error  // default: Unavailable
-	Do    func() // for Meanwhile and Afterwards
+	Point  string
+	N      int // 1 is the next
+	Effect Effect
+	Err    error  // default: Unavailable
+	Do     func() // for RunBefore and RunAfter
 }
 
-// How says what happens to a call.
-type How int
+// Effect says what happens to a call.
+type Effect int
 
+// The effects of a rule on a call.
 const (
-	Pass       How = iota // the call is made normally
-	Fail                  // the call fails and is not made
-	Always                // like Fail, also for all later matching calls
-	Lose                  // the call is made, but its reply is lost: it returns the error
-	Die                   // this and all later calls of any name fail: the process is dead
-	DieAfter              // the call is made; all later calls of any name fail
-	Meanwhile             // Do runs before the call
-	Afterwards            // Do runs after the call, before it returns
+	Pass      Effect = iota // the call is made normally
+	Fail                    // the call fails and is not made
+	Always                  // like Fail, also for all later matching calls
+	LoseReply               // the call is made, but its reply is lost: it returns the error
+	Die                     // this and all later calls of any name fail: the process is dead
+	DieAfter                // the call is made; all later calls of any name fail
+	RunBefore               // Do runs before the call
+	RunAfter                // Do runs after the call, before it returns
 )
 
 // Set activates a rule. Its default error is Unavailable.
-func (f *Fate) Set(r Rule) {
+func (f *Faults) Set(r Rule) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r.Err == nil {
@@ -58,7 +59,7 @@ func (f *Fate) Set(r Rule) {
 }
 
 // Clear removes the rule and reports whether it took effect.
-func (f *Fate) Clear() bool {
+func (f *Faults) Clear() bool {
 	if f == nil {
 		return false
 	}
@@ -69,19 +70,19 @@ func (f *Fate) Clear() bool {
 	return came
 }
 
-// Seen returns how many calls have matched since Set.
-func (f *Fate) Seen() int {
+// Matched returns how many calls have matched since Set.
+func (f *Faults) Matched() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.seen
 }
 
 // next counts a call and returns what happens to it.
-func (f *Fate) next(point string) (How, Rule) {
+func (f *Faults) next(point string) (Effect, Rule) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r := f.rule
-	dead := f.fired && (r.How == Die || r.How == DieAfter)
+	dead := f.fired && (r.Effect == Die || r.Effect == DieAfter)
 	switch {
 	case dead:
 		return Fail, r
@@ -89,31 +90,31 @@ func (f *Fate) next(point string) (How, Rule) {
 		return Pass, r
 	}
 	f.seen++
-	if r.How == Always && f.seen >= r.N {
+	if r.Effect == Always && f.seen >= r.N {
 		f.fired = true
 		return Fail, r
 	}
 	if f.seen != r.N || f.fired {
 		return Pass, r
 	}
-	f.fired = r.How != Pass
-	return r.How, r
+	f.fired = r.Effect != Pass
+	return r.Effect, r
 }
 
 // at makes the call do as the rule demands.
-func (f *Fate) at(point string, do func() error) error {
+func (f *Faults) at(point string, do func() error) error {
 	how, r := f.next(point)
 	switch how {
 	case Fail, Die:
 		return r.Err
-	case Lose, DieAfter:
+	case LoseReply, DieAfter:
 		if err := do(); err != nil {
 			return err
 		}
 		return r.Err
-	case Meanwhile:
+	case RunBefore:
 		r.Do()
-	case Afterwards:
+	case RunAfter:
 		defer r.Do()
 	case Pass, Always:
 	}
@@ -121,7 +122,7 @@ func (f *Fate) at(point string, do func() error) error {
 }
 
 // connector returns a database connector whose calls are subject to the rule.
-func (f *Fate) connector(dsn string) (driver.Connector, error) {
+func (f *Faults) connector(dsn string) (driver.Connector, error) {
 	reads := sqldbtest.Reads(dsn)
 	return sqldbtest.Connect(sqldbtest.Unsynced(dsn), func(call sqldbtest.Call, do func() error) error {
 		switch {
@@ -135,7 +136,7 @@ func (f *Fate) connector(dsn string) (driver.Connector, error) {
 }
 
 // injected makes the call do as the rule demands and returns its value, or zero with the error.
-func injected[V any](f *Fate, point string, do func() (V, error)) (v V, err error) {
+func injected[V any](f *Faults, point string, do func() (V, error)) (v V, err error) {
 	err = f.at(point, func() (err error) {
 		v, err = do()
 		return err
@@ -149,7 +150,7 @@ func injected[V any](f *Fate, point string, do func() (V, error)) (v V, err erro
 
 type faultyStaging struct {
 	blob.Staging
-	f *Fate
+	f *Faults
 }
 
 func (s faultyStaging) Create(ctx context.Context, ref blob.Ref) error {
@@ -164,10 +165,10 @@ func (s faultyStaging) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, 
 	return injected(s.f, "staging.Extend", func() (blob.Part, error) { return s.Staging.Extend(ctx, ref, e, body) })
 }
 
-func (s faultyStaging) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Withheld, error) {
-	var w blob.Withheld
+func (s faultyStaging) PrepareExtend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.PendingExtend, error) {
+	var w blob.PendingExtend
 	err := s.f.at("staging.Withhold", func() (err error) {
-		w, err = s.Staging.Withhold(ctx, ref, e, body)
+		w, err = s.Staging.PrepareExtend(ctx, ref, e, body)
 		return err
 	})
 	switch {
@@ -180,15 +181,15 @@ func (s faultyStaging) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend
 }
 
 type faultyWithheld struct {
-	blob.Withheld
-	f *Fate
+	blob.PendingExtend
+	f *Faults
 }
 
-func (w faultyWithheld) Enter(ctx context.Context) error {
+func (w faultyWithheld) Commit(ctx context.Context) error {
 	called := false
 	err := w.f.at("staging.Enter", func() error {
 		called = true
-		return w.Withheld.Enter(ctx)
+		return w.PendingExtend.Commit(ctx)
 	})
 	if !called {
 		w.Discard(ctx)
@@ -238,13 +239,13 @@ func (s faultyStaging) Verify(ctx context.Context, ref blob.Ref, gen int64) (blo
 
 type faultyStore struct {
 	blob.Store
-	f *Fate
+	f *Faults
 }
 
-// Caps makes Sessions use Lay for small contents, also over a directory that prefers Put.
+// Caps makes Sessions use PutUnsynced for small contents, also over a directory that prefers Put.
 func (s faultyStore) Caps() blob.StoreCaps {
 	caps := s.Store.Caps()
-	caps.Little = 32 * drive.KiB
+	caps.SmallMax = 32 * drive.KiB
 	return caps
 }
 
@@ -252,12 +253,12 @@ func (s faultyStore) Put(ctx context.Context, name string, body blob.Body) (blob
 	return injected(s.f, "store.Put", func() (blob.Part, error) { return s.Store.Put(ctx, name, body) })
 }
 
-func (s faultyStore) Lay(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
-	return injected(s.f, "store.Lay", func() (blob.Part, error) { return s.Store.Lay(ctx, name, body, many) })
+func (s faultyStore) PutUnsynced(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
+	return injected(s.f, "store.Lay", func() (blob.Part, error) { return s.Store.PutUnsynced(ctx, name, body, many) })
 }
 
-func (s faultyStore) Settle(ctx context.Context, names []string) error {
-	return s.f.at("store.Settle", func() error { return s.Store.Settle(ctx, names) })
+func (s faultyStore) Sync(ctx context.Context, names []string) error {
+	return s.f.at("store.Settle", func() error { return s.Store.Sync(ctx, names) })
 }
 
 func (s faultyStore) Open(ctx context.Context, name string) (blob.Object, error) {
@@ -278,7 +279,7 @@ func (s faultyStore) Reclaim(ctx context.Context, names []string) ([]string, err
 
 type faultyTimers struct {
 	upload.Timers
-	f *Fate
+	f *Faults
 }
 
 func (t faultyTimers) Arm(ctx context.Context, entries ...timer.Entry) error {

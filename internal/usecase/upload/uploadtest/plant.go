@@ -12,18 +12,18 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// Long returns how many entries a test needs for a long listing; fewer on a database server, which
+// LongListing returns how many entries a test needs for a long listing; fewer on a database server, which
 // is slower.
-func Long() int {
+func LongListing() int {
 	if sqldbtest.OnMySQL() {
 		return 200
 	}
 	return 1000
 }
 
-// Plant creates the folders n<from> to n<to-1> in a folder. If with is not zero, each is shared
+// CreateFolders creates the folders n<from> to n<to-1> in a folder. If with is not zero, each is shared
 // with that user as editor.
-func (s *Site) Plant(t testing.TB, who drive.Who, parent drive.NodeID, from, to int, with drive.UserID) {
+func (s *Site) CreateFolders(t testing.TB, who drive.Who, parent drive.NodeID, from, to int, with drive.UserID) {
 	t.Helper()
 	const atOnce = 50
 	for ; from < to; from += atOnce {
@@ -48,7 +48,7 @@ func (s *Site) plantOne(ctx context.Context, tx *sqldb.Tx, who drive.Who, at tre
 		return err
 	}
 	g := access.Grant{Node: n.ID, Account: who.Account, Kind: access.User, Principal: drive.PrincipalID(with), Role: access.Editor, By: who.User}
-	_, err = s.Access.Set(ctx, tx, g)
+	_, err = s.Access.Grant(ctx, tx, g)
 	return err
 }
 
@@ -63,7 +63,7 @@ func (s *Site) Editor(t testing.TB, owner drive.AccountID, node drive.NodeID) dr
 			return err
 		}
 		g := access.Grant{Node: node, Account: owner, Kind: access.User, Principal: drive.PrincipalID(who.User), Role: access.Editor, By: who.User}
-		_, err = s.Access.Set(ctx, tx, g)
+		_, err = s.Access.Grant(ctx, tx, g)
 		return err
 	})
 	if err != nil {

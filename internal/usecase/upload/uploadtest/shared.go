@@ -27,7 +27,7 @@ type Shared struct {
 	removed  map[drive.UploadID]bool // contents of these uploads no longer belong to the staging
 	uploads  map[drive.UploadID]*storedUpload
 	objects  map[string][]byte
-	kept     []blob.Stray // quarantined entries
+	kept     []blob.Entry // quarantined entries
 	skew     time.Duration
 }
 
@@ -88,7 +88,7 @@ func (s *Shared) ForgetFence(id drive.UploadID) {
 	s.journals[id].fence = 0
 }
 
-// ForgetTimers loses all timers, like FLUSHALL on their server. The test must then call Site.Lost
+// ForgetTimers loses all timers, like FLUSHALL on their server. The test must then call Site.LoseTimers
 // on every site.
 func (s *Shared) ForgetTimers() { s.Queue.Forget() }
 
@@ -99,8 +99,8 @@ func (s *Shared) SkewJournal(by time.Duration) {
 	s.skew = by
 }
 
-// Strand leaves part n leased, as an instance does that dies while it writes.
-func (s *Shared) Strand(id drive.UploadID, n int) {
+// LeaveLease leaves part n leased, as an instance does that dies while it writes.
+func (s *Shared) LeaveLease(id drive.UploadID, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.journals[id].leases[n] = s.newLease()
@@ -209,7 +209,7 @@ func (s *Shared) beginWrite(ref blob.Ref, w blob.Write) (*lease, error) {
 	}
 	j := s.journals[ref.ID]
 	if have, ok := j.parts[w.N]; ok && !have.Unread {
-		return nil, &blob.ThereError{Part: have}
+		return nil, &blob.PartExistsError{Part: have}
 	}
 	l := s.newLease()
 	j.leases[w.N] = l
@@ -377,14 +377,14 @@ func (s *Shared) Verify(ctx context.Context, ref blob.Ref, _ int64) (blob.Staged
 }
 
 // ListStaged implements blob.Staging.
-func (s *Shared) ListStaged(_ context.Context, fn func(blob.Stray) error) error {
+func (s *Shared) ListStaged(_ context.Context, fn func(blob.Entry) error) error {
 	s.mu.Lock()
-	all := map[drive.UploadID]blob.Stray{}
+	all := map[drive.UploadID]blob.Entry{}
 	for id := range s.journals {
-		all[id] = blob.Stray{Place: "journal/" + id.String(), Name: id.String()}
+		all[id] = blob.Entry{Path: "journal/" + id.String(), Name: id.String()}
 	}
 	for id, up := range s.uploads {
-		stray := blob.Stray{Place: "multipart/" + id.String(), Name: id.String()}
+		stray := blob.Entry{Path: "multipart/" + id.String(), Name: id.String()}
 		for _, all := range []map[int][]byte{up.parts, up.tails} {
 			for _, b := range all {
 				stray.Size += drive.ByteSize(len(b))
@@ -402,7 +402,7 @@ func (s *Shared) ListStaged(_ context.Context, fn func(blob.Stray) error) error 
 }
 
 // QuarantineStaged implements blob.Staging.
-func (s *Shared) QuarantineStaged(ctx context.Context, stray blob.Stray) error {
+func (s *Shared) QuarantineStaged(ctx context.Context, stray blob.Entry) error {
 	id, err := drive.ParseID[drive.UploadID](stray.Name)
 	if err != nil {
 		return err

@@ -31,16 +31,16 @@ func (s SharedStore) Put(_ context.Context, name string, body blob.Body) (blob.P
 	return part, err
 }
 
-// Name implements blob.Store.
-func (s SharedStore) Name(own string, _ drive.ByteSize) string { return own }
+// ReserveName implements blob.Store.
+func (s SharedStore) ReserveName(own string, _ drive.ByteSize) string { return own }
 
-// Lay implements blob.Store.
-func (s SharedStore) Lay(ctx context.Context, name string, body blob.Body, _ bool) (blob.Part, error) {
+// PutUnsynced implements blob.Store.
+func (s SharedStore) PutUnsynced(ctx context.Context, name string, body blob.Body, _ bool) (blob.Part, error) {
 	return s.Put(ctx, name, body)
 }
 
-// Settle implements blob.Store.
-func (s SharedStore) Settle(context.Context, []string) error { return nil }
+// Sync implements blob.Store.
+func (s SharedStore) Sync(context.Context, []string) error { return nil }
 
 type sharedObject struct{ *bytes.Reader }
 
@@ -86,8 +86,8 @@ func (s SharedStore) Presign(context.Context, string, blob.Link) (string, error)
 	return "", errors.ErrUnsupported
 }
 
-// Receive implements blob.Store.
-func (s SharedStore) Receive(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+// PutAtomic implements blob.Store.
+func (s SharedStore) PutAtomic(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	return s.Put(ctx, name, body)
 }
 
@@ -102,21 +102,21 @@ func (s SharedStore) RemoveAll(ctx context.Context, names []string) ([]string, e
 }
 
 // ListPage implements blob.Store: this store has no shards.
-func (s SharedStore) ListPage(context.Context, string, string, int) ([]blob.Stray, bool, error) {
+func (s SharedStore) ListPage(context.Context, string, string, int) ([]blob.Entry, bool, error) {
 	return nil, false, nil
 }
 
-// ListOdd implements blob.Store.
-func (s SharedStore) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
+// ListUnsharded implements blob.Store.
+func (s SharedStore) ListUnsharded(ctx context.Context, fn func(blob.Entry) error) error {
 	return s.List(ctx, fn)
 }
 
 // List implements blob.Store.
-func (s SharedStore) List(_ context.Context, fn func(blob.Stray) error) error {
+func (s SharedStore) List(_ context.Context, fn func(blob.Entry) error) error {
 	s.mu.Lock()
-	var all []blob.Stray
+	var all []blob.Entry
 	for name, b := range s.objects {
-		all = append(all, blob.Stray{Place: "blobs/" + name, Name: name, Size: drive.ByteSize(len(b))})
+		all = append(all, blob.Entry{Path: "blobs/" + name, Name: name, Size: drive.ByteSize(len(b))})
 	}
 	s.mu.Unlock()
 	for _, stray := range all {
@@ -128,7 +128,7 @@ func (s SharedStore) List(_ context.Context, fn func(blob.Stray) error) error {
 }
 
 // Quarantine implements blob.Store.
-func (s SharedStore) Quarantine(ctx context.Context, stray blob.Stray) error {
+func (s SharedStore) Quarantine(ctx context.Context, stray blob.Entry) error {
 	s.mu.Lock()
 	s.kept = append(s.kept, stray)
 	s.mu.Unlock()
@@ -136,7 +136,7 @@ func (s SharedStore) Quarantine(ctx context.Context, stray blob.Stray) error {
 }
 
 // Quarantined returns the entries moved to quarantine.
-func (s *Shared) Quarantined() []blob.Stray {
+func (s *Shared) Quarantined() []blob.Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.kept)

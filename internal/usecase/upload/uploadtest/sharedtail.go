@@ -13,16 +13,16 @@ import (
 
 // Extend implements blob.Staging. Tail bytes are kept in the store and outlive the journal.
 func (s *Shared) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Part, error) {
-	w, err := s.Withhold(ctx, ref, e, body)
+	w, err := s.PrepareExtend(ctx, ref, e, body)
 	if err != nil {
 		return blob.Part{}, err
 	}
-	return w.Part(), w.Enter(ctx)
+	return w.Part(), w.Commit(ctx)
 }
 
-// Withhold implements blob.Staging.
-func (s *Shared) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Withheld, error) {
-	if err := errors.Join(ctx.Err(), e.Admits(ref)); err != nil {
+// PrepareExtend implements blob.Staging.
+func (s *Shared) PrepareExtend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.PendingExtend, error) {
+	if err := errors.Join(ctx.Err(), e.CheckRef(ref)); err != nil {
 		return nil, err
 	}
 	mine, err := s.beginExtend(ref, e)
@@ -34,7 +34,7 @@ func (s *Shared) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body
 		w.part, err = body.Finish()
 	}
 	if err == nil {
-		err = e.Check(w.part, drive.ByteSize(len(w.data)))
+		err = e.CheckResult(w.part, drive.ByteSize(len(w.data)))
 	}
 	if err != nil {
 		w.Discard(ctx)
@@ -54,7 +54,7 @@ type sharedPiece struct {
 
 func (w *sharedPiece) Part() blob.Part { return w.part }
 
-func (w *sharedPiece) Enter(context.Context) error {
+func (w *sharedPiece) Commit(context.Context) error {
 	return w.s.endExtend(w.ref, w.e, w.mine, w.part, w.data, true)
 }
 
@@ -71,10 +71,10 @@ func (s *Shared) beginExtend(ref blob.Ref, e blob.Extend) (*lease, error) {
 	}
 	j := s.journals[ref.ID]
 	if have, ok := j.parts[e.N]; ok {
-		return nil, e.Moved(have.Size)
+		return nil, e.OffsetError(have.Size)
 	}
 	if have := j.tails[e.N].Size; have != e.At {
-		return nil, e.Moved(have)
+		return nil, e.OffsetError(have)
 	}
 	l := s.newLease()
 	j.leases[e.N] = l

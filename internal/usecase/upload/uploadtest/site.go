@@ -62,7 +62,7 @@ type Options struct {
 	Store   func(blob.Store) blob.Store     // decorates the store
 	Local   local.Options                   // BootID, Durability and others
 	Dir     string                          // an empty directory; default: temporary
-	Fate    *Fate                           // injects faults into calls to database, staging, store and timers
+	Faults  *Faults                         // injects faults into calls to database, staging, store and timers
 	Shared  *Shared                         // state shared with other instances, which must use the same Dir
 }
 
@@ -82,7 +82,7 @@ type Site struct {
 	Clock    *Clock
 
 	opt     Options
-	parts   upload.Parts
+	parts   upload.Dependencies
 	staging blob.Staging // undecorated, for checks
 	store   blob.Store
 	log     *slog.Logger
@@ -136,8 +136,8 @@ func (s *Site) start(t T) {
 	s.log = log
 	ctx := context.Background()
 	dbOpt := s.opt.DB
-	if s.opt.Fate != nil {
-		dbOpt.Connector = s.opt.Fate.connector
+	if s.opt.Faults != nil {
+		dbOpt.Connector = s.opt.Faults.connector
 	}
 	dbOpt.Log = log
 	db, err := sqldb.Open(ctx, dbOpt)
@@ -152,15 +152,17 @@ func (s *Site) start(t T) {
 	if up.Now == nil { // otherwise the test gives this instance a wrong clock
 		up.Now = s.Clock.Now
 	}
-	if up.OutOfOrder == nil {
-		up.OutOfOrder = func(what string) { t.Errorf("locks: %s", what) }
+	if up.OnLockOrderViolation == nil {
+		up.OnLockOrderViolation = func(what string) { t.Errorf("locks: %s", what) }
 	}
 	rights := access.New(access.Options{DB: db, Now: up.Now})
-	trees := tree.Options{Now: s.Clock.Now, Happened: s.Activity.Node}
-	trees.Trashed = func(ctx context.Context, tx *sqldb.Tx, n tree.Node) error { return rights.Moved(ctx, tx, n.Account) }
-	files.KeepLocks(&trees, files.LockRules(s.Clock.Now, rights))
+	trees := tree.Options{Now: s.Clock.Now, OnEffect: s.Activity.RecordNode}
+	trees.OnFolderTrashed = func(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
+		return rights.InvalidateIfGranted(ctx, tx, n.Account)
+	}
+	files.EnforceLocks(&trees, files.LockRules(s.Clock.Now, rights))
 	s.Tree = tree.New(trees)
-	parts := upload.Parts{
+	parts := upload.Dependencies{
 		Access: rights, DB: db, Staging: s.staging, Store: s.store, Tree: s.Tree, Timers: queueTimers{s.Queue},
 		Events: outbox.New(db, outbox.Options{Source: "smartdrive/test", Now: s.Clock.Now, Log: log}),
 	}
@@ -171,7 +173,7 @@ func (s *Site) start(t T) {
 	if s.opt.Store != nil {
 		parts.Store = s.opt.Store(parts.Store)
 	}
-	if f := s.opt.Fate; f != nil {
+	if f := s.opt.Faults; f != nil {
 		parts.Staging = faultyStaging{parts.Staging, f}
 		parts.Store = faultyStore{parts.Store, f}
 		parts.Timers = faultyTimers{parts.Timers, f}
@@ -180,7 +182,7 @@ func (s *Site) start(t T) {
 	s.Sessions = upload.New(parts, up)
 	gone := s.opt.Unlink
 	gone.Log, gone.Restored = log, up.Restored
-	s.Unlinker = unlink.New(unlink.Parts{DB: db, Store: parts.Store, Content: parts.Content}, gone)
+	s.Unlinker = unlink.New(unlink.Dependencies{DB: db, Store: parts.Store, Content: parts.Content}, gone)
 	s.stop = func() error {
 		if err := s.Close(); err != nil {
 			return err
@@ -211,10 +213,10 @@ func (s *Site) openBytes(t T) (closeIt func() error) {
 	return dir.Close
 }
 
-// Lost makes the site react as the timer engine does when the queue has lost timers.
-func (s *Site) Lost(t T) {
+// LoseTimers makes the site react as the timer engine does when the queue has lost timers.
+func (s *Site) LoseTimers(t T) {
 	t.Helper()
-	if err := errors.Join(s.NoteLoss(context.Background()), s.Recover(context.Background())); err != nil {
+	if err := errors.Join(s.SuspendAllReclaims(context.Background()), s.Recover(context.Background())); err != nil {
 		t.Fatalf("arm again what was lost: %v", err)
 	}
 }
@@ -226,7 +228,7 @@ func (s *Site) Restart(t T) {
 	if err := s.stop(); err != nil {
 		t.Fatalf("stop the site: %v", err)
 	}
-	s.opt.Fate.Clear()
+	s.opt.Faults.Clear()
 	s.start(t)
 	if err := s.Recover(context.Background()); err != nil {
 		t.Fatalf("recover: %v", err)
@@ -275,9 +277,9 @@ func (s *Site) Fire(t T) int {
 	return n
 }
 
-// Pass advances the clock by d and fires due timers after each step. Steps are one second up to ten
+// AdvanceAndFire advances the clock by d and fires due timers after each step. Steps are one second up to ten
 // minutes, else one minute.
-func (s *Site) Pass(t T, d time.Duration) {
+func (s *Site) AdvanceAndFire(t T, d time.Duration) {
 	t.Helper()
 	for d > 0 {
 		step := min(d, time.Minute)

@@ -74,10 +74,10 @@ func TestUnreadableHeaderDoesNotBlockOtherRemovals(t *testing.T) {
 		noError(t, err)
 		slots = append(slots, slot(t, name))
 	}
-	id, err := slothead.IDOf(slots[1].Pack)
+	id, err := slothead.PackID(slots[1].Pack)
 	noError(t, err)
-	head := make([]byte, HeadSize)
-	slothead.Seal(head, id, slots[1].First)
+	head := make([]byte, HeaderSize)
+	slothead.PutHeader(head, id, slots[1].First)
 	head[4] = 9
 	binary.LittleEndian.PutUint32(head[36:], digest.CRC32C(head[:36]))
 	f, err := os.OpenFile(p.path(slots[1].Pack), os.O_WRONLY, 0)
@@ -95,7 +95,7 @@ func TestUnreadableHeaderDoesNotBlockOtherRemovals(t *testing.T) {
 // holeless is a disk without holes: freed ranges are written as zeros.
 type holeless struct{ *disk }
 
-func (holeless) Data(f *os.File, off int64) (int64, error) {
+func (holeless) NextData(f *os.File, off int64) (int64, error) {
 	info, err := f.Stat()
 	if err == nil && off >= info.Size() {
 		err = io.EOF

@@ -11,8 +11,8 @@ import (
 	"smartdrive/internal/engine/blob/slothead"
 )
 
-// NameOf returns the name of the pack with that file name; ok is false if the file is not a pack.
-func NameOf(file string) (name string, ok bool) {
+// PackName returns the name of the pack with that file name; ok is false if the file is not a pack.
+func PackName(file string) (name string, ok bool) {
 	name, ok = strings.CutSuffix(file, Suffix)
 	if !ok || !strings.HasPrefix(name, blob.PutPrefix) {
 		return "", false
@@ -27,7 +27,7 @@ func NameOf(file string) (name string, ok bool) {
 // Each calls fn for each content of a pack, ordered by slot, and stops at the first error of fn. A
 // missing pack has no contents. A pack that a crash has left empty is removed.
 func (p *Packs) Each(ctx context.Context, name string, fn func(at blob.Slot, size int64) error) error {
-	id, err := slothead.IDOf(name)
+	id, err := slothead.PackID(name)
 	if err != nil {
 		return err
 	}
@@ -59,12 +59,12 @@ func (p *Packs) Each(ctx context.Context, name string, fn func(at blob.Slot, siz
 	return err
 }
 
-// eachBlock calls fn with the first HeadSize bytes of a block; fn returns the next block to look
+// eachBlock calls fn with the first HeaderSize bytes of a block; fn returns the next block to look
 // at. Blocks of zeros that are holes are skipped.
 func (p *Packs) eachBlock(f *os.File, fn func(b []byte, first int64) (next int64, err error)) error {
-	var b [HeadSize]byte
+	var b [HeaderSize]byte
 	for first := int64(0); ; {
-		off, err := p.disk.Data(f, first*Block)
+		off, err := p.disk.NextData(f, first*Block)
 		if isEOF(err) {
 			return nil
 		}
@@ -92,7 +92,7 @@ func (p *Packs) eachBlock(f *os.File, fn func(b []byte, first int64) (next int64
 func (p *Packs) onlyZeros(f *os.File) (bool, error) {
 	b := make([]byte, 16*Block)
 	for off := int64(0); ; {
-		at, err := p.disk.Data(f, off)
+		at, err := p.disk.NextData(f, off)
 		if isEOF(err) {
 			return true, nil
 		}

@@ -17,8 +17,8 @@ import (
 
 // Disk is the file system that packs are stored on.
 type Disk interface {
-	// Place returns the path of the file called name in a shard.
-	Place(shard, name string) string
+	// Path returns the path of the file called name in a shard.
+	Path(shard, name string) string
 	// MakeDir durably makes the parent directory of path.
 	MakeDir(path string) error
 	// SyncName makes the name of a new file durable, unless SyncData does that.
@@ -31,8 +31,8 @@ type Disk interface {
 	SyncDir(dir string) error
 	// Free frees n bytes at off; they read as zeros.
 	Free(f *os.File, off, n int64) error
-	// Data returns the offset of the next bytes from off on that may not be zeros, or io.EOF.
-	Data(f *os.File, off int64) (int64, error)
+	// NextData returns the offset of the next bytes from off on that may not be zeros, or io.EOF.
+	NextData(f *os.File, off int64) (int64, error)
 }
 
 // Packs manages the packs of a directory. It is safe for concurrent use.
@@ -93,11 +93,11 @@ func (p *Packs) Close() error {
 	return errors.Join(errs...)
 }
 
-// Name reserves a slot for content of size bytes and returns its name. It returns own, which no
-// other content may use, if the content is too large. If the result is a slot, the caller must Take
+// ReserveName reserves a slot for content of size bytes and returns its name. It returns own, which no
+// other content may use, if the content is too large. If the result is a slot, the caller must OpenSlot
 // it; until then the pack stays open.
-func (p *Packs) Name(own string, size int64) string {
-	id, err := slothead.IDOf(own)
+func (p *Packs) ReserveName(own string, size int64) string {
+	id, err := slothead.PackID(own)
 	if size < 0 || size > MaxContent || err != nil {
 		return own
 	}
@@ -122,19 +122,19 @@ func (p *Packs) Name(own string, size int64) string {
 // path returns the path of a pack's file.
 func (p *Packs) path(name string) string {
 	shard, _ := blob.ShardOf(name)
-	return p.disk.Place(shard, name+Suffix)
+	return p.disk.Path(shard, name+Suffix)
 }
 
-// Taken is a slot that the caller is writing.
-type Taken struct {
+// SlotWriter is a slot that the caller is writing.
+type SlotWriter struct {
 	p  *Packs
 	k  *pack
 	at blob.Slot // the slot being written
 }
 
-// Take begins to write a slot. It returns false if Name has not reserved the slot or it was taken
-// before. The caller must call Done.
-func (p *Packs) Take(at blob.Slot) (*Taken, bool) {
+// OpenSlot begins to write a slot. It returns false if ReserveName has not reserved the slot or it was taken
+// before. The caller must call Close.
+func (p *Packs) OpenSlot(at blob.Slot) (*SlotWriter, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.open[at.Pack]
@@ -143,28 +143,28 @@ func (p *Packs) Take(at blob.Slot) (*Taken, bool) {
 	}
 	delete(k.reserved, at.First)
 	k.writing++
-	return &Taken{p, k, at}, true
+	return &SlotWriter{p, k, at}, true
 }
 
-// Done ends the writing of the slot.
-func (t *Taken) Done() {
+// Close ends the writing of the slot.
+func (t *SlotWriter) Close() {
 	t.p.mu.Lock()
 	defer t.p.mu.Unlock()
 	t.k.writing--
 	t.p.endIfDoneLocked(t.k)
 }
 
-// Write writes the content to the slot. b has HeadSize bytes of room before the content. The
+// Write writes the content to the slot. b has HeaderSize bytes of room before the content. The
 // content may be lost until a Sync. On an error nothing remains.
-func (t *Taken) Write(b []byte) error {
-	if blocksFor(len(b)-HeadSize) != t.at.Blocks {
-		return fmt.Errorf("content of %d bytes in a slot of %d blocks", len(b)-HeadSize, t.at.Blocks)
+func (t *SlotWriter) Write(b []byte) error {
+	if blocksFor(len(b)-HeaderSize) != t.at.Blocks {
+		return fmt.Errorf("content of %d bytes in a slot of %d blocks", len(b)-HeaderSize, t.at.Blocks)
 	}
 	f, err := t.p.fileOf(t.k)
 	if err != nil {
 		return err
 	}
-	slothead.Seal(b, t.k.id, t.at.First)
+	slothead.PutHeader(b, t.k.id, t.at.First)
 	if _, err := f.WriteAt(b, t.at.First*Block); err != nil {
 		return errors.Join(err, t.p.disk.Free(f, t.at.First*Block, t.at.Blocks*Block))
 	}

@@ -37,7 +37,7 @@ func newDisk(t *testing.T) *disk {
 
 var errDisk = errors.New("the disk has failed")
 
-func (d *disk) Place(shard, name string) string { return filepath.Join(d.dir, shard, name) }
+func (d *disk) Path(shard, name string) string { return filepath.Join(d.dir, shard, name) }
 
 func (d *disk) MakeDir(path string) error { return os.MkdirAll(filepath.Dir(path), 0o700) }
 
@@ -95,8 +95,8 @@ func (d *disk) Free(f *os.File, off, n int64) error {
 	return err
 }
 
-// Data returns the next offset block by block.
-func (d *disk) Data(f *os.File, off int64) (int64, error) {
+// NextData returns the next offset block by block.
+func (d *disk) NextData(f *os.File, off int64) (int64, error) {
 	b, err := readAll(f)
 	if err != nil {
 		return 0, err
@@ -150,13 +150,13 @@ func own() string { return "put-7-" + drive.NewID[drive.UploadID]().String() }
 // layContent writes content to a slot and returns its name.
 func layContent(t *testing.T, p *Packs, content []byte) (string, error) {
 	t.Helper()
-	name := p.Name(own(), int64(len(content)))
-	taken, ok := p.Take(slot(t, name))
+	name := p.ReserveName(own(), int64(len(content)))
+	taken, ok := p.OpenSlot(slot(t, name))
 	if !ok {
 		t.Fatalf("%s is not to be had", name)
 	}
-	defer taken.Done()
-	return name, taken.Write(append(make([]byte, HeadSize), content...))
+	defer taken.Close()
+	return name, taken.Write(append(make([]byte, HeaderSize), content...))
 }
 
 func slot(t *testing.T, name string) blob.Slot {
@@ -263,7 +263,7 @@ func (d *disk) checkContents(p *Packs, stored, written map[string][]byte, remove
 	paths, err := filepath.Glob(filepath.Join(d.dir, "??", "*"))
 	noError(d.t, err)
 	for _, path := range paths {
-		name, ok := NameOf(filepath.Base(path))
+		name, ok := PackName(filepath.Base(path))
 		if !ok {
 			d.t.Fatalf("%s is no pack", path)
 		}
@@ -404,7 +404,7 @@ func TestRemoveOfForeignSlotFreesNothing(t *testing.T) {
 		{Pack: own(), First: 0, Blocks: 2},
 		{Pack: "put-7-../../x", First: 0, Blocks: 2},
 	} {
-		if _, ok := p.Take(forged); ok {
+		if _, ok := p.OpenSlot(forged); ok {
 			t.Errorf("%s can be written", forged.Name())
 		}
 		if _, err := p.Read(forged); !drive.IsKind(err, drive.NotFound) {
@@ -423,7 +423,7 @@ func TestRemoveOfForeignSlotFreesNothing(t *testing.T) {
 		}
 	}
 	for _, name := range []string{own(), "x", "put-7-" + at.Pack} {
-		if got := p.Name(name, MaxContent+1); got != name {
+		if got := p.ReserveName(name, MaxContent+1); got != name {
 			t.Errorf("%s for what is too large", got)
 		}
 	}
@@ -436,8 +436,8 @@ func TestPackIsClosedAfterLastWriter(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	p := d.open()
-	name := p.Name(own(), 100)
-	late, ok := p.Take(slot(t, name))
+	name := p.ReserveName(own(), 100)
+	late, ok := p.OpenSlot(slot(t, name))
 	if !ok {
 		t.Fatal("not to be had")
 	}
@@ -445,11 +445,11 @@ func TestPackIsClosedAfterLastWriter(t *testing.T) {
 		_, err := layContent(t, p, []byte("others fill the pack"))
 		noError(t, err)
 	}
-	noError(t, late.Write(append(make([]byte, HeadSize), make([]byte, 100)...)))
+	noError(t, late.Write(append(make([]byte, HeaderSize), make([]byte, 100)...)))
 	if rest, err := p.Sync([]string{name}); err != nil || len(rest) > 0 {
 		t.Errorf("not settled: %v, %v", rest, err)
 	}
-	late.Done()
+	late.Close()
 	p.ends.Wait()
 	p.mu.Lock()
 	if open := len(p.open); open > 1 {

@@ -37,13 +37,13 @@ func ReadFile(path string, at blob.Slot) ([]byte, error) {
 // without a sync. No other process may write to the file. It returns NotFound if the slot does not
 // fit the content.
 func WriteFile(path string, at blob.Slot, content []byte) error {
-	id, err := slothead.IDOf(at.Pack)
+	id, err := slothead.PackID(at.Pack)
 	if err != nil || len(content) > MaxContent || blocksFor(len(content)) != at.Blocks {
 		return drive.Wrap(err, drive.NotFound)
 	}
 	b := make([]byte, at.Blocks*Block) // zeros after the content overwrite the rest of a damaged one
-	copy(b[HeadSize:], content)
-	slothead.Seal(b[:HeadSize+len(content)], id, at.First)
+	copy(b[HeaderSize:], content)
+	slothead.PutHeader(b[:HeaderSize+len(content)], id, at.First)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, fileMode)
 	if err != nil {
 		return err
@@ -65,19 +65,19 @@ func read(f *os.File, at blob.Slot) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		end := min(HeadSize+h.Size, n) // a truncated pack has less
-		if again || digest.CRC32C(b[HeadSize:end]) == h.CRC {
-			return b[HeadSize:end:end], nil
+		end := min(HeaderSize+h.Size, n) // a truncated pack has less
+		if again || digest.CRC32C(b[HeaderSize:end]) == h.CRC {
+			return b[HeaderSize:end:end], nil
 		}
 		// Damaged, or being removed; in the latter case the header disappears too.
 	}
 }
 
 // headIn decodes the header of a slot from its first bytes; NotFound if it is not intact.
-func headIn(b []byte, at blob.Slot) (slothead.Head, error) {
-	id, err := slothead.IDOf(at.Pack)
+func headIn(b []byte, at blob.Slot) (slothead.Header, error) {
+	id, err := slothead.PackID(at.Pack)
 	if err != nil {
-		return slothead.Head{}, drive.Wrap(err, drive.NotFound)
+		return slothead.Header{}, drive.Wrap(err, drive.NotFound)
 	}
 	h, ok, err := readHead(b, id, at.First)
 	if err == nil && (!ok || blocksFor(h.Size) != at.Blocks) {
@@ -102,20 +102,20 @@ func (p *Packs) Size(at blob.Slot) (int64, error) {
 
 // sizeIn returns how many bytes of a content the file contains: fewer than h.Size if the file was
 // truncated.
-func sizeIn(f *os.File, first int64, h slothead.Head) (int64, error) {
+func sizeIn(f *os.File, first int64, h slothead.Header) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, err
 	}
-	return min(int64(h.Size), max(0, info.Size()-first*Block-HeadSize)), nil
+	return min(int64(h.Size), max(0, info.Size()-first*Block-HeaderSize)), nil
 }
 
 // headOf reads the header of a slot; NotFound if it is not intact.
-func headOf(f *os.File, at blob.Slot) (slothead.Head, error) {
-	var b [HeadSize]byte
+func headOf(f *os.File, at blob.Slot) (slothead.Header, error) {
+	var b [HeaderSize]byte
 	n, err := f.ReadAt(b[:], at.First*Block)
 	if err != nil && !isEOF(err) {
-		return slothead.Head{}, err
+		return slothead.Header{}, err
 	}
 	return headIn(b[:n], at)
 }
@@ -123,7 +123,7 @@ func headOf(f *os.File, at blob.Slot) (slothead.Head, error) {
 // reader returns an open file of a pack; NotFound if the pack is missing. The caller calls
 // readers.release.
 func (p *Packs) reader(name string) (*reader, error) {
-	if _, err := slothead.IDOf(name); err != nil {
+	if _, err := slothead.PackID(name); err != nil {
 		return nil, drive.Wrap(err, drive.NotFound)
 	}
 	r, err := p.readers.get(p.path(name))

@@ -57,17 +57,17 @@ func (p *Packs) Remove(slots []blob.Slot) (gone, missing []blob.Slot, err error)
 	if err := errors.Join(p.disk.SyncFreed(f), f.Close()); err != nil {
 		return nil, nil, err
 	}
-	return gone, missing, errors.Join(blob.First(errs), p.removeEmpty(name, path))
+	return gone, missing, errors.Join(blob.JoinFirst(errs), p.removeEmpty(name, path))
 }
 
 // unused reports whether no content occupies a block of the slot. A slot that was never given out
 // may overlap others.
 func unused(f *os.File, at blob.Slot) (bool, error) {
-	id, err := slothead.IDOf(at.Pack)
+	id, err := slothead.PackID(at.Pack)
 	if err != nil {
 		return false, nil //nolint:nilerr // such a pack was never given
 	}
-	var b [HeadSize]byte
+	var b [HeaderSize]byte
 	for first := max(0, at.First-blocksFor(MaxContent)+1); first < at.First+at.Blocks; first++ {
 		n, err := f.ReadAt(b[:], first*Block)
 		if err != nil && !isEOF(err) {

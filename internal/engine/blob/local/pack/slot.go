@@ -12,8 +12,8 @@ const (
 	Block = 4 << 10
 	// MaxContent is the largest content in a pack.
 	MaxContent = slothead.MaxContent
-	// HeadSize is the size of the header before a slot's content.
-	HeadSize = slothead.HeadSize
+	// HeaderSize is the size of the header before a slot's content.
+	HeaderSize = slothead.HeaderSize
 
 	maxBlocks = 16 << 20 / Block // of a pack
 )
@@ -22,14 +22,14 @@ const (
 const Suffix = ".pack"
 
 // blocksFor returns the number of blocks of a slot for size bytes of content.
-func blocksFor(size int) int64 { return (int64(size) + HeadSize + Block - 1) / Block }
+func blocksFor(size int) int64 { return (int64(size) + HeaderSize + Block - 1) / Block }
 
 // readHead decodes the header of the slot that begins at block first of pack id; ok is false if
 // there is no such slot.
-func readHead(b []byte, id uuid.UUID, first int64) (h slothead.Head, ok bool, err error) {
-	h, ok, err = slothead.Read(b, id)
+func readHead(b []byte, id uuid.UUID, first int64) (h slothead.Header, ok bool, err error) {
+	h, ok, err = slothead.ReadHeader(b, id)
 	if ok && h.First != first {
-		return slothead.Head{}, false, nil
+		return slothead.Header{}, false, nil
 	}
 	return h, ok, err
 }

@@ -49,7 +49,7 @@ func TestFailedSettleKeepsSegment(t *testing.T) {
 	}
 }
 
-// TestSettleAllDoesNotBlockOthers checks that other callers continue while a Forget settles all
+// TestSettleAllDoesNotBlockOthers checks that other callers continue while a Discard settles all
 // segments.
 func TestSettleAllDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
@@ -77,7 +77,7 @@ func TestForgetIsRepeatable(t *testing.T) {
 		return broken
 	}
 	for range 2 {
-		if err := l.Forget("put-1-a"); !errors.Is(err, broken) {
+		if err := l.Discard("put-1-a"); !errors.Is(err, broken) {
 			t.Errorf("Forget: %v", err)
 		}
 	}
@@ -96,7 +96,7 @@ func TestForgetAfterFailedWriteKeepsContent(t *testing.T) {
 	if d.put(l, "put-1-b", nil) {
 		t.Error("it was taken")
 	}
-	if err := l.Forget("put-1-b"); !errors.Is(err, broken) {
+	if err := l.Discard("put-1-b"); !errors.Is(err, broken) {
 		t.Errorf("Forget: %v", err)
 	}
 }
@@ -115,7 +115,7 @@ func TestUncreatableSegmentDisablesLog(t *testing.T) {
 		if d.put(l, "put-1-a", nil) {
 			t.Errorf("%s: it was taken", name)
 		}
-		if err := errors.Join(l.Forget("put-1-a"), l.Close()); err != nil {
+		if err := errors.Join(l.Discard("put-1-a"), l.Close()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -230,7 +230,7 @@ func (b *badDisk) SyncData(f *os.File) error {
 	return nil
 }
 
-func (b *badDisk) Settle([]string) error {
+func (b *badDisk) Sync([]string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	failed := b.fails()
@@ -268,9 +268,9 @@ func TestDiskFailureAtAnyCallLosesNothing(t *testing.T) {
 						d.mu.Lock()
 						delete(d.files, name)
 						d.mu.Unlock()
-						err := l.Forget(name)
+						err := l.Discard(name)
 						if err != nil { // who removes does it again
-							err = l.Forget(name)
+							err = l.Discard(name)
 						}
 						if err == nil {
 							removed[name] = true

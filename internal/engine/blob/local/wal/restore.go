@@ -58,7 +58,7 @@ func (l *Log) restore() error {
 		return err
 	}
 	if len(names) > 0 {
-		if err := l.contents.Settle(names); err != nil {
+		if err := l.contents.Sync(names); err != nil {
 			return err
 		}
 		l.log.Info("small files restored from the write-ahead log", "contents", len(names))

@@ -193,7 +193,7 @@ func (l *Log) settle() error {
 		return l.settleErr
 	}
 	for s := l.oldest(); s != nil; s = l.oldest() {
-		err := l.contents.Settle(s.names)
+		err := l.contents.Sync(s.names)
 		if err == nil {
 			err = s.clear(l.contents)
 		}

@@ -11,9 +11,9 @@ import (
 
 // Contents writes and syncs the files of the contents.
 type Contents interface {
-	// Settle makes the files of names durable, and all others that were written before the call. A
+	// Sync makes the files of names durable, and all others that were written before the call. A
 	// removed file is not an error.
-	Settle(names []string) error
+	Sync(names []string) error
 	// Restore writes the file of a content, whatever it contains, without a sync. An invalid name
 	// is not an error. A full disk is drive.DiskFull.
 	Restore(name string, content []byte) error
@@ -188,8 +188,8 @@ func (l *Log) sync() error {
 	return next.err
 }
 
-// Forget ensures that contents whose files were removed are not restored. On an error they may be.
-func (l *Log) Forget(names ...string) error {
+// Discard ensures that contents whose files were removed are not restored. On an error they may be.
+func (l *Log) Discard(names ...string) error {
 	held, lost := l.addForgotten(names)
 	if !held {
 		return nil
@@ -207,8 +207,8 @@ func (l *Log) Forget(names ...string) error {
 	return nil
 }
 
-// Without returns the names that the log does not contain.
-func (l *Log) Without(names []string) []string {
+// NotHeld returns the names that the log does not contain.
+func (l *Log) NotHeld(names []string) []string {
 	_, others := l.partition(names, 0)
 	return others
 }

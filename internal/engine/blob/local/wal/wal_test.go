@@ -54,7 +54,7 @@ func (d *disk) open() *Log {
 	return l
 }
 
-func (d *disk) Settle([]string) error {
+func (d *disk) Sync([]string) error {
 	d.mu.Lock()
 	before := maps.Clone(d.files)
 	settles := d.settles
@@ -134,7 +134,7 @@ func (d *disk) remove(l *Log, name string) {
 	d.mu.Lock()
 	delete(d.files, name)
 	d.mu.Unlock()
-	noError(d.t, l.Forget(name))
+	noError(d.t, l.Discard(name))
 }
 
 // durable returns the durable content of the file or the log.

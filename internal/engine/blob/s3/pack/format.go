@@ -46,18 +46,18 @@ const (
 	digits = 16
 )
 
-// ObjectOf returns the name of a pack's first object.
-func ObjectOf(pack string) string { return pack + suffix }
+// ObjectName returns the name of a pack's first object.
+func ObjectName(pack string) string { return pack + suffix }
 
 // newObjectName returns a new random name for a rewritten object of a pack.
 func newObjectName(pack string) string {
 	var b [digits / 2]byte
 	_, _ = rand.Read(b[:]) // it never fails
-	return ObjectOf(pack) + "." + hex.EncodeToString(b[:])
+	return ObjectName(pack) + "." + hex.EncodeToString(b[:])
 }
 
-// Of returns the name of the pack that an object belongs to; ok is false if it belongs to none.
-func Of(object string) (pack string, ok bool) {
+// PackOf returns the name of the pack that an object belongs to; ok is false if it belongs to none.
+func PackOf(object string) (pack string, ok bool) {
 	pack, rest, ok := strings.Cut(object, suffix)
 	if !ok || !strings.HasPrefix(pack, blob.PutPrefix) {
 		return "", false
@@ -76,7 +76,7 @@ func Of(object string) (pack string, ok bool) {
 }
 
 // unitsFor returns the number of units of a slot for size bytes of content.
-func unitsFor(size int) int64 { return (int64(size) + slothead.HeadSize + Unit - 1) / Unit }
+func unitsFor(size int) int64 { return (int64(size) + slothead.HeaderSize + Unit - 1) / Unit }
 
 // entry is one content in the index of an object.
 type entry struct {
@@ -155,7 +155,7 @@ func readIndex(b []byte, id uuid.UUID) ([]entry, error) {
 // scan finds the slots of an object by their headers, without the index.
 func scan(object []byte, id uuid.UUID) (entries []entry, err error) {
 	for at := int64(indexUnits); at*Unit < int64(len(object)); {
-		h, ok, err := slothead.Read(object[at*Unit:], id)
+		h, ok, err := slothead.ReadHeader(object[at*Unit:], id)
 		if err != nil {
 			return nil, err
 		}
@@ -172,11 +172,11 @@ func scan(object []byte, id uuid.UUID) (entries []entry, err error) {
 // content returns the content of slot at from its bytes b. whole reports whether its checksum
 // matches. content is nil if b is not that slot.
 func content(b []byte, id uuid.UUID, at blob.Slot) (content []byte, whole bool, err error) {
-	h, ok, err := slothead.Read(b, id)
-	end := slothead.HeadSize + h.Size
+	h, ok, err := slothead.ReadHeader(b, id)
+	end := slothead.HeaderSize + h.Size
 	if err != nil || !ok || h.First != at.First || unitsFor(h.Size) != at.Blocks || len(b) < end {
 		return nil, false, err
 	}
-	content = b[slothead.HeadSize:end:end]
+	content = b[slothead.HeaderSize:end:end]
 	return content, digest.CRC32C(content) == h.CRC, nil
 }

@@ -26,36 +26,36 @@ func TestPackMatchesGoldenFile(t *testing.T) {
 	want, err := os.ReadFile(filepath.Join("testdata", "pack-v1"))
 	noError(t, err)
 	b := newBucket()
-	b.objects[ObjectOf(golden)] = want
+	b.objects[ObjectName(golden)] = want
 	p := b.reopen()
 	for name, want := range goldenContents {
 		if got, whole, err := p.Read(t.Context(), slot(t, name)); err != nil || !whole || string(got) != want {
 			t.Errorf("%s: %d bytes, %v", name, len(got), err)
 		}
 	}
-	list, err := p.List(t.Context(), golden, []string{ObjectOf(golden)})
+	list, err := p.List(t.Context(), golden, []string{ObjectName(golden)})
 	if err != nil || len(list) != len(goldenContents) {
 		t.Errorf("%d contents, %v", len(list), err)
 	}
 
 	again := newBucket()
 	p = again.reopen()
-	names := []string{p.Name(golden, 5), p.Name(own(), 1500), p.Name(own(), 0), p.Name(own(), 600)}
+	names := []string{p.ReserveName(golden, 5), p.ReserveName(own(), 1500), p.ReserveName(own(), 0), p.ReserveName(own(), 600)}
 	for _, name := range names {
 		content := []byte(goldenContents[name])
 		if name == names[1] {
 			content = make([]byte, 1500)
 		}
-		ok, err := p.Lay(slot(t, name), append(make([]byte, slothead.HeadSize), content...))
+		ok, err := p.Add(slot(t, name), append(make([]byte, slothead.HeaderSize), content...))
 		if !ok || err != nil {
 			t.Fatalf("%s is not laid: %v", name, err)
 		}
 	}
-	noError(t, p.Settle(t.Context(), names))
+	noError(t, p.Sync(t.Context(), names))
 	_, err = p.Remove(t.Context(), []blob.Slot{slot(t, names[1])}, false)
 	noError(t, err)
 	objects := again.packs()[golden]
-	if len(objects) != 1 || objects[0] == ObjectOf(golden) || !bytes.Equal(again.objects[objects[0]], want) {
+	if len(objects) != 1 || objects[0] == ObjectName(golden) || !bytes.Equal(again.objects[objects[0]], want) {
 		t.Error("it is written in another way now")
 	}
 }
@@ -66,11 +66,11 @@ func TestNewerPackVersionIsRejected(t *testing.T) {
 	b := newBucket()
 	p := b.reopen()
 	name := layContent(t, p, []byte("x"))
-	noError(t, p.Settle(t.Context(), []string{name}))
+	noError(t, p.Sync(t.Context(), []string{name}))
 	at := slot(t, name)
-	object := b.objects[ObjectOf(at.Pack)]
+	object := b.objects[ObjectName(at.Pack)]
 	binary.LittleEndian.PutUint32(object[4:], formatVersion+1)
-	if _, err := p.List(t.Context(), at.Pack, []string{ObjectOf(at.Pack)}); err == nil || drive.IsKind(err, drive.NotFound) {
+	if _, err := p.List(t.Context(), at.Pack, []string{ObjectName(at.Pack)}); err == nil || drive.IsKind(err, drive.NotFound) {
 		t.Errorf("it is listed: %v", err)
 	}
 	if _, err := p.Remove(t.Context(), []blob.Slot{at}, false); err == nil || len(b.objects) != 1 {
@@ -88,7 +88,7 @@ func TestDamagedSlotAffectsNoOther(t *testing.T) {
 	}{
 		"index":   {indexHead, -1, false},
 		"head":    {IndexSize + Unit + 12, 1, true},
-		"content": {IndexSize + Unit + slothead.HeadSize, 1, true},
+		"content": {IndexSize + Unit + slothead.HeaderSize, 1, true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -98,9 +98,9 @@ func TestDamagedSlotAffectsNoOther(t *testing.T) {
 			for _, content := range []string{"a", "b", "c"} {
 				names = append(names, layContent(t, p, []byte(content)))
 			}
-			noError(t, p.Settle(t.Context(), names))
+			noError(t, p.Sync(t.Context(), names))
 			pack := slot(t, names[0]).Pack
-			b.objects[ObjectOf(pack)][c.at]++
+			b.objects[ObjectName(pack)][c.at]++
 			judge := func(names []string) {
 				t.Helper()
 				for _, name := range names {

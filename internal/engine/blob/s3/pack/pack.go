@@ -77,11 +77,11 @@ func New(objects Objects) *Packs {
 	}
 }
 
-// Name reserves a slot for content of size bytes and returns its name. It returns own, which no
+// ReserveName reserves a slot for content of size bytes and returns its name. It returns own, which no
 // other content may use, if the content is too large or no memory is left. If the result is a slot,
-// the caller must call Lay or Remove.
-func (p *Packs) Name(own string, size int64) string {
-	id, err := slothead.IDOf(own)
+// the caller must call Add or Remove.
+func (p *Packs) ReserveName(own string, size int64) string {
+	id, err := slothead.PackID(own)
 	if size < 0 || size > slothead.MaxContent || err != nil {
 		return own
 	}
@@ -110,25 +110,25 @@ func (p *Packs) Name(own string, size int64) string {
 	return at.Name()
 }
 
-// Awaits reports whether the slot is reserved and has no content yet.
-func (p *Packs) Awaits(at blob.Slot) bool {
+// IsReserved reports whether the slot is reserved and has no content yet.
+func (p *Packs) IsReserved(at blob.Slot) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.open[at.Pack]
 	return k != nil && k.pending[at.First] == at.Blocks && at.Blocks > 0
 }
 
-// Lay stores content in memory until a Settle. b has HeadSize bytes of room before the content; Lay
+// Add stores content in memory until a Sync. b has HeadSize bytes of room before the content; Lay
 // keeps b. It returns false if the pack has been sent without this content.
-func (p *Packs) Lay(at blob.Slot, b []byte) (bool, error) {
-	if unitsFor(len(b)-slothead.HeadSize) != at.Blocks {
-		return false, fmt.Errorf("content of %d bytes in a slot of %d units", len(b)-slothead.HeadSize, at.Blocks)
+func (p *Packs) Add(at blob.Slot, b []byte) (bool, error) {
+	if unitsFor(len(b)-slothead.HeaderSize) != at.Blocks {
+		return false, fmt.Errorf("content of %d bytes in a slot of %d units", len(b)-slothead.HeaderSize, at.Blocks)
 	}
-	id, err := slothead.IDOf(at.Pack)
+	id, err := slothead.PackID(at.Pack)
 	if err != nil {
 		return false, err
 	}
-	slothead.Seal(b, id, at.First)
+	slothead.PutHeader(b, id, at.First)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.open[at.Pack]
@@ -148,7 +148,7 @@ func (p *Packs) sendIfCompleteLocked(k *pack) {
 	}
 }
 
-// sendLocked starts to put a pack as it is. Slots without content are freed; their Lay returns
+// sendLocked starts to put a pack as it is. Slots without content are freed; their Add returns
 // false.
 func (p *Packs) sendLocked(k *pack) {
 	if k.sent {
@@ -169,7 +169,7 @@ func (p *Packs) freeSlotLocked(k *pack, first int64) bool {
 	n, named := k.pending[first]
 	b, laid := k.slots[first]
 	if laid {
-		n = unitsFor(len(b) - slothead.HeadSize)
+		n = unitsFor(len(b) - slothead.HeaderSize)
 	}
 	delete(k.pending, first)
 	delete(k.slots, first)
@@ -185,7 +185,7 @@ func (p *Packs) send(k *pack) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for first, b := range k.slots {
-		p.budget += unitsFor(len(b)-slothead.HeadSize) * Unit
+		p.budget += unitsFor(len(b)-slothead.HeaderSize) * Unit
 		k.slots[first] = nil
 	}
 	if k.err = err; err == nil || len(k.slots) == 0 {
@@ -203,7 +203,7 @@ func (p *Packs) put(k *pack) (err error) {
 		}
 	}()
 	if object := p.assemble(k); object != nil {
-		return p.objects.Create(context.Background(), ObjectOf(k.name), object)
+		return p.objects.Create(context.Background(), ObjectName(k.name), object)
 	}
 	return nil
 }
@@ -215,7 +215,7 @@ func (p *Packs) assemble(k *pack) []byte {
 	var entries []entry
 	end := int64(0)
 	for first, b := range k.slots {
-		e := entry{first: first, at: first, size: len(b) - slothead.HeadSize}
+		e := entry{first: first, at: first, size: len(b) - slothead.HeaderSize}
 		entries, end = append(entries, e), max(end, first+e.units())
 	}
 	if len(entries) == 0 {
@@ -231,10 +231,10 @@ func (p *Packs) assemble(k *pack) []byte {
 	return object
 }
 
-// Settle makes contents durable: it sends their packs and waits. Names without a pack in this
+// Sync makes contents durable: it sends their packs and waits. Names without a pack in this
 // process are durable already or objects of their own. It returns the error of the first failed
 // put.
-func (p *Packs) Settle(ctx context.Context, names []string) error {
+func (p *Packs) Sync(ctx context.Context, names []string) error {
 	var packs []*pack
 	p.mu.Lock()
 	for _, name := range names {

@@ -124,7 +124,7 @@ func (b *bucket) Delete(_ context.Context, object string) error {
 func (b *bucket) packs() map[string][]string {
 	all := map[string][]string{}
 	for _, object := range slices.Sorted(maps.Keys(b.objects)) {
-		name, _ := Of(object)
+		name, _ := PackOf(object)
 		all[name] = append(all[name], object)
 	}
 	return all
@@ -154,8 +154,8 @@ func own() string { return "put-7-" + drive.NewID[drive.UploadID]().String() }
 // layContent adds content to a pack and returns its name.
 func layContent(t *testing.T, p *Packs, content []byte) string {
 	t.Helper()
-	name := p.Name(own(), int64(len(content)))
-	if ok, err := p.Lay(slot(t, name), append(make([]byte, slothead.HeadSize), content...)); !ok || err != nil {
+	name := p.ReserveName(own(), int64(len(content)))
+	if ok, err := p.Add(slot(t, name), append(make([]byte, slothead.HeaderSize), content...)); !ok || err != nil {
 		t.Fatalf("%s is not laid: %v", name, err)
 	}
 	return name
@@ -204,7 +204,7 @@ func (m *model) step() {
 	switch m.rng.IntN(10) {
 	case 0, 1:
 		names := slices.Sorted(maps.Keys(waiting))
-		err := p.Settle(m.t.Context(), names)
+		err := p.Sync(m.t.Context(), names)
 		for _, name := range names {
 			if err == nil {
 				m.stored[name] = true
@@ -368,9 +368,9 @@ func TestConcurrentOperations(t *testing.T) {
 				has := map[string][]byte{}
 				for range 1 + rng.IntN(5) {
 					content := fill(rng)
-					name := p.Name(own(), int64(len(content)))
+					name := p.ReserveName(own(), int64(len(content)))
 					at, _ := blob.SlotOf(name)
-					ok, err := p.Lay(at, append(make([]byte, slothead.HeadSize), content...))
+					ok, err := p.Add(at, append(make([]byte, slothead.HeaderSize), content...))
 					if err != nil {
 						t.Error(err)
 					}
@@ -378,7 +378,7 @@ func TestConcurrentOperations(t *testing.T) {
 						has[name] = content
 					}
 				}
-				if err := p.Settle(t.Context(), slices.Collect(maps.Keys(has))); err != nil {
+				if err := p.Sync(t.Context(), slices.Collect(maps.Keys(has))); err != nil {
 					t.Error(err)
 				}
 				for name, want := range has {
@@ -410,7 +410,7 @@ func TestConcurrentOperations(t *testing.T) {
 func TestPendingContentsAreBounded(t *testing.T) {
 	t.Parallel()
 	for what, end := range map[string]func(*Packs, *bucket, []string) error{
-		"settled": func(p *Packs, _ *bucket, names []string) error { return p.Settle(t.Context(), names) },
+		"settled": func(p *Packs, _ *bucket, names []string) error { return p.Sync(t.Context(), names) },
 		"removed": func(p *Packs, _ *bucket, names []string) error {
 			for _, name := range names {
 				if _, err := p.Remove(t.Context(), []blob.Slot{slot(t, name)}, false); err != nil {
@@ -421,12 +421,12 @@ func TestPendingContentsAreBounded(t *testing.T) {
 		},
 		"failed": func(p *Packs, b *bucket, names []string) error {
 			b.fails = func() bool { return true }
-			err := p.Settle(t.Context(), names)
+			err := p.Sync(t.Context(), names)
 			b.fails = nil
 			if !errors.Is(err, errBucket) {
 				t.Errorf("settled: %v", err)
 			}
-			if err := p.Settle(t.Context(), names); !errors.Is(err, errBucket) {
+			if err := p.Sync(t.Context(), names); !errors.Is(err, errBucket) {
 				t.Errorf("settled, but it is not there: %v", err)
 			}
 			for _, name := range names {
@@ -442,9 +442,9 @@ func TestPendingContentsAreBounded(t *testing.T) {
 			b := newBucket()
 			p := New(b)
 			p.budget = 2 * unitsFor(1000) * Unit
-			names := []string{layContent(t, p, make([]byte, 1000)), p.Name(own(), 1000)}
+			names := []string{layContent(t, p, make([]byte, 1000)), p.ReserveName(own(), 1000)}
 			name := own()
-			if got := p.Name(name, 1); got != name {
+			if got := p.ReserveName(name, 1); got != name {
 				t.Errorf("%s has a place in memory", got)
 			}
 			if got, _, err := p.Read(t.Context(), slot(t, names[0])); err != nil || len(got) != 1000 {
@@ -454,14 +454,14 @@ func TestPendingContentsAreBounded(t *testing.T) {
 			if p.budget != 2*unitsFor(1000)*Unit || len(p.open) > 0 {
 				t.Errorf("room for %d bytes, %d packs are open", p.budget, len(p.open))
 			}
-			if ok, err := p.Lay(slot(t, names[1]), make([]byte, slothead.HeadSize+1000)); ok || err != nil {
+			if ok, err := p.Add(slot(t, names[1]), make([]byte, slothead.HeaderSize+1000)); ok || err != nil {
 				t.Errorf("laid into a pack that has gone: %v", err)
 			}
 		})
 	}
 }
 
-// TestFullPackIsSent checks that a full pack is put without a Settle.
+// TestFullPackIsSent checks that a full pack is put without a Sync.
 func TestFullPackIsSent(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
@@ -475,8 +475,8 @@ func TestFullPackIsSent(t *testing.T) {
 	if n, err := b.reopen().Size(t.Context(), slot(t, first)); err != nil || n != slothead.MaxContent {
 		t.Errorf("%d bytes, %v", n, err)
 	}
-	if len(b.objects[ObjectOf(k.name)]) > int(p.maxUnits)*Unit {
-		t.Errorf("the pack has %d bytes", len(b.objects[ObjectOf(k.name)]))
+	if len(b.objects[ObjectName(k.name)]) > int(p.maxUnits)*Unit {
+		t.Errorf("the pack has %d bytes", len(b.objects[ObjectName(k.name)]))
 	}
 }
 
@@ -486,7 +486,7 @@ func TestForeignSlotNamesAreNotFound(t *testing.T) {
 	b := newBucket()
 	p := b.reopen()
 	names := []string{layContent(t, p, make([]byte, 1500)), layContent(t, p, make([]byte, 1500)), layContent(t, p, make([]byte, 1500))}
-	noError(t, p.Settle(t.Context(), names))
+	noError(t, p.Sync(t.Context(), names))
 	at := slot(t, names[0])
 	for _, forged := range []blob.Slot{
 		{Pack: at.Pack, First: at.First, Blocks: 9},
@@ -496,7 +496,7 @@ func TestForeignSlotNamesAreNotFound(t *testing.T) {
 		{Pack: own(), First: at.First, Blocks: at.Blocks},
 		{Pack: "put-7-../x", First: 8, Blocks: 1},
 	} {
-		if p.Awaits(forged) {
+		if p.IsReserved(forged) {
 			t.Errorf("%s can be laid", forged.Name())
 		}
 		if _, _, err := p.Read(t.Context(), forged); !drive.IsKind(err, drive.NotFound) {
@@ -517,14 +517,14 @@ func TestForeignSlotNamesAreNotFound(t *testing.T) {
 }
 
 // TestFailedPackReturnsItsError checks that contents of a pack that could not be put are not
-// NotFound before they are removed; readers get the error of Settle.
+// NotFound before they are removed; readers get the error of Sync.
 func TestFailedPackReturnsItsError(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
 	p := New(b)
 	names := []string{layContent(t, p, []byte("one")), layContent(t, p, []byte("other"))}
 	b.fails = func() bool { return true }
-	if err := p.Settle(t.Context(), names[:1]); !errors.Is(err, errBucket) {
+	if err := p.Sync(t.Context(), names[:1]); !errors.Is(err, errBucket) {
 		t.Errorf("settle: %v", err)
 	}
 	b.fails = nil
@@ -549,11 +549,11 @@ func fillPack(t *testing.T, p *Packs, size int) (names []string) {
 	for range maxContents {
 		names = append(names, layContent(t, p, make([]byte, size)))
 	}
-	noError(t, p.Settle(t.Context(), names))
+	noError(t, p.Sync(t.Context(), names))
 	return names
 }
 
-// TestFrugalRemoveBoundsWrites checks that frugal removals in any order write at most MaxRewritten
+// TestFrugalRemoveBoundsWrites checks that frugal removals in any order write at most MaxWriteRatio
 // times what they free, and leave at most a third of the live bytes as garbage.
 func TestFrugalRemoveBoundsWrites(t *testing.T) {
 	t.Parallel()
@@ -570,7 +570,7 @@ func TestFrugalRemoveBoundsWrites(t *testing.T) {
 			freed += int64(len(dead)) * unitsFor(1000) * Unit
 			dead = nil
 		}
-		if written := b.written - put; written > MaxRewritten*freed {
+		if written := b.written - put; written > MaxWriteRatio*freed {
 			t.Fatalf("%d bytes were written to free %d", written, freed)
 		}
 	}

@@ -36,8 +36,8 @@ func (p *Packs) Read(ctx context.Context, at blob.Slot) (b []byte, whole bool, e
 
 // Size returns the size of a slot's content in bytes, or NotFound like Read.
 func (p *Packs) Size(ctx context.Context, at blob.Slot) (size int64, err error) {
-	err = p.withSlot(ctx, at, slothead.HeadSize, func(id uuid.UUID, slot []byte) (found bool, err error) {
-		h, ok, err := slothead.Read(slot, id)
+	err = p.withSlot(ctx, at, slothead.HeaderSize, func(id uuid.UUID, slot []byte) (found bool, err error) {
+		h, ok, err := slothead.ReadHeader(slot, id)
 		size = int64(h.Size)
 		return ok && h.First == at.First && unitsFor(h.Size) == at.Blocks, err
 	})
@@ -47,7 +47,7 @@ func (p *Packs) Size(ctx context.Context, at blob.Slot) (size int64, err error) 
 // withSlot calls accept with the first n bytes of the slot from memory, or from each object until
 // is returns true. It returns NotFound if accept never returned true.
 func (p *Packs) withSlot(ctx context.Context, at blob.Slot, n int64, accept func(id uuid.UUID, slot []byte) (bool, error)) error {
-	id, err := slothead.IDOf(at.Pack)
+	id, err := slothead.PackID(at.Pack)
 	if err != nil || at.First < indexUnits {
 		return drive.Wrap(err, drive.NotFound)
 	}
@@ -91,7 +91,7 @@ func rewrittenTooOften(pack string) error {
 // reports that one of the objects is missing.
 func (p *Packs) tryObjects(ctx context.Context, objects []string, at blob.Slot, try func(object string, at int64) (bool, error)) (found, stale bool, err error) {
 	for _, object := range objects {
-		if object == ObjectOf(at.Pack) {
+		if object == ObjectName(at.Pack) {
 			found, err = try(object, at.First)
 		}
 		if err == nil && !found {
@@ -121,7 +121,7 @@ func (p *Packs) objectsOf(pack string) (objects []string, moved bool) {
 	if objects = p.moved[pack]; len(objects) > 0 {
 		return objects, true
 	}
-	return []string{ObjectOf(pack)}, false
+	return []string{ObjectName(pack)}, false
 }
 
 // Locate lists the objects of a pack, caches them, and reports whether the pack was rewritten. A
@@ -156,7 +156,7 @@ func (p *Packs) cacheObjects(pack string, objects []string) (moved bool) {
 	if len(objects) == 0 {
 		p.missing, p.missingSince = pack, time.Now()
 	}
-	if len(objects) == 0 || len(objects) == 1 && objects[0] == ObjectOf(pack) {
+	if len(objects) == 0 || len(objects) == 1 && objects[0] == ObjectName(pack) {
 		delete(p.moved, pack)
 		return false
 	}
@@ -169,8 +169,8 @@ func (p *Packs) cacheObjects(pack string, objects []string) (moved bool) {
 
 // find lists the objects of a pack.
 func (p *Packs) find(ctx context.Context, pack string) ([]string, error) {
-	all, err := p.objects.Find(ctx, ObjectOf(pack))
-	return slices.DeleteFunc(all, func(object string) bool { of, ok := Of(object); return !ok || of != pack }), err
+	all, err := p.objects.Find(ctx, ObjectName(pack))
+	return slices.DeleteFunc(all, func(object string) bool { of, ok := PackOf(object); return !ok || of != pack }), err
 }
 
 // notFoundUnless returns NotFound if found is false and err is nil.
@@ -194,7 +194,7 @@ func find(entries []entry, at blob.Slot) (entry, bool) {
 // readIndex returns the entries of an object of a pack. whole is false if the index is damaged and
 // the entries come from a scan of the object.
 func (p *Packs) readIndex(ctx context.Context, pack, object string) (entries []entry, whole bool, err error) {
-	id, err := slothead.IDOf(pack)
+	id, err := slothead.PackID(pack)
 	if err != nil {
 		return nil, false, drive.Wrap(err, drive.NotFound)
 	}

@@ -18,9 +18,9 @@ import (
 // maxRewriting is the number of packs rewritten concurrently, each in memory.
 const maxRewriting = 8
 
-// MaxRewritten is the largest ratio of bytes written to bytes freed at which a frugal Remove
+// MaxWriteRatio is the largest ratio of bytes written to bytes freed at which a frugal Remove
 // rewrites a pack.
-const MaxRewritten = 3
+const MaxWriteRatio = 3
 
 // Outcome is the result of a Remove.
 type Outcome int
@@ -33,7 +33,7 @@ const (
 )
 
 // Remove durably removes slots of one pack, including reserved ones without content. With frugal,
-// it rewrites the pack only within the ratio MaxRewritten, and returns Kept otherwise. It returns
+// it rewrites the pack only within the ratio MaxWriteRatio, and returns Kept otherwise. It returns
 // errDamaged if another content of the pack cannot be read, and Unavailable if the pack keeps
 // changing.
 func (p *Packs) Remove(ctx context.Context, slots []blob.Slot, frugal bool) (Outcome, error) {
@@ -136,7 +136,7 @@ func (p *Packs) removeOnce(ctx context.Context, pack string, slots []blob.Slot, 
 	switch {
 	case left == all:
 		return Gone, nil
-	case frugal && left > 0 && indexUnits+left > MaxRewritten*(all-left):
+	case frugal && left > 0 && indexUnits+left > MaxWriteRatio*(all-left):
 		return Kept, nil
 	}
 	if i := slices.IndexFunc(in, func(s source) bool { return !s.whole }); i >= 0 { // a damaged slot may still be repaired by hand
@@ -249,7 +249,7 @@ func changedIfNotFound(err error) error {
 // merge returns the bytes of a new object with the entries kept. Of several copies of a slot it
 // takes one with a matching checksum, if there is one.
 func (p *Packs) merge(ctx context.Context, pack string, in []source, kept []entry) ([]byte, error) {
-	id, err := slothead.IDOf(pack)
+	id, err := slothead.PackID(pack)
 	if err != nil {
 		return nil, err
 	}
@@ -297,7 +297,7 @@ func (p *Packs) readObject(ctx context.Context, pack string, s source) ([]byte, 
 
 // allIntact reports whether the checksums of all slots match.
 func allIntact(object []byte, pack string, slots []entry) bool {
-	id, err := slothead.IDOf(pack)
+	id, err := slothead.PackID(pack)
 	if err != nil {
 		return false
 	}
