@@ -66,7 +66,7 @@ func (w *handlerTransport) set(refuse func(*http.Request) (int, string)) {
 	w.refuse = refuse
 }
 
-// refusesItem asks about an item of a batch as about the request that it stands for.
+// refusesItem applies the configured refusals to a batch item as to a request of its own.
 func (w *handlerTransport) refusesItem(path string) (status int, code string) {
 	w.mu.Lock()
 	refuse := w.refuse
