@@ -22,6 +22,7 @@ const (
 	first = `{"name":"a.xml","size":10,"sha256":"` + sum + `","type":"application/xml","documents":1}`
 )
 
+// good returns a valid manifest.
 func good() *bundle.Manifest {
 	return &bundle.Manifest{
 		Schema: bundle.Schema, ID: anID, Source: "发票 intake", CreatedAt: time.Date(2026, 10, 5, 8, 30, 0, 0, time.UTC),
@@ -57,10 +58,12 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	}
 }
 
+// document returns the JSON of a manifest with these members.
 func document(members ...string) string {
 	return fmt.Sprintf(`{"schema":1,"id":%q,"source":"s","created_at":"2026-10-05T08:30:00Z","members":[%s]}`, anID, strings.Join(members, ","))
 }
 
+// member returns the JSON of a member; more is appended to its fields.
 func member(name string, more string) string {
 	return fmt.Sprintf(`{"name":%q,"sha256":%q%s}`, name, sum, more)
 }
@@ -126,7 +129,8 @@ func TestWhatALaterSenderAddsIsPassedOver(t *testing.T) {
 	}
 }
 
-// What cannot be read is not said to be wrong: it may be read the next time.
+// TestAnErrorOfTheReaderIsNoVerdict checks that an error of the reader is not an *Error: the
+// manifest may be readable on the next attempt.
 func TestAnErrorOfTheReaderIsNoVerdict(t *testing.T) {
 	t.Parallel()
 	_, err := bundle.Decode(io.MultiReader(strings.NewReader("{"), iotest.ErrReader(iotest.ErrTimeout)))
@@ -202,7 +206,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		out, err := m.Encode()
 		if refused, ok := errors.AsType[*bundle.Error](err); ok && refused.Reason == bundle.TooLarge {
-			return // indented it is longer
+			return // the indented form is longer
 		}
 		if err != nil {
 			t.Fatalf("what was read cannot be written: %v", err)

@@ -11,33 +11,33 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Reason is what is wrong with a manifest, for a program.
+// Reason is the machine-readable code of a defect in a manifest.
 type Reason string
 
-// The reasons.
+// Reasons of an Error.
 const (
-	NotJSON       Reason = "not-json"       // or not of the form
+	NotJSON       Reason = "not-json"       // not JSON, or JSON of another structure
 	TooLarge      Reason = "too-large"      // more than MaxSize bytes
-	UnknownSchema Reason = "unknown-schema" // a version that this program does not know: newer, perhaps, and not wrong
+	UnknownSchema Reason = "unknown-schema" // schema version unknown to this program; a newer version may know it
 	BadID         Reason = "bad-id"
 	BadSource     Reason = "bad-source"
 	NoTime        Reason = "no-time"
 	NoMembers     Reason = "no-members"
 	TooManyFiles  Reason = "too-many-members"
 	BadName       Reason = "bad-name"
-	SameName      Reason = "same-name" // two members whose names are equal but for case
+	SameName      Reason = "same-name" // two member names are equal, ignoring case
 	BadSize       Reason = "bad-size"
 	BadDigest     Reason = "bad-sha256"
 	BadType       Reason = "bad-type"
 	BadDocuments  Reason = "bad-documents"
 )
 
-// Error is a manifest that is refused.
+// Error reports a defect of a manifest.
 type Error struct {
 	Reason Reason
-	Member int    // the member's place, from 1; 0: it is about the whole
-	Name   string // the member's
-	Text   string // a sentence for people
+	Member int    // position of the defective member, from 1; 0: the defect is not in one member
+	Name   string // name of the defective member
+	Text   string // explanation for people
 }
 
 func (e *Error) Error() string {
@@ -47,11 +47,12 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s", MetaName, e.Text)
 }
 
+// bad returns an *Error that concerns the manifest as a whole.
 func bad(r Reason, format string, args ...any) error {
 	return &Error{Reason: r, Text: fmt.Sprintf(format, args...)}
 }
 
-// Check returns an *Error for what is wrong (M1 to M3).
+// Check returns an *Error for the first violation of invariants M1 to M3 of the package comment.
 func (m *Manifest) Check() error {
 	if m.Schema != Schema {
 		return bad(UnknownSchema, "schema %d, known is %d", m.Schema, Schema)
@@ -74,8 +75,11 @@ func (m *Manifest) Check() error {
 	return m.checkMembers()
 }
 
+// tooMany returns the *Error for a manifest of more than MaxMembers members.
 func tooMany() error { return bad(TooManyFiles, "more than %d members", MaxMembers) }
 
+// checkMembers checks names, sizes, digests, types and document counts of all members, and their
+// sums. It returns an *Error for the first defective member.
 func (m *Manifest) checkMembers() error {
 	seen := make(map[string]int, len(m.Members))
 	var size int64
@@ -110,8 +114,8 @@ func (m *Manifest) checkMembers() error {
 	return nil
 }
 
-// CheckName returns an *Error when no member may have this name: it must be a name of a drive as it
-// is, in NFC, and neither hidden nor the manifest's own.
+// CheckName returns an *Error if name is not valid for a member. A valid name is a drive name in
+// NFC that does not begin with a dot and is not meta.json in any case.
 func CheckName(name string) error {
 	if text := badName(name); text != "" {
 		return &Error{BadName, 1, name, text}
@@ -119,6 +123,7 @@ func CheckName(name string) error {
 	return nil
 }
 
+// badName returns the reason why name is not valid for a member; empty: it is valid.
 func badName(name string) string {
 	parsed, err := drive.ParseName(name)
 	switch {
@@ -134,9 +139,11 @@ func badName(name string) string {
 	return ""
 }
 
-// CheckSource returns an *Error when no source may have this name.
+// CheckSource returns an *Error if source is not valid as the name of a source: a valid member name
+// of at most MaxSource bytes.
 func CheckSource(source string) error { return checkSource(source) }
 
+// checkSource implements CheckSource.
 func checkSource(source string) error {
 	if text := badName(source); text != "" {
 		return bad(BadSource, "source %.120q: %s", source, text)
@@ -147,6 +154,7 @@ func checkSource(source string) error {
 	return nil
 }
 
+// checkID returns an *Error if id is not a UUIDv7 in canonical text form.
 func checkID(id string) error {
 	u, err := uuid.Parse(id)
 	if err != nil || u.String() != id || u.Version() != 7 || u.Variant() != uuid.RFC4122 {
@@ -155,6 +163,7 @@ func checkID(id string) error {
 	return nil
 }
 
+// goodType reports whether t is empty or a media type of at most maxType bytes.
 func goodType(t string) bool {
 	if t == "" {
 		return true

@@ -8,8 +8,9 @@ import (
 	"io"
 )
 
-// Encode returns meta.json. Equal manifests give equal bytes: a sender that is asked twice sends
-// the same thing twice.
+// Encode returns the manifest as the content of meta.json. Equal manifests give equal bytes, so
+// that a sender that retries uploads an identical file. If the manifest is invalid or longer than
+// MaxSize, the error is an *Error.
 func (m *Manifest) Encode() ([]byte, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
@@ -21,7 +22,7 @@ func (m *Manifest) Encode() ([]byte, error) {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", " ")
 	if err := enc.Encode(&utc); err != nil {
-		return nil, bad(NotJSON, "%v", err) // a year that RFC 3339 does not have
+		return nil, bad(NotJSON, "%v", err) // the year is outside the range of RFC 3339
 	}
 	if b.Len() > MaxSize {
 		return nil, tooLarge()
@@ -29,11 +30,12 @@ func (m *Manifest) Encode() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// tooLarge returns the *Error for a manifest longer than MaxSize bytes.
 func tooLarge() error { return bad(TooLarge, "more than %d bytes", MaxSize) }
 
-// Decode reads meta.json from r, and no more than MaxSize bytes of it. What it refuses is an
-// *Error; another error is r's. Members of the JSON that are unknown are passed over: a later
-// sender of schema 1 may say more.
+// Decode reads at most MaxSize+1 bytes of meta.json from r and returns the valid manifest. If the
+// manifest is invalid or longer than MaxSize, the error is an *Error; any other error comes from r.
+// Decode ignores unknown JSON members, because newer senders of schema 1 may add some.
 func Decode(r io.Reader) (*Manifest, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
 	if err != nil {
@@ -55,10 +57,12 @@ func Decode(r io.Reader) (*Manifest, error) {
 	return m, nil
 }
 
-// members is a list that ends reading at MaxMembers: four MiB of "{}" would be a million of them.
+// members is a list whose decoding fails beyond MaxMembers. Otherwise 4 MiB of "{}," would decode
+// into a million members.
 type members []Member
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON implements json.Unmarshaler. JSON null gives an empty list; a list longer than
+// MaxMembers gives an *Error.
 func (l *members) UnmarshalJSON(raw []byte) error {
 	*l = nil
 	dec := json.NewDecoder(bytes.NewReader(raw))

@@ -1,21 +1,22 @@
-// Package bundle is the manifest of a bundle of documents, meta.json: what a sender promises, and
-// what whoever takes a bundle in holds its members against. It does no I/O but on what it is given.
+// Package bundle reads, writes and checks the manifest (meta.json) of a bundle of documents. The
+// manifest declares the files of a bundle with sizes and SHA-256 sums; the server checks the files
+// against it. The package does no I/O except on the reader that the caller passes.
 //
-// A bundle is a folder that is filled first and sealed last:
+// A bundle is a folder. The sender uploads the members first and the manifest last:
 //
-//	/intake/SOURCE/BUNDLE-ID/   SOURCE: who sends; BUNDLE-ID: a UUIDv7 that the sender made, once
+//	/intake/SOURCE/BUNDLE-ID/   SOURCE: the name of the sender; BUNDLE-ID: a UUIDv7 that the sender generates once
 //	    invoice-1.xml           members, flat, in any order
 //	    invoice-1.pdf
-//	    meta.json               the manifest, last: from here on the bundle is sealed
+//	    meta.json               the manifest; its arrival seals the bundle
 //
-// How many documents a member holds is counted alike by who sends and who reads: one for a file of
-// XML, whatever it says; as many as there are lines that are not blank for NDJSON; none for
-// anything else, which belongs to a document of the same bundle.
+// Sender and server count the documents of a member by the same rule: one for an XML file, whatever
+// its content; the number of non-blank lines for NDJSON; zero for any other file, which belongs to
+// a document of the same bundle.
 //
-// A manifest that Decode returns, and one that Encode wrote, keeps:
+// Every manifest that Decode returns or Encode writes satisfies:
 //
-//	M1  its schema is one that this program knows, its id is a UUIDv7 in its usual text form, its source a name for a folder
-//	M2  1 to 10,000 members; each name may stand in a drive as it is, and no two are equal, not even in another case
-//	M3  sizes and numbers of documents are not negative, and their sums fit: nothing that adds them up can overflow
-//	M4  it is at most 4 MiB long
+//	M1  the schema is a known version, the id is a UUIDv7 in canonical text form, the source is a valid folder name
+//	M2  1 to 10,000 members; each name is a valid drive name as it stands, and no two are equal, ignoring case
+//	M3  sizes and document counts are not negative, and their sums do not overflow
+//	M4  the encoded manifest is at most 4 MiB long
 package bundle

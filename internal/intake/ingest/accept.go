@@ -13,24 +13,26 @@ import (
 	"smartdrive/internal/intake/invoice/syntax"
 )
 
-// appeals are for documents that were rejected and that a person wants all the same.
+// appeals accepts rejected documents on the decision of a user.
 type appeals struct {
 	*ground
 	catalog *catalog
 	workers *workers
 }
 
-// AcceptAnyway accepts a document that breaks rules, or that the source's rules do not want: at is
-// its place in a bundle that is done, reason is why, in words. The record says who did it, and
-// keeps what is wrong. The document becomes what it would have become: new, a duplicate, or a
-// conflict.
+// AcceptAnyway accepts a rejected document that breaks validation rules or the source's rules. The
+// argument at is the document's BundleRecord.Place in a bundle that is Done. The argument reason is
+// the user's explanation, 1 to 500 bytes. The document becomes accepted, a duplicate or a conflict,
+// as if it had passed the rules. The returned record names the user and keeps the findings.
 //
-// WrongState: the bundle is not done, the document is not rejected any more, or nobody can read it,
-// so that there is nothing to accept.
+// BadRequest: reason is empty or too long. WrongState: the bundle is not Done, the document is no
+// longer rejected, or the document cannot be read. NotFound: the account has no such bundle, or the
+// bundle no such document.
 func (in *Intake) AcceptAnyway(ctx context.Context, who drive.Who, id drive.BundleID, at, reason string) (BundleRecord, error) {
 	return in.appeals.accept(ctx, who, id, at, reason)
 }
 
+// accept implements Intake.AcceptAnyway.
 func (in *appeals) accept(ctx context.Context, who drive.Who, id drive.BundleID, at, reason string) (BundleRecord, error) {
 	reason = strings.TrimSpace(reason)
 	if reason == "" {
@@ -57,13 +59,15 @@ func (in *appeals) accept(ctx context.Context, who drive.Who, id drive.BundleID,
 	return in.record(ctx, who, id, where)
 }
 
-// parsePlace is the inverse of place.
+// parsePlace parses the output of place, "MEMBER.INDEX". If s is not exactly in that form, ok is
+// false.
 func parsePlace(s string) (at pos, ok bool) {
 	_, err := fmt.Sscanf(s, "%d.%d", &at.member, &at.index)
 	return at, err == nil && place(at) == s
 }
 
-// record returns one of a bundle.
+// record returns the record at a position of a bundle. NotFound: there is none. It checks no owner:
+// the caller must have checked that the bundle belongs to who.Account.
 func (in *appeals) record(ctx context.Context, who drive.Who, id drive.BundleID, at pos) (r BundleRecord, err error) {
 	err = scanRecord(&r, in.opt.DB.For(who.Account).QueryRow(ctx, `SELECT COALESCE(m.name, ''), r.member, r.idx, r.outcome, r.reason, r.counts, r.document_id, r.number,
 		r.findings, r.decided_by, r.decided_at, r.decision FROM bundle_records r
@@ -71,7 +75,9 @@ func (in *appeals) record(ctx context.Context, who drive.Who, id drive.BundleID,
 	return r, err
 }
 
-// readAgain reads a rejected document from its member.
+// readAgain decodes the rejected document at a position again and returns it as an accepted item.
+// WrongState: the bundle is not Done, the record is not rejected for its rules, or the document
+// cannot be read or has no complete key.
 func (in *appeals) readAgain(ctx context.Context, b *row, at pos) (one item, err error) {
 	r, err := in.record(ctx, drive.Who{Account: b.Account}, b.ID, at)
 	if err != nil {
@@ -107,7 +113,9 @@ func (in *appeals) readAgain(ctx context.Context, b *row, at pos) (one item, err
 	return one, run.accepts(&one, doc, m)
 }
 
-// nth reads a document of a member, and all before it.
+// nth decodes the document with this index, from 0, in a member. It must decode all documents
+// before that one. WrongState: the content is damaged, the document cannot be decoded, or the
+// member has fewer documents.
 func (in *appeals) nth(ctx context.Context, m member, index int64) (*invoice.Document, error) {
 	end, err := in.workers.alone(ctx, m)
 	if err != nil {
@@ -142,7 +150,8 @@ func (in *appeals) nth(ctx context.Context, m member, index int64) (*invoice.Doc
 	return nil, drive.Fail(drive.WrongState, "state", reasonAbsent)
 }
 
-// acceptOne stores the document and says so in its record, if that still says that it is rejected.
+// acceptOne stores the document and updates its record and the bundle's counts in one transaction.
+// WrongState: the bundle is not Done, or the record is no longer rejected.
 func (in *appeals) acceptOne(ctx context.Context, who drive.Who, b *row, one item, reason string) error {
 	now, err := in.now(ctx)
 	if err != nil {
@@ -196,10 +205,10 @@ func (in *appeals) acceptOne(ctx context.Context, who drive.Who, b *row, one ite
 	return err
 }
 
-// noteAccepted notes who has accepted a document that was rejected, which the transaction is for,
-// and why.
+// noteAccepted adds to the activity log that the user of the transaction accepted a rejected
+// document, and the reason.
 func (in *appeals) noteAccepted(tx *sqldb.Tx, b *row, one item, reason string) error {
-	const most = 1000 // bytes of the activity log's 2 KiB; the record of the document has all of it
+	const most = 1000 // bytes of the reason, as an activity entry is at most 2 KiB; the document's record keeps all of it
 	return in.opt.Activity.Record(tx, activity.Entry{Account: b.Account, Verb: activity.DocumentAllowed, Name: one.number}, map[string]any{
 		"bundle": b.ID, "document": one.document, "place": place(pos{one.member, one.index}), "reason": clip(reason, most),
 	})

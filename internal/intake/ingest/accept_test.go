@@ -12,7 +12,7 @@ import (
 	"smartdrive/internal/intake/invoice/rule"
 )
 
-// rejections lists what is rejected, by number and place.
+// rejections returns all rejections by document number.
 func (w *world) rejections(t *testing.T, in *Intake) map[string]Rejection {
 	t.Helper()
 	page, err := in.Rejections(t.Context(), w.who, RejectedFilter{}, "", 100)
@@ -26,8 +26,8 @@ func (w *world) rejections(t *testing.T, in *Intake) map[string]Rejection {
 	return found
 }
 
-// TestRejectedDocumentsAreAcceptedAnyway accepts what breaks rules: a new document, a duplicate of
-// one that was accepted the same way, and one that contradicts another.
+// TestRejectedDocumentsAreAcceptedAnyway accepts documents that break rules: a new one, a duplicate
+// of one that was accepted the same way, and one that contradicts another.
 func TestRejectedDocumentsAreAcceptedAnyway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -49,7 +49,7 @@ func TestRejectedDocumentsAreAcceptedAnyway(t *testing.T) {
 		return in.AcceptAnyway(t.Context(), w.who, r.Bundle, r.Place, why)
 	}
 	all := w.rejections(t, in)
-	got, err := accept(all["W"], " known to us ") // the newer bundle's comes last, so this is of the first
+	got, err := accept(all["W"], " known to us ") // the newer bundle's rejection is listed last, so this is the first bundle's
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,8 @@ func TestRejectedDocumentsAreAcceptedAnyway(t *testing.T) {
 	}
 }
 
-// Of several who accept the same document one does.
+// TestADocumentIsAcceptedOnce checks that of several concurrent calls for one document one
+// succeeds.
 func TestADocumentIsAcceptedOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -185,7 +186,7 @@ func TestTheRuleOfASourceSettlesConflicts(t *testing.T) {
 		w.finish(t, in)
 		wantSums(t, w.bundle(t, p), "done 3=1+0+0+2")
 		got := fmt.Sprint(w.count(t, "SELECT COUNT(*) FROM document_conflicts WHERE state = 'open'"), w.count(t, "SELECT total_e4 FROM documents WHERE number = 'B'"))
-		want := map[Keep]string{KeepOld: "1 23800", KeepNew: "1 35700"}[keep] // what was open before stays open
+		want := map[Keep]string{KeepOld: "1 23800", KeepNew: "1 35700"}[keep] // conflicts that were open before stay open
 		if got != want {
 			t.Errorf("keep %s: %s, want %s", keep, got, want)
 		}
@@ -197,8 +198,8 @@ func TestTheRuleOfASourceSettlesConflicts(t *testing.T) {
 	}
 }
 
-// A currency that is none is no reason for which a person may not accept a document: the column
-// takes the letters of ISO 4217, and the model has the text.
+// TestADocumentOfAStrangeCurrencyIsAccepted checks that a user may accept a document with an
+// invalid currency: the column drops letters beyond ASCII, and the model keeps the text.
 func TestADocumentOfAStrangeCurrencyIsAccepted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

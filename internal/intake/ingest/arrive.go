@@ -12,16 +12,17 @@ import (
 	"smartdrive/internal/intake/bundle"
 )
 
-// arrivals record the bundles that come to be seen.
+// arrivals records bundles whose meta.json appears in the tree.
 type arrivals struct{ *ground }
 
-// Arrived is told by the tree of each node that comes to be seen, in the transaction that makes it
-// so. It looks at names first, so that it costs nothing for all nodes that have nothing to do with
-// bundles.
+// Arrived is the hook that the tree calls for each node that becomes visible, in the same
+// transaction. If the node is the manifest or the folder of a bundle, Arrived records the bundle.
+// It checks the node's name before it reads anything, so that other nodes cost nothing.
 func (in *Intake) Arrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	return in.arrivals.arrived(ctx, tx, n)
 }
 
+// arrived implements Intake.Arrived.
 func (in *arrivals) arrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	if n.IsFolder() {
 		return in.arrivedFolder(ctx, tx, n)
@@ -36,8 +37,8 @@ func (in *arrivals) arrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) erro
 	return in.seal(ctx, tx, n, path)
 }
 
-// arrivedFolder sees to a bundle that was moved or restored as a whole. Folders of several are the
-// reconciler's.
+// arrivedFolder records a bundle whose folder was moved or restored as a whole. It ignores a folder
+// that contains several bundles; the reconciler finds those.
 func (in *arrivals) arrivedFolder(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	if _, _, ok := bundle.Find(drive.Path{bundle.Root, "x", n.Name, bundle.MetaName}); !ok {
 		return nil
@@ -53,9 +54,9 @@ func (in *arrivals) arrivedFolder(ctx context.Context, tx *sqldb.Tx, n tree.Node
 	return in.seal(ctx, tx, meta, append(path, bundle.MetaName))
 }
 
-// seal writes the row of a bundle, and the record that wakes a worker, if path is that of a
-// meta.json (K1). A bundle that was rejected or is not done starts again with another meta.json;
-// one that is done stays as it is.
+// seal inserts the bundle's row and publishes the event that wakes a worker, if path is the path of
+// a bundle's meta.json (K1). If the bundle already has a row that is not Done, and meta.json has
+// another version, seal resets the row. A Done bundle stays unchanged.
 func (in *arrivals) seal(ctx context.Context, tx *sqldb.Tx, meta tree.Node, path drive.Path) error {
 	source, id, ok := bundle.Find(path)
 	if !ok || meta.IsFolder() {
@@ -85,6 +86,8 @@ func (in *arrivals) seal(ctx context.Context, tx *sqldb.Tx, meta tree.Node, path
 	return in.announce(ctx, tx, b)
 }
 
+// insert inserts the row of a new bundle in state sealed. If another transaction inserted one for
+// the same folder, insert returns an error that makes the transaction run again.
 func (in *arrivals) insert(ctx context.Context, tx *sqldb.Tx, b row, now drive.Time) error {
 	made, err := tx.InsertNew(ctx, `INSERT INTO bundles (id, account_id, source, sender_id, folder_id, meta_id, meta_version, state, reason, detail,
 		worker, due_at, sealed_at, waits_until) VALUES (?, ?, ?, ?, ?, ?, ?, 'sealed', '', '', '', ?, ?, ?)`,
@@ -95,8 +98,8 @@ func (in *arrivals) insert(ctx context.Context, tx *sqldb.Tx, b row, now drive.T
 	return err
 }
 
-// reset lets a bundle start again. Whoever works on it is fenced; what it has recorded is dropped
-// by the next worker.
+// reset puts a bundle back to state sealed with zero counts. The new epoch fences its current
+// worker. The next worker deletes the members and records of the previous attempt.
 func (in *arrivals) reset(ctx context.Context, tx *sqldb.Tx, b row, now drive.Time) error {
 	_, err := tx.Exec(ctx, `UPDATE bundles SET source = ?, sender_id = ?, meta_id = ?, meta_version = ?, state = 'sealed', reason = '', detail = '',
 		declared = 0, accepted = 0, rejected = 0, duplicates = 0, conflicts = 0, surplus = 0, members = 0, size = 0, checked = 0,
@@ -105,7 +108,8 @@ func (in *arrivals) reset(ctx context.Context, tx *sqldb.Tx, b row, now drive.Ti
 	return err
 }
 
-// announce publishes that a bundle is due.
+// announce wakes a worker of this process after the commit and publishes the event BundleSealed, if
+// Options.Events is set.
 func (in *arrivals) announce(ctx context.Context, tx *sqldb.Tx, b row) error {
 	tx.AfterCommit(in.Wake)
 	if in.opt.Events == nil {
@@ -118,8 +122,8 @@ func (in *arrivals) announce(ctx context.Context, tx *sqldb.Tx, b row) error {
 	return in.opt.Events.Append(ctx, tx, record)
 }
 
-// Consumer acts on the records of sealed bundles: it wakes a worker of the process that reads one.
-// A record that comes twice, late or never changes nothing but when a worker looks.
+// Consumer returns a stream consumer that wakes a worker of this process for each event
+// BundleSealed. A duplicate, late or lost event only changes when a worker polls.
 func (in *Intake) Consumer() stream.Consumer {
 	return stream.Consumer{
 		Name: ConsumerName, Topic: stream.TopicBundles, Start: stream.FromEnd,
@@ -127,10 +131,11 @@ func (in *Intake) Consumer() stream.Consumer {
 	}
 }
 
-// ConsumerName names the cursor of Consumer.
+// ConsumerName is the name of Consumer's cursor.
 const ConsumerName = "ingest"
 
-// Subscription is that of Consumer, for a broker that makes its topics.
+// Subscription returns the subscription of Consumer, for a broker that must create topics in
+// advance.
 func Subscription() stream.Subscription {
 	return stream.Subscription{Consumer: ConsumerName, Topic: stream.TopicBundles, Start: stream.FromEnd}
 }

@@ -18,23 +18,23 @@ import (
 	"smartdrive/internal/intake/invoice/syntax"
 )
 
-// Attachment is a file that is embedded in a document, while it is read. It lies in the file that
-// the document was read from and nowhere else, and is taken out of it each time.
+// Attachment is an open file that is embedded in a document. It is stored only inside the file that
+// contains the document, and is extracted on each read. The caller must close it.
 type Attachment struct {
 	io.ReadCloser
 	Name string
-	Type string // as the document says it
+	Type string // media type, as the document declares it
 	Size drive.ByteSize
 }
 
-// Enclosed are the files that are embedded in documents.
+// Enclosed reads the files that are embedded in documents.
 type Enclosed struct{ *ground }
 
-// EnclosedOf returns those of the documents of an intake.
+// EnclosedOf returns the reader of embedded files for the documents of in.
 func EnclosedOf(in *Intake) Enclosed { return Enclosed{in.ground} }
 
-// Open opens the embedded file of a document that has a SHA-256, in hex. NotFound: the
-// document, its file, or such an embedded file is not there. The caller closes it.
+// Open opens the file embedded in a document whose SHA-256, in hex, is sum. NotFound: the document,
+// its file or the embedded file does not exist. The caller must close the Attachment.
 func (e Enclosed) Open(ctx context.Context, account drive.AccountID, id drive.DocumentID, sum string) (*Attachment, error) {
 	var body []byte
 	var file drive.NodeID
@@ -70,18 +70,18 @@ func (e Enclosed) Open(ctx context.Context, account drive.AccountID, id drive.Do
 		defer close(t.over)
 		err := extract(timely{func() error { return context.Cause(ctx) }, object}, int64(object.Size()), sum, into)
 		if _, bad := errors.AsType[*syntax.Error](err); bad || errors.Is(err, envelope.ErrNoFile) {
-			err = drive.Wrap(err, drive.NotFound) // the file was replaced
+			err = drive.Wrap(err, drive.NotFound) // the file was replaced since the document was read
 		}
 		into.CloseWithError(errors.Join(err, object.Close()))
 	}()
-	if _, err := t.Peek(1); err != nil && !errors.Is(err, io.EOF) { // before its first byte it is not known to be there
+	if _, err := t.Peek(1); err != nil && !errors.Is(err, io.EOF) { // an error before the first byte is returned by Open
 		return nil, errors.Join(err, t.Close())
 	}
 	return &Attachment{t, a.Name, a.Type, drive.ByteSize(a.Size)}, nil
 }
 
-// extract is envelope.Extract beside the request, where nobody else meets a panic: a file may have
-// been made for it.
+// extract calls envelope.Extract and turns a panic into an error. It runs in a goroutine of its
+// own, where a panic caused by a malicious file would end the process.
 func extract(in io.ReaderAt, size int64, sum string, to io.Writer) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -91,24 +91,25 @@ func extract(in io.ReaderAt, size int64, sum string, to io.Writer) (err error) {
 	return envelope.Extract(in, size, sum, to)
 }
 
-// taking is an embedded file while it is taken out.
+// taking streams an embedded file from the goroutine that extracts it.
 type taking struct {
 	*bufio.Reader
 	end  func() error
 	over chan struct{}
 }
 
-// Close ends it, wherever it is.
+// Close stops the extraction and waits for its goroutine.
 func (t *taking) Close() error {
 	err := t.end()
 	<-t.over
 	return err
 }
 
-// attachments tells of those of a packed model, which it does not hold as a whole.
+// attachments calls fn for each attachment of a packed model. It decodes the model as a stream and
+// never holds all of it in memory.
 func attachments(packed []byte, fn func(invoice.Attachment)) error {
 	d := json.NewDecoder(Inflate(packed))
-	depth, key := 0, false // key: the next token at depth 1 is one
+	depth, key := 0, false // key: the next token at depth 1 is an object key
 	for {
 		token, err := d.Token()
 		if err != nil {
@@ -141,12 +142,14 @@ func attachments(packed []byte, fn func(invoice.Attachment)) error {
 	}
 }
 
-// isPDF reports whether an attachment says that it is an embedded PDF.
+// isPDF reports whether an attachment is an embedded PDF, by its media type or, without one, its
+// extension.
 func isPDF(a invoice.Attachment) bool {
 	return a.Size > 0 && (strings.EqualFold(a.Type, "application/pdf") || a.Type == "" && strings.EqualFold(path.Ext(a.Name), ".pdf"))
 }
 
-// pictures finds the first embedded PDF of each document that has no PDF of its own.
+// pictures sets embedded to the SHA-256 of the first embedded PDF, for each document that has a
+// visible file and no visible PDF.
 func (e Enclosed) pictures(ctx context.Context, account drive.AccountID, all []Document) error {
 	at := map[drive.DocumentID]*Document{}
 	args := []any{account}

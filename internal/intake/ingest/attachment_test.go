@@ -18,18 +18,19 @@ import (
 	"smartdrive/internal/intake/invoice/invoicetest"
 )
 
-// enclosed is a file that an invoice carries.
+// enclosed is a file to embed in an invoice.
 type enclosed struct {
 	name, kind string
 	content    []byte
 }
 
+// sum returns the SHA-256 of the content in hex.
 func (e enclosed) sum() string {
 	sum := sha256.Sum256(e.content)
 	return hex.EncodeToString(sum[:])
 }
 
-// enclose puts files into an invoice, as its writer writes it, in lines of 76 letters.
+// enclose embeds files into an invoice that write encodes, as base64 in lines of 76 letters.
 func enclose(t testing.TB, write func(*invoice.Document) []byte, d *invoice.Document, files ...enclosed) []byte {
 	t.Helper()
 	for _, f := range files {
@@ -57,8 +58,8 @@ func enclose(t testing.TB, write func(*invoice.Document) []byte, d *invoice.Docu
 	return []byte(raw)
 }
 
-// What an invoice carries can be had again, byte for byte, whatever the invoice came in; the first
-// PDF of it is its picture where it has no other.
+// TestEmbeddedFilesCanBeHad checks that embedded files are returned byte for byte, from every
+// format, and that the first embedded PDF is the picture of a document without another PDF.
 func TestEmbeddedFilesCanBeHad(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -131,8 +132,9 @@ func TestEmbeddedFilesCanBeHad(t *testing.T) {
 	}
 }
 
-// Who goes away in the middle of a file, or is cancelled there, leaves nothing behind; a file that
-// was replaced says that the embedded one is not there any more, and one that is back has it again.
+// TestAnEmbeddedFileIsLeftInTheMiddle checks that closing or cancelling in the middle of a file
+// leaves no goroutine behind. If the file of the document is replaced, its embedded file is
+// NotFound, until the file is restored.
 func TestAnEmbeddedFileIsLeftInTheMiddle(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -154,7 +156,7 @@ func TestAnEmbeddedFileIsLeftInTheMiddle(t *testing.T) {
 	if _, err := io.ReadFull(a, some); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Close(); err != nil { // waits for what was begun
+	if err := a.Close(); err != nil { // waits for the extracting goroutine
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

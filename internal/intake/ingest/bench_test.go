@@ -8,7 +8,7 @@ import (
 	"smartdrive/internal/intake/invoice/invoicetest"
 )
 
-// BenchmarkBundle takes in a bundle of 2,000 invoices; see also BenchmarkIntake of package bench.
+// BenchmarkBundle processes a bundle of 2,000 invoices; see also BenchmarkIntake of package bench.
 func BenchmarkBundle(b *testing.B) {
 	w := newWorld(b)
 	in := w.process(w.db, "1")

@@ -18,21 +18,22 @@ import (
 	"smartdrive/internal/intake/bundle"
 )
 
-// The reasons of bundles.
+// Reasons why a bundle waits or was rejected.
 const (
-	reasonGone    = "gone"            // the folder or its meta.json was deleted
-	reasonPlace   = "wrong-place"     // the manifest is of another source or bundle
-	reasonMissing = "members-missing" // or what is there is not what the manifest says
-	reasonDiffer  = "members-differ"
-	reasonDamaged = "damaged" // a member's bytes are lost
+	reasonGone    = "gone"            // the folder, its files or its meta.json were deleted
+	reasonPlace   = "wrong-place"     // the manifest names another source or bundle id
+	reasonMissing = "members-missing" // a member does not exist
+	reasonDiffer  = "members-differ"  // size or SHA-256 of a member differs from the manifest
+	reasonDamaged = "damaged"         // a member's bytes are lost
 	reasonFailed  = "failed"
 )
 
-// checker holds what has come against what the manifest says.
+// checker compares the files of a bundle with its manifest.
 type checker struct{ *ground }
 
-// check holds the members against the manifest and writes down what they are. Members that are not
-// there yet are waited for.
+// check compares the members with the manifest and stores them in bundle_members. It first deletes
+// the rows of earlier attempts. If members are missing or different, the error is *waiting before
+// the bundle's deadline and *refusal after it.
 func (in *checker) check(ctx context.Context, b *row) error {
 	if err := in.dropRecorded(ctx, b); err != nil {
 		return err
@@ -48,8 +49,8 @@ func (in *checker) check(ctx context.Context, b *row) error {
 	return in.saveMembers(ctx, b, members)
 }
 
-// members are what the manifest says, held against what is there; without a manifest, what is
-// there.
+// members returns the members that the manifest declares, compared with the files of the folder.
+// For a bundle without a manifest it returns the files of the folder.
 func (in *checker) members(ctx context.Context, b *row) ([]member, error) {
 	if b.gathered() {
 		return in.gather(ctx, b)
@@ -65,7 +66,7 @@ func (in *checker) members(ctx context.Context, b *row) ([]member, error) {
 	return members, err
 }
 
-// member is a file of a bundle.
+// member is a file of a bundle, as stored in bundle_members.
 type member struct {
 	N         int64
 	Name      string
@@ -78,16 +79,19 @@ type member struct {
 	State     string
 	Reason    string
 
-	wrong string // how it differs from the manifest
+	wrong string // reason how the file differs from the manifest; empty: it does not differ
 }
 
 const memberColumns = "n, name, size, type, sha256, documents, node_id, blob_id, state, reason"
 
+// scanMember scans a row of memberColumns.
 func scanMember(m *member, scan func(...any) error) error {
 	return scan(&m.N, &m.Name, &m.Size, &m.Type, &m.SHA256, &m.Documents, &m.Node, &m.Blob, &m.State, &m.Reason)
 }
 
-// manifest reads what sealed the bundle: that version, whatever the file holds now.
+// manifest reads and decodes the version of meta.json that sealed the bundle, even if the file has
+// changed since. *refusal: the version is gone, the manifest is invalid or names another bundle.
+// *waiting: its content is damaged.
 func (in *checker) manifest(ctx context.Context, b *row) (*bundle.Manifest, error) {
 	v, err := in.opt.Tree.FindVersion(ctx, in.opt.DB, b.Meta, b.Version)
 	if drive.IsKind(err, drive.NotFound) {
@@ -117,7 +121,8 @@ func (in *checker) manifest(ctx context.Context, b *row) (*bundle.Manifest, erro
 	return m, nil
 }
 
-// open opens content. What is not there is an error that is tried again and then ends the bundle.
+// open opens the content of a blob. NotFound: the blob or its stored file does not exist; such an
+// error is retried and finally rejects the bundle.
 func (in *ground) open(ctx context.Context, id drive.BlobID) (blob.Object, error) {
 	b, err := in.opt.Content.Find(ctx, in.opt.DB, id)
 	if err != nil {
@@ -126,11 +131,11 @@ func (in *ground) open(ctx context.Context, id drive.BlobID) (blob.Object, error
 	return in.openFile(ctx, b.File)
 }
 
-// errDamaged is the error of content whose bytes are known to be lost.
+// errDamaged reports that the content is marked as damaged: its bytes are lost.
 var errDamaged = errors.New("the content was found damaged")
 
-// openSound opens content, unless it is known to be damaged: that is NotFound, whatever the store
-// would say.
+// openSound opens the content of a blob. If the content is marked as damaged, the error is NotFound
+// and wraps errDamaged; the store is not asked.
 func (in *ground) openSound(ctx context.Context, id drive.BlobID) (blob.Object, error) {
 	b, err := in.opt.Content.Find(ctx, in.opt.DB, id)
 	if err != nil {
@@ -142,8 +147,8 @@ func (in *ground) openSound(ctx context.Context, id drive.BlobID) (blob.Object, 
 	return in.openFile(ctx, b.File)
 }
 
-// openFile opens content of the store. What cannot be read now, as because of an error of the disk,
-// says nothing about the bundle: it waits. What is not there stays NotFound.
+// openFile opens a file of the store. NotFound stays NotFound. Other store errors, such as a disk
+// error, become Unavailable, which does not count as a try of the bundle.
 func (in *ground) openFile(ctx context.Context, file string) (blob.Object, error) {
 	object, err := in.opt.Store.Open(ctx, file)
 	if err != nil {
@@ -152,15 +157,17 @@ func (in *ground) openFile(ctx context.Context, file string) (blob.Object, error
 	return stored{object}, nil
 }
 
-// stored is content whose errors are those of the store.
+// stored maps the errors of reading an object with ofStore.
 type stored struct{ blob.Object }
 
+// ReadAt implements io.ReaderAt.
 func (s stored) ReadAt(p []byte, off int64) (int, error) {
 	n, err := s.Object.ReadAt(p, off)
 	return n, ofStore(err)
 }
 
-// ofStore makes an error of no kind one that passes.
+// ofStore turns an error of kind Internal into Unavailable, so that the bundle is retried. It keeps
+// io.EOF and errors of other kinds.
 func ofStore(err error) error {
 	if drive.IsKind(err, drive.Internal) && !errors.Is(err, io.EOF) {
 		return drive.Wrap(err, drive.Unavailable)
@@ -168,10 +175,11 @@ func ofStore(err error) error {
 	return err
 }
 
-// folderPage is how many files of a folder one statement reads.
+// folderPage is the maximum number of rows that one statement reads.
 const folderPage = 1000
 
-// lying lists what lies in the bundle's folder.
+// lying returns the nodes in the bundle's folder by name. *refusal: the folder is gone or in the
+// trash.
 func (in *checker) lying(ctx context.Context, b *row) (map[drive.Name]tree.Node, error) {
 	_, live, err := in.opt.Tree.PathOf(ctx, in.opt.DB, b.Folder)
 	if drive.IsKind(err, drive.NotFound) || err == nil && !live {
@@ -196,7 +204,8 @@ func (in *checker) lying(ctx context.Context, b *row) (map[drive.Name]tree.Node,
 	}
 }
 
-// locate finds the members in the bundle's folder.
+// locate finds the declared members in the bundle's folder, in the order of the manifest. A member
+// that is missing or has another size gets its field wrong set.
 func (in *checker) locate(ctx context.Context, b *row, m *bundle.Manifest) ([]member, error) {
 	there, err := in.lying(ctx, b)
 	if err != nil {
@@ -220,10 +229,11 @@ func (in *checker) locate(ctx context.Context, b *row, m *bundle.Manifest) ([]me
 	return members, nil
 }
 
-// compareBatch is how many members one statement asks about.
+// compareBatch is the number of members that one statement looks up.
 const compareBatch = 500
 
-// compare looks at the SHA-256 of each member: the stored one, else it reads the bytes.
+// compare compares the SHA-256 of each member with the manifest and sets the field wrong of each
+// that differs. It reads the bytes of a member only if the database has no SHA-256 for its content.
 func (in *checker) compare(ctx context.Context, members []member) error {
 	for at := 0; at < len(members); at += compareBatch {
 		page := members[at:min(at+compareBatch, len(members))]
@@ -250,12 +260,13 @@ func (in *checker) compare(ctx context.Context, members []member) error {
 	return nil
 }
 
+// compareOne sets m.wrong if the content of m is gone, damaged or has another SHA-256.
 func (in *checker) compareOne(ctx context.Context, m *member, sums map[drive.BlobID]digest.Set, found map[drive.BlobID]content.Blob) error {
 	if m.wrong != "" {
 		return nil
 	}
 	b, stored := found[m.Blob]
-	if !stored { // replaced between two reads
+	if !stored { // the file was replaced between the two queries
 		m.wrong = reasonMissing
 		return nil
 	}
@@ -276,6 +287,7 @@ func (in *checker) compareOne(ctx context.Context, m *member, sums map[drive.Blo
 	return nil
 }
 
+// readSum computes the SHA-256 of a content from its bytes.
 func (in *checker) readSum(ctx context.Context, b content.Blob) ([]byte, error) {
 	object, err := in.openFile(ctx, b.File)
 	if err != nil {
@@ -289,7 +301,8 @@ func (in *checker) readSum(ctx context.Context, b content.Blob) ([]byte, error) 
 	return sum.Sum(nil), nil
 }
 
-// complete waits for members that are not as they should be, for a bounded time.
+// complete returns nil if no member is wrong. Otherwise it returns late's error, naming up to ten
+// members. If that error rejects the bundle, complete first stores the members with their reasons.
 func (in *checker) complete(ctx context.Context, b *row, members []member) error {
 	var names []string
 	reason := ""
@@ -316,8 +329,7 @@ func (in *checker) complete(ctx context.Context, b *row, members []member) error
 	return late
 }
 
-// late is the error of a bundle of which something is missing: it waits for that, for a bounded
-// time.
+// late returns *waiting until b.WaitsUntil and *refusal afterwards, both with reason and detail.
 func (in *ground) late(ctx context.Context, b *row, reason, detail string) error {
 	now, err := in.now(ctx)
 	if err != nil {
@@ -329,7 +341,7 @@ func (in *ground) late(ctx context.Context, b *row, reason, detail string) error
 	return &refusal{reason, detail}
 }
 
-// saveMembers writes the members down, and that they were checked.
+// saveMembers stores the members and the totals of the bundle, and marks it as checked.
 func (in *checker) saveMembers(ctx context.Context, b *row, members []member) error {
 	if err := in.insertMembers(ctx, b, members); err != nil {
 		return err
@@ -348,8 +360,8 @@ func (in *checker) saveMembers(ctx context.Context, b *row, members []member) er
 	return err
 }
 
-// saveDeclared writes down what was declared by a bundle that is going to be rejected: its members
-// with what is wrong with them.
+// saveDeclared stores the members and totals of a bundle that is about to be rejected. Members that
+// are wrong get state rejected and their reason.
 func (in *checker) saveDeclared(ctx context.Context, b *row, members []member) error {
 	var declared int64
 	var size drive.ByteSize
@@ -371,12 +383,15 @@ func (in *checker) saveDeclared(ctx context.Context, b *row, members []member) e
 	return err
 }
 
-// insertRows is how many rows one statement inserts, and insertBatch how many a transaction.
+// insertRows is the number of rows per INSERT statement, insertBatch the number of rows per
+// transaction.
 const (
 	insertRows  = 100
 	insertBatch = 1000
 )
 
+// insertMembers inserts rows of bundle_members, in transactions of insertBatch rows.
+// lease.ErrFenced: this worker has lost the bundle.
 func (in *checker) insertMembers(ctx context.Context, b *row, members []member) error {
 	for at := 0; at < len(members); at += insertBatch {
 		page := members[at:min(at+insertBatch, len(members))]
@@ -395,7 +410,8 @@ func (in *checker) insertMembers(ctx context.Context, b *row, members []member) 
 	return nil
 }
 
-// insertMany inserts rows by few statements.
+// insertMany inserts all rows with statements of insertRows rows each. The argument into is a table
+// with its column list, width the number of columns, and args returns the values of one row.
 func insertMany[T any](ctx context.Context, tx *sqldb.Tx, into string, width int, all []T, args func(T) []any) error {
 	for at := 0; at < len(all); at += insertRows {
 		page := all[at:min(at+insertRows, len(all))]
@@ -411,7 +427,7 @@ func insertMany[T any](ctx context.Context, tx *sqldb.Tx, into string, width int
 	return nil
 }
 
-// dropRecorded drops what an earlier beginning left: nothing of it counts.
+// dropRecorded deletes the members and records that an earlier attempt at the bundle stored.
 func (in *checker) dropRecorded(ctx context.Context, b *row) error {
 	for _, table := range []string{"bundle_members", "bundle_records"} {
 		for n := int64(insertBatch); n == insertBatch; {
@@ -430,7 +446,8 @@ func (in *checker) dropRecorded(ctx context.Context, b *row) error {
 	return nil
 }
 
-// dropSome deletes up to insertBatch rows of a bundle. Fewer: there is nothing left.
+// dropSome deletes up to insertBatch rows of a bundle from bundle_members or bundle_records. A
+// result below insertBatch means that no rows are left.
 func dropSome(ctx context.Context, tx *sqldb.Tx, table string, id drive.BundleID) (int64, error) {
 	if table == "bundle_members" {
 		return tx.DeleteBatch(ctx, sqldb.Batch{Table: table, Key: "n", Where: "bundle_id = ?", Args: []any{id}, Limit: insertBatch})
@@ -444,7 +461,7 @@ func dropSome(ctx context.Context, tx *sqldb.Tx, table string, id drive.BundleID
 		Table: table, Key: "idx", Where: "bundle_id = ? AND member = ?", Args: []any{id, *first}, Limit: insertBatch,
 	})
 	if n > 0 {
-		n = insertBatch // other members may have some
+		n = insertBatch // other members may have records
 	}
 	return n, err
 }

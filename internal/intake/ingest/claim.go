@@ -10,14 +10,15 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// candidates is how many bundles that are due are tried: others may be taking the first ones just
-// now.
+// candidates is the number of due bundles that a claim tries, because other workers may be claiming
+// the first ones.
 const candidates = 8
 
-// queue says who works on which bundle, and how a try ended.
+// queue claims bundles for workers and records the result of each attempt.
 type queue struct{ *ground }
 
-// claim takes the first bundle that is due under the next epoch; nil: there is none.
+// claim claims the first due bundle under a new epoch and a lease of lease.Length. It returns nil
+// without an error if no bundle is due.
 func (in *queue) claim(ctx context.Context) (*row, error) {
 	now, err := in.now(ctx)
 	if err != nil {
@@ -37,6 +38,7 @@ func (in *queue) claim(ctx context.Context) (*row, error) {
 	return nil, nil
 }
 
+// claimOne claims one bundle. It returns nil without an error if another worker was faster.
 func (in *queue) claimOne(ctx context.Context, id drive.BundleID, now drive.Time) (taken *row, err error) {
 	err = in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		taken = nil
@@ -56,7 +58,8 @@ func (in *queue) claimOne(ctx context.Context, id drive.BundleID, now drive.Time
 	return taken, nil
 }
 
-// update changes the row of a bundle that this worker has, or is lease.ErrFenced (K4).
+// update updates the row of the bundle that this worker holds. The argument set is the SQL of the
+// SET clause. lease.ErrFenced: the epoch has changed or the bundle is no longer running (K4).
 func (b *row) update(ctx context.Context, tx *sqldb.Tx, set string, args ...any) error {
 	n, err := tx.Exec(ctx, "UPDATE bundles SET "+set+" WHERE id = ? AND epoch = ? AND state = 'running'", append(args, b.ID, b.Epoch)...)
 	if err != nil {
@@ -68,6 +71,8 @@ func (b *row) update(ctx context.Context, tx *sqldb.Tx, set string, args ...any)
 	return nil
 }
 
+// beat renews the lease of a bundle. lease.ErrFenced: the worker has lost the bundle. The first
+// result is always false.
 func (in *queue) beat(ctx context.Context, b *row) (bool, error) {
 	now, err := in.now(ctx)
 	if err != nil {
@@ -78,13 +83,14 @@ func (in *queue) beat(ctx context.Context, b *row) (bool, error) {
 	})
 }
 
-// pauseFor grows from 5 s to maxPause.
+// pauseFor returns the backoff after a number of tries: 5 s, doubled with each try, at most
+// maxPause.
 func pauseFor(tries int64) time.Duration {
 	return min(5*time.Second<<min(max(tries-1, 0), 10), maxPause)
 }
 
-// giveBack leaves a bundle to whoever looks after the pause. tries: how many of them count from now
-// on.
+// giveBack releases a bundle, which becomes due again after pause. The argument tries is the new
+// value of the bundle's try counter; reason and detail say what the bundle waits for.
 func (in *queue) giveBack(ctx context.Context, b *row, pause time.Duration, tries int64, reason, detail string) error {
 	now, err := in.now(ctx)
 	if err != nil {
@@ -96,7 +102,7 @@ func (in *queue) giveBack(ctx context.Context, b *row, pause time.Duration, trie
 	})
 }
 
-// end writes that nothing is left to do; the CHECK of the table looks at the counts (K2).
+// end marks a bundle as done. A CHECK of the table verifies that the counts add up (K2).
 func (in *queue) end(ctx context.Context, b *row) error {
 	now, err := in.now(ctx)
 	if err != nil {
@@ -107,8 +113,8 @@ func (in *queue) end(ctx context.Context, b *row) error {
 	})
 }
 
-// reject ends a bundle that cannot be taken in (K5). What is left of it counts as rejected, in one
-// record.
+// reject marks a bundle as rejected (K5). One record counts all its remaining documents as
+// rejected.
 func (in *queue) reject(ctx context.Context, b *row, why *refusal) error {
 	now, err := in.now(ctx)
 	if err != nil {
@@ -118,7 +124,7 @@ func (in *queue) reject(ctx context.Context, b *row, why *refusal) error {
 		if err := b.update(ctx, tx, "due_at = ?", now); err != nil {
 			return err
 		}
-		fresh, err := in.find(ctx, tx, "WHERE id = ?", b.ID) // the reply to the last batch may have been lost
+		fresh, err := in.find(ctx, tx, "WHERE id = ?", b.ID) // the reply to the last batch may have been lost, so b may be stale
 		if err != nil {
 			return err
 		}
@@ -143,10 +149,10 @@ func (in *queue) reject(ctx context.Context, b *row, why *refusal) error {
 	})
 }
 
-// maxDetail is the longest text for people, bytes.
+// maxDetail is the maximum length in bytes of a bundle's detail, a text for people.
 const maxDetail = 1000
 
-// clip cuts a text at a character.
+// clip shortens s to at most most bytes, at a character boundary.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return s

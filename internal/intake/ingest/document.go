@@ -21,20 +21,20 @@ import (
 	"smartdrive/internal/intake/invoice/syntax"
 )
 
-// item is what a bundle declares, on its way into a record.
+// item is the outcome of one or more documents of a bundle, to be stored as a record.
 type item struct {
 	member, index int64
 	outcome       Outcome
-	reason        string
-	counts        int64
+	reason        string // a code, for rejected documents and some duplicates
+	counts        int64  // number of documents that the item stands for
 	number        string
-	findings      string
-	document      drive.DocumentID
-	doc           *document // nil: it is rejected
-	surplus       bool
+	findings      string           // DocumentFindings as JSON; empty: none
+	document      drive.DocumentID // the stored document; zero: none
+	doc           *document        // the row to insert; nil: the document is rejected
+	surplus       bool             // found beyond the declared number of documents
 }
 
-// document is a row of documents, as it is made of a model.
+// document is a row of the table documents, computed from a model.
 type document struct {
 	key, hash            string
 	typ, number, dated   string
@@ -48,14 +48,15 @@ type document struct {
 	file, pdf            drive.NodeID
 }
 
-// The longest texts of a row, in bytes. What people read is cut; what identifies is not.
+// Maximum lengths of texts in a row, in bytes. Names are cut to fit; a document with a longer
+// number is rejected.
 const (
 	maxID     = 255
 	maxText   = 500
 	maxSearch = 1000
 )
 
-// DocumentFinding is a rule that a document breaks.
+// DocumentFinding reports a rule that a document breaks.
 type DocumentFinding struct {
 	Rule     string `json:"rule"`
 	Severity string `json:"severity" enum:"fatal,warning"`
@@ -65,10 +66,10 @@ type DocumentFinding struct {
 	Expected string `json:"expected,omitempty" doc:"the number that follows from the others"`
 	Found    string `json:"found,omitempty" doc:"the number that is there"`
 
-	Terms []string `json:"terms,omitempty" doc:"the business terms of EN 16931 that it is about"` // read from Text
+	Terms []string `json:"terms,omitempty" doc:"the business terms of EN 16931 that it is about"` // extracted from Text
 }
 
-// In says the finding in another language.
+// In returns the finding with its text translated to language l.
 func (f DocumentFinding) In(l rule.Language) DocumentFinding {
 	if kind, ok := syntax.KindNamed(f.Rule); ok {
 		f.Text = l.Unread(kind.String(), f.Text)
@@ -78,15 +79,15 @@ func (f DocumentFinding) In(l rule.Language) DocumentFinding {
 	return f
 }
 
-// maxFindings is how many findings of a document are kept, and maxFindingsBytes how long they are
-// together: the column is a TEXT of MySQL.
+// maxFindings is the maximum number of findings stored per document, and maxFindingsBytes the
+// maximum length of their JSON: the column is a TEXT of MySQL.
 const (
 	maxFindings      = rule.MaxFindings
 	maxFindingsBytes = 60_000
 )
 
-// encodeFindings keeps as many findings as there is room for. When there are more, the last one
-// says how many.
+// encodeFindings returns as many findings as fit, as JSON. If it drops findings, it appends one
+// that tells how many. Without findings it returns "".
 func encodeFindings(all []DocumentFinding) string {
 	for keep := min(len(all), maxFindings); keep > 0; keep -= 1 + keep/4 {
 		some := make([]DocumentFinding, keep, keep+1)
@@ -98,14 +99,15 @@ func encodeFindings(all []DocumentFinding) string {
 			some = append(some, DocumentFinding{Rule: "more", Severity: rule.Warning.String(), Text: fmt.Sprintf("and %d more findings", more)})
 		}
 		raw, err := json.Marshal(some)
-		if err == nil && len(raw) <= maxFindingsBytes { // texts and numbers have no errors
+		if err == nil && len(raw) <= maxFindingsBytes { // the types of the fields cannot fail to marshal
 			return string(raw)
 		}
 	}
 	return ""
 }
 
-// judge decides about a document as far as that is possible without the others.
+// judge validates a document and sets its outcome to Accept or Reject, without comparing it with
+// stored documents.
 func (r *run) judge(one *item, doc *invoice.Document, m member) error {
 	one.number = clip(doc.Number, maxID)
 	found := rule.ValidateAs(doc, r.rules.Profile)
@@ -129,8 +131,8 @@ func (r *run) judge(one *item, doc *invoice.Document, m member) error {
 	return r.accepts(one, doc, m)
 }
 
-// accepts makes the row of a document that nothing speaks against, as far as that is known without
-// the others.
+// accepts sets the outcome of an item to Accept and computes the row to insert, without comparing
+// it with stored documents.
 func (r *run) accepts(one *item, doc *invoice.Document, m member) error {
 	d, err := newDocument(r.b.Source, doc)
 	if err != nil {
@@ -145,6 +147,7 @@ func (r *run) accepts(one *item, doc *invoice.Document, m member) error {
 	return nil
 }
 
+// newDocument computes the row of a document of a source, without the ids of its files.
 func newDocument(source string, doc *invoice.Document) (*document, error) {
 	body, err := pack(doc)
 	if err != nil {
@@ -161,8 +164,8 @@ func newDocument(source string, doc *invoice.Document) (*document, error) {
 	return d, nil
 }
 
-// ofLetters is what a column of ASCII takes of a code: one of a list is kept, and of what somebody
-// accepted that is none at least that much. The model has it as it is.
+// ofLetters drops all characters of a code beyond ASCII and cuts it to most bytes, so that it fits
+// an ASCII column. Codes of a code list stay unchanged; the model keeps the original text.
 func ofLetters(s string, most int) string {
 	return clip(strings.Map(func(r rune) rune {
 		if r > unicode.MaxASCII {
@@ -172,9 +175,11 @@ func ofLetters(s string, most int) string {
 	}, s), most)
 }
 
+// fold returns s folded for case-insensitive search.
 func fold(s string) string { return drive.Name(s).Fold() }
 
-// keyOf is the SHA-256 of source, seller, number and date, each behind its length.
+// keyOf returns the document key: the SHA-256, in hex, of source, seller, number and date, each
+// preceded by its length.
 func keyOf(source string, k invoice.Key) string {
 	sum := sha256.New()
 	for _, part := range []string{source, k.Seller, k.Number, k.Date.String()} {
@@ -186,8 +191,9 @@ func keyOf(source string, k invoice.Key) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// tenThousandths is the number in units of 1/10,000, further decimals cut off, and as large as
-// fits: to filter by, not to add up.
+// tenThousandths returns d in units of 1/10,000. Further decimals are cut off, values out of range
+// become the smallest or largest int64, and a missing number becomes 0. The result is for filters,
+// not for sums.
 func tenThousandths(d invoice.Decimal) int64 {
 	whole, part, _ := strings.Cut(d.String(), ".")
 	if whole == "" {
@@ -204,8 +210,8 @@ func tenThousandths(d invoice.Decimal) int64 {
 	}
 }
 
-// pack is the model as it is kept: JSON, deflated. Characters of HTML stay as they are: escaped, a
-// text of nothing else would take six times its memory.
+// pack returns the model as stored: deflated JSON. HTML characters are not escaped, because
+// escaping could make a text six times as long.
 func pack(doc *invoice.Document) ([]byte, error) {
 	var b bytes.Buffer
 	w := deflaters.Get().(*flate.Writer)
@@ -222,23 +228,25 @@ func pack(doc *invoice.Document) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// deflaters are kept: each has a megabyte of tables.
+// deflaters pools compressors, because each holds a megabyte of tables.
 var deflaters = sync.Pool{New: func() any {
 	w, err := flate.NewWriter(nil, flate.BestSpeed)
 	if err != nil {
-		panic(err) // the level is one that there is
+		panic(err) // cannot happen: the level is valid
 	}
 	return w
 }}
 
-// unpackedMost is the longest model: its text is bounded when it is read.
+// unpackedMost is the maximum length in bytes of a model's JSON. Decoding limits models far below
+// it.
 const unpackedMost = 256 << 20
 
-// Inflate is the JSON of a model that was packed.
+// Inflate returns a reader of the JSON of a packed model, which ends after 256 MiB.
 func Inflate(packed []byte) io.Reader {
 	return io.LimitReader(flate.NewReader(bytes.NewReader(packed)), unpackedMost)
 }
 
+// unpack returns the JSON of a packed model.
 func unpack(body []byte) (json.RawMessage, error) {
 	raw, err := io.ReadAll(Inflate(body))
 	if err != nil {
@@ -247,6 +255,7 @@ func unpack(body []byte) (json.RawMessage, error) {
 	return raw, nil
 }
 
+// unpackDocument decodes a packed model.
 func unpackDocument(body []byte) (*invoice.Document, error) {
 	raw, err := unpack(body)
 	if err != nil {

@@ -8,11 +8,13 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Each tells of all documents of an account that a filter means, in the order of lists.
+// Each calls fn for all documents of an account that match f, the newest date first, with
+// EmbeddedPDF set. It stops at the first error of fn and returns it.
 func (in *Intake) Each(ctx context.Context, account drive.AccountID, f Filter, fn func(Document) error) error {
 	return in.library.each(ctx, account, f, fn)
 }
 
+// each implements Intake.Each.
 func (in *library) each(ctx context.Context, account drive.AccountID, f Filter, fn func(Document) error) error {
 	for after := ""; ; {
 		page, err := in.documents(ctx, drive.Who{Account: account}, f, after, folderPage)
@@ -34,11 +36,13 @@ func (in *library) each(ctx context.Context, account drive.AccountID, f Filter, 
 	}
 }
 
-// PDFs returns those of documents of an account, by their ids, as far as they can be seen.
+// PDFs returns the visible PDFs of the documents with these ids, keyed by document id. Documents
+// without a visible PDF, or of another account, are left out.
 func (in *Intake) PDFs(ctx context.Context, account drive.AccountID, ids []string) (map[string]drive.NodeID, error) {
 	return in.library.pdfs(ctx, account, ids)
 }
 
+// pdfs implements Intake.PDFs.
 func (in *library) pdfs(ctx context.Context, account drive.AccountID, ids []string) (map[string]drive.NodeID, error) {
 	pdfs := map[string]drive.NodeID{}
 	for at := 0; at < len(ids); at += folderPage {

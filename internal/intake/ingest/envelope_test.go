@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/intake/invoice/invoicetest"
 )
 
-// TestInvoicesInPDFsAndArchives sends invoices the way that they come: in a PDF, in an archive.
+// TestInvoicesInPDFsAndArchives processes invoices in a PDF and in an archive.
 func TestInvoicesInPDFsAndArchives(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -61,8 +61,8 @@ func TestInvoicesInPDFsAndArchives(t *testing.T) {
 	w.check(t)
 }
 
-// An archive whose directory names places outside of it is a damaged document, and no fault of the
-// disk: the bundle ends, and what else is in it is taken in.
+// TestADamagedArchiveIsItsOwnFault checks that an archive with offsets outside of itself is a
+// damaged document, not a disk error: the bundle ends, and its other documents are accepted.
 func TestADamagedArchiveIsItsOwnFault(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -77,7 +77,7 @@ func TestADamagedArchiveIsItsOwnFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw := archive.Bytes()
-	at := bytes.LastIndex(raw, []byte("PK\x01\x02")) + 42 // where the member begins, APPNOTE 4.3.12
+	at := bytes.LastIndex(raw, []byte("PK\x01\x02")) + 42 // offset of the member's header, APPNOTE 4.3.12
 	outside, before := bytes.Clone(raw), bytes.Clone(raw)
 	copy(outside[at:], []byte{0, 0, 0xff, 0})
 	copy(before[bytes.LastIndex(raw, []byte("PK\x05\x06"))+16:], []byte{0, 0, 0, 0x7f})

@@ -26,8 +26,8 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// world is an account with a drive, senders, and a clock, over which any number of processes may
-// work.
+// world is an account with a drive and a clock. Any number of Intakes, which stand for processes,
+// may work on it.
 type world struct {
 	at    sqldb.Options
 	db    *sqldb.DB
@@ -35,13 +35,14 @@ type world struct {
 	tree  *tree.Tree
 	who   drive.Who
 	clock atomic.Int64
-	deaf  atomic.Bool // nobody is told of what arrives
-	tells *Intake     // who is told
+	deaf  atomic.Bool // arrivals are not reported
+	tells *Intake     // the Intake that the tree reports arrivals to
 }
 
-// start is the 21st of November 2026, noon.
+// start is noon of 21 November 2026.
 const start = 1_795_262_400_000
 
+// newWorld returns a world with one account, whose tree reports arrivals to w.tells.
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{at: sqldbtest.At(t, sqldb.Options{})}
@@ -62,7 +63,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// addAccount makes another account with a drive. From now on it is the one that sends.
+// addAccount creates another account with a drive and makes it the current one.
 func (w *world) addAccount(t testing.TB) {
 	t.Helper()
 	w.who = drive.Who{User: drive.NewID[drive.UserID](), Account: drive.NewID[drive.AccountID]()}
@@ -75,17 +76,19 @@ func (w *world) addAccount(t testing.TB) {
 	})
 }
 
+// open opens the world's database again, through another connector.
 func (w *world) open(t testing.TB, connector func(string) (driver.Connector, error)) *sqldb.DB {
 	t.Helper()
 	return sqldbtest.OpenAt(t, w.at, connector)
 }
 
+// write runs fn in a transaction.
 func (w *world) write(t testing.TB, fn func(context.Context, *sqldb.Tx) error) {
 	t.Helper()
 	treetest.Write(t, w.db, fn)
 }
 
-// process is an intake of its own on the database.
+// process returns a new Intake on a database of the world.
 func (w *world) process(db *sqldb.DB, name string, change ...func(*Options)) *Intake {
 	opt := Options{
 		DB: db, Tree: w.tree, Store: w.store, Instance: name, Log: slog.New(slog.DiscardHandler),
@@ -97,9 +100,10 @@ func (w *world) process(db *sqldb.DB, name string, change ...func(*Options)) *In
 	return New(opt)
 }
 
+// pass advances the clock.
 func (w *world) pass(d time.Duration) { w.clock.Add(d.Milliseconds()) }
 
-// stored is content in the store, with or without a digest that is known.
+// stored puts content into the store, with or without a known SHA-256.
 func (w *world) stored(t testing.TB, raw []byte, known bool) content.NewContent {
 	t.Helper()
 	fresh := treetest.Stored(t, w.store, string(raw))
@@ -110,7 +114,7 @@ func (w *world) stored(t testing.TB, raw []byte, known bool) content.NewContent 
 	return fresh
 }
 
-// put stores a file at a path, folders included, or another version of the one that is there.
+// put stores a file at a path and creates missing folders. If the file exists, put adds a version.
 func (w *world) put(t testing.TB, at drive.Path, raw []byte) drive.NodeID {
 	t.Helper()
 	fresh := w.stored(t, raw, len(raw)%2 == 0)
@@ -138,12 +142,13 @@ func (w *world) put(t testing.TB, at drive.Path, raw []byte) drive.NodeID {
 	return n.ID
 }
 
-// parcel is a bundle on its way.
+// parcel is a bundle to be sent.
 type parcel struct {
 	bundle.Manifest
 	files map[string][]byte
 }
 
+// newParcel returns an empty parcel of a source.
 func newParcel(source string) *parcel {
 	return &parcel{
 		Manifest: bundle.Manifest{Schema: bundle.Schema, ID: bundle.NewID(), Source: source, CreatedAt: drive.Time(start).Std()},
@@ -151,7 +156,7 @@ func newParcel(source string) *parcel {
 	}
 }
 
-// add puts a member into the parcel.
+// add adds a member.
 func (p *parcel) add(name string, documents int, raw []byte) *parcel {
 	sum := sha256.Sum256(raw)
 	p.Members = append(p.Members, bundle.Member{Name: name, Size: int64(len(raw)), SHA256: hex.EncodeToString(sum[:]), Documents: documents})
@@ -159,7 +164,7 @@ func (p *parcel) add(name string, documents int, raw []byte) *parcel {
 	return p
 }
 
-// lines puts a member of documents into the parcel.
+// lines adds a member with documents as NDJSON.
 func (p *parcel) lines(name string, docs ...*invoice.Document) *parcel {
 	var b bytes.Buffer
 	for _, d := range docs {
@@ -172,10 +177,12 @@ func (p *parcel) lines(name string, docs ...*invoice.Document) *parcel {
 	return p.add(name, len(docs), b.Bytes())
 }
 
+// path returns the path of a member.
 func (p *parcel) path(name string) drive.Path {
 	return append(bundle.Folder(p.Source, p.ID), drive.Name(name))
 }
 
+// sendMembers stores the members of a parcel.
 func (w *world) sendMembers(t testing.TB, p *parcel) {
 	t.Helper()
 	for name, raw := range p.files {
@@ -183,6 +190,7 @@ func (w *world) sendMembers(t testing.TB, p *parcel) {
 	}
 }
 
+// sendMeta stores the manifest of a parcel.
 func (w *world) sendMeta(t testing.TB, p *parcel) {
 	t.Helper()
 	raw, err := p.Encode()
@@ -192,7 +200,7 @@ func (w *world) sendMeta(t testing.TB, p *parcel) {
 	w.put(t, p.path("meta.json"), raw)
 }
 
-// send sends a parcel as it should be sent, and returns its bundle.
+// send stores the members and then the manifest of a parcel, and returns its bundle.
 func (w *world) send(t testing.TB, p *parcel) Bundle {
 	t.Helper()
 	w.sendMembers(t, p)
@@ -200,7 +208,7 @@ func (w *world) send(t testing.TB, p *parcel) Bundle {
 	return w.bundle(t, p)
 }
 
-// bundle returns what has become of a parcel.
+// bundle returns the bundle of a parcel.
 func (w *world) bundle(t testing.TB, p *parcel) Bundle {
 	t.Helper()
 	var id drive.BundleID
@@ -214,7 +222,7 @@ func (w *world) bundle(t testing.TB, p *parcel) Bundle {
 	return b.view()
 }
 
-// finish lets a process work until nothing is due.
+// finish runs a process until no bundle is due.
 func (w *world) finish(t testing.TB, in *Intake) {
 	t.Helper()
 	if err := in.Drain(t.Context()); err != nil {
@@ -222,7 +230,7 @@ func (w *world) finish(t testing.TB, in *Intake) {
 	}
 }
 
-// doc is a good invoice; what it says follows from its numbers.
+// doc returns a valid invoice whose amounts follow from cents.
 func doc(number string, cents int64) *invoice.Document {
 	net := invoice.NewDecimal(cents*100, 2)
 	tax := invoice.NewDecimal(cents*19, 2)
@@ -240,6 +248,7 @@ func doc(number string, cents int64) *invoice.Document {
 	}
 }
 
+// docs returns n valid invoices with different numbers.
 func docs(prefix string, n int) (all []*invoice.Document) {
 	for i := range n {
 		all = append(all, doc(fmt.Sprintf("%s-%04d", prefix, i), int64(i+1)))
@@ -247,7 +256,7 @@ func docs(prefix string, n int) (all []*invoice.Document) {
 	return all
 }
 
-// check compares counts with the rows that they are of (K2, K3).
+// check compares the counts of bundles with their records and documents (K2, K3).
 func (w *world) check(t testing.TB) {
 	t.Helper()
 	for what, query := range map[string]string{
@@ -271,7 +280,7 @@ func (w *world) check(t testing.TB) {
 	}
 }
 
-// count returns a number of the database.
+// count returns the number that a query selects.
 func (w *world) count(t testing.TB, query string, args ...any) (n int64) {
 	t.Helper()
 	if err := w.db.QueryRow(t.Context(), query, args...).Scan(&n); err != nil {
@@ -280,7 +289,7 @@ func (w *world) count(t testing.TB, query string, args ...any) (n int64) {
 	return n
 }
 
-// sums says how a bundle ended, in one line.
+// sums returns the state, reason and counts of a bundle in one line.
 func sums(v Bundle) string {
 	reason := ""
 	if v.Reason != nil {
@@ -289,6 +298,7 @@ func sums(v Bundle) string {
 	return fmt.Sprintf("%s%s %d=%d+%d+%d+%d", v.State, reason, v.Declared, v.Accepted, v.Rejected, v.Duplicate, v.Conflict)
 }
 
+// wantSums compares sums of a bundle.
 func wantSums(t testing.TB, v Bundle, want string) {
 	t.Helper()
 	if got := sums(v); got != want {

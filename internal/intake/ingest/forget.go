@@ -8,9 +8,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Forget drops everything of an account that is being purged. It works in short transactions and
-// may stop anywhere. Workers that have a bundle of it are fenced first. Its tree is gone by then:
-// nothing is found again.
+// Forget deletes all rows of an account that is being purged. It works in short transactions; after
+// an interruption the caller calls it again. It first fences the workers of the account's bundles.
+// The caller must have deleted the account's tree, so that the reconciler finds no bundle again.
 func (in *Intake) Forget(ctx context.Context, account drive.AccountID) error {
 	err := in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		for _, drop := range []string{
@@ -46,6 +46,7 @@ func (in *Intake) Forget(ctx context.Context, account drive.AccountID) error {
 	}
 }
 
+// dropOwn deletes all rows of an account from a table, in batches.
 func (in *Intake) dropOwn(ctx context.Context, table string, account drive.AccountID) error {
 	for n := int64(insertBatch); n == insertBatch; {
 		err := in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -59,7 +60,7 @@ func (in *Intake) dropOwn(ctx context.Context, table string, account drive.Accou
 	return nil
 }
 
-// drop deletes the rows of a bundle, its own last.
+// drop deletes the rows of a bundle; the row in bundles goes last, so that drop can be repeated.
 func (in *Intake) drop(ctx context.Context, id drive.BundleID) error {
 	for _, table := range []string{"bundle_members", "bundle_records"} {
 		for n := int64(insertBatch); n == insertBatch; {

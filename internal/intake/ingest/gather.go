@@ -23,65 +23,67 @@ import (
 	"smartdrive/internal/intake/invoice/envelope"
 )
 
-// The times and numbers of gathering.
+// Intervals and limits of the gatherer.
 const (
 	gatherEvery  = 15 * time.Second // between two passes
-	quietFor     = time.Minute      // nothing has come to a folder for so long: what belongs together is there
-	gatherLatest = 10 * time.Minute // a folder that something comes to all the time is not waited for any longer
-	gatherMost   = 200              // files of a bundle: each is a move, 1 ms
-	gatherLooks  = 10_000           // folders of a source that a pass looks at; the next one goes on
+	quietFor     = time.Minute      // a folder is quiet if nothing has arrived for so long: files that belong together are then complete
+	gatherLatest = 10 * time.Minute // files of a folder that never becomes quiet are gathered at this age
+	gatherMost   = 200              // files per bundle; each move takes about 1 ms
+	gatherLooks  = 10_000           // folders of a source that a pass visits; the next pass continues
 )
 
-// gatherer takes files that landed in the folder of a source that sends without manifests (K8), and
-// makes bundles of them: in one transaction it makes a folder /intake/SOURCE/ID, moves the files
-// into it, and writes the bundle's row. So a file is in one bundle, and what still lies where it
-// landed was not taken in.
+// gatherer makes bundles of files in the folder of a source that sends without manifests (K8). One
+// transaction creates a folder /intake/SOURCE/ID, moves the files into it, and inserts the bundle's
+// row. Each file is therefore in one bundle, and files that still lie where they arrived were not
+// processed.
 //
 //	/intake/SOURCE/a.xml            /intake/SOURCE/ID-1/a.xml, a.pdf
 //	/intake/SOURCE/a.pdf      ─►
 //	/intake/SOURCE/2026/b.eml       /intake/SOURCE/ID-2/b.eml
 //
-// What is named like a bundle, or has a meta.json, is a bundle and is left alone.
+// The gatherer skips folders whose name is a bundle id or that contain a meta.json.
 type gatherer struct {
 	*ground
 	arrivals *arrivals
-	seen     map[landing]round
-	looks    int // gatherLooks
+	seen     map[landing]round // the last round of each source
+	looks    int               // budget of folders per source and pass: gatherLooks, less in tests
 }
 
-// round is a way through the folder of a source, which may take several passes. The zero value is
-// none.
+// round is the progress of a traversal of a source's folder, which may take several passes. The
+// zero value means that no round has begun.
 type round struct {
-	seq     int64        // of the tree when it began
-	settled bool         // so far, only a change of the tree can bring more
-	at      []drive.Name // the folder below that of the source where it goes on; nil: it is over
+	seq     int64        // seq of the tree at the beginning of the round
+	settled bool         // nothing was left waiting: only a change of the tree can add work
+	at      []drive.Name // path, below the source's folder, where the next pass continues; nil: the round is complete
 }
 
-// over reports whether nothing is left to look at while the tree has a seq.
+// over reports whether a new round would find nothing, given the current seq of the tree.
 func (r round) over(seq int64) bool { return r.settled && r.at == nil && r.seq == seq }
 
-// landing is the folder of a source.
+// landing identifies the folder of a source.
 type landing struct {
 	account drive.AccountID
 	source  string
 }
 
-// Gather makes bundles of all files that have landed and are quiet. It may run anywhere, at any
-// time.
+// Gather makes bundles of all quiet files of sources without manifests. It is safe to run
+// concurrently on any instance.
 func (in *Intake) Gather(ctx context.Context) error { return in.newGatherer().pass(ctx) }
 
+// newGatherer returns a gatherer that remembers no rounds.
 func (in *Intake) newGatherer() *gatherer {
 	return &gatherer{ground: in.ground, arrivals: in.arrivals, seen: map[landing]round{}, looks: gatherLooks}
 }
 
-// RunGatherer gathers until ctx is done. One instance does it for all.
+// RunGatherer gathers files until ctx is done, and then returns nil. It logs errors and tries
+// again. It is enough for one instance to run it.
 func (in *Intake) RunGatherer(ctx context.Context) error {
 	g := in.newGatherer()
 	var outage telemetry.Outage
 	for ctx.Err() == nil {
 		began := time.Now()
 		outage.Record(ctx, in.log, "files without a manifest could not be gathered; that will be repeated", g.pass(ctx))
-		select { // a pass through many folders takes its time, and leaves others theirs
+		select { // a long pass is followed by a long pause, to leave the database to others
 		case <-time.After(max(gatherEvery, 20*time.Since(began))):
 		case <-ctx.Done():
 		}
@@ -89,20 +91,22 @@ func (in *Intake) RunGatherer(ctx context.Context) error {
 	return nil
 }
 
-// plainSource is a source that takes in files without a manifest.
+// plainSource is a source that accepts files without a manifest.
 type plainSource struct {
 	landing
-	seq    int64
-	folder drive.NodeID // zero: it is not there
+	seq    int64        // seq of the account's tree
+	folder drive.NodeID // the source's folder; zero: it does not exist
 }
 
+// pass gathers the files of all sources. An error of one source does not stop the pass, unless the
+// database or a component is unavailable.
 func (g *gatherer) pass(ctx context.Context) error {
 	now, err := g.now(ctx)
 	if err != nil {
 		return err
 	}
 	seen := map[landing]round{}
-	var failed []error // of sources whose account takes no more: those behind them do not wait for it
+	var failed []error // errors of single sources, such as a full account
 	for after := (landing{}); ; {
 		page, err := g.sources(ctx, after)
 		if err != nil {
@@ -129,6 +133,7 @@ func (g *gatherer) pass(ctx context.Context) error {
 	}
 }
 
+// sources returns the next page of sources without manifests, after the given one.
 func (g *gatherer) sources(ctx context.Context, after landing) ([]plainSource, error) {
 	rows, err := g.opt.DB.Query(ctx, `SELECT s.account_id, s.name, COALESCE(t.seq, 0), f.id FROM (SELECT account_id, name FROM sources
 		WHERE plain = 1 AND (account_id > ? OR (account_id = ? AND name > ?)) ORDER BY account_id, name LIMIT ?) AS s
@@ -145,8 +150,8 @@ func (g *gatherer) sources(ctx context.Context, after landing) ([]plainSource, e
 	return page, nil
 }
 
-// gather goes on with the round through the folder of a source, or begins one, and makes bundles of
-// what is quiet there. After an error the round is where it was.
+// gather continues the round through the folder of a source, or begins one, and makes bundles of
+// its quiet files. It returns the new progress; after an error, the previous one.
 func (g *gatherer) gather(ctx context.Context, s plainSource, now drive.Time) (round, error) {
 	was := g.seen[s.landing]
 	r := was
@@ -163,18 +168,19 @@ func (g *gatherer) gather(ctx context.Context, s plainSource, now drive.Time) (r
 	return round{seq: r.seq, settled: l.settled, at: l.next}, nil
 }
 
-// landed is a way through the folder of a source.
+// landed is one pass through the folder of a source.
 type landed struct {
 	*gatherer
 	source  plainSource
-	at      drive.Time // now
-	looks   int
-	settled bool
-	next    []drive.Name // the first folder that was not looked at; nil: there is none
+	at      drive.Time   // the current time
+	looks   int          // folders that this pass may still visit
+	settled bool         // no files were left waiting
+	next    []drive.Name // the first folder that was not visited; nil: all were
 }
 
-// folder looks at a folder and those below it, from one of them on (nil: all), as deep as the tree
-// is (drive.MaxDepth). A round that goes on looks again at those above the one where it does.
+// folder gathers the files of a folder and of its subfolders, recursively (at most drive.MaxDepth
+// levels). The argument from is the relative path to continue at; nil: all subfolders. Folders
+// above that path are visited again.
 func (l *landed) folder(ctx context.Context, id drive.NodeID, path, from []drive.Name) error {
 	switch {
 	case l.next != nil:
@@ -209,7 +215,7 @@ func (l *landed) folder(ctx context.Context, id drive.NodeID, path, from []drive
 	return nil
 }
 
-// look makes bundles of the files of a folder, and returns its folders.
+// look makes bundles of the files in a folder, and returns its subfolders.
 func (l *landed) look(ctx context.Context, id drive.NodeID) (below []tree.Node, err error) {
 	for after := drive.Name(""); ; {
 		page, err := l.opt.Tree.ChildrenAfter(ctx, l.opt.DB, id, after, comparePage)
@@ -260,10 +266,12 @@ func (l *landed) files(ctx context.Context, files []tree.Node) error {
 	return nil
 }
 
-// stemOf is what files that belong together have in common.
+// stemOf returns a name in lower case without its extension. Files with the same stem belong
+// together.
 func stemOf(name string) string { return strings.ToLower(strings.TrimSuffix(name, path.Ext(name))) }
 
-// parted cuts files into parts of gatherMost. Those that belong together stay together.
+// parted sorts files by stem and splits them into parts of at most gatherMost. Files with the same
+// stem stay in one part, unless there are more than gatherMost of them.
 func parted(files []tree.Node) (parts [][]tree.Node) {
 	stem := func(n tree.Node) string { return stemOf(string(n.Name)) }
 	slices.SortFunc(files, func(x, y tree.Node) int {
@@ -279,9 +287,12 @@ func parted(files []tree.Node) (parts [][]tree.Node) {
 	return parts
 }
 
+// errNothing reports that no file is left to gather, or that the source no longer accepts files
+// without a manifest.
 var errNothing = errors.New("there is nothing to gather")
 
-// bundle makes a bundle of files, as far as they are still where they were seen.
+// bundle makes one bundle of the files that are still in the place where they were seen. If there
+// are none, or the folder is gone, made is false.
 func (l *landed) bundle(ctx context.Context, files []tree.Node) (made bool, err error) {
 	now, err := l.now(ctx)
 	if err != nil {
@@ -299,7 +310,8 @@ func (l *landed) bundle(ctx context.Context, files []tree.Node) (made bool, err 
 		if err != nil {
 			return err
 		}
-		// Behind this the tree is locked: what is read of it stays.
+		// From here on the transaction holds the lock of the tree, so what it reads stays
+		// valid.
 		folder, err := l.opt.Tree.CreateFolder(ctx, tx, b.Account, tree.Place{Parent: l.source.folder, Name: drive.Name(b.SenderID)})
 		if err != nil {
 			return err
@@ -313,7 +325,7 @@ func (l *landed) bundle(ctx context.Context, files []tree.Node) (made bool, err 
 		}
 		return l.arrivals.announce(ctx, tx, b)
 	})
-	if errors.Is(err, errNothing) || drive.IsKind(err, drive.ParentGone, drive.NotFound, drive.WrongState) { // the folder has gone meanwhile
+	if errors.Is(err, errNothing) || drive.IsKind(err, drive.ParentGone, drive.NotFound, drive.WrongState) { // the folder was deleted meanwhile
 		return false, nil
 	}
 	if err != nil {
@@ -323,6 +335,8 @@ func (l *landed) bundle(ctx context.Context, files []tree.Node) (made bool, err 
 	return true, nil
 }
 
+// move moves files into a bundle's folder, except those that were moved or deleted since they were
+// listed. errNothing: no file was moved.
 func (l *landed) move(ctx context.Context, tx *sqldb.Tx, folder tree.Node, files []tree.Node) error {
 	moved := 0
 	for _, f := range files {
@@ -344,12 +358,12 @@ func (l *landed) move(ctx context.Context, tx *sqldb.Tx, folder tree.Node, files
 	return nil
 }
 
-// gathered reports whether a bundle was made of files without a manifest.
+// gathered reports whether the gatherer made this bundle of files without a manifest.
 func (b *row) gathered() bool { return b.Meta == b.Folder }
 
-// gather lists the members of a bundle that has no manifest: the files of its folder. It counts
-// their documents as a sender would. What is not a picture of another file is meant to be a
-// document: one that nobody can read is rejected, and seen.
+// gather lists the files in the folder of a gathered bundle as its members, and counts their
+// documents as a sender would. Every file that is not the picture of another one counts as at least
+// one document, so that an unreadable file becomes a visible rejection.
 func (in *checker) gather(ctx context.Context, b *row) ([]member, error) {
 	there, err := in.lying(ctx, b)
 	if err != nil {
@@ -376,7 +390,9 @@ func (in *checker) gather(ctx context.Context, b *row) ([]member, error) {
 	return members, in.countRest(ctx, members, kinds)
 }
 
-// readMember finds out the SHA-256 of a member, and how many documents it has as it is.
+// readMember computes the SHA-256 of a member and the number of documents that it holds outside of
+// envelopes such as PDF, zip or e-mail. It returns the kind of envelope. If the content is gone or
+// damaged, readMember sets m.wrong.
 func (in *checker) readMember(ctx context.Context, m *member) (envelope.Kind, error) {
 	found, err := in.opt.Content.FindMany(ctx, in.opt.DB, m.Blob)
 	if err != nil {
@@ -384,7 +400,7 @@ func (in *checker) readMember(ctx context.Context, m *member) (envelope.Kind, er
 	}
 	b, stored := found[m.Blob]
 	switch {
-	case !stored: // replaced between two reads
+	case !stored: // the file was replaced between the two queries
 		m.wrong = reasonMissing
 		return 0, nil
 	case b.Damaged != 0:
@@ -399,6 +415,7 @@ func (in *checker) readMember(ctx context.Context, m *member) (envelope.Kind, er
 	return counter.Kind(), nil
 }
 
+// pour copies the bytes of a content to a writer.
 func (in *checker) pour(ctx context.Context, b content.Blob, to io.Writer) (err error) {
 	object, err := in.openFile(ctx, b.File)
 	if err != nil {
@@ -410,8 +427,8 @@ func (in *checker) pour(ctx context.Context, b content.Blob, to io.Writer) (err 
 }
 
 // countRest counts the documents in PDFs, archives and e-mails that are not the pictures of other
-// members. Beside a list of documents, a PDF without an invoice in it is taken for the picture of
-// one of them.
+// members. If another member holds several documents, a PDF without an invoice counts as the
+// picture of one of them.
 func (in *checker) countRest(ctx context.Context, members []member, kinds []envelope.Kind) error {
 	documents, lists := map[string]bool{}, false
 	for _, m := range members {
@@ -439,6 +456,7 @@ func (in *checker) countRest(ctx context.Context, members []member, kinds []enve
 	return nil
 }
 
+// countIn counts the documents in an envelope.
 func (in *checker) countIn(ctx context.Context, m member, kind envelope.Kind) (_ int64, err error) {
 	var object blob.Object
 	if object, err = in.openSound(ctx, m.Blob); err != nil {

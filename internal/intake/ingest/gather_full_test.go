@@ -12,15 +12,15 @@ import (
 	"smartdrive/internal/intake/invoice/invoicetest"
 )
 
-// An account that may have no more nodes gets no folder for a bundle. The sources behind it, of
-// others, do not wait for it.
+// TestAFullAccountKeepsNobodysFilesOut checks that an account without room for a bundle's folder
+// does not stop the gatherer from gathering the files of other accounts.
 func TestAFullAccountKeepsNobodysFilesOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := w.process(w.db, "1")
 	w.takesAll(t, in, "acme")
 	w.land(t, "acme/a.xml", string(invoicetest.UBL(invoicetest.New(1))))
-	roomy, full := w.who.Account, drive.AccountID{1} // the full one is before the other
+	roomy, full := w.who.Account, drive.AccountID{1} // the full account sorts before the other one
 	w.who.Account = full
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		if _, err := tx.Exec(ctx, "INSERT INTO accounts (id, created_at) VALUES (?, ?)", full, start); err != nil {
@@ -32,7 +32,7 @@ func TestAFullAccountKeepsNobodysFilesOut(t *testing.T) {
 	w.takesAll(t, in, "zero")
 	w.land(t, "zero/b.xml", string(invoicetest.UBL(invoicetest.New(2))))
 	nodes := w.count(t, "SELECT MAX(node_count) FROM trees")
-	counted := func(n int64) { // the other has room
+	counted := func(n int64) { // the other account has room
 		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 			_, err := tx.Exec(ctx, "UPDATE trees SET node_count = node_count + ? WHERE account_id = ?", n, roomy)
 			return err
@@ -51,7 +51,7 @@ func TestAFullAccountKeepsNobodysFilesOut(t *testing.T) {
 		t.Error(diff)
 	}
 	w.who.Account = full
-	w.gather(t, in) // it has room again
+	w.gather(t, in) // the full account has room again
 	if diff := cmp.Diff([]string{"done 1=1+0+0+0 b.xml:1"}, w.gathered(t, in, "zero")); diff != "" {
 		t.Error(diff)
 	}

@@ -18,7 +18,7 @@ import (
 	"smartdrive/internal/intake/invoice/invoicetest"
 )
 
-// land puts a file below the folder of a source.
+// land stores a file below the folder of a source.
 func (w *world) land(t testing.TB, at, raw string) drive.NodeID {
 	t.Helper()
 	path, err := drive.ParsePath("/intake/" + at)
@@ -28,6 +28,7 @@ func (w *world) land(t testing.TB, at, raw string) drive.NodeID {
 	return w.put(t, path, []byte(raw))
 }
 
+// gather runs one pass of the gatherer.
 func (w *world) gather(t testing.TB, in *Intake) {
 	t.Helper()
 	if err := in.Gather(t.Context()); err != nil {
@@ -36,7 +37,7 @@ func (w *world) gather(t testing.TB, in *Intake) {
 	w.finish(t, in)
 }
 
-// takesAll lets a source take in what comes without a manifest.
+// takesAll makes a source accept files without a manifest.
 func (w *world) takesAll(t testing.TB, in *Intake, source string) {
 	t.Helper()
 	if _, err := in.PutSource(t.Context(), w.who, Source{Name: source, Rules: Rules{Plain: true}}); err != nil {
@@ -44,7 +45,8 @@ func (w *world) takesAll(t testing.TB, in *Intake, source string) {
 	}
 }
 
-// gathered says how the bundles of a source ended, and what became of their members.
+// gathered returns the state of each bundle of a source, with its members and their document
+// counts.
 func (w *world) gathered(t testing.TB, in *Intake, source string) (ended []string) {
 	t.Helper()
 	all, err := in.Bundles(t.Context(), w.who, BundleFilter{Source: source, Limit: 100})
@@ -66,7 +68,7 @@ func (w *world) gathered(t testing.TB, in *Intake, source string) (ended []strin
 	return ended
 }
 
-// However deep a file lands, it is taken in.
+// TestAFileThatLandsFarDown checks that a file at the maximum depth is gathered.
 func TestAFileThatLandsFarDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -81,7 +83,7 @@ func TestAFileThatLandsFarDown(t *testing.T) {
 	}
 }
 
-// lies are the files that still lie where they landed.
+// strays returns all strays, read in pages of limit.
 func (w *world) strays(t testing.TB, in *Intake, limit int) (all []string) {
 	t.Helper()
 	for after := ""; ; {
@@ -136,7 +138,7 @@ func TestFilesWithoutAManifestAreTakenIn(t *testing.T) {
 		t.Errorf("%d documents have a PDF", n)
 	}
 	w.check(t)
-	// A file that comes later is another bundle, and an invoice that comes again a duplicate.
+	// A later file becomes another bundle, and an invoice that arrives again is a duplicate.
 	w.land(t, "acme/a.xml", ubl(1))
 	w.pass(quietFor)
 	w.gather(t, in)
@@ -146,8 +148,8 @@ func TestFilesWithoutAManifestAreTakenIn(t *testing.T) {
 	w.check(t)
 }
 
-// Where something comes all the time, what is old enough is taken in; and a bundle that somebody
-// sends is left alone until its manifest is there.
+// TestAFolderThatIsNeverQuiet checks that old files are gathered from a folder that changes all the
+// time, and that a bundle without its manifest yet is left alone.
 func TestAFolderThatIsNeverQuiet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -169,8 +171,9 @@ func TestAFolderThatIsNeverQuiet(t *testing.T) {
 	w.check(t)
 }
 
-// What is moved away, trashed or forbidden between the look and the transaction is not gathered,
-// and a COMMIT whose answer is lost gathers nothing twice.
+// TestGatheringAgainstOthers checks that files that are moved, trashed or excluded between the
+// listing and the transaction are not gathered, and that a lost reply to COMMIT gathers nothing
+// twice.
 func TestGatheringAgainstOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -200,7 +203,7 @@ func TestGatheringAgainstOthers(t *testing.T) {
 		_, moving := w.tree.Edit(ctx, tx, w.who.Account, moved, tree.Edit{Parent: root})
 		return errors.Join(err, moving)
 	})
-	for want := range 2 { // the second time nothing is left, as after a COMMIT whose answer was lost
+	for want := range 2 { // the second time no file is left, as after a lost reply to COMMIT
 		l := &landed{gatherer: g, source: page[0], at: start, looks: 1}
 		made, err := l.bundle(t.Context(), files)
 		if err != nil || made != (want == 0) {
@@ -211,7 +214,7 @@ func TestGatheringAgainstOthers(t *testing.T) {
 	if diff := cmp.Diff([]string{"done 1=1+0+0+0 c.xml:1"}, w.gathered(t, in, "acme")); diff != "" {
 		t.Error(diff)
 	}
-	// The rule is taken back: nothing more is gathered, also by who has seen it before.
+	// The rule is deleted: no more files are gathered, even if they were listed before.
 	again := w.land(t, "acme/d.xml", "<d/>")
 	if err := in.DeleteSource(t.Context(), w.who, "acme"); err != nil {
 		t.Fatal(err)
@@ -229,8 +232,8 @@ func TestGatheringAgainstOthers(t *testing.T) {
 	}
 }
 
-// A bundle that was gathered and could not be taken in starts again with what lies in its folder
-// then.
+// TestAGatheredBundleIsTriedAgain checks that a rejected gathered bundle restarts with the current
+// files of its folder.
 func TestAGatheredBundleIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -267,15 +270,15 @@ func TestAGatheredBundleIsTriedAgain(t *testing.T) {
 	w.check(t)
 }
 
-// A pass looks at so many folders of a source. It goes on behind them with the next pass: files in
-// the last folder are taken in, too, although each pass finds folders before it, and what comes to
-// the first one meanwhile is.
+// TestMoreFoldersThanAPassLooksAt checks that a pass continues after the last folder of the
+// previous one: files in the last folder are gathered although each pass has a budget of folders,
+// and so are files that arrive in the first folder meanwhile.
 func TestMoreFoldersThanAPassLooksAt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := w.process(w.db, "1")
 	w.takesAll(t, in, "acme")
-	for n := range 9 { // each of these, and its folder below, stays when its file was moved
+	for n := range 9 { // each folder and its subfolder stay when the file is moved
 		w.land(t, fmt.Sprintf("acme/%d/in/%d.xml", n, n), string(invoicetest.UBL(invoicetest.New(uint64(n)))))
 	}
 	g := in.newGatherer()

@@ -25,32 +25,33 @@ type Options struct {
 	Tree    *tree.Tree
 	Store   blob.Store
 	Content content.Content
-	// Events gets a record of each sealed bundle. nil: workers find it by themselves, a few seconds
-	// later.
+	// Events publishes sealed bundles, and accepted, conflicting and rejected documents. If it
+	// is nil, nothing is published, and workers find bundles by polling, a few seconds later.
 	Events   stream.Publisher
-	Activity *activity.Log // what people decide is noted there
-	Ledger   quota.Ledger  // whose lock that takes
-	Instance string        // of this process, unlike that of any other start; default "1"
-	Workers  int           // bundles that this process takes in at a time; default 2
-	// Wait is how long a bundle waits for members that come after its meta.json. Default: 15 min.
+	Activity *activity.Log // records the decisions of users; nil: they are not recorded
+	Ledger   quota.Ledger  // locks the account in transactions that write activity
+	Instance string        // id of this process, unique per start; default "1"
+	Workers  int           // bundles that this process handles concurrently; default 2
+	// Wait is the time that a bundle waits for members that arrive after its meta.json.
+	// Default: 15 min.
 	Wait time.Duration
-	// Clock is the one that all instances share. Default: the database's.
+	// Clock returns the time that all instances share. Default: the database's clock.
 	Clock func(ctx context.Context) (drive.Time, error)
 	Log   *slog.Logger
 }
 
-// The times and numbers of the work.
+// Intervals and limits of the workers.
 const (
-	pollEvery      = 10 * time.Second // between two looks for work
+	pollEvery      = 10 * time.Second // maximum interval between two polls for due bundles
 	reconcileEvery = 5 * time.Minute
-	maxTries       = 5               // without getting any further
-	maxPause       = 5 * time.Minute // between two tries
-	batchSize      = 200             // documents in a transaction: some 20 ms
-	batchBytes     = 4 * drive.MiB   // of their models, deflated
+	maxTries       = 5               // tries without progress before a bundle is rejected
+	maxPause       = 5 * time.Minute // maximum backoff between two tries
+	batchSize      = 200             // documents per transaction, which takes about 20 ms
+	batchBytes     = 4 * drive.MiB   // of deflated models per transaction
 )
 
-// Intake is the set of bundles and documents, and the one way to them for heads and the program:
-// each act is one line that calls its room. It is safe for concurrent use.
+// Intake manages bundles and documents. Each method forwards to the part that does the work. It is
+// safe for concurrent use.
 type Intake struct {
 	*ground
 
@@ -64,22 +65,22 @@ type Intake struct {
 	appeals  *appeals
 }
 
-// ground is what every room stands on: options, database, clock, and what this process counts.
+// ground holds the options, the clock and the counters that all parts of Intake share.
 type ground struct {
 	opt   Options
 	log   *slog.Logger
 	wake  chan struct{}
 	stats Stats
-	halt  func(step string) // of tests: called at each step of a worker
+	halt  func(step string) // test hook, called with the name of each step of a worker
 }
 
-// Stats count what this process has done since it started.
+// Stats counts the events of this process since it started.
 type Stats struct {
 	Done, Rejected, Retried, Found  atomic.Int64 // bundles; Found: by the reconciler
-	Accepted, Refused, Double, Torn atomic.Int64 // documents: by outcome
+	Accepted, Refused, Double, Torn atomic.Int64 // documents by outcome: accepted, rejected, duplicate, conflict
 }
 
-// New returns the intake of a database. It does no I/O.
+// New returns an Intake. It does no I/O; Run, RunReconciler and RunGatherer do the background work.
 func New(opt Options) *Intake {
 	opt.Instance = cmp.Or(opt.Instance, "1")
 	opt.Workers = cmp.Or(opt.Workers, 2)
@@ -98,9 +99,10 @@ func New(opt Options) *Intake {
 	return in
 }
 
-// Stats returns the counters.
+// Stats returns the counters of this process.
 func (in *ground) Stats() *Stats { return &in.stats }
 
+// now returns the shared time of all instances.
 func (in *ground) now(ctx context.Context) (drive.Time, error) {
 	now, err := in.opt.Clock(ctx)
 	if err != nil {
@@ -109,10 +111,10 @@ func (in *ground) now(ctx context.Context) (drive.Time, error) {
 	return now, nil
 }
 
-// State is how a bundle stands.
+// State is the state of a bundle.
 type State string
 
-// The states; see the package comment.
+// States of a bundle; see the package comment.
 const (
 	Sealed   State = "sealed"
 	Running  State = "running"
@@ -120,10 +122,10 @@ const (
 	Rejected State = "rejected"
 )
 
-// Outcome is what became of a document that a bundle declares.
+// Outcome is the result for a document that a bundle declares.
 type Outcome string
 
-// The outcomes.
+// Outcomes of a document.
 const (
 	Accept    Outcome = "accepted"
 	Reject    Outcome = "rejected"
@@ -131,24 +133,26 @@ const (
 	Conflict  Outcome = "conflict"
 )
 
-// pos is a save point: the members up to one are dealt with, and so many documents of the next.
+// pos is a position in a bundle: member and index of a document. As a save point, it means that all
+// documents of the first member members and the first index documents of the next one are stored.
 type pos struct{ member, index int64 }
 
-// counts are the documents of a bundle by outcome.
+// counts holds the numbers of a bundle's documents by outcome.
 type counts struct{ declared, accepted, rejected, duplicates, conflicts, surplus int64 }
 
+// left returns the number of declared documents that have no outcome yet.
 func (c counts) left() int64 {
 	return c.declared - c.accepted - c.rejected - c.duplicates - c.conflicts
 }
 
-// row is a row of bundles.
+// row is a bundle as stored in the table bundles.
 type row struct {
 	ID       drive.BundleID
 	Account  drive.AccountID
 	Source   string
 	SenderID string
 	Folder   drive.NodeID
-	Meta     drive.NodeID
+	Meta     drive.NodeID // version of meta.json that sealed the bundle
 	Version  drive.VersionID
 	State    State
 	Reason   string
@@ -171,18 +175,20 @@ const columns = `id, account_id, source, sender_id, folder_id, meta_id, meta_ver
 
 const selectBundles = "SELECT " + columns + " FROM bundles "
 
+// scanRow scans a row of columns.
 func scanRow(b *row, scan func(...any) error) error {
 	return scan(&b.ID, &b.Account, &b.Source, &b.SenderID, &b.Folder, &b.Meta, &b.Version, &b.State, &b.Reason, &b.Detail, &b.declared,
 		&b.accepted, &b.rejected, &b.duplicates, &b.conflicts, &b.surplus, &b.Members, &b.Size, &b.Checked, &b.Save.member, &b.Save.index,
 		&b.Epoch, &b.Tries, &b.Attempts, &b.Sealed, &b.WaitsUntil, &b.Ended)
 }
 
+// find returns the first bundle that matches a WHERE clause. NotFound: there is none.
 func (in *ground) find(ctx context.Context, q sqldb.Querier, where string, args ...any) (b row, err error) {
 	err = scanRow(&b, q.QueryRow(ctx, selectBundles+where, args...).Scan)
 	return b, err
 }
 
-// Bundle is a bundle as its owner sees it.
+// Bundle is a bundle as shown to its owner.
 type Bundle struct {
 	ID       drive.BundleID `json:"id"`
 	Source   string         `json:"source"`
@@ -207,6 +213,7 @@ type Bundle struct {
 	Attempts int64          `json:"attempts"`
 }
 
+// view returns the bundle as shown to its owner.
 func (b row) view() Bundle {
 	v := Bundle{
 		ID: b.ID, Source: b.Source, Folder: b.Folder, SenderID: b.SenderID, State: b.State, Detail: b.Detail, Declared: b.declared,

@@ -16,9 +16,9 @@ import (
 	"smartdrive/internal/intake/invoice/rule"
 )
 
-// What becomes of documents: good ones are accepted, the same ones again are duplicates, others
-// under the same key are conflicts, and what cannot be read is rejected; the sums are right each
-// time.
+// TestDocumentsAreCounted checks the outcomes and counts: valid documents are accepted, repeated
+// ones are duplicates, different ones with the same key are conflicts, and unreadable ones are
+// rejected.
 func TestDocumentsAreCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -56,7 +56,8 @@ func TestDocumentsAreCounted(t *testing.T) {
 	}
 }
 
-// A manifest that promises more, or fewer, documents than there are: nothing is silent.
+// TestPromisesAreCompared checks that a manifest that declares more or fewer documents than the
+// members hold leaves a record.
 func TestPromisesAreCompared(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -77,8 +78,8 @@ func TestPromisesAreCompared(t *testing.T) {
 	w.check(t)
 }
 
-// meta.json may come first; what never comes ends the bundle after the wait, and a person may try
-// again when it is there.
+// TestMembersMayComeLate checks that members may arrive after meta.json. If one never arrives, the
+// bundle is rejected after the wait, and may be retried later.
 func TestMembersMayComeLate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -112,7 +113,8 @@ func TestMembersMayComeLate(t *testing.T) {
 	w.check(t)
 }
 
-// A bundle that cannot be taken in ends, with a reason, and the next ones are not kept from it.
+// TestPoisonEnds checks that a bundle that cannot be processed is rejected with a reason, and does
+// not hold up other bundles.
 func TestPoisonEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -158,8 +160,8 @@ func TestPoisonEnds(t *testing.T) {
 	w.check(t)
 }
 
-// What nobody was told of is found by the reconciler; what was moved or restored into place is told
-// of.
+// TestWhatNobodyToldOfIsFound checks that the reconciler finds bundles whose arrival was not
+// reported, and that a bundle moved or restored into place is reported.
 func TestWhatNobodyToldOfIsFound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -186,8 +188,8 @@ func TestWhatNobodyToldOfIsFound(t *testing.T) {
 	w.check(t)
 }
 
-// After the first pass the reconciler asks for what has changed: nothing else is read again, and
-// nothing is missed.
+// TestTheReconcilerReadsWhatHasChanged checks that passes after the first one read only changed
+// trees, and miss nothing.
 func TestTheReconcilerReadsWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -206,7 +208,7 @@ func TestTheReconcilerReadsWhatHasChanged(t *testing.T) {
 		w.send(t, newParcel(source).lines("a.ndjson", docs("A", 1)...))
 	}
 	whole := pass()
-	if idle := pass(); idle > 2 || whole < 5 { // for what is known, and for the next accounts
+	if idle := pass(); idle > 2 || whole < 5 { // one query for the known accounts and one for the next ones
 		t.Errorf("a pass over what has not changed asks %d times, the first one %d times", idle, whole)
 	}
 	w.deaf.Store(true)
@@ -221,7 +223,7 @@ func TestTheReconcilerReadsWhatHasChanged(t *testing.T) {
 	known := w.send(t, again)
 	w.deaf.Store(true)
 	w.put(t, again.path("meta.json"), []byte("{"))
-	pass() // somebody may work on it
+	pass() // a worker may hold the bundle
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE bundles SET state = 'rejected' WHERE id = ?", known.ID)
 		return err
@@ -233,7 +235,7 @@ func TestTheReconcilerReadsWhatHasChanged(t *testing.T) {
 	}
 }
 
-// The rules of a source say what is taken; what is not is counted.
+// TestRulesOfASource checks that documents excluded by the source's rules are counted as rejected.
 func TestRulesOfASource(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -268,7 +270,7 @@ func TestRulesOfASource(t *testing.T) {
 	w.check(t)
 }
 
-// A source may ask for the rules of a country.
+// TestTheProfileOfASource checks that the rules of a profile apply to a source that asks for them.
 func TestTheProfileOfASource(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -293,7 +295,8 @@ func TestTheProfileOfASource(t *testing.T) {
 	w.check(t)
 }
 
-// A conflict is settled by a person, either way; what went is known when it comes again.
+// TestConflictsAreSettled resolves conflicts in both ways, and checks that the other side is
+// recognized when it arrives again.
 func TestConflictsAreSettled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -308,7 +311,7 @@ func TestConflictsAreSettled(t *testing.T) {
 	if err != nil || len(open) != 2 {
 		t.Fatalf("%d conflicts: %v", len(open), err)
 	}
-	want := map[string]string{} // totals, by number
+	want := map[string]string{} // totals by number
 	for i, keep := range []Keep{KeepOld, KeepNew} {
 		full, err := in.Settle(t.Context(), w.who, open[i].Document.ID, open[i].ID, keep)
 		if err != nil {
@@ -332,13 +335,13 @@ func TestConflictsAreSettled(t *testing.T) {
 	w.check(t)
 }
 
-// A bundle that starts again counts what it had counted, also when the other side of its conflict
-// is the document by now: each document is accepted once.
+// TestABundleThatBeginsAnewAfterSettling checks that a restarted bundle has the same counts as
+// before, even if the other side of its conflict is the document by now.
 func TestABundleThatBeginsAnewAfterSettling(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name          string
-		fails         int // which of the two bundles
+		fails         int // index of the bundle that restarts
 		before, after string
 	}{
 		{"the one with the document", 0, "rejected failed 1=1+0+0+0", "done 1=1+0+0+0"},
@@ -381,7 +384,8 @@ func TestABundleThatBeginsAnewAfterSettling(t *testing.T) {
 	}
 }
 
-// What an account has goes with it, and nothing of another's.
+// TestAnAccountIsForgotten checks that Forget deletes all rows of the account and none of another
+// one.
 func TestAnAccountIsForgotten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -407,9 +411,9 @@ func TestAnAccountIsForgotten(t *testing.T) {
 	}
 }
 
-// A PDF that is late comes to its document with the document, sent once more beside it: in whatever
-// order, how often, and whoever dies in between. The first stays. A name alone says nothing across
-// bundles.
+// TestAPDFMayComeLater checks that a PDF reaches its document if the document is sent again
+// together with it: in any order, any number of times, and if workers die. The first PDF stays. A
+// name alone does not match across bundles.
 func TestAPDFMayComeLater(t *testing.T) {
 	t.Parallel()
 	alone := func() *parcel { return newParcel("acme").lines("a.ndjson", doc("A", 1)) }
@@ -418,7 +422,7 @@ func TestAPDFMayComeLater(t *testing.T) {
 		name  string
 		sends []*parcel
 		pdf   string
-		sums  string // of the last
+		sums  string // of the last parcel
 	}{
 		{"the document first", []*parcel{alone(), with("late")}, "late", "done 1=0+0+1+0"},
 		{"the PDF first", []*parcel{newParcel("acme").add("a.pdf", 0, []byte("early")), alone(), with("late")}, "late", "done 1=0+0+1+0"},
@@ -448,8 +452,8 @@ func TestAPDFMayComeLater(t *testing.T) {
 	}
 }
 
-// A deleted PDF leaves its place to the next one; that of the other side of a conflict waits there
-// until the side is kept.
+// TestAPDFIsReplacedWhenItIsGone checks that a deleted PDF is replaced by the next one, and that
+// the PDF of a conflict's other side stays with that side until the side is kept.
 func TestAPDFIsReplacedWhenItIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -490,7 +494,7 @@ func TestAPDFIsReplacedWhenItIsGone(t *testing.T) {
 	w.check(t)
 }
 
-// pdfOf returns what the PDF of the one document says that there is; empty: it has none.
+// pdfOf returns the content of the only document's PDF; empty: it has none.
 func (w *world) pdfOf(t testing.TB, in *Intake) string {
 	t.Helper()
 	all, err := in.Documents(t.Context(), w.who, Filter{}, "", 2)

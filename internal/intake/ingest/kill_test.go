@@ -17,17 +17,18 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// mixed is a parcel with a bit of everything, three transactions long.
+// mixed returns a parcel with all outcomes, which takes three transactions.
 func mixed(prefix string) *parcel {
 	return newParcel("acme").lines("a.ndjson", docs(prefix+"-a", batchSize+10)...).add("a.pdf", 0, []byte("%PDF "+prefix)).
 		add("bad.ndjson", 2, []byte("{\n{\n")).lines("b.ndjson", docs(prefix+"-b", batchSize)...).
 		lines("c.ndjson", doc(prefix+"-a-0000", 1), doc(prefix+"-a-0001", 77))
 }
 
+// mixedSums is the expected sums of a mixed parcel.
 const mixedSums = "done 414=410+2+1+1"
 
-// A worker is killed at a call of its database, with or without that call coming through; another
-// goes on when the lease is over. Each document is there once then, and each is counted once.
+// TestAWorkerMayBeKilledAnywhere kills a worker at a database call, with or without the call taking
+// effect. Another worker continues after the lease, and each document is stored and counted once.
 func TestAWorkerMayBeKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -49,7 +50,7 @@ func TestAWorkerMayBeKilledAnywhere(t *testing.T) {
 		if b, err := dead.queue.claim(t.Context()); err == nil && b != nil {
 			dead.workers.work(t.Context(), b)
 		}
-		_ = db.Close() // as the end of a process does: what was not committed is undone
+		_ = db.Close() // the end of a process rolls back open transactions
 		w.pass(lease.TTL + time.Second)
 		w.finish(t, w.process(w.db, fmt.Sprint("heir", i)))
 		if got := sums(w.bundle(t, p)); got != mixedSums {
@@ -59,8 +60,8 @@ func TestAWorkerMayBeKilledAnywhere(t *testing.T) {
 	w.check(t)
 }
 
-// A worker is killed while it gives a document its late PDF: whoever follows gives it, or finds it
-// given.
+// TestALatePDFOutlivesItsWorker kills a worker while it sets a late PDF. The next worker sets it or
+// finds it set.
 func TestALatePDFOutlivesItsWorker(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -90,7 +91,8 @@ func TestALatePDFOutlivesItsWorker(t *testing.T) {
 	w.check(t)
 }
 
-// A worker that stood still beyond its lease, at whatever step, changes nothing.
+// TestAWorkerThatStoodStillChangesNothing checks that a worker that stalls beyond its lease, at any
+// step, changes nothing.
 func TestAWorkerThatStoodStillChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"compared", "checked", "stored", "flushed"} {
@@ -106,7 +108,7 @@ func TestAWorkerThatStoodStillChangesNothing(t *testing.T) {
 				if at == step {
 					once.Do(func() {
 						stood = true
-						for w.bundle(t, p).State != Done { // a heartbeat of the slow one may just now have renewed the lease
+						for w.bundle(t, p).State != Done { // a heartbeat of the stalled worker may have renewed the lease
 							w.pass(lease.TTL + time.Second)
 							w.finish(t, heir)
 						}
@@ -126,8 +128,8 @@ func TestAWorkerThatStoodStillChangesNothing(t *testing.T) {
 	}
 }
 
-// Two consumers, and bundles with the same documents: whoever is first has a document accepted, the
-// other one counts a duplicate.
+// TestConsumersMeet runs two workers on bundles with the same documents: the first one accepts a
+// document, the other one counts a duplicate.
 func TestConsumersMeet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -170,13 +172,14 @@ func TestConsumersMeet(t *testing.T) {
 	w.check(t)
 }
 
-// forgetful loses records: all while the broker is down, and some afterwards.
+// forgetful loses events: all while the broker is down, and one in a hundred afterwards.
 type forgetful struct {
 	stream.Publisher
 	down atomic.Bool
 	rng  *rand.Rand
 }
 
+// Append implements stream.Publisher.
 func (f *forgetful) Append(ctx context.Context, tx *sqldb.Tx, records ...stream.Record) error {
 	if f.down.Load() || f.rng.IntN(100) == 0 {
 		return nil
@@ -184,9 +187,10 @@ func (f *forgetful) Append(ctx context.Context, tx *sqldb.Tx, records ...stream.
 	return f.Publisher.Append(ctx, tx, records...)
 }
 
-// B1: bundles are sent three times each and out of order, meta.json sometimes first; workers are killed at any call; the broker is down
-// for an hour; nobody is told of every hundredth bundle. Five minutes after the last of it, all is
-// taken in: nothing lost, nothing doubled. Time is virtual.
+// TestNothingIsLostAndNothingCountsTwice sends each set of documents in three bundles, out of
+// order, meta.json sometimes first. Workers are killed at any call, the broker is down for an hour,
+// and the arrival of every hundredth bundle is not reported. Five minutes after the last bundle,
+// each document must be stored once and counted correctly. Time is virtual.
 func TestNothingIsLostAndNothingCountsTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -199,13 +203,13 @@ func TestNothingIsLostAndNothingCountsTwice(t *testing.T) {
 	}
 	var sent []*parcel
 	for i := range parcels {
-		for range 3 { // the same documents in bundles of their own
+		for range 3 { // the same documents, each time in a new bundle
 			sent = append(sent, newParcel("acme").lines("a.ndjson", docs(fmt.Sprintf("p%03d", i), each)...))
 		}
 	}
 	rng.Shuffle(len(sent), func(i, j int) { sent[i], sent[j] = sent[j], sent[i] })
 	for i, p := range sent {
-		events.down.Store(i < len(sent)/2) // the first hour
+		events.down.Store(i < len(sent)/2) // for the first hour
 		w.deaf.Store(rng.IntN(100) == 0)
 		if rng.IntN(4) == 0 {
 			w.sendMeta(t, p)
@@ -249,7 +253,8 @@ func TestNothingIsLostAndNothingCountsTwice(t *testing.T) {
 	w.check(t)
 }
 
-// killed lets a process work until it has made so many calls.
+// killed runs a process whose database is cut off at a call, by number. If lost is true, that call
+// still takes effect and only its reply is lost.
 func (w *world) killed(t testing.TB, calls int64, lost bool) {
 	t.Helper()
 	life := sqldbtest.NewKillSwitch(0, lost)

@@ -9,8 +9,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Models may be large: a page of conflicts ends where it has enough bytes, and the next one goes
-// on.
+// TestAPageOfLargeConflictsIsShort checks that a page of conflicts ends at its limit of bytes, and
+// that the next page continues.
 func TestAPageOfLargeConflictsIsShort(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -36,7 +36,8 @@ func TestAPageOfLargeConflictsIsShort(t *testing.T) {
 	}
 }
 
-// Of members whose models may be large one is read at a time; the others are read beside it.
+// TestOneLargeMemberAtATime checks that one large member is decoded at a time, while small ones do
+// not wait.
 func TestOneLargeMemberAtATime(t *testing.T) {
 	t.Parallel()
 	in := newWorld(t).process(nil, "1")

@@ -12,26 +12,26 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// Filter says which documents are meant: those that all fields agree to.
+// Filter selects the documents that match all of its fields. Empty fields match every document.
 type Filter struct {
-	Month    string // "2026-10"
+	Month    string // month of issue, as "2026-10"
 	Source   string
-	Seller   string // its id or name, exactly
+	Seller   string // exact id or name; Buyer likewise
 	Buyer    string
-	Min, Max invoice.Decimal // of the total
+	Min, Max invoice.Decimal // bounds of the total with VAT, inclusive
 	Currency string
 	Type     string
-	State    string // accepted, conflict
-	Query    string // occurs in number, names or ids, whatever its case
+	State    string // accepted or conflict
+	Query    string // part of the number, names or ids, ignoring case
 }
 
-// Party is who sold or bought.
+// Party is the seller or the buyer.
 type Party struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 }
 
-// Document is one as lists have it.
+// Document is a document as shown in lists.
 type Document struct {
 	ID       drive.DocumentID `json:"id"`
 	Source   string           `json:"source"`
@@ -51,8 +51,8 @@ type Document struct {
 	member, index int64
 	hash          string
 	created       drive.Time
-	ext           string // of file
-	embedded      string // the SHA-256 of a PDF within file
+	ext           string // extension of file, in lower case
+	embedded      string // SHA-256 of a PDF embedded in file
 	file, pdf     drive.NodeID
 	key           string
 	account       drive.AccountID
@@ -63,6 +63,7 @@ const documentColumns = `id, account_id, source, doc_key, hash, bundle_id, membe
 
 const selectDocuments = "SELECT " + documentColumns + " FROM documents "
 
+// scanDocument scans a row of documentColumns.
 func scanDocument(d *Document, scan func(...any) error) error {
 	var e4 int64
 	var updated drive.Time
@@ -70,20 +71,22 @@ func scanDocument(d *Document, scan func(...any) error) error {
 		&d.Seller.Name, &d.Buyer.ID, &d.Buyer.Name, &d.Currency, &d.Total, &d.Payable, &e4, &d.State, &d.file, &d.pdf, &d.created, &updated)
 }
 
-// Place is where a document stands in a list, for a cursor.
+// Place returns the document's position in lists, as a cursor for Documents.
 func (d Document) Place() string { return d.Date + "." + d.ID.String() }
 
-// TakenIn is when a document was accepted.
+// TakenIn returns the time when the document was stored.
 func (d Document) TakenIn() drive.Time { return d.created }
 
-// Ext is the extension of the file that it was read from, such as ".xml"; empty: it is gone.
+// Ext returns the extension, in lower case, of the file that contains the document, such as ".xml".
+// It is empty if the file is gone.
 func (d Document) Ext() string { return d.ext }
 
-// EmbeddedPDF is the SHA-256 of a PDF within the file that a document was read from, where it has
-// no other; empty: there is none. Only Each finds it.
+// EmbeddedPDF returns the SHA-256, in hex, of a PDF embedded in the document's file, if the
+// document has no other PDF. Empty: there is none. Only Each sets it.
 func (d Document) EmbeddedPDF() string { return d.embedded }
 
-// where makes the condition of a filter.
+// where returns the SQL condition of the filter and its arguments. BadRequest: Month is not in the
+// form YYYY-MM.
 func (f Filter) where(account drive.AccountID) (string, []any, error) {
 	where, args := []string{"account_id = ?"}, []any{account}
 	also := func(condition string, more ...any) { where, args = append(where, condition), append(args, more...) }
@@ -116,15 +119,17 @@ func (f Filter) where(account drive.AccountID) (string, []any, error) {
 	return strings.Join(where, " AND "), args, nil
 }
 
-// library is what the documents say, and the conflicts among them.
+// library reads documents and their conflicts, and resolves conflicts.
 type library struct{ *ground }
 
-// Documents lists those of the caller's account that a filter means, the newest date first, behind
-// a place (empty: from the first).
+// Documents returns up to limit documents of the caller's account that match f, the newest date
+// first. The argument after is the Place of the last document of the previous page; empty: the
+// first page. CursorInvalid: after is malformed. BadRequest: f.Month is malformed.
 func (in *Intake) Documents(ctx context.Context, who drive.Who, f Filter, after string, limit int) ([]Document, error) {
 	return in.library.documents(ctx, who, f, after, limit)
 }
 
+// documents implements Intake.Documents.
 func (in *library) documents(ctx context.Context, who drive.Who, f Filter, after string, limit int) ([]Document, error) {
 	where, args, err := f.where(who.Account)
 	if err != nil {
@@ -145,7 +150,8 @@ func (in *library) documents(ctx context.Context, who drive.Who, f Filter, after
 	return all, in.showFiles(ctx, who.Account, all)
 }
 
-// showFiles names the files of documents that can still be seen.
+// showFiles sets File, PDF and ext of each document. Files that are deleted or in the trash stay
+// nil.
 func (in *ground) showFiles(ctx context.Context, account drive.AccountID, all []Document) error {
 	for at := 0; at < len(all); at += folderPage / 2 {
 		page := all[at:min(at+folderPage/2, len(all))]
@@ -174,7 +180,7 @@ func (in *ground) showFiles(ctx context.Context, account drive.AccountID, all []
 	return nil
 }
 
-// DocumentEvent is something that happened to a document.
+// DocumentEvent is an event in the history of a document.
 type DocumentEvent struct {
 	At     drive.Time     `json:"at"`
 	What   string         `json:"what" enum:"accepted,accepted-by-hand,duplicate,conflict,kept-old,kept-new"`
@@ -185,23 +191,24 @@ type DocumentEvent struct {
 	Reason string         `json:"reason,omitempty" doc:"why it was accepted although it had been rejected"`
 }
 
-// DocumentFull is a document with all that it says.
+// DocumentFull is a document with its model and history.
 type DocumentFull struct {
 	Document
 	CreatedAt drive.Time      `json:"created_at"`
-	Model     json.RawMessage `json:"model" doc:"in the own model: docs/intake.md"` // nil: see Packed
+	Model     json.RawMessage `json:"model" doc:"in the own model: docs/intake.md"` // nil if Packed is set
 	History   []DocumentEvent `json:"history"`
 
-	// Packed is the model, deflated: it may be fifty times as long and is inflated while it is
-	// sent.
+	// Packed is the deflated model. The model may be fifty times as long, so it is inflated
+	// only while it is sent.
 	Packed []byte `json:"-"`
 }
 
-// Document returns one of the caller's account.
+// Document returns a document of the caller's account with its history. NotFound: there is none.
 func (in *Intake) Document(ctx context.Context, who drive.Who, id drive.DocumentID) (f DocumentFull, err error) {
 	return in.library.document(ctx, who, id)
 }
 
+// document implements Intake.Document.
 func (in *library) document(ctx context.Context, who drive.Who, id drive.DocumentID) (f DocumentFull, err error) {
 	err = scanDocument(&f.Document, func(dest ...any) error {
 		return in.opt.DB.For(who.Account).QueryRow(ctx, "SELECT "+documentColumns+", body FROM documents WHERE id = ? AND account_id = ?", id, who.Account).
@@ -219,9 +226,11 @@ func (in *library) document(ctx context.Context, who drive.Who, id drive.Documen
 	return f, err
 }
 
-// maxHistory is how many events of a document are shown, the first ones.
+// maxHistory is the maximum number of events in the history of a document; later events are left
+// out.
 const maxHistory = 200
 
+// history returns the events of a document, the oldest first.
 func (in *library) history(ctx context.Context, who drive.Who, id drive.DocumentID) ([]DocumentEvent, error) {
 	rows, err := in.opt.DB.For(who.Account).Query(ctx, `SELECT CASE r.decided_at WHEN 0 THEN b.sealed_at ELSE r.decided_at END,
 		CASE WHEN r.decided_at > 0 AND r.outcome = 'accepted' THEN 'accepted-by-hand' ELSE r.outcome END, r.bundle_id, COALESCE(m.name, ''), r.idx,

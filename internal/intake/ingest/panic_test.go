@@ -12,22 +12,25 @@ import (
 	"smartdrive/internal/intake/invoice/invoicetest"
 )
 
-// brittle is a store whose contents cannot be read without a defect.
+// brittle is a store whose objects panic on reading while broken is set.
 type brittle struct {
 	blob.Store
 	broken atomic.Bool
 }
 
+// brittleObject is an object of a brittle store.
 type brittleObject struct {
 	blob.Object
 	store *brittle
 }
 
+// Open implements blob.Store.
 func (b *brittle) Open(ctx context.Context, name string) (blob.Object, error) {
 	o, err := b.Store.Open(ctx, name)
 	return brittleObject{o, b}, err
 }
 
+// ReadAt implements io.ReaderAt.
 func (o brittleObject) ReadAt(p []byte, off int64) (int, error) {
 	if o.store.broken.Load() {
 		panic("a defect")
@@ -35,8 +38,8 @@ func (o brittleObject) ReadAt(p []byte, off int64) (int, error) {
 	return o.Object.ReadAt(p, off)
 }
 
-// A panic while an embedded file is taken out is the error of who asked for it: it happens beside
-// the request, where nobody else would catch it.
+// TestAPanicOfAnEmbeddedFileEndsItsRequest checks that a panic during extraction becomes the error
+// of the request, although it happens in another goroutine.
 func TestAPanicOfAnEmbeddedFileEndsItsRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -8,19 +8,19 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// picture is a PDF that has come with a document which was there already.
+// picture is a PDF that arrived together with a document that was already stored.
 type picture struct {
 	document drive.DocumentID
-	hash     string       // of the document, or of the side of its conflicts, that it belongs to
-	had, pdf drive.NodeID // had: the PDF that it has, which may be deleted; zero: none
+	hash     string       // content hash of the document, or of the conflict side, that the PDF belongs to
+	had, pdf drive.NodeID // had: the PDF stored so far, which may be deleted; zero: none
 }
 
-// offer notes the PDF of an item that says the same as a document, or a side, which has another one
-// or none. It returns what that has then, as far as the rest of the batch is concerned.
+// offer adds the PDF of an item to the plan, if the stored document or side with the same content
+// has another PDF or none. It returns the PDF that later items of the batch must regard as stored.
 //
-// This is how a PDF that is late comes to its document (K7): names alone do not say across bundles
-// which document a PDF is of, for two sellers may use one number, and files of one name may come
-// each month. A document that comes again together with its PDF says it.
+// A late PDF reaches its document only this way (K7): the sender uploads the document again
+// together with the PDF. File names do not identify a document across bundles, because two sellers
+// may use one number, and files of the same name may arrive each month.
 func (p *plan) offer(one item, id drive.DocumentID, had drive.NodeID) drive.NodeID {
 	if one.doc.pdf.IsZero() || one.doc.pdf == had {
 		return had
@@ -29,8 +29,9 @@ func (p *plan) offer(one item, id drive.DocumentID, had drive.NodeID) drive.Node
 	return one.doc.pdf
 }
 
-// givePictures gives PDFs to documents and sides that have none which can be seen. So the first
-// that came stays, whatever follows it. The documents are locked.
+// givePictures sets the PDFs of documents and conflict sides whose stored PDF is missing, deleted
+// or in the trash. A visible PDF is never replaced. The caller must hold the locks of the
+// documents.
 func (r *run) givePictures(ctx context.Context, tx *sqldb.Tx, all []picture, now drive.Time) error {
 	had := make([]drive.NodeID, 0, len(all))
 	for _, one := range all {

@@ -8,31 +8,30 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// taken is the data of the records about documents: what a consumer needs to know whether it cares.
-// The document itself is read by its id.
+// taken is the payload of the events DocumentAccepted and DocumentConflict: enough for a consumer
+// to decide whether to read the document by its id.
 type taken struct {
 	Document drive.DocumentID `json:"document"`
-	Bundle   drive.BundleID   `json:"bundle"` // that it, or what contradicts it, came in
+	Bundle   drive.BundleID   `json:"bundle"` // bundle of the accepted document, or of the contradicting one
 	Source   string           `json:"source"`
 	Type     string           `json:"type"`
 	Number   string           `json:"number"`
 	Date     string           `json:"date,omitempty"`
 }
 
-// refused is the data of the record about documents that were not accepted.
+// refused is the payload of the event DocumentRejected.
 type refused struct {
 	Bundle drive.BundleID `json:"bundle"`
 	Source string         `json:"source"`
-	Place  string         `json:"place"` // in the bundle
+	Place  string         `json:"place"` // position of the document in the bundle, as BundleRecord.Place
 	Reason string         `json:"reason"`
 	Number string         `json:"number,omitempty"`
-	Count  int64          `json:"count"` // documents that it stands for
+	Count  int64          `json:"count"` // number of documents that the event stands for
 }
 
-// publish tells of the documents that a batch inserts, of those that are in conflict now, and of
-// those that are rejected, in the transaction that makes them so. A bundle that starts again
-// inserts nothing a second time, so it tells of no document a second time; of what it rejects it
-// does.
+// publish appends the events of a batch within the batch's transaction: documents inserted, new
+// conflicts, and rejected documents. If a bundle starts again, accepted documents are not inserted
+// again and cause no second event; rejected documents do.
 func (r *run) publish(ctx context.Context, tx *sqldb.Tx, p *plan) error {
 	if r.opt.Events == nil {
 		return nil
@@ -69,6 +68,7 @@ func (r *run) publish(ctx context.Context, tx *sqldb.Tx, p *plan) error {
 	return r.opt.Events.Append(ctx, tx, records...)
 }
 
+// tellRefused returns the event DocumentRejected for an item of a bundle.
 func (in *ground) tellRefused(b *row, one item) (stream.Record, error) {
 	return stream.New(stream.TopicDocuments, stream.DocumentRejected, b.Account, b.ID.String(), refused{
 		b.ID, b.Source, place(pos{one.member, one.index}), one.reason, one.number, one.counts,

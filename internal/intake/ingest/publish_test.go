@@ -15,8 +15,8 @@ import (
 	"smartdrive/internal/engine/stream/outbox"
 )
 
-// told returns type and number of the records about documents, sorted, and checks that each
-// names a document that is there.
+// told returns type and number of the published document events, sorted, and checks that each names
+// an existing document.
 func (w *world) told(t *testing.T) (all []string) {
 	t.Helper()
 	rows, err := w.db.Query(t.Context(), "SELECT event FROM outbox WHERE topic = 'smartdrive.documents' ORDER BY id")
@@ -50,8 +50,8 @@ func (w *world) told(t *testing.T) (all []string) {
 	return all
 }
 
-// Each document is told of once: when it is accepted, and when another contradicts it. A bundle
-// that starts again tells of nothing a second time.
+// TestDocumentsArePublished checks that each document is published once when it is accepted, and
+// once when another one contradicts it. A restarted bundle publishes neither again.
 func TestDocumentsArePublished(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -77,7 +77,7 @@ func TestDocumentsArePublished(t *testing.T) {
 	})
 	w.finish(t, in)
 	wantSums(t, w.bundle(t, second), "done 4=1+1+1+1")
-	want = append(want, want[len(want)-1]) // a rejection is told of each time
+	want = append(want, want[len(want)-1]) // rejections are published each time
 	if diff := cmp.Diff(want, w.told(t)); diff != "" {
 		t.Error("after the bundle began again", diff)
 	}

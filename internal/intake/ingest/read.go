@@ -11,25 +11,26 @@ import (
 	"smartdrive/internal/intake/invoice/rule"
 )
 
-// BundleFilter says which bundles are listed; zero fields: all.
+// BundleFilter selects the bundles to list. Zero fields match all bundles.
 type BundleFilter struct {
 	Source string
 	State  State
-	Before drive.BundleID // older than this one
-	Limit  int
+	Before drive.BundleID // cursor: only bundles older than this one
+	Limit  int            // maximum number of bundles; required
 }
 
-// catalog is what owners read of their bundles, and the word to try one again.
+// catalog lists bundles, their records and strays for their owners, and retries rejected bundles.
 type catalog struct {
 	*ground
 	arrivals *arrivals
 }
 
-// Bundles lists those of the caller's account, the newest first.
+// Bundles returns up to f.Limit bundles of the caller's account that match f, the newest first.
 func (in *Intake) Bundles(ctx context.Context, who drive.Who, f BundleFilter) ([]Bundle, error) {
 	return in.catalog.bundles(ctx, who, f)
 }
 
+// bundles implements Intake.Bundles.
 func (in *catalog) bundles(ctx context.Context, who drive.Who, f BundleFilter) ([]Bundle, error) {
 	where, args := []string{"account_id = ?"}, []any{who.Account}
 	also := func(condition string, arg any) { where, args = append(where, condition), append(args, arg) }
@@ -54,7 +55,7 @@ func (in *catalog) bundles(ctx context.Context, who drive.Who, f BundleFilter) (
 	return views, nil
 }
 
-// BundleMember is one file of a bundle as its owner sees it.
+// BundleMember is a file of a bundle as shown to its owner.
 type BundleMember struct {
 	Name      string         `json:"name"`
 	Size      drive.ByteSize `json:"size"`
@@ -71,16 +72,17 @@ type BundleFull struct {
 	Members []BundleMember `json:"members" doc:"in the order of the manifest"`
 }
 
-// own finds a bundle of the caller's account.
+// own returns a bundle of the caller's account. NotFound: there is none.
 func (in *catalog) own(ctx context.Context, who drive.Who, id drive.BundleID) (row, error) {
 	return in.find(ctx, in.opt.DB.For(who.Account), "WHERE id = ? AND account_id = ?", id, who.Account)
 }
 
-// Bundle returns one of the caller's account.
+// Bundle returns a bundle of the caller's account with its members. NotFound: there is none.
 func (in *Intake) Bundle(ctx context.Context, who drive.Who, id drive.BundleID) (BundleFull, error) {
 	return in.catalog.bundle(ctx, who, id)
 }
 
+// bundle implements Intake.Bundle.
 func (in *catalog) bundle(ctx context.Context, who drive.Who, id drive.BundleID) (BundleFull, error) {
 	b, err := in.own(ctx, who, id)
 	if err != nil {
@@ -108,8 +110,8 @@ func (in *catalog) bundle(ctx context.Context, who drive.Who, id drive.BundleID)
 	return w, nil
 }
 
-// BundleRecord is what became of a document that a bundle declares, or of several that have no row
-// of their own.
+// BundleRecord is the outcome of a document that a bundle declares, or of Count documents that have
+// no records of their own.
 type BundleRecord struct {
 	Member   string            `json:"member" doc:"name of the file; empty: the bundle was rejected as a whole"`
 	Index    int64             `json:"index" doc:"of the document in it, from 0"`
@@ -123,19 +125,22 @@ type BundleRecord struct {
 	Decision *Decision         `json:"decision,omitempty" doc:"of a document that was rejected and that somebody accepted"`
 }
 
-// Decision is what somebody decided about a document that was rejected.
+// Decision tells who accepted a rejected document, when and why.
 type Decision struct {
 	By     drive.UserID `json:"by"`
 	At     drive.Time   `json:"at"`
 	Reason string       `json:"reason" doc:"why, in the words of who decided"`
 }
 
-// Records lists those of a bundle in the order of its members, behind a place (empty: from the
-// first).
+// Records returns up to limit records of a bundle, in the order of its members. An empty outcome
+// matches all records. The argument after is the Place of the last record of the previous page;
+// empty: the first page. NotFound: the account has no such bundle. CursorInvalid: after is
+// malformed.
 func (in *Intake) Records(ctx context.Context, who drive.Who, id drive.BundleID, outcome Outcome, after string, limit int) ([]BundleRecord, error) {
 	return in.catalog.records(ctx, who, id, outcome, after, limit)
 }
 
+// records implements Intake.Records.
 func (in *catalog) records(ctx context.Context, who drive.Who, id drive.BundleID, outcome Outcome, after string, limit int) ([]BundleRecord, error) {
 	if _, err := in.own(ctx, who, id); err != nil {
 		return nil, err
@@ -162,8 +167,10 @@ func (in *catalog) records(ctx context.Context, who drive.Who, id drive.BundleID
 	return all, nil
 }
 
+// place returns a position as text, "MEMBER.INDEX". The inverse is parsePlace.
 func place(at pos) string { return fmt.Sprintf("%d.%d", at.member, at.index) }
 
+// scanRecord scans a record and decodes its findings.
 func scanRecord(r *BundleRecord, scan func(...any) error) error {
 	var at pos
 	var reason, findings string
@@ -193,12 +200,13 @@ func scanRecord(r *BundleRecord, scan func(...any) error) error {
 	return err
 }
 
-// Retry lets a rejected bundle start again; documents that it had got accepted stay, and are found
-// again. One that is not rejected is WrongState.
+// Retry restarts a rejected bundle under a new epoch. Documents that it stored before stay and are
+// recognized. WrongState: the bundle is not rejected. NotFound: the account has no such bundle.
 func (in *Intake) Retry(ctx context.Context, who drive.Who, id drive.BundleID) (Bundle, error) {
 	return in.catalog.retry(ctx, who, id)
 }
 
+// retry implements Intake.Retry.
 func (in *catalog) retry(ctx context.Context, who drive.Who, id drive.BundleID) (Bundle, error) {
 	now, err := in.now(ctx)
 	if err != nil {

@@ -14,18 +14,19 @@ import (
 	"smartdrive/internal/intake/bundle"
 )
 
-// What one statement and one pass of the reconciler read.
+// Read limits of the reconciler.
 const (
-	comparePage  = 1000   // rows of a statement: some ms
-	accountsPass = 20_000 // accounts that a pass asks for a folder /intake that nobody has seen: 100 ms
+	comparePage  = 1000   // rows per statement, which takes some ms
+	accountsPass = 20_000 // accounts per pass that are checked for a new folder /intake; takes 100 ms
 )
 
-// reconciler is what is kept between two passes. Who begins, as after a restart, goes over all
-// accounts once, 5 µs each; then a pass costs what has changed.
+// reconciler finds bundles that have no row, because their arrival was not reported. It keeps its
+// progress in memory: after a restart it checks all accounts once, at 5 µs each; later passes only
+// cost what has changed.
 //
-//	seen   accounts with a folder /intake, and the seq of their tree when all below it had been compared:
-//	       as long as the tree has that seq there is nothing to find; -1: not all could be compared
-//	after  the accounts up to here were asked for a folder /intake in this round
+//	seen   accounts with a folder /intake, and the seq of their tree at the last complete comparison: if the tree
+//	       still has that seq, there is nothing to find; -1: the comparison was incomplete
+//	after  cursor: accounts up to this one were checked for a folder /intake in this round
 type reconciler struct {
 	*ground
 	arrivals *arrivals
@@ -33,22 +34,24 @@ type reconciler struct {
 	after    string
 }
 
-// newReconciler knows nothing yet.
+// newReconciler returns a reconciler without progress.
 func (in *Intake) newReconciler() *reconciler {
 	return &reconciler{ground: in.ground, arrivals: in.arrivals, seen: map[drive.AccountID]int64{}}
 }
 
-// Reconcile compares all trees with the rows (K1): a bundle that nobody was told of gets its row,
-// one that was rejected and has another meta.json begins again. What waits for longer than any
-// pause, because a clock was set, is made due. An account that cannot be compared is logged, and
-// keeps no other from it. It may run anywhere, at any time.
+// Reconcile compares the trees of all accounts with the rows of bundles (K1). It inserts missing
+// rows, and restarts rejected bundles that have a new meta.json. Bundles whose due time is further
+// away than any backoff, because a clock was set, become due now. If the comparison of one account
+// fails, Reconcile logs the error and continues with the next account. It is safe to run
+// concurrently on any instance.
 func (in *Intake) Reconcile(ctx context.Context) error {
 	return in.newReconciler().pass(ctx, 0)
 }
 
-// RunReconciler compares every 5 minutes until ctx is done: first all accounts, then those known to
-// have a folder /intake whose tree has changed, and the next 20,000 of all. One instance does it
-// for all.
+// RunReconciler makes a pass every 5 minutes until ctx is done, and then returns nil. The first
+// pass checks all accounts. Later passes check the accounts known to have a folder /intake, if
+// their tree has changed, and the next 20,000 accounts of all. It is enough for one instance to run
+// it.
 func (in *Intake) RunReconciler(ctx context.Context) error {
 	r, accounts := in.newReconciler(), 0
 	var outage telemetry.Outage
@@ -66,7 +69,8 @@ func (in *Intake) RunReconciler(ctx context.Context) error {
 	return nil
 }
 
-// pass compares the intakes that are known, and those of so many more accounts; 0: of all.
+// pass compares the accounts with a known folder /intake and the next accounts of the round. The
+// argument accounts is the number of the latter; 0: all.
 func (r *reconciler) pass(ctx context.Context, accounts int) error {
 	now, err := r.now(ctx)
 	if err != nil {
@@ -86,7 +90,8 @@ func (r *reconciler) pass(ctx context.Context, accounts int) error {
 	return err
 }
 
-// compareKnown compares the intakes that are known, and forgets those of accounts that are gone.
+// compareKnown compares the accounts with a known folder /intake, and evicts accounts that no
+// longer exist.
 func (r *reconciler) compareKnown(ctx context.Context) error {
 	known := make([]any, 0, len(r.seen))
 	for account := range r.seen {
@@ -113,8 +118,8 @@ func (r *reconciler) compareKnown(ctx context.Context) error {
 	return nil
 }
 
-// compareNext goes on with all accounts where the last pass ended; after the last of them it begins
-// again with the next pass.
+// compareNext continues the round over all accounts for at least the given number of accounts; 0:
+// to the end. At the end of the round, the next pass begins a new one.
 func (r *reconciler) compareNext(ctx context.Context, accounts int) error {
 	for looked := 0; accounts == 0 || looked < accounts; looked += comparePage {
 		page, err := r.intakes(ctx, "WHERE account_id > ? ORDER BY account_id LIMIT ?", r.after, comparePage)
@@ -138,10 +143,11 @@ func (r *reconciler) compareNext(ctx context.Context, accounts int) error {
 // intake is the folder /intake of an account.
 type intake struct {
 	account drive.AccountID
-	seq     int64        // of the tree
-	folder  drive.NodeID // zero: there is none
+	seq     int64        // seq of the account's tree
+	folder  drive.NodeID // zero: there is no such folder
 }
 
+// intakes returns the folders /intake of the accounts that a WHERE clause selects from trees.
 func (r *reconciler) intakes(ctx context.Context, which string, args ...any) ([]intake, error) {
 	rows, err := r.opt.DB.Query(ctx, `SELECT t.account_id, t.seq, i.id FROM (SELECT account_id, root_id, seq FROM trees `+which+`) AS t
 		LEFT JOIN nodes i ON i.parent_id = t.root_id AND i.slot = ? AND i.type = 'folder' ORDER BY t.account_id`, append(args, bundle.Root)...)
@@ -154,9 +160,9 @@ func (r *reconciler) intakes(ctx context.Context, which string, args ...any) ([]
 	return page, nil
 }
 
-// compareOrLog compares an intake. One that fails is logged, and tried again by the next pass: what
-// is wrong in one account is no reason to compare no other. The end of ctx is an error, and so is a
-// database that is away: all others would fail, too.
+// compareOrLog compares one account. If that fails, it logs the error, marks the account for the
+// next pass, and returns nil. It returns an error only if ctx is done or a component is
+// unavailable, because all other accounts would fail, too.
 func (r *reconciler) compareOrLog(ctx context.Context, one intake) error {
 	err := r.compareIntake(ctx, one)
 	if err == nil || ctx.Err() != nil {
@@ -170,8 +176,9 @@ func (r *reconciler) compareOrLog(ctx context.Context, one intake) error {
 	return nil
 }
 
-// compareIntake looks at all bundles of an account, unless its tree is what it was after the last
-// time. The seq was read before: what changes meanwhile raises it, and is found by the next pass.
+// compareIntake compares all bundles of an account, unless its tree has the same seq as at the last
+// comparison. The seq was read before the comparison, so that a concurrent change raises it and is
+// found by the next pass.
 func (r *reconciler) compareIntake(ctx context.Context, one intake) error {
 	if one.folder.IsZero() {
 		delete(r.seen, one.account)
@@ -197,12 +204,13 @@ func (r *reconciler) compareIntake(ctx context.Context, one intake) error {
 	return nil
 }
 
-// folder is a live folder in another one.
+// folder is a visible folder within another one.
 type folder struct {
 	id   drive.NodeID
 	name drive.Name
 }
 
+// eachFolder calls fn for each visible subfolder of parent, in the order of names, until fn fails.
 func (r *reconciler) eachFolder(ctx context.Context, parent drive.NodeID, fn func(folder) error) error {
 	for after := ""; ; {
 		rows, err := r.opt.DB.Query(ctx, `SELECT id, slot FROM nodes WHERE parent_id = ? AND slot > ? AND trashed_at = 0 AND type = 'folder'
@@ -223,29 +231,30 @@ func (r *reconciler) eachFolder(ctx context.Context, parent drive.NodeID, fn fun
 	}
 }
 
-// missed is a folder of a source. If it holds a meta.json that no row knows it is a bundle to be
-// adopted.
+// missed is a subfolder of a source's folder, with its manifest and its row, if any.
 type missed struct {
 	folder
-	meta    drive.NodeID // zero: it has none
+	meta    drive.NodeID // the node of meta.json; zero: there is none
 	version drive.VersionID
-	state   State           // of the row; empty: there is none
-	known   drive.VersionID // the meta.json of the row
+	state   State           // state of the row; empty: there is no row
+	known   drive.VersionID // version of meta.json that the row was sealed by
 }
 
+// isNew reports whether the folder contains a manifest that must be sealed: it has no row, or a
+// rejected row of another version.
 func (s missed) isNew() bool {
 	return !s.meta.IsZero() && (s.state == "" || s.state == Rejected && s.known != s.version)
 }
 
-// waits reports whether it may become one without a change of the tree: when the row, which is of
-// another meta.json, is rejected.
+// waits reports whether the folder may become new without a change of the tree: its row belongs to
+// another version of meta.json and is still running.
 func (s missed) waits() bool {
 	return !s.meta.IsZero() && (s.state == Sealed || s.state == Running) && s.known != s.version
 }
 
-// adoptMissed compares the folders of a source with the rows. It reads the tables of the tree:
-// there is no other way to find what is missing without reading all that is there. It returns
-// whether only a change of the tree can bring more.
+// adoptMissed compares the subfolders of a source with the rows and records the missing bundles. It
+// joins the tables of the tree, because any other way would read all nodes. If settled is true,
+// only a change of the tree can add more.
 func (r *reconciler) adoptMissed(ctx context.Context, account drive.AccountID, source folder) (settled bool, err error) {
 	settled = true
 	for after := ""; ; {
@@ -268,6 +277,7 @@ func (r *reconciler) adoptMissed(ctx context.Context, account drive.AccountID, s
 	}
 }
 
+// missed returns the next page of subfolders of a source, after a name.
 func (r *reconciler) missed(ctx context.Context, source drive.NodeID, after string) ([]missed, error) {
 	rows, err := r.opt.DB.Query(ctx, `SELECT b.id, b.slot, m.id, m.version_id, COALESCE(x.state, ''), x.meta_version
 		FROM (SELECT id, slot FROM nodes WHERE parent_id = ? AND slot > ? AND trashed_at = 0 AND type = 'folder' ORDER BY slot LIMIT ?) AS b
@@ -278,7 +288,8 @@ func (r *reconciler) missed(ctx context.Context, source drive.NodeID, after stri
 	})
 }
 
-// adopt makes the row of a bundle, if the bundle is still what it was when it was found.
+// adopt records the bundle in a folder, if the folder's name is a bundle id and meta.json still
+// exists.
 func (r *reconciler) adopt(ctx context.Context, account drive.AccountID, source folder, s missed) error {
 	if _, _, ok := bundle.Find(drive.Path{bundle.Root, source.name, s.name, bundle.MetaName}); !ok {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// An account that cannot be compared keeps no other from it. It is logged, and compared as soon as
-// it can be.
+// TestAnAccountThatCannotBeComparedStopsNoOther checks that an error of one account is logged, does
+// not stop the pass, and that the account is compared once that is possible.
 func TestAnAccountThatCannotBeComparedStopsNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -24,7 +24,7 @@ func TestAnAccountThatCannotBeComparedStopsNoOther(t *testing.T) {
 	damaged, sound := newParcel("acme").lines("a.ndjson", docs("A", 1)...), newParcel("bolt").lines("b.ndjson", docs("B", 1)...)
 	w.sendMeta(t, damaged)
 	first := w.who
-	w.addAccount(t) // behind the first one in each page
+	w.addAccount(t) // sorts after the first account
 	w.sendMeta(t, sound)
 	version := func(set string) {
 		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -34,7 +34,7 @@ func TestAnAccountThatCannotBeComparedStopsNoOther(t *testing.T) {
 	}
 	version("'damaged'")
 	known := func() int64 { return w.count(t, "SELECT COUNT(*) FROM bundles") }
-	for range 2 { // all accounts, then those that are known
+	for range 2 { // all accounts, then the known ones
 		if err := r.pass(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func TestAnAccountThatCannotBeComparedStopsNoOther(t *testing.T) {
 		}
 		log.Reset()
 	}
-	r.after = w.who.Account.String() // the round of all accounts is past them
+	r.after = w.who.Account.String() // the round over all accounts has passed both
 	version("(SELECT v.id FROM versions v WHERE v.node_id = nodes.id)")
 	if err := r.pass(t.Context(), 1); err != nil {
 		t.Fatal(err)
@@ -56,8 +56,8 @@ func TestAnAccountThatCannotBeComparedStopsNoOther(t *testing.T) {
 	}
 }
 
-// A database that is away is no fault of any account: the pass ends at the first one that meets it,
-// and the next pass compares all.
+// TestADatabaseThatIsAwayEndsThePass checks that an unavailable database ends the pass without
+// blaming an account, and that the next pass compares all.
 func TestADatabaseThatIsAwayEndsThePass(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -69,7 +69,7 @@ func TestADatabaseThatIsAwayEndsThePass(t *testing.T) {
 	w.sendMeta(t, newParcel("acme").lines("a.ndjson", docs("A", 1)...))
 	w.addAccount(t)
 	w.sendMeta(t, newParcel("bolt").lines("b.ndjson", docs("B", 1)...))
-	for n := range 100 { // the first call lists the accounts
+	for n := range 100 { // the first query lists the accounts
 		faults.Fail(sqldbtest.Query, n+2, nil)
 	}
 	if err := r.compareNext(t.Context(), 0); !drive.IsKind(err, drive.Unavailable) {

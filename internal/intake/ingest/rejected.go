@@ -9,7 +9,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Rejection is a document, or several, that a bundle declared and that were not accepted.
+// Rejection is the record of one or more documents that a bundle declared and that were rejected.
 type Rejection struct {
 	Bundle drive.BundleID `json:"bundle"`
 	Source string         `json:"source"`
@@ -17,22 +17,24 @@ type Rejection struct {
 	BundleRecord
 }
 
-// RejectedFilter says which rejections are listed; empty fields: all.
+// RejectedFilter selects the rejections to list. Empty fields match all.
 type RejectedFilter struct {
 	Source string
-	Reason string // a word, such as invalid
+	Reason string // a reason code, such as "invalid"
 }
 
-// Cursor is where a rejection stands in the list.
+// Cursor returns the position of the rejection in the list, for Rejections.
 func (r Rejection) Cursor() string { return r.Bundle.String() + "." + r.Place }
 
-// Rejections lists what was not accepted of all bundles of the caller's account, those of the
-// newest bundle first, behind a cursor (empty: from the first). It reads the bundles that have
-// rejected something, and of those only such records.
+// Rejections returns up to limit rejections of all bundles of the caller's account, those of the
+// newest bundle first. The argument after is the Cursor of the last rejection of the previous page;
+// empty: the first page. CursorInvalid: after is malformed. The cost depends on the bundles with
+// rejections only.
 func (in *Intake) Rejections(ctx context.Context, who drive.Who, f RejectedFilter, after string, limit int) ([]Rejection, error) {
 	return in.catalog.rejections(ctx, who, f, after, limit)
 }
 
+// rejections implements Intake.Rejections.
 func (in *catalog) rejections(ctx context.Context, who drive.Who, f RejectedFilter, after string, limit int) ([]Rejection, error) {
 	where, args := "b.account_id = ? AND (b.rejected > 0 OR b.surplus > 0)", []any{who.Account}
 	if f.Source != "" {

@@ -15,8 +15,8 @@ import (
 	"smartdrive/internal/intake/invoice/rule"
 )
 
-// Rules say which documents of a source are taken: those that all of them agree to. An empty one
-// agrees to every document.
+// Rules select the documents of a source to accept: those that match all fields. An empty field
+// matches every document.
 type Rules struct {
 	Types   []string        `json:"types,omitempty" doc:"codes of UNTDID 1001, as 380 for an invoice and 381 for a credit note"`
 	From    invoice.Date    `json:"from,omitzero" doc:"first day of issue, as 2026-10-01"`
@@ -25,27 +25,28 @@ type Rules struct {
 	Buyers  []string        `json:"buyers,omitempty" doc:"ids of buyers"`
 	Min     invoice.Decimal `json:"min,omitzero" doc:"smallest total with VAT"`
 	Max     invoice.Decimal `json:"max,omitzero" doc:"largest total with VAT"`
-	// Conflicts settles conflicts by itself.
+	// Conflicts resolves conflicts automatically.
 	Conflicts Keep `json:"conflicts,omitempty" doc:"what counts when a document comes that says something else than one with the same seller, number and date: old, new, or empty: somebody decides"`
-	// Plain takes in files without a manifest.
+	// Plain accepts files without a manifest.
 	Plain   bool         `json:"plain,omitempty" doc:"take in everything that lands in the folder of the source, and in folders below it, without meta.json: once nothing has come for a minute, files are moved into folders of bundles"`
 	Profile rule.Profile `json:"profile,omitempty" doc:"rules beside those of EN 16931: xrechnung, peppol, or empty"`
 }
 
-// Source is who sends, with the rules of what is taken.
+// Source is a sender with its rules.
 type Source struct {
 	Name      string     `json:"name"`
 	Rules     Rules      `json:"rules"`
 	UpdatedAt drive.Time `json:"updated_at"`
 }
 
-// The limits of rules.
+// Limits of sources and their rules.
 const (
-	maxSources = 1000 // of an account
-	maxListed  = 1000 // types, sellers, buyers
-	maxRules   = 60_000
+	maxSources = 1000   // per account
+	maxListed  = 1000   // entries in each of types, sellers, buyers
+	maxRules   = 60_000 // bytes of the JSON of Rules
 )
 
+// check returns a BadRequest for the first invalid field.
 func (r Rules) check() error {
 	for field, list := range map[string][]string{"types": r.Types, "sellers": r.Sellers, "buyers": r.Buyers} {
 		if len(list) > maxListed {
@@ -70,12 +71,13 @@ func (r Rules) check() error {
 	return nil
 }
 
-// matcher is rules made ready.
+// matcher is Rules with its lists as sets of normalized ids.
 type matcher struct {
 	Rules
 	types, sellers, buyers map[string]bool
 }
 
+// compile returns the matcher of the rules.
 func (r Rules) compile() matcher {
 	set := func(list []string) map[string]bool {
 		all := make(map[string]bool, len(list))
@@ -87,7 +89,8 @@ func (r Rules) compile() matcher {
 	return matcher{r, set(r.Types), set(r.Sellers), set(r.Buyers)}
 }
 
-// plain is an id without what people add for reading.
+// plain returns an id in upper case, without white space, dots and hyphens, so that spellings of
+// one id are equal.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || r == '.' || r == '-' {
@@ -97,7 +100,8 @@ func plain(s string) string {
 	}, s)
 }
 
-// refuses says which rule does not want a document; empty: it is taken.
+// refuses returns the rule that excludes a document: type, date, seller, buyer or amount. Empty:
+// the document is accepted.
 func (m matcher) refuses(d *invoice.Document) string {
 	total := d.Totals.Gross
 	switch {
@@ -124,10 +128,10 @@ func listed(list map[string]bool, p *invoice.Party) bool {
 	return slices.ContainsFunc(ids, func(id string) bool { return id != "" && list[plain(id)] })
 }
 
-// rulebook has the rules of the sources.
+// rulebook stores the rules of sources.
 type rulebook struct{ *ground }
 
-// rulesOf reads the rules of a source; one that nobody has written any for takes everything.
+// rulesOf returns the rules of a source. A source without rules accepts every document.
 func (in *rulebook) rulesOf(ctx context.Context, account drive.AccountID, source string) (matcher, error) {
 	s, err := in.source(ctx, drive.Who{Account: account}, source)
 	if drive.IsKind(err, drive.NotFound) {
@@ -136,6 +140,7 @@ func (in *rulebook) rulesOf(ctx context.Context, account drive.AccountID, source
 	return s.Rules.compile(), err
 }
 
+// scanSource scans a row of sources and decodes its rules.
 func scanSource(s *Source, scan func(...any) error) error {
 	var rules string
 	if err := scan(&s.Name, &rules, &s.UpdatedAt); err != nil {
@@ -144,21 +149,24 @@ func scanSource(s *Source, scan func(...any) error) error {
 	return json.Unmarshal([]byte(rules), &s.Rules)
 }
 
-// Source returns one that has rules.
+// Source returns a source of the caller's account. NotFound: the source has no rules.
 func (in *Intake) Source(ctx context.Context, who drive.Who, name string) (s Source, err error) {
 	return in.rulebook.source(ctx, who, name)
 }
 
+// source implements Intake.Source.
 func (in *rulebook) source(ctx context.Context, who drive.Who, name string) (s Source, err error) {
 	err = scanSource(&s, in.opt.DB.For(who.Account).QueryRow(ctx, "SELECT name, rules, updated_at FROM sources WHERE account_id = ? AND name = ?", who.Account, name).Scan)
 	return s, err
 }
 
-// Sources lists those of the caller's account: with rules, or with bundles.
+// Sources returns the sources of the caller's account that have rules or bundles, by name, at most
+// 1,000.
 func (in *Intake) Sources(ctx context.Context, who drive.Who) ([]Source, error) {
 	return in.rulebook.sources(ctx, who)
 }
 
+// sources implements Intake.Sources.
 func (in *rulebook) sources(ctx context.Context, who drive.Who) ([]Source, error) {
 	rows, err := in.opt.DB.For(who.Account).Query(ctx, `SELECT name, rules, updated_at FROM sources WHERE account_id = ?
 		UNION ALL SELECT DISTINCT b.source, '{}', 0 FROM bundles b LEFT JOIN sources s ON s.account_id = b.account_id AND s.name = b.source
@@ -170,11 +178,13 @@ func (in *rulebook) sources(ctx context.Context, who drive.Who) ([]Source, error
 	return all, nil
 }
 
-// PutSource writes the rules of a source. They hold for bundles that are taken in from now on.
+// PutSource replaces the rules of a source. They apply to bundles that are processed from now on.
+// BadRequest: the name or the rules are invalid. TooManyOpen: the account has 1,000 sources.
 func (in *Intake) PutSource(ctx context.Context, who drive.Who, s Source) (Source, error) {
 	return in.rulebook.put(ctx, who, s)
 }
 
+// put implements Intake.PutSource.
 func (in *rulebook) put(ctx context.Context, who drive.Who, s Source) (Source, error) {
 	if bundle.CheckSource(s.Name) != nil {
 		return Source{}, drive.BadField("name", drive.Malformed, "expected", "a name of a folder of up to 100 bytes")
@@ -216,12 +226,13 @@ func (in *rulebook) put(ctx context.Context, who drive.Who, s Source) (Source, e
 	})
 }
 
-// DeleteSource forgets the rules of a source: everything it sends is taken then. Its bundles and
-// documents stay.
+// DeleteSource deletes the rules of a source, which then accepts all documents. Its bundles and
+// documents stay. NotFound: the source has no rules.
 func (in *Intake) DeleteSource(ctx context.Context, who drive.Who, name string) error {
 	return in.rulebook.remove(ctx, who, name)
 }
 
+// remove implements Intake.DeleteSource.
 func (in *rulebook) remove(ctx context.Context, who drive.Who, name string) error {
 	return in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "DELETE FROM sources WHERE account_id = ? AND name = ?", who.Account, name)

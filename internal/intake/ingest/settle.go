@@ -10,19 +10,19 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// ConflictSide is one of two documents that cannot both be true.
+// ConflictSide is one of the two contradicting versions of a document.
 type ConflictSide struct {
 	Bundle drive.BundleID  `json:"bundle"`
 	Number string          `json:"number"`
 	File   *drive.NodeID   `json:"file" nullable:"true"`
 	PDF    *drive.NodeID   `json:"pdf" nullable:"true"`
-	Model  json.RawMessage `json:"model"` // nil: see Packed
+	Model  json.RawMessage `json:"model"` // nil if Packed is set
 
-	Packed []byte `json:"-"` // the model, deflated
+	Packed []byte `json:"-"` // the deflated model
 }
 
-// Dispute is an open conflict: a document, and another of the same source, seller, number and date
-// that says something else.
+// Dispute is an open conflict: a stored document, and another one with the same source, seller,
+// number and date but different content.
 type Dispute struct {
 	ID       drive.ConflictID `json:"id"`
 	Document Document         `json:"document"`
@@ -31,18 +31,22 @@ type Dispute struct {
 	New      ConflictSide     `json:"new" doc:"what came later"`
 }
 
-// maxPacked is how many bytes of models a list of conflicts has, deflated; the first one counts
-// however long it is.
+// maxPacked bounds the deflated models of a page of conflicts, in bytes. The first conflict is
+// returned whatever its size.
 const maxPacked = 4 << 20
 
+// errEnough stops the scan of rows once the page is full.
 var errEnough = errors.New("the page is full")
 
-// Disputes lists up to limit open conflicts of the caller's account, or of one document (zero:
-// all), the oldest first, after the one given; and whether there are more.
+// Disputes returns up to limit open conflicts of the caller's account, the oldest first. A zero
+// document selects all documents. The argument after is the id of the last conflict of the previous
+// page; zero: the first page. If more is true, there is a next page; a page may be shorter than
+// limit.
 func (in *Intake) Disputes(ctx context.Context, who drive.Who, document drive.DocumentID, after drive.ConflictID, limit int) (_ []Dispute, more bool, err error) {
 	return in.library.disputes(ctx, who, document, after, limit)
 }
 
+// disputes implements Intake.Disputes.
 func (in *library) disputes(ctx context.Context, who drive.Who, document drive.DocumentID, after drive.ConflictID, limit int) (_ []Dispute, more bool, err error) {
 	where, args := "c.account_id = ? AND c.state = 'open' AND c.id > ?", []any{who.Account, after.String()}
 	if !document.IsZero() {
@@ -89,22 +93,23 @@ func (in *library) disputes(ctx context.Context, who drive.Who, document drive.D
 	return disputes, more, nil
 }
 
-// Keep says which side of a conflict is true.
+// Keep selects the side of a conflict to keep.
 type Keep string
 
-// The sides.
+// Sides of a conflict.
 const (
 	KeepOld Keep = "old"
 	KeepNew Keep = "new"
 )
 
-// Settle decides an open conflict of a document: the one given, or the oldest (zero). The side that
-// goes is kept where nobody counts it, so that it is known when it comes again. A document without
-// open conflict is WrongState.
+// Settle resolves an open conflict of a document. A zero conflict selects the oldest one. The other
+// side stays in document_conflicts, so that it is recognized if it arrives again. WrongState: the
+// document has no such open conflict. NotFound: the account has no such document.
 func (in *Intake) Settle(ctx context.Context, who drive.Who, id drive.DocumentID, conflict drive.ConflictID, keep Keep) (DocumentFull, error) {
 	return in.library.settle(ctx, who, id, conflict, keep)
 }
 
+// settle implements Intake.Settle.
 func (in *library) settle(ctx context.Context, who drive.Who, id drive.DocumentID, conflict drive.ConflictID, keep Keep) (DocumentFull, error) {
 	if err := in.settleOne(ctx, who, id, conflict, keep); err != nil {
 		return DocumentFull{}, err
@@ -112,6 +117,7 @@ func (in *library) settle(ctx context.Context, who drive.Who, id drive.DocumentI
 	return in.document(ctx, who, id)
 }
 
+// settleOne resolves one conflict in a transaction.
 func (in *library) settleOne(ctx context.Context, who drive.Who, id drive.DocumentID, conflict drive.ConflictID, keep Keep) error {
 	now, err := in.now(ctx)
 	if err != nil {
@@ -137,26 +143,27 @@ func (in *library) settleOne(ctx context.Context, who drive.Who, id drive.Docume
 	return nil
 }
 
-// sides are both rows of a conflict.
+// sides holds both sides of a conflict: the stored document (old) and the row of document_conflicts
+// (new, fresh).
 type sides struct {
 	conflict         drive.ConflictID
 	document         drive.DocumentID
-	account          drive.AccountID // only of many
+	account          drive.AccountID // set by lockAll only
 	source           string
 	oldHash, newHash string
 	oldBody, newBody []byte
 	old, fresh       origin
 }
 
-// origin is where a side came from.
+// origin is the place where a side was found.
 type origin struct {
 	bundle        drive.BundleID
 	member, index int64
 	file, pdf     drive.NodeID
 }
 
-// lockSides reads a document and an open conflict of it, the document first: whoever takes
-// documents in locks it, too.
+// lockSides reads a document and one of its open conflicts, and locks the document first, in the
+// same order as the workers. WrongState: there is no such open conflict.
 func lockSides(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.DocumentID, conflict drive.ConflictID) (s sides, err error) {
 	s.document = id
 	err = tx.QueryRow(ctx, "SELECT source, hash, bundle_id, member, idx, file_id, pdf_id, body FROM documents WHERE id = ? AND account_id = ?"+tx.ForUpdate(),
@@ -176,7 +183,7 @@ func lockSides(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id dr
 	return s, err
 }
 
-// swap makes the document what the other side says, and the other side what the document was.
+// swap exchanges the contents of the document and of the conflict's row.
 func (s sides) swap(ctx context.Context, tx *sqldb.Tx, now drive.Time) error {
 	doc, err := unpackDocument(s.newBody)
 	if err != nil {

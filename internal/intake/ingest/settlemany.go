@@ -8,25 +8,27 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Open says which open conflicts are meant; empty fields: all.
+// Open selects open conflicts. Empty fields match all.
 type Open struct {
 	Source string
 	IDs    []drive.ConflictID // at most MostSettled
 
-	bundle drive.BundleID // that the later side came in
+	bundle drive.BundleID // bundle of the later side
 }
 
-// MostSettled is how many conflicts one call settles: some seconds.
+// MostSettled is the maximum number of conflicts that one call resolves, which takes some seconds.
 const MostSettled = 1000
 
-// SettleMany decides up to MostSettled open conflicts of the caller's account in one way, the
-// oldest first, some in each transaction: a call that was broken off has settled some, and the next
-// one goes on. Of several conflicts of one document the last that is kept counts. It
-// returns how many were settled, and how many of those that are meant are still open.
+// SettleMany resolves up to MostSettled matching open conflicts of the caller's account in the same
+// way, the oldest first. It returns the number resolved, and the number of matching conflicts that
+// are still open. It commits in several transactions: after an error, part of the conflicts is
+// resolved, and the caller may call again for the rest. If a document has several conflicts and
+// keep is KeepNew, the last one wins. BadRequest: o.IDs is longer than MostSettled.
 func (in *Intake) SettleMany(ctx context.Context, who drive.Who, o Open, keep Keep) (settled, left int64, err error) {
 	return in.library.settleMany(ctx, who, o, keep)
 }
 
+// settleMany implements Intake.SettleMany.
 func (in *library) settleMany(ctx context.Context, who drive.Who, o Open, keep Keep) (settled, left int64, err error) {
 	if len(o.IDs) > MostSettled {
 		return 0, 0, drive.BadField("conflicts", drive.OutOfRange, "min", 1, "max", MostSettled, "sent", len(o.IDs))
@@ -54,17 +56,18 @@ func (in *library) settleMany(ctx context.Context, who drive.Who, o Open, keep K
 type unsettled struct {
 	id       drive.ConflictID
 	document drive.DocumentID
-	size     int // bytes of both models, deflated
+	size     int // bytes of both deflated models
 }
 
-// What one transaction settles: some 10 ms, and models that are held in memory.
+// Limits of one transaction: conflicts, which take some 10 ms, and bytes of deflated models held in
+// memory.
 const (
 	settleBatch = 50
 	settleBytes = 4 << 20
 )
 
-// settledTogether cuts conflicts into parts that one transaction settles each. A part has one of a
-// document: of several, each sees what the one before it has made of it.
+// settledTogether splits conflicts into parts, one per transaction. A part holds at most one
+// conflict per document, because each resolution must see the result of the previous one.
 func settledTogether(all []unsettled) (parts [][]unsettled) {
 	first, size, seen := 0, 0, map[drive.DocumentID]bool{}
 	for i, c := range all {
@@ -80,7 +83,7 @@ func settledTogether(all []unsettled) (parts [][]unsettled) {
 	return parts
 }
 
-// settlePart settles those of a part that are still open, and returns how many.
+// settlePart resolves the conflicts of a part that are still open, and returns their number.
 func (in *library) settlePart(ctx context.Context, who drive.Who, part []unsettled, keep Keep) (settled int64, err error) {
 	now, err := in.now(ctx)
 	if err != nil {
@@ -110,7 +113,8 @@ func (in *library) settlePart(ctx context.Context, who drive.Who, part []unsettl
 	return settled, err
 }
 
-// closeConflicts writes that conflicts are settled, and what their documents are then.
+// closeConflicts marks conflicts as resolved with the given state, and updates the state of their
+// documents.
 func closeConflicts(ctx context.Context, tx *sqldb.Tx, who drive.Who, state string, now drive.Time, conflicts, documents []any) error {
 	_, err := tx.Exec(ctx, "UPDATE document_conflicts SET state = ?, settled_at = ?, settled_by = ? WHERE id IN ("+sqldb.Placeholders(len(conflicts))+")",
 		append([]any{state, now, who.User}, conflicts...)...)
@@ -123,14 +127,16 @@ func closeConflicts(ctx context.Context, tx *sqldb.Tx, who drive.Who, state stri
 	return err
 }
 
-// lockAll is lockSides of many, without those that are settled or gone.
+// lockAll locks the documents of several open conflicts and returns both sides of each. It leaves
+// out conflicts that are resolved, deleted or of another account.
 func lockAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, part []unsettled) ([]sides, error) {
 	var conflicts, documents []any
 	for _, c := range part {
 		conflicts, documents = append(conflicts, c.id), append(documents, c.document)
 	}
 	marks := sqldb.Placeholders(len(part))
-	// By id alone: with the account, a server may read, and lock, all documents of the account.
+	// Select by id alone: with the account in the condition, a database may read and lock all
+	// documents of the account.
 	rows, err := tx.Query(ctx, "SELECT account_id, id, source, hash, bundle_id, member, idx, file_id, pdf_id, body FROM documents WHERE id IN ("+marks+
 		") ORDER BY id"+tx.ForUpdate(), documents...)
 	docs, err := sqldb.Scan(rows, err, func(s *sides, scan func(...any) error) error {
@@ -163,7 +169,7 @@ func lockAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, part []
 	return all, nil
 }
 
-// from is the part of a statement that finds them.
+// from returns the FROM and WHERE clauses that select the conflicts, and their arguments.
 func (o Open) from(account drive.AccountID) (string, []any) {
 	from, args := " FROM document_conflicts c JOIN documents d ON d.id = c.document_id WHERE c.account_id = ? AND c.state = 'open'", []any{account}
 	if o.Source != "" {
@@ -181,7 +187,8 @@ func (o Open) from(account drive.AccountID) (string, []any) {
 	return from, args
 }
 
-// settleByRule settles the conflicts that a bundle has brought as the rules of its source say.
+// settleByRule resolves the conflicts that a bundle caused, as the rules of its source require. An
+// empty keep resolves none.
 func (in *library) settleByRule(ctx context.Context, b *row, keep Keep) error {
 	if keep == "" {
 		return nil

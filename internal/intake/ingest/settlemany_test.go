@@ -7,8 +7,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Conflicts are settled some in each transaction. Several of one document are never in one, and
-// what somebody else has settled meanwhile is passed over.
+// TestConflictsAreSettledInParts checks that conflicts are resolved in several transactions, that
+// none holds two conflicts of one document, and that conflicts resolved meanwhile are skipped.
 func TestConflictsAreSettledInParts(t *testing.T) {
 	t.Parallel()
 	for _, keep := range []Keep{KeepOld, KeepNew} {
@@ -29,7 +29,7 @@ func TestConflictsAreSettledInParts(t *testing.T) {
 			if err != nil || !more {
 				t.Fatalf("%v, error %v", open, err)
 			}
-			// One is settled between the list and the transaction.
+			// One conflict is resolved between the query and the transaction.
 			part := []unsettled{{id: open[0].ID, document: open[0].Document.ID}}
 			for _, want := range []int64{1, 0} {
 				if settled, err := in.library.settlePart(t.Context(), w.who, part, keep); err != nil || settled != want {
@@ -43,7 +43,7 @@ func TestConflictsAreSettledInParts(t *testing.T) {
 			if open := w.count(t, "SELECT COUNT(*) FROM documents WHERE state <> 'accepted'"); open != 0 {
 				t.Errorf("%d documents are in conflict", open)
 			}
-			want := map[Keep]string{KeepOld: "1.19", KeepNew: "2381.19"}[keep] // the first, or the last
+			want := map[Keep]string{KeepOld: "1.19", KeepNew: "2381.19"}[keep] // the first version, or the last
 			all, err := in.Documents(t.Context(), w.who, Filter{Query: "C-0000"}, "", 2)
 			if err != nil || len(all) != 1 || all[0].Total != want {
 				t.Errorf("%v, error %v; want a total of %s", all, err, want)

@@ -11,7 +11,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// known is a document that is there, as far as it matters for another of the same key.
+// known is the stored document of a key, reduced to the columns that decide the outcome of another
+// document with this key.
 type known struct {
 	id            drive.DocumentID
 	key, hash     string
@@ -20,19 +21,20 @@ type known struct {
 	pdf           drive.NodeID
 }
 
-// side is the other side of a conflict.
+// side is a row of document_conflicts: a side of a conflict that is not the stored document.
 type side struct {
 	document      drive.DocumentID
 	hash          string
 	bundle        drive.BundleID
 	member, index int64
 	pdf           drive.NodeID
-	settled       drive.Time // when it made way for another; zero: it never was the document
+	settled       drive.Time // time when this side, once the stored document, was replaced; zero: it never was the document
 }
 
 // store writes a batch in one transaction: the documents, their records, the counts and the save
-// point. What another bundle has stored meanwhile decides: the unique key of documents makes a
-// transaction that lost the race run again, and it sees the other then (K3).
+// point. If another bundle inserts the same document concurrently, the unique key of documents
+// fails the transaction, which then runs again and sees the other document (K3). lease.ErrFenced:
+// this worker has lost the bundle.
 func (r *run) store(ctx context.Context, batch []item, at pos) error {
 	now, err := r.now(ctx)
 	if err != nil {
@@ -40,7 +42,8 @@ func (r *run) store(ctx context.Context, batch []item, at pos) error {
 	}
 	var sum counts
 	err = r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		// The row before all that follows: it keeps others out, and says at once when they are in.
+		// Update the bundle's row first: that locks out other workers, and fails at once if
+		// this one is fenced.
 		if err := r.b.update(ctx, tx, "due_at = ?", now.Add(lease.TTL)); err != nil {
 			return err
 		}
@@ -69,6 +72,7 @@ func (r *run) store(ctx context.Context, batch []item, at pos) error {
 	return nil
 }
 
+// add adds the outcomes of a batch to the counters.
 func (s *Stats) add(sum counts) {
 	s.Accepted.Add(sum.accepted)
 	s.Refused.Add(sum.rejected)
@@ -76,14 +80,15 @@ func (s *Stats) add(sum counts) {
 	s.Torn.Add(sum.conflicts)
 }
 
-// plan is what a batch comes to.
+// plan is the result of comparing a batch with the stored documents.
 type plan struct {
 	items    []item
-	fresh    []item    // to be inserted as documents
-	sides    []item    // to be inserted as other sides of conflicts
-	pictures []picture // to be given to documents and sides that are there
+	fresh    []item    // items to insert as documents
+	sides    []item    // items to insert as other sides of conflicts
+	pictures []picture // PDFs to set on stored documents and sides
 }
 
+// count returns the numbers of documents by outcome.
 func (p *plan) count() (sum counts) {
 	for _, one := range p.items {
 		switch {
@@ -102,7 +107,9 @@ func (p *plan) count() (sum counts) {
 	return sum
 }
 
-// settleKeys finds out which documents are new, and what the others are.
+// settleKeys compares the items with the stored documents of the same keys. It sets the final
+// outcome of each item, and adds to the plan the documents, sides and PDFs to write. A restarted
+// bundle gets the same outcomes as before.
 func (r *run) settleKeys(ctx context.Context, tx *sqldb.Tx, p *plan) error {
 	there, err := r.knownOf(ctx, tx, p.items)
 	if err != nil {
@@ -128,7 +135,7 @@ func (r *run) settleKeys(ctx context.Context, tx *sqldb.Tx, p *plan) error {
 		case k.hash == one.doc.hash:
 			if k.bundle != r.b.ID || k.member != one.member || k.index != one.index {
 				one.outcome = Duplicate
-			} else if _, ok := first[k.id]; ok { // the bundle started again, and this is what was the other side of a conflict
+			} else if _, ok := first[k.id]; ok { // the bundle restarted, and this document was the other side of a conflict before
 				one.outcome = Conflict
 			}
 			k.pdf = p.offer(*one, k.id, k.pdf)
@@ -156,9 +163,10 @@ func (r *run) settleKeys(ctx context.Context, tx *sqldb.Tx, p *plan) error {
 	return nil
 }
 
+// id identifies a side by document and content hash.
 func (s side) id() string { return s.document.String() + s.hash }
 
-// knownOf reads the documents that have the keys of the items, and locks them.
+// knownOf returns the stored documents that have the keys of the items, by key, and locks them.
 func (r *run) knownOf(ctx context.Context, tx *sqldb.Tx, items []item) (map[string]known, error) {
 	there := map[string]known{}
 	args := []any{r.b.Account}
@@ -184,6 +192,7 @@ func (r *run) knownOf(ctx context.Context, tx *sqldb.Tx, items []item) (map[stri
 	return there, nil
 }
 
+// sidesOf returns all conflict rows of the documents, by side.id.
 func sidesOf(ctx context.Context, tx *sqldb.Tx, there map[string]known) (map[string]side, error) {
 	sides := map[string]side{}
 	var args []any
@@ -208,9 +217,9 @@ func sidesOf(ctx context.Context, tx *sqldb.Tx, there map[string]known) (map[str
 	return sides, nil
 }
 
-// firstOf returns the hashes of what documents were when they were accepted, of those that have
-// made way for the other side of a conflict since. What bundles that start again count is what they
-// counted before, whoever is kept.
+// firstOf returns, by document, the hash of the content that was first accepted, for documents that
+// were replaced by the other side of a conflict since. With it, a restarted bundle counts the same
+// outcomes as before, whichever side was kept.
 func firstOf(sides map[string]side) map[drive.DocumentID]string {
 	first, when := map[drive.DocumentID]string{}, map[drive.DocumentID]drive.Time{}
 	for _, s := range sides {
@@ -221,8 +230,10 @@ func firstOf(sides map[string]side) map[drive.DocumentID]string {
 	return first
 }
 
-// writeDocuments inserts documents in the order of their keys: two who insert the same ones wait,
-// and do not block each other.
+// writeDocuments inserts documents in the order of their keys, so that concurrent transactions with
+// the same keys wait for each other and do not deadlock. It also inserts the sides and sets the
+// PDFs. If another transaction inserted one of the keys, the returned error makes the transaction
+// run again.
 func (r *run) writeDocuments(ctx context.Context, tx *sqldb.Tx, p *plan, now drive.Time) error {
 	slices.SortFunc(p.fresh, func(x, y item) int { return strings.Compare(x.doc.key, y.doc.key) })
 	err := insertMany(ctx, tx, "documents ("+documentColumns+", search, body)", 26, p.fresh, func(one item) []any {
@@ -257,7 +268,7 @@ func (r *run) writeDocuments(ctx context.Context, tx *sqldb.Tx, p *plan, now dri
 	return r.givePictures(ctx, tx, p.pictures, now)
 }
 
-// write inserts what the plan has, with its records.
+// write inserts everything of the plan: documents, sides, PDFs, records and events.
 func (r *run) write(ctx context.Context, tx *sqldb.Tx, p *plan, now drive.Time) error {
 	if err := r.writeDocuments(ctx, tx, p, now); err != nil {
 		return err
@@ -271,7 +282,7 @@ func (r *run) write(ctx context.Context, tx *sqldb.Tx, p *plan, now drive.Time) 
 	return r.publish(ctx, tx, p)
 }
 
-// markMembers writes which members could not be read as a whole.
+// markMembers marks the members that could not be decoded as a whole as rejected.
 func (r *run) markMembers(ctx context.Context, tx *sqldb.Tx) error {
 	for n, reason := range r.wrong {
 		_, err := tx.Exec(ctx, "UPDATE bundle_members SET state = 'rejected', reason = ? WHERE bundle_id = ? AND n = ?", reason, r.b.ID, n)
@@ -282,6 +293,7 @@ func (r *run) markMembers(ctx context.Context, tx *sqldb.Tx) error {
 	return nil
 }
 
+// insertRecords inserts the items as records of a bundle.
 func insertRecords(ctx context.Context, tx *sqldb.Tx, id drive.BundleID, all []item) error {
 	return insertMany(ctx, tx, "bundle_records (bundle_id, member, idx, outcome, reason, counts, document_id, number, findings)", 9, all,
 		func(one item) []any {
@@ -289,12 +301,12 @@ func insertRecords(ctx context.Context, tx *sqldb.Tx, id drive.BundleID, all []i
 		})
 }
 
-// The states of a document, and of the other side of a conflict.
+// States of a document, and of a conflict.
 const (
 	stateAccepted = "accepted"
 	stateConflict = "conflict"
 
 	sideOpen      = "open"
-	sideDiscarded = "discarded" // the document stayed as it was
-	sideReplaced  = "replaced"  // the document became the other side; this is what it was
+	sideDiscarded = "discarded" // the document was kept
+	sideReplaced  = "replaced"  // the document was replaced by the other side; this row now holds its previous content
 )

@@ -12,7 +12,8 @@ import (
 	"smartdrive/internal/intake/bundle"
 )
 
-// Stray is something below /intake that is not a bundle, so that nobody takes it in.
+// Stray is a file or folder below /intake that is not part of a bundle and is therefore not
+// processed.
 type Stray struct {
 	Node    drive.NodeID `json:"node"`
 	Path    string       `json:"path"`
@@ -21,41 +22,43 @@ type Stray struct {
 	Changed drive.Time   `json:"changed_at" doc:"when it, or the last of these files, was changed"`
 }
 
-// StrayReason says what a stray is.
+// StrayReason tells why a node is a stray.
 type StrayReason string
 
-// The reasons.
+// Reasons, and limits of a search.
 const (
 	StrayFile  StrayReason = "loose-file"
 	NoManifest StrayReason = "no-manifest"
 	FolderName StrayReason = "folder-name"
 	TooDeep    StrayReason = "too-deep"
 	SourceName StrayReason = "source-name"
-	strayLooks             = 1000 // folders below one of a source
-	strayPages             = 20   // of comparePage nodes: what one call looks at, some 100 ms
+	strayLooks             = 1000 // subfolders visited per folder of a source
+	strayPages             = 20   // pages of comparePage nodes that one call reads, which takes some 100 ms
 )
 
-// Strays lists what lies below /intake of the caller's account and is not a bundle, in the order of
-// names, behind a cursor (empty: from the first). It returns where to go on; empty: that is all. A
-// page may be short, or empty, and yet have a next one: bundles are passed over on the way.
+// Strays returns up to limit strays below /intake of the caller's account, in the order of names.
+// The argument after is the cursor that the previous call returned as next; empty: from the first.
+// An empty next means that the list is complete. A page may be short or empty although there is a
+// next one, because bundles are skipped.
 func (in *Intake) Strays(ctx context.Context, who drive.Who, after string, limit int) (found []Stray, next string, err error) {
 	return in.catalog.strays(ctx, who, after, limit)
 }
 
-// search is a way through /intake.
+// search is one call's traversal of /intake.
 type search struct {
 	*catalog
 	account drive.AccountID
-	plain   map[string]bool // sources that take in plain folders
+	plain   map[string]bool // names of sources that accept files without a manifest
 	limit   int
-	pages   int // that may still be read
+	pages   int // pages that may still be read
 	found   []Stray
 }
 
-// strayPlace is where a search goes on: behind a node of /intake, or behind one of a source's
-// folder.
+// strayPlace is the cursor of a search: continue after node source of /intake or, if child is set,
+// after node child of the source's folder.
 type strayPlace struct{ source, child string }
 
+// String returns the cursor as text, "SOURCE" or "SOURCE/CHILD".
 func (p strayPlace) String() string {
 	if p.child == "" {
 		return p.source
@@ -63,6 +66,7 @@ func (p strayPlace) String() string {
 	return p.source + "/" + p.child
 }
 
+// strays implements Intake.Strays.
 func (in *catalog) strays(ctx context.Context, who drive.Who, after string, limit int) ([]Stray, string, error) {
 	root, err := in.opt.Tree.Resolve(ctx, in.opt.DB.For(who.Account), who.Account, drive.Path{bundle.Root})
 	if drive.IsKind(err, drive.NotFound) || err == nil && !root.IsFolder() {
@@ -84,6 +88,7 @@ func (in *catalog) strays(ctx context.Context, who drive.Who, after string, limi
 	return s.found, next.String(), nil
 }
 
+// plainSources returns the names of the sources that accept files without a manifest.
 func (in *catalog) plainSources(ctx context.Context, account drive.AccountID) (map[string]bool, error) {
 	rows, err := in.opt.DB.For(account).Query(ctx, "SELECT name FROM sources WHERE account_id = ? AND plain = 1", account)
 	names, err := sqldb.Scan(rows, err, func(name *string, scan func(...any) error) error { return scan(name) })
@@ -94,10 +99,11 @@ func (in *catalog) plainSources(ctx context.Context, account drive.AccountID) (m
 	return plain, err
 }
 
-// full reports whether the page ends here.
+// full reports whether the page is complete.
 func (s *search) full() bool { return len(s.found) >= s.limit || s.pages <= 0 }
 
-// run returns where to go on; zero: nothing is left.
+// run searches from a cursor on and returns the cursor to continue at; zero: the search is
+// complete.
 func (s *search) run(ctx context.Context, root drive.NodeID, at strayPlace) (strayPlace, error) {
 	if at.child != "" {
 		source, there, err := s.opt.Tree.Child(ctx, s.opt.DB.For(s.account), s.account, root, drive.Name(at.source))
@@ -133,7 +139,7 @@ func (s *search) run(ctx context.Context, root drive.NodeID, at strayPlace) (str
 	}
 }
 
-// below looks at a node of /intake.
+// below handles a node in /intake. A non-empty next is the child of the source to continue after.
 func (s *search) below(ctx context.Context, n tree.Node) (next string, err error) {
 	path := drive.Path{bundle.Root, n.Name}
 	switch {
@@ -147,6 +153,7 @@ func (s *search) below(ctx context.Context, n tree.Node) (next string, err error
 	return s.source(ctx, n, "")
 }
 
+// add appends a stray to the page.
 func (s *search) add(path drive.Path, n tree.Node, reason StrayReason, files int64, changed drive.Time) {
 	s.found = append(s.found, Stray{n.ID, path.String(), reason, files, changed})
 }
@@ -154,11 +161,12 @@ func (s *search) add(path drive.Path, n tree.Node, reason StrayReason, files int
 // laid is a node in a source's folder.
 type laid struct {
 	tree.Node
-	known drive.BundleID // of the row; zero: there is none
-	meta  drive.NodeID
+	known drive.BundleID // id of the bundle's row; zero: there is none
+	meta  drive.NodeID   // node of its meta.json; zero: there is none
 }
 
-// source looks at what lies in the folder of a source, behind a name.
+// source searches the folder of a source after a name. A non-empty next is the name to continue
+// after.
 func (s *search) source(ctx context.Context, folder tree.Node, after string) (next string, err error) {
 	for {
 		s.pages--
@@ -181,6 +189,7 @@ func (s *search) source(ctx context.Context, folder tree.Node, after string) (ne
 	}
 }
 
+// lyingIn returns the next page of nodes in a source's folder, after a name.
 func (s *search) lyingIn(ctx context.Context, folder drive.NodeID, after string) ([]laid, error) {
 	rows, err := s.opt.DB.For(s.account).Query(ctx, `SELECT n.id, n.slot, n.type, n.updated_at, x.id, m.id
 		FROM (SELECT id, slot, type, updated_at FROM nodes WHERE parent_id = ? AND slot > ? AND trashed_at = 0 ORDER BY slot LIMIT ?) AS n
@@ -191,7 +200,7 @@ func (s *search) lyingIn(ctx context.Context, folder drive.NodeID, after string)
 	})
 }
 
-// child looks at a node in the folder of a source.
+// child handles a node in the folder of a source.
 func (s *search) child(ctx context.Context, source tree.Node, n laid) error {
 	path := drive.Path{bundle.Root, source.Name, n.Name}
 	plain := s.plain[string(source.Name)]
@@ -204,15 +213,16 @@ func (s *search) child(ctx context.Context, source tree.Node, n laid) error {
 			s.add(path, n.Node, StrayFile, 1, n.Updated)
 		}
 		return nil
-	case named && !n.meta.IsZero(): // on its way
+	case named && !n.meta.IsZero(): // a bundle whose row is not written yet
 		return nil
 	}
 	looks := strayLooks
 	return s.folder(ctx, path, n.Node, plain && !named, &looks)
 }
 
-// folder looks at a folder that is not a bundle, and at those below it. plain: files without a
-// manifest are taken in here.
+// folder adds the strays among a folder and its subfolders. If plain is true, the gatherer
+// processes files in this folder. Each visited folder decrements looks; at zero the search of
+// subfolders ends.
 func (s *search) folder(ctx context.Context, path drive.Path, n tree.Node, plain bool, looks *int) error {
 	if *looks--; *looks < 0 {
 		return nil

@@ -19,17 +19,19 @@ import (
 	"smartdrive/internal/intake/invoice/syntax"
 )
 
-// The reasons of records, besides the codes of syntax.Kind.
+// Reasons of records, in addition to the codes of syntax.Kind.
 const (
-	reasonInvalid   = "invalid"   // it breaks rules; see the findings
-	reasonNoKey     = "no-key"    // it does not say who issued it, its number, or its date
-	reasonAbsent    = "absent"    // declared and not there
-	reasonSurplus   = "surplus"   // there and not declared
-	reasonFiltered  = "filtered-" // the source's rules do not want it, and why
-	reasonKnownSide = "known-conflict"
+	reasonInvalid   = "invalid"        // the document breaks rules; the findings name them
+	reasonNoKey     = "no-key"         // issuer, number or date is missing, or the number is too long
+	reasonAbsent    = "absent"         // declared, but not in the member
+	reasonSurplus   = "surplus"        // in the member, but not declared
+	reasonFiltered  = "filtered-"      // prefix: the source's rules exclude the document; followed by the rule
+	reasonKnownSide = "known-conflict" // same content as a side of a conflict
 )
 
-// take goes through the documents of a bundle from its save point on.
+// take processes the documents of a bundle from its save point on, and marks the bundle as done. If
+// the members were not checked yet, take checks them first. An error of type *refusal rejects the
+// bundle, one of type *waiting postpones it.
 func (in *workers) take(ctx context.Context, b *row) error {
 	if !b.Checked {
 		if err := in.checker.check(ctx, b); err != nil {
@@ -69,21 +71,21 @@ func (in *workers) take(ctx context.Context, b *row) error {
 	return in.queue.end(ctx, b)
 }
 
-// run is one worker's way through a bundle.
+// run is one worker's traversal of a bundle.
 type run struct {
 	*workers
 	b     *row
 	rules matcher
-	at    pos // behind the last item of batch
-	pdfs  map[string]drive.NodeID
+	at    pos                     // position after the last item of batch
+	pdfs  map[string]drive.NodeID // see pdfsOf
 
 	batch []item
-	bytes int // of the models in batch
-	wrong map[int64]string
+	bytes int              // size of the models in batch
+	wrong map[int64]string // members that could not be decoded as a whole, and the reason, by number
 }
 
-// pdfsOf finds the members that may be the picture of a document, by their names in lower case
-// without extension.
+// pdfsOf returns the PDF members, which may be pictures of documents, by name in lower case without
+// extension.
 func pdfsOf(members []member) map[string]drive.NodeID {
 	all := map[string]drive.NodeID{}
 	for _, m := range members {
@@ -94,7 +96,8 @@ func pdfsOf(members []member) map[string]drive.NodeID {
 	return all
 }
 
-// member goes through the documents of a member, behind those that are dealt with.
+// member processes the documents of a member from the save point on. It adds one record for all
+// declared documents that are absent, or for all surplus ones.
 func (r *run) member(ctx context.Context, m member) error {
 	found := int64(0)
 	if m.Documents > 0 {
@@ -119,8 +122,8 @@ func (r *run) member(ctx context.Context, m member) error {
 	return r.flushFull(ctx)
 }
 
-// undeclared counts the documents within a PDF or an archive of a bundle that declares none at all:
-// its sender takes them for pictures, and would be told that all is done.
+// undeclared counts the documents in a PDF or archive of a bundle that declares no documents at
+// all. Otherwise a sender that mistakes such files for pictures would be told that all is done.
 func (r *run) undeclared(ctx context.Context, m member) (int64, error) {
 	object, err := r.openSound(ctx, m.Blob)
 	if err != nil {
@@ -140,11 +143,12 @@ func (r *run) undeclared(ctx context.Context, m member) (int64, error) {
 	return int64(found), err
 }
 
-// largeMember is the size in bytes of a member whose model may take so much memory that only one
-// such is read at a time.
+// largeMember is the size in bytes above which only one member is decoded at a time per process,
+// because its model may take much memory.
 const largeMember = 2 * drive.MiB
 
-// alone waits until no other large member is being read; end says that this one is.
+// alone waits until no other large member is being decoded. The caller must call end when it has
+// finished. Small members do not wait.
 func (in *workers) alone(ctx context.Context, m member) (end func(), err error) {
 	if m.Size <= largeMember {
 		return func() {}, nil
@@ -157,8 +161,8 @@ func (in *workers) alone(ctx context.Context, m member) (end func(), err error) 
 	}
 }
 
-// documents decodes a member and returns how many documents it has; those of a member that cannot
-// be read as a whole count as dealt with.
+// documents decodes a member and returns the number of documents in it. If a member cannot be
+// decoded as a whole, documents rejects all of it and returns the declared number.
 func (r *run) documents(ctx context.Context, m member) (found int64, err error) {
 	end, err := r.alone(ctx, m)
 	if err != nil {
@@ -205,13 +209,13 @@ func (r *run) documents(ctx context.Context, m member) (found int64, err error) 
 	return found, nil
 }
 
-// findingOf is what a reader says of a document that it could not read.
+// findingOf returns a decoder's error as the JSON of one finding.
 func findingOf(fault *syntax.Error) string {
 	return encodeFindings([]DocumentFinding{{Rule: fault.Kind.String(), Severity: rule.Fatal.String(), Text: fault.Error(), Line: fault.Line}})
 }
 
-// decode reads the documents of a member. A *syntax.Error says that it is of no format that is
-// read.
+// decode returns the documents of a member, in order. If the format is not supported, the error is
+// a *syntax.Error.
 func decode(ctx context.Context, object blob.Object) (iter.Seq2[*invoice.Document, error], error) {
 	in := bufio.NewReaderSize(bounded(ctx, object), 64<<10)
 	head, err := in.Peek(syntax.SniffBytes)
@@ -228,7 +232,7 @@ func decode(ctx context.Context, object blob.Object) (iter.Seq2[*invoice.Documen
 	return syntax.Decode(format, in, syntax.Limits{}), nil
 }
 
-// rejectMember counts all documents of a member that are not dealt with as rejected.
+// rejectMember adds one record that rejects all documents of a member from the save point on.
 func (r *run) rejectMember(m member, fault *syntax.Error) {
 	reason, index := fault.Kind.String(), int64(0)
 	if r.b.Save.member == m.N-1 {
@@ -243,6 +247,7 @@ func (r *run) rejectMember(m member, fault *syntax.Error) {
 	r.wrong[m.N] = reason
 }
 
+// add adds an item to the batch.
 func (r *run) add(one item) {
 	r.batch = append(r.batch, one)
 	if one.doc != nil {
@@ -250,6 +255,7 @@ func (r *run) add(one item) {
 	}
 }
 
+// flushFull stores the batch if it is full.
 func (r *run) flushFull(ctx context.Context) error {
 	if len(r.batch) < batchSize && r.bytes < int(batchBytes) {
 		return nil
@@ -257,7 +263,7 @@ func (r *run) flushFull(ctx context.Context) error {
 	return r.flush(ctx)
 }
 
-// flush stores what was gathered, and moves the save point behind it.
+// flush stores the batch and advances the save point.
 func (r *run) flush(ctx context.Context) error {
 	if len(r.batch) == 0 && r.at == r.b.Save {
 		return nil
@@ -271,8 +277,9 @@ func (r *run) flush(ctx context.Context) error {
 	return nil
 }
 
-// pdfOf finds the picture of a document among the members: one that it names, one with the name of
-// the member, or one named by its number.
+// pdfOf returns the PDF member that is the picture of a document; zero: there is none. It matches,
+// in this order, the names of the document's attachments, the stem of the member's name (if the
+// member holds one document), and the document's number.
 func (r *run) pdfOf(m member, number string, named []string) drive.NodeID {
 	if len(r.pdfs) == 0 {
 		return drive.NodeID{}
@@ -286,7 +293,7 @@ func (r *run) pdfOf(m member, number string, named []string) drive.NodeID {
 	return drive.NodeID{}
 }
 
-// bounded reads an object from its beginning until ctx is done.
+// bounded returns a reader of the whole object that fails with ctx's cause once ctx is done.
 func bounded(ctx context.Context, object interface {
 	io.ReaderAt
 	Size() drive.ByteSize
@@ -295,12 +302,13 @@ func bounded(ctx context.Context, object interface {
 	return &boundedReader{over: func() error { return context.Cause(ctx) }, r: io.NewSectionReader(object, 0, int64(object.Size()))}
 }
 
-// timely reads an object at any place until over says that it must end.
+// timely is a reader at any offset that fails once over returns an error.
 type timely struct {
 	over func() error
 	io.ReaderAt
 }
 
+// ReadAt implements io.ReaderAt.
 func (t timely) ReadAt(p []byte, off int64) (int, error) {
 	if err := t.over(); err != nil {
 		return 0, err
@@ -308,12 +316,13 @@ func (t timely) ReadAt(p []byte, off int64) (int, error) {
 	return t.ReaderAt.ReadAt(p, off)
 }
 
-// boundedReader ends with what over says.
+// boundedReader is a reader that fails once over returns an error.
 type boundedReader struct {
 	over func() error
 	r    io.Reader
 }
 
+// Read implements io.Reader.
 func (b *boundedReader) Read(p []byte) (int, error) {
 	if err := b.over(); err != nil {
 		return 0, err

@@ -14,18 +14,19 @@ import (
 	"smartdrive/internal/intake/invoice/rule"
 )
 
-// By says what documents are added up by; their currency always is, too.
+// By selects the key to group totals by, in addition to the currency.
 type By string
 
-// What there is.
+// Grouping keys.
 const (
 	ByCurrency By = "currency"
 	BySeller   By = "seller"
-	ByMonth    By = "month" // of the documents' own date
+	ByMonth    By = "month" // of the document's date
 	ByVAT      By = "vat"   // category and rate
 )
 
-// Total is what documents of one currency come to. Amounts are exact. Credit notes are subtracted.
+// Total is the sum of the documents of one key and currency. Amounts are exact. Credit notes are
+// subtracted.
 type Total struct {
 	Key       string          `json:"key" doc:"the month, the seller's id (or name), category and rate of VAT, or the currency"`
 	Name      string          `json:"name,omitempty" doc:"of the seller"`
@@ -38,22 +39,23 @@ type Total struct {
 	Payable   invoice.Decimal `json:"payable" doc:"by VAT: none"`
 }
 
-// Limits of totals: documents that one call adds up (some 5 s), and lines of its answer.
+// Limits of totals: documents that one call adds up, which takes some 5 s, and rows of its result.
 const (
 	MostAdded  = 100_000
 	mostTotals = 10_000
 )
 
-// Totals adds up the documents of the caller's account that a filter means, in the order of keys
-// and currencies. More than MostAdded, or more than 10,000 lines, are OutOfRange: the filter is to
-// be narrowed.
+// Totals returns the sums of the documents of the caller's account that match f, sorted by key and
+// currency. BadRequest: f matches more than MostAdded documents, or the result has more than 10,000
+// rows; the caller must narrow the filter.
 func (in *Intake) Totals(ctx context.Context, who drive.Who, f Filter, by By) ([]Total, error) {
 	return in.library.totals(ctx, who, f, by)
 }
 
-// tally has totals by key and currency.
+// tally holds totals by key and currency.
 type tally map[[2]string]*Total
 
+// totals implements Intake.Totals.
 func (in *library) totals(ctx context.Context, who drive.Who, f Filter, by By) ([]Total, error) {
 	where, args, err := f.where(who.Account)
 	if err != nil {
@@ -102,7 +104,7 @@ func (in *library) totals(ctx context.Context, who drive.Who, f Filter, by By) (
 	}), nil
 }
 
-// of returns the total of a key and a currency.
+// of returns the total of a key and a currency, and adds a zero one if there is none.
 func (all tally) of(key, name, currency string) *Total {
 	at := [2]string{key, currency}
 	if all[at] == nil {
@@ -112,7 +114,7 @@ func (all tally) of(key, name, currency string) *Total {
 	return all[at]
 }
 
-// add adds a document, whose model is packed.
+// add adds a document with its packed model to the totals.
 func (all tally) add(d Document, packed []byte, by By) error {
 	var model struct {
 		Totals invoice.Totals `json:"totals"`

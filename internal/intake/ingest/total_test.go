@@ -12,7 +12,7 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// Amounts are added up exactly, never across currencies, and credit notes are subtracted.
+// TestTotals checks that sums are exact and per currency, and that credit notes are subtracted.
 func TestTotals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -23,7 +23,7 @@ func TestTotals(t *testing.T) {
 	dollars.Currency = "USD"
 	credit := doc("5", 2)
 	credit.Type = "381"
-	large := doc("6", 1_000_000_000_000_000) // more than a float has
+	large := doc("6", 1_000_000_000_000_000) // beyond the precision of a float
 	large.Currency = "JPY"
 	w.send(t, newParcel("acme").lines("a.ndjson", euro, other, dollars, credit, large))
 	w.finish(t, in)
@@ -58,7 +58,7 @@ func TestTotals(t *testing.T) {
 			t.Errorf("by %s: %s", c.by, diff)
 		}
 	}
-	// Pages: more documents than one statement reads.
+	// More documents than one statement reads.
 	w.send(t, newParcel("many").lines("a.ndjson", docs("M", folderPage+1)...))
 	w.finish(t, in)
 	n := int64(folderPage + 1)

@@ -8,9 +8,10 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Unfile takes from documents of an account, and from the other sides of their conflicts, the files
-// that they came from: somebody else has the files now (K6). It does so for up to limit documents
-// after a key, and returns the key of the last one; empty: there are no more.
+// Unfile clears the file ids of documents of an account, and of their conflict sides, because the
+// files now belong to another account (K6). It handles up to limit documents whose key is greater
+// than after (empty: from the first). It returns the key to continue after; empty: no documents are
+// left.
 func (in *Intake) Unfile(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, after string, limit int) (next string, err error) {
 	type one struct {
 		id  drive.DocumentID

@@ -11,22 +11,25 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// ailing is a store on a disk that has errors now and then.
+// ailing is a store whose reads fail while ill is set.
 type ailing struct {
 	blob.Store
 	ill atomic.Bool
 }
 
+// ailingObject is an object of an ailing store.
 type ailingObject struct {
 	blob.Object
 	store *ailing
 }
 
+// Open implements blob.Store.
 func (s *ailing) Open(ctx context.Context, name string) (blob.Object, error) {
 	o, err := s.Store.Open(ctx, name)
 	return ailingObject{o, s}, err
 }
 
+// ReadAt implements io.ReaderAt.
 func (o ailingObject) ReadAt(p []byte, off int64) (int, error) {
 	if o.store.ill.Load() {
 		return 0, errors.New("input/output error")
@@ -34,7 +37,8 @@ func (o ailingObject) ReadAt(p []byte, off int64) (int, error) {
 	return o.Object.ReadAt(p, off)
 }
 
-// A disk that gives errors for an hour rejects no bundle, wherever its worker meets them.
+// TestAnErrorOfTheDiskRejectsNoBundle checks that an hour of disk errors, at any step of a worker,
+// rejects no bundle.
 func TestAnErrorOfTheDiskRejectsNoBundle(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"", "compared", "checked"} {
@@ -65,7 +69,7 @@ func TestAnErrorOfTheDiskRejectsNoBundle(t *testing.T) {
 	}
 }
 
-// wantState looks at the state alone.
+// wantState compares the state of a bundle.
 func wantState(t *testing.T, b Bundle, want State) {
 	t.Helper()
 	if b.State != want {
@@ -73,8 +77,8 @@ func wantState(t *testing.T, b Bundle, want State) {
 	}
 }
 
-// What cannot be read and is then marked as damaged, as by fsck, ends the bundle once its wait is
-// over, whatever of it that is, and however far the bundle has come. Sound again, it is taken in.
+// TestWhatIsFoundDamagedEndsItsBundle checks that content marked as damaged, as by fsck, rejects
+// the bundle after its wait, at any step of a worker. If the mark is removed, a retry succeeds.
 func TestWhatIsFoundDamagedEndsItsBundle(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ step, blobs, want string }{

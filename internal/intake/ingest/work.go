@@ -14,17 +14,19 @@ import (
 	"smartdrive/internal/engine/instance/lease"
 )
 
-// refusal ends a bundle as rejected.
+// refusal is an error that rejects the bundle.
 type refusal struct{ reason, detail string }
 
+// Error implements error.
 func (r *refusal) Error() string { return r.reason + ": " + r.detail }
 
-// waiting puts a bundle off: what it needs may still come.
+// waiting is an error that postpones the bundle, because what it needs may still arrive.
 type waiting struct{ reason, detail string }
 
+// Error implements error.
 func (w *waiting) Error() string { return w.reason + ": " + w.detail }
 
-// workers take in what is due, as many at a time as this process may.
+// workers processes due bundles, at most Options.Workers at a time.
 type workers struct {
 	*ground
 	queue    *queue
@@ -32,11 +34,11 @@ type workers struct {
 	rulebook *rulebook
 	library  *library
 
-	slots chan struct{} // what this process works on
-	large chan struct{} // the member of more than largeMember that is being read
+	slots chan struct{} // one entry per bundle that this process works on
+	large chan struct{} // one entry while a member larger than largeMember is being decoded
 }
 
-// Wake makes a worker of this process look for work now.
+// Wake makes a worker of this process look for due bundles now. It never blocks.
 func (in *ground) Wake() {
 	select {
 	case in.wake <- struct{}{}:
@@ -44,12 +46,13 @@ func (in *ground) Wake() {
 	}
 }
 
-// Run takes bundles in until ctx is done. It then returns once every worker has stopped; what they
-// had is free for others at once.
+// Run processes due bundles until ctx is done. It then waits for its workers, which release their
+// bundles to other instances at once, and returns nil.
 func (in *Intake) Run(ctx context.Context) error {
 	return in.workers.run(ctx)
 }
 
+// run implements Intake.Run.
 func (in *workers) run(ctx context.Context) error {
 	var working sync.WaitGroup
 	defer working.Wait()
@@ -60,7 +63,7 @@ func (in *workers) run(ctx context.Context) error {
 		if found {
 			continue
 		}
-		select { // pollers that were started together do not stay together
+		select { // randomize the interval, so that instances do not poll in lockstep
 		case <-time.After(pollEvery/2 + rand.N(pollEvery/2)):
 		case <-in.wake:
 		case <-ctx.Done():
@@ -69,11 +72,13 @@ func (in *workers) run(ctx context.Context) error {
 	return nil
 }
 
-// Drain takes in all that is due, one after the other, and returns when nothing is left.
+// Drain processes all due bundles, one after the other, and returns when none is left. Results are
+// in the rows: the error only says that claiming failed.
 func (in *Intake) Drain(ctx context.Context) error {
 	return in.workers.drain(ctx)
 }
 
+// drain implements Intake.Drain.
 func (in *workers) drain(ctx context.Context) error {
 	for {
 		b, err := in.queue.claim(ctx)
@@ -84,7 +89,8 @@ func (in *workers) drain(ctx context.Context) error {
 	}
 }
 
-// runOnce takes one bundle and begins it, if there is one and there is room for it here.
+// runOnce claims one due bundle and starts a goroutine for it. If all slots are in use or no bundle
+// is due, found is false.
 func (in *workers) runOnce(ctx context.Context, working *sync.WaitGroup) (found bool, err error) {
 	select {
 	case in.slots <- struct{}{}:
@@ -104,18 +110,20 @@ func (in *workers) runOnce(ctx context.Context, working *sync.WaitGroup) (found 
 	return true, nil
 }
 
-// passing are the kinds of errors that say nothing about a bundle: a component is away, or full.
+// passing reports whether an error says nothing about the bundle, because a component is
+// unavailable or full. Such an error does not count as a try.
 func passing(err error) bool {
 	return drive.IsKind(err, drive.Unavailable, drive.Stopping, drive.DiskFull, drive.Rate, drive.TooSlow)
 }
 
-// work takes a bundle in, and says in its row how that ended.
+// work processes a claimed bundle and records the result in its row: done, rejected, or due again
+// after a backoff. If the lease is lost, it records nothing.
 func (in *workers) work(ctx context.Context, b *row) {
 	log := in.log.With("bundle", b.ID, "epoch", b.Epoch)
 	before := b.Save
 	err := lease.Run(ctx, func(ctx context.Context) (bool, error) { return in.queue.beat(ctx, b) },
 		func(ctx context.Context, _ func() bool) error { return in.takeSafely(ctx, b) })
-	// What follows is worth a moment also when the process stops.
+	// Record the result even if the process is stopping.
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	var no *refusal
@@ -156,6 +164,7 @@ func (in *workers) work(ctx context.Context, b *row) {
 	}
 }
 
+// refuse rejects a bundle, and counts and logs the rejection.
 func (in *workers) refuse(ctx context.Context, b *row, why *refusal) error {
 	err := in.queue.reject(ctx, b, why)
 	if err == nil {
@@ -165,8 +174,8 @@ func (in *workers) refuse(ctx context.Context, b *row, why *refusal) error {
 	return err
 }
 
-// takeSafely is take that a panic does not end the process with: the same bundle would end the next
-// one, too.
+// takeSafely calls take and turns a panic into an error. Otherwise the bundle would crash one
+// process after the other.
 func (in *workers) takeSafely(ctx context.Context, b *row) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -174,7 +183,7 @@ func (in *workers) takeSafely(ctx context.Context, b *row) (err error) {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	if b.Tries > maxTries { // whoever took it did not live to say why
+	if b.Tries > maxTries { // each earlier worker died without recording a result
 		return &refusal{reasonFailed, "the process ended each time"}
 	}
 	return in.take(ctx, b)

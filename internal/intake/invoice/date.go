@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// Date is a calendar day without a time or zone, as yyyymmdd in decimal: 20261001. Zero is "not
-// given". Dates compare with < and ==.
+// Date is a calendar day without time or zone, stored as the decimal number yyyymmdd: 20261001.
+// Zero means "not given". Dates compare with < and ==.
 type Date int32
 
-// ErrDate is what ParseDate returns for text that is not a day of the calendar.
+// ErrDate is the error of ParseDate for a text that is not a calendar day.
 var ErrDate = errors.New("not a date")
 
-// NewDate returns a day. It does not check that the calendar has it; ParseDate does.
+// NewDate returns a day without checking that it exists; ParseDate checks.
 func NewDate(year, month, day int) Date { return Date(year*10000 + month*100 + day) }
 
-// ParseDate reads 2026-10-01 or 20261001.
+// ParseDate parses 2026-10-01 or 20261001. Any other text, or a day that does not exist, gives
+// ErrDate.
 func ParseDate(text string) (Date, error) {
 	digits := text
 	if len(text) == len("2006-01-02") && text[4] == '-' && text[7] == '-' {
@@ -39,10 +40,10 @@ func ParseDate(text string) (Date, error) {
 	return d, nil
 }
 
-// Year returns the year: 2026.
+// Year returns the year, such as 2026.
 func (d Date) Year() int { return int(d) / 10000 }
 
-// Month returns the month as text, 2026-10, or nothing when no date is given.
+// Month returns the month as 2026-10; a zero date gives "".
 func (d Date) Month() string {
 	if d == 0 {
 		return ""
@@ -50,11 +51,12 @@ func (d Date) Month() string {
 	return fmt.Sprintf("%04d-%02d", d.Year(), int(d)/100%100)
 }
 
+// time returns midnight UTC of the day.
 func (d Date) time() time.Time {
 	return time.Date(d.Year(), time.Month(int(d)/100%100), int(d)%100, 0, 0, 0, 0, time.UTC)
 }
 
-// String returns 2026-10-01, or nothing when no date is given.
+// String returns 2026-10-01; a zero date gives "".
 func (d Date) String() string {
 	if d == 0 {
 		return ""
@@ -62,10 +64,10 @@ func (d Date) String() string {
 	return fmt.Sprintf("%04d-%02d-%02d", d.Year(), int(d)/100%100, int(d)%100)
 }
 
-// MarshalText returns 2026-10-01.
+// MarshalText returns the text of String.
 func (d Date) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads what ParseDate does; nothing is "not given".
+// UnmarshalText parses a day as ParseDate does; an empty text gives a zero date.
 func (d *Date) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*d = 0

@@ -7,25 +7,25 @@ import (
 	"math/bits"
 )
 
-// Decimal is an exact decimal number, or no number at all: the zero value is "not given", which
-// counts as 0 in arithmetic and is left out of JSON. There is no rounding except in Round, and no
-// limit on the results of arithmetic; what is read has at most MaxDigits digits. A value has one
-// form: trailing zeros after the point are dropped. Compare with Equal or Cmp, not with ==.
+// Decimal is an exact decimal number, or no number: the zero value means "not given", counts as 0
+// in arithmetic and is left out of JSON. Arithmetic never rounds (except Round) and has no range
+// limit; parsed numbers have at most MaxDigits digits. The internal form is unique, without
+// trailing zeros after the point. Compare with Equal or Cmp, not with ==.
 type Decimal struct {
-	coef  int64    // the value is coef / 10^scale, unless wide is set
-	wide  *big.Int // the coefficient when it does not fit in coef; never changed
-	scale uint8    // enough for products of several numbers, each of at most MaxDigits digits
+	coef  int64    // value is coef / 10^scale, unless wide is set
+	wide  *big.Int // coefficient if it does not fit in coef; immutable
+	scale uint8    // large enough for products of several numbers of MaxDigits digits
 	given bool
 
-	written uint8 // decimals of the text that it was read from, trailing zeros included; 0: it was computed
+	written uint8 // decimals in the parsed text, including trailing zeros; 0: the number was computed
 }
 
-// NewDecimal returns coef / 10^scale: NewDecimal(1250, 2) is 12.5.
+// NewDecimal returns coef / 10^scale. NewDecimal(1250, 2) is 12.5.
 func NewDecimal(coef int64, scale int) Decimal {
 	return Decimal{coef: coef, scale: uint8(scale), given: true}.trim()
 }
 
-// Given reports whether there is a number.
+// Given reports whether d is a number.
 func (d Decimal) Given() bool { return d.given }
 
 // Sign returns -1, 0 or 1.
@@ -36,11 +36,11 @@ func (d Decimal) Sign() int {
 	return cmp.Compare(d.coef, 0)
 }
 
-// Places returns the number of decimals: 2 for 12.50's 12.5 is 1.
+// Places returns the number of decimals without trailing zeros: 1 for 12.50.
 func (d Decimal) Places() int { return int(d.scale) }
 
-// PlacesWritten is Places with the trailing zeros of the text that the number was read from: 3 for
-// 12.500. Of a number that was computed it is Places.
+// PlacesWritten returns the number of decimals in the parsed text, including trailing zeros: 3 for
+// 12.500. For a computed number it equals Places.
 func (d Decimal) PlacesWritten() int { return max(d.Places(), int(d.written)) }
 
 // Neg returns -d.
@@ -51,7 +51,7 @@ func (d Decimal) Neg() Decimal {
 	return fromBig(new(big.Int).Neg(d.big()), d.scale)
 }
 
-// Abs returns the value without its sign.
+// Abs returns the absolute value of d.
 func (d Decimal) Abs() Decimal {
 	if d.Sign() < 0 {
 		return d.Neg()
@@ -59,7 +59,7 @@ func (d Decimal) Abs() Decimal {
 	return d
 }
 
-// Add returns d + e: a number, also when neither is given.
+// Add returns d + e. The result is always a number, even if neither operand is given.
 func (d Decimal) Add(e Decimal) Decimal {
 	if a, b, scale, ok := align(d, e); ok {
 		sum := a + b
@@ -93,7 +93,7 @@ func (d Decimal) Mul(e Decimal) Decimal {
 // Percent returns d × percent / 100, exactly.
 func (d Decimal) Percent(percent Decimal) Decimal { return d.Mul(percent).Mul(NewDecimal(1, 2)) }
 
-// Cmp compares the values; "not given" is 0.
+// Cmp returns -1, 0 or 1 for d < e, d = e or d > e; "not given" counts as 0.
 func (d Decimal) Cmp(e Decimal) int {
 	if a, b, _, ok := align(d, e); ok {
 		return cmp.Compare(a, b)
@@ -102,11 +102,11 @@ func (d Decimal) Cmp(e Decimal) int {
 	return a.Cmp(b)
 }
 
-// Equal reports whether both say the same: the same number, or both nothing.
+// Equal reports whether d and e are the same number, or both not given.
 func (d Decimal) Equal(e Decimal) bool { return d.given == e.given && d.Cmp(e) == 0 }
 
-// Round returns the value with at most this many decimals, half away from zero, as EN 16931 and its
-// validators round.
+// Round returns d with at most places decimals, rounded half away from zero, as EN 16931 and its
+// validators do.
 func (d Decimal) Round(places int) Decimal {
 	if int(d.scale) <= places {
 		return d
@@ -119,7 +119,7 @@ func (d Decimal) Round(places int) Decimal {
 	return fromBig(quotient, uint8(places))
 }
 
-// Sum adds numbers; of none it is 0.
+// Sum returns the sum of the numbers; 0 without arguments.
 func Sum(of ...Decimal) Decimal {
 	total := NewDecimal(0, 0)
 	for _, d := range of {
@@ -128,6 +128,7 @@ func Sum(of ...Decimal) Decimal {
 	return total
 }
 
+// big returns the coefficient of d. The caller must not change it.
 func (d Decimal) big() *big.Int {
 	if d.wide != nil {
 		return d.wide
@@ -135,7 +136,7 @@ func (d Decimal) big() *big.Int {
 	return big.NewInt(d.coef)
 }
 
-// trim drops trailing zeros after the point.
+// trim returns d without trailing zeros after the point. It ignores wide.
 func (d Decimal) trim() Decimal {
 	for d.scale > 0 && d.coef%10 == 0 {
 		d.coef /= 10
@@ -146,9 +147,10 @@ func (d Decimal) trim() Decimal {
 
 var ten = big.NewInt(10)
 
+// pow10 returns 10^n.
 func pow10(n int) *big.Int { return new(big.Int).Exp(ten, big.NewInt(int64(n)), nil) }
 
-// fromBig makes a Decimal in its one form.
+// fromBig returns coef / 10^scale in its unique form. It may keep coef.
 func fromBig(coef *big.Int, scale uint8) Decimal {
 	quotient, rest := new(big.Int), new(big.Int)
 	for scale > 0 && !coef.IsInt64() {
@@ -164,10 +166,11 @@ func fromBig(coef *big.Int, scale uint8) Decimal {
 	return Decimal{wide: coef, scale: scale, given: true}
 }
 
-// powers are the powers of ten that fit in an int64.
+// powers holds the powers of ten that fit in an int64.
 var powers = [...]int64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18}
 
-// align returns both coefficients at the larger scale, if they fit.
+// align returns both coefficients at the larger scale. If one does not fit in an int64, ok is
+// false.
 func align(d, e Decimal) (a, b int64, scale uint8, ok bool) {
 	if d.wide != nil || e.wide != nil {
 		return 0, 0, 0, false
@@ -181,6 +184,7 @@ func align(d, e Decimal) (a, b int64, scale uint8, ok bool) {
 	return a, b, scale, ok
 }
 
+// widen returns coef × 10^by, and whether the product fits in an int64.
 func widen(coef int64, by uint8) (int64, bool) {
 	if int(by) >= len(powers) {
 		return 0, coef == 0
@@ -189,11 +193,13 @@ func widen(coef int64, by uint8) (int64, bool) {
 	return coef * powers[by], high == 0 && low <= math.MaxInt64
 }
 
+// alignBig returns both coefficients at the larger scale.
 func alignBig(d, e Decimal) (a, b *big.Int, scale uint8) {
 	scale = max(d.scale, e.scale)
 	return new(big.Int).Mul(d.big(), pow10(int(scale-d.scale))), new(big.Int).Mul(e.big(), pow10(int(scale-e.scale))), scale
 }
 
+// magnitude returns the absolute value of n, also of the smallest int64.
 func magnitude(n int64) uint64 {
 	if n < 0 {
 		return -uint64(n)

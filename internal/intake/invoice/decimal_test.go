@@ -8,6 +8,7 @@ import (
 	"testing"
 )
 
+// dec parses a decimal.
 func dec(t *testing.T, text string) Decimal {
 	t.Helper()
 	d, err := ParseDecimal(text)
@@ -87,7 +88,7 @@ func TestDecimalsInJSON(t *testing.T) {
 	}
 }
 
-// FuzzDecimal compares the arithmetic with that of math/big.
+// FuzzDecimal compares the arithmetic with math/big.
 func FuzzDecimal(f *testing.F) {
 	for _, pair := range [][2]string{
 		{"1.10", "-2"},
@@ -134,6 +135,7 @@ func FuzzDecimal(f *testing.F) {
 	})
 }
 
+// rat returns d as a rational number.
 func rat(t *testing.T, d Decimal) *big.Rat {
 	t.Helper()
 	r, ok := new(big.Rat).SetString(d.String())

@@ -7,16 +7,16 @@ import (
 	"strconv"
 )
 
-// MaxDigits is how many digits a number may have that is read: more than twice those of any sum of
-// money, few enough that nobody makes arithmetic slow with one.
+// MaxDigits is the maximum number of digits of a parsed number: more than twice those of any sum of
+// money, and few enough that an attacker cannot slow down arithmetic.
 const MaxDigits = 40
 
-// ErrDecimal is what ParseDecimal returns for text that is not a decimal number: exponents, groups
-// of thousands, NaN.
+// ErrDecimal is the error of ParseDecimal for a text that is not a decimal number, such as one with
+// an exponent, a group separator or NaN.
 var ErrDecimal = errors.New("not a decimal number")
 
-// ParseDecimal reads an xs:decimal: a sign, digits, a point, digits. Surrounding space is the
-// caller's.
+// ParseDecimal parses an xs:decimal: an optional sign, digits, an optional point and digits. White
+// space, an empty text and more than MaxDigits digits give ErrDecimal.
 func ParseDecimal[T string | []byte](text T) (Decimal, error) {
 	digits, negative := text, false
 	if len(digits) > 0 && (digits[0] == '-' || digits[0] == '+') {
@@ -30,7 +30,7 @@ func ParseDecimal[T string | []byte](text T) (Decimal, error) {
 		case c < '0' || c > '9':
 			return Decimal{}, ErrDecimal
 		default:
-			coef = coef*10 + uint64(c-'0') // wrong beyond 18 digits, and not used then
+			coef = coef*10 + uint64(c-'0') // overflows beyond 18 digits, and is not used then
 			n++
 			if point {
 				scale++
@@ -50,7 +50,7 @@ func ParseDecimal[T string | []byte](text T) (Decimal, error) {
 	return Decimal{coef: int64(coef), scale: uint8(scale), given: true, written: uint8(scale)}.trim(), nil
 }
 
-// parseWide reads what has more digits than an int64 holds, and has been checked.
+// parseWide parses a valid text with more digits than an int64 holds.
 func parseWide(text string, scale uint8) (Decimal, error) {
 	digits := make([]byte, 0, len(text))
 	for _, c := range []byte(text) {
@@ -67,8 +67,8 @@ func parseWide(text string, scale uint8) (Decimal, error) {
 	return d, nil
 }
 
-// AppendText appends the one text of the number: no exponent, no needless zeros, "0.5", "-12",
-// nothing when not given.
+// AppendText appends the unique text of the number, without exponent and trailing zeros, such as
+// "0.5" or "-12". If d is not given, it appends nothing. The error is always nil.
 func (d Decimal) AppendText(to []byte) ([]byte, error) {
 	if !d.given {
 		return to, nil
@@ -105,11 +105,11 @@ func (d Decimal) String() string {
 	return string(text)
 }
 
-// MarshalText returns the text of AppendText: in JSON a string, which nobody reads as a float by
-// accident.
+// MarshalText returns the text of AppendText. In JSON the number is a string, so that no program
+// reads it as a float by accident.
 func (d Decimal) MarshalText() ([]byte, error) { return d.AppendText(nil) }
 
-// UnmarshalText reads what ParseDecimal does; nothing is "not given".
+// UnmarshalText parses a number as ParseDecimal does; an empty text means "not given".
 func (d *Decimal) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*d = Decimal{}
@@ -123,13 +123,13 @@ func (d *Decimal) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// UnmarshalJSON also takes a bare number, by its digits as written.
+// UnmarshalJSON parses a string, or a bare number by its digits. null leaves d unchanged.
 func (d *Decimal) UnmarshalJSON(text []byte) error {
 	if string(text) == "null" {
 		return nil
 	}
 	if len(text) >= 2 && text[0] == '"' {
-		text = text[1 : len(text)-1] // an escape would be no digit anyway
+		text = text[1 : len(text)-1] // no need to decode escapes: an escape is not a digit
 	}
 	return d.UnmarshalText(text)
 }

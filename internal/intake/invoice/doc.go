@@ -1,23 +1,22 @@
-// Package invoice is the one model that all invoices are converted to, whatever syntax they came
-// in: exact decimals, dates without a time, parties, lines, taxes and totals, in the terms of EN
-// 16931-1 (BT-1 .. BT-165). It is plain data: it reads no files (package syntax), and judges
-// nothing (package rule).
+// Package invoice defines the common model that invoices of all formats are converted to: exact
+// decimals, dates without time, parties, lines, taxes and totals, in the terms of EN 16931-1 (BT-1
+// .. BT-165). It is plain data: package syntax reads files, package rule validates.
 //
 //	bytes ──syntax.Sniff, syntax.Decode──► *invoice.Document ──rule.Validate──► findings
 //	                                            │
-//	                                            ├── Key    who, which number, when: one invoice of the world
-//	                                            └── Hash   what it says: equal in UBL, CII and the own model
+//	                                            ├── Key    issuer, number and date: identify an invoice worldwide
+//	                                            └── Hash   content hash: equal for UBL, CII and the own model
 //
-// The JSON of a Document, one per line, is the project's own format ("NDJSON of the own model").
-// Members are only added. What an invoice does not say is absent, so a new member leaves the hashes
-// of older documents as they are.
+// The JSON of a Document, one per line, is a format of this project ("NDJSON of the own model").
+// Members are only ever added. Values that an invoice does not contain are left out, so a new
+// member does not change the hashes of older documents.
 //
 // Invariants:
 //
-//	D1  An amount is the number that was written: no floats, no rounding while reading. 10, 10.0 and 10.00 are one number.
-//	D2  Two documents that say the same have the same Hash, in any syntax; others differ in it.
-//	D3  What an invoice contradicts itself in stands in Repeated: a decoder does not choose.
+//	D1  An amount is the exact number in the file: no floats, no rounding while reading. 10, 10.0 and 10.00 are one number.
+//	D2  Two documents with the same content have the same Hash, in any syntax; different content gives different hashes.
+//	D3  Values that contradict each other are named in Repeated: a decoder does not choose silently.
 //
-// Embedded files are no part of the model: an Attachment has their size and SHA-256. Package
-// envelope takes them out of the file again.
+// The model does not contain embedded files: an Attachment has only their size and SHA-256. Package
+// envelope extracts them from the file.
 package invoice

@@ -36,7 +36,7 @@ unknown one is refused. Text is UTF-8. BT and BG are the terms of EN 16931-1. Me
 
 `
 
-// TestDocsOfTheModel keeps docs/invoice-model.md equal to the types and their comments.
+// TestDocsOfTheModel compares docs/invoice-model.md with the types and their comments.
 func TestDocsOfTheModel(t *testing.T) {
 	t.Parallel()
 	want := docsHead + tables(t) + "## An example\n\nAs one line in a file of NDJSON:\n\n```json\n" + example(t) + "\n```\n"
@@ -54,6 +54,7 @@ func TestDocsOfTheModel(t *testing.T) {
 	}
 }
 
+// example returns an invoice as indented JSON.
 func example(t *testing.T) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -63,7 +64,8 @@ func example(t *testing.T) string {
 	return b.String()
 }
 
-// tables lists the members of each struct of the model, with the comments of its fields.
+// tables returns a table of the members of each struct of the model, with the comments of the
+// fields.
 func tables(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
@@ -90,6 +92,7 @@ func tables(t *testing.T) string {
 	return b.String()
 }
 
+// row writes the table row of a member.
 func row(t *testing.T, b *strings.Builder, field *ast.Field) {
 	t.Helper()
 	tag, err := strconv.Unquote(field.Tag.Value)
@@ -103,7 +106,7 @@ func row(t *testing.T, b *strings.Builder, field *ast.Field) {
 	fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, kind(field.Type), strings.TrimSpace(field.Comment.Text()))
 }
 
-// kind names the type of a member in words.
+// kind returns the type of a member in words.
 func kind(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.StarExpr:

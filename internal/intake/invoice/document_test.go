@@ -30,8 +30,8 @@ func TestDates(t *testing.T) {
 	}
 }
 
-// everyField calls visit for each member of the model, with a document in which only that one has
-// been set.
+// everyField calls visit for each member of the model, with a document in which only this member is
+// set.
 func everyField(t *testing.T, visit func(path string, d *Document)) {
 	t.Helper()
 	var walk func(path string, typ reflect.Type, at func(*Document) reflect.Value, depth int)
@@ -100,7 +100,8 @@ func TestEachMemberCountsInTheHashAndInJSON(t *testing.T) {
 	}
 }
 
-// The hash is stored; this one must never change.
+// TestHashIsFrozen checks the text that is hashed. Hashes are stored, so the text must never
+// change.
 func TestHashIsFrozen(t *testing.T) {
 	t.Parallel()
 	d := &Document{Number: "R-1", Date: 20261001, Lines: []Line{{ID: "1", Net: NewDecimal(1050, 2)}}, Payee: &Party{}}

@@ -9,13 +9,14 @@ import (
 	"sync"
 )
 
-// hashVersion stands in front of what is hashed. It changes when the same document would hash
-// differently; stored hashes are then compared within their version only.
+// hashVersion is the prefix of the hashed text. It must change if equal documents would hash
+// differently than before; stored hashes are then comparable only within one version.
 const hashVersion = "smartdrive invoice 1\n"
 
-// Hash is the SHA-256 of what the document says: each member that is there, by its JSON name and in
-// the order of names, and its value, with lengths in front so that no two documents run together.
-// It does not depend on the syntax the document came in, nor on a JSON encoder.
+// Hash returns the SHA-256 of the document's content: all present members in the order of their
+// JSON names, each with its name and its value. Texts are preceded by their lengths, so that
+// different documents cannot give the same text. The result does not depend on the syntax of the
+// file or on a JSON encoder.
 func (d *Document) Hash() [32]byte {
 	room := hashRoom.Get().(*[]byte)
 	text := appendCanonical(append((*room)[:0], hashVersion...), reflect.ValueOf(d).Elem())
@@ -27,10 +28,11 @@ func (d *Document) Hash() [32]byte {
 	return sum
 }
 
+// hashRoom pools buffers for the hashed text.
 var hashRoom = sync.Pool{New: func() any { return new(make([]byte, 0, 8<<10)) }}
 
-// appendCanonical appends a value: texts as <length>:<bytes>, structs as {name=value...}, lists as
-// [value...].
+// appendCanonical appends the canonical text of a value: texts as <length>:<bytes>, structs as
+// {name=value...}, lists as [value...].
 func appendCanonical(to []byte, v reflect.Value) []byte {
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -38,7 +40,7 @@ func appendCanonical(to []byte, v reflect.Value) []byte {
 	var room [64]byte
 	switch p := v.Addr().Interface().(type) {
 	case *Decimal:
-		text, _ := p.AppendText(room[:0]) // which has no errors
+		text, _ := p.AppendText(room[:0]) // AppendText never fails
 		return appendLengthed(to, text)
 	case *Date:
 		return appendLengthed(to, []byte(p.String()))
@@ -72,20 +74,22 @@ func appendCanonical(to []byte, v reflect.Value) []byte {
 	}
 }
 
+// appendLengthed appends a text as <length>:<bytes>.
 func appendLengthed(to, text []byte) []byte {
 	to = strconv.AppendInt(to, int64(len(text)), 10)
 	return append(append(to, ':'), text...)
 }
 
+// member is a JSON member of a struct, with the index of its field.
 type member struct {
 	name  string
 	index int
 }
 
-var members sync.Map // reflect.Type to []member
+var members sync.Map // cache, reflect.Type to []member
 
 // membersOf returns the members of a struct in the order of their JSON names, so that the order of
-// fields means nothing.
+// fields does not affect the hash.
 func membersOf(t reflect.Type) []member {
 	if known, ok := members.Load(t); ok {
 		return known.([]member)

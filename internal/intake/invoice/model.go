@@ -150,7 +150,7 @@ type Collected struct {
 	Text   string  `json:"text,omitzero"`   // BT-DEX-003
 }
 
-// The profiles that rules know. A CIUS is ProfileCore, "#compliant#" and its own name.
+// Values of Document.Profile. A CIUS is ProfileCore, "#compliant#" and its own name.
 const (
 	ProfileCore   = "urn:cen.eu:en16931:2017"
 	ProfileFapiao = "cn:fully-digital-invoice"

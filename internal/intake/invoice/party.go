@@ -33,10 +33,10 @@ type Contact struct {
 	Email string `json:"email,omitzero"`
 }
 
-// Identity returns the party's best identifier, in one spelling: the VAT id, the tax number, the
-// number of its registration, its own id, its electronic address, its name. The prefix says which
-// ("vat:", "tax:", "legal:", "id:", "mail:", "name:"), so that a number of one kind is never taken
-// for one of another. It is empty for a party that says nothing.
+// Identity returns the party's best identifier, normalized. In order of preference: VAT id, tax
+// number, registration number, own id, electronic address, name. A prefix ("vat:", "tax:",
+// "legal:", "id:", "mail:", "name:") keeps identifiers of different kinds distinct. A party without
+// any of them gives "".
 func (p *Party) Identity() string {
 	switch {
 	case p.VATID != "":
@@ -55,7 +55,8 @@ func (p *Party) Identity() string {
 	return ""
 }
 
-// ID returns the identifier that people know: without the prefix of Identity, and never the name.
+// ID returns the party's best identifier as written, without prefix. It is never the name; "" if
+// there is none.
 func (p *Party) ID() string {
 	switch {
 	case p.VATID != "":
@@ -70,6 +71,7 @@ func (p *Party) ID() string {
 	return p.Endpoint.ID
 }
 
+// plain returns the scheme and id, normalized.
 func (i Identifier) plain() string {
 	if i.Scheme == "" {
 		return plainText(i.ID)

@@ -1,34 +1,34 @@
 package invoice
 
-// Written is how a document was written: its syntax, and what its reader found that the model has
-// no place for. It is not what the invoice says: it is in neither the hash nor the JSON, and two
-// documents that differ only in it are equal.
+// Written describes the file that a document was read from: its syntax, and findings about the file
+// that the model cannot express. It is not content: hash and JSON leave it out, and documents that
+// differ only in it are equal.
 type Written struct {
 	Syntax     Syntax
-	CreditNote bool     // the root element is that of a credit note
-	Breaches   []Breach // of rules that only the file can break, at most MaxBreaches
+	CreditNote bool     // the root element is a credit note
+	Breaches   []Breach // breaches of rules that only the file can show, at most MaxBreaches
 }
 
-// Syntax is the syntax of EN 16931 that a document was written in. Some rules differ between them.
+// Syntax is the EN 16931 syntax of a file. Some rules depend on it.
 type Syntax uint8
 
-// The syntaxes.
+// Syntaxes.
 const (
-	OwnSyntax Syntax = iota // the own model, or a national form
+	OwnSyntax Syntax = iota // the own model, or a national format
 	UBLSyntax
 	CIISyntax
 )
 
-// Breach is a place in a file where a rule does not hold. Rule is the rule's name, and Place a path
-// in the terms of XPath: /Invoice/cac:InvoiceLine/cbc:Note.
+// Breach is a place in a file that breaks a rule. Rule is the rule's name. Place is an XPath such
+// as /Invoice/cac:InvoiceLine/cbc:Note.
 type Breach struct {
 	Rule  string
 	Place string
-	Line  int // of the file, from 1
+	Line  int // line in the file, from 1
 }
 
-// MaxBreaches is how many breaches of a document are kept: enough to repair it.
+// MaxBreaches is the maximum number of breaches stored per document: enough to repair it.
 const MaxBreaches = 64
 
-// Equal is always true, see Written.
+// Equal always returns true, because Written is not content. The package go-cmp calls it.
 func (Written) Equal(Written) bool { return true }

@@ -12,9 +12,9 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// Whatever byte of a file is damaged, and wherever it is cut off, what is wrong with it is a
-// document's error: any other would be taken for one of the disk, be tried again, and in the end
-// reject the bundle with all that is good in it.
+// TestADamagedFileIsADamagedDocument changes each byte of a file, and truncates the file at each
+// byte. Every error must be a *syntax.Error: any other one would count as a disk error, be retried,
+// and finally reject the whole bundle.
 func TestADamagedFileIsADamagedDocument(t *testing.T) {
 	t.Parallel()
 	cii, fapiao := string(invoicetest.CII(invoicetest.New(1))), string(invoicetest.Fapiao(invoicetest.Chinese(2)))
@@ -35,7 +35,7 @@ func TestADamagedFileIsADamagedDocument(t *testing.T) {
 				}
 			}
 			for at := range good {
-				if at > 100 && at < len(good)-400 && at%depth.Pick(32, 8, 1) != 0 { // the text of an invoice, mostly
+				if at > 100 && at < len(good)-400 && at%depth.Pick(32, 8, 1) != 0 { // skip most of the invoice's text
 					continue
 				}
 				for _, with := range []byte{0, 0xff, good[at] ^ 1, good[at] ^ 0x80} {
@@ -49,7 +49,7 @@ func TestADamagedFileIsADamagedDocument(t *testing.T) {
 	}
 }
 
-// errorsOf are the errors that reading a file gives, but those of documents.
+// errorsOf returns the errors of reading a file that are neither *syntax.Error nor ErrNoFile.
 func errorsOf(kind Kind, raw []byte) (odd []error) {
 	add := func(err error) {
 		if _, ours := errors.AsType[*syntax.Error](err); err != nil && !ours && !errors.Is(err, ErrNoFile) {

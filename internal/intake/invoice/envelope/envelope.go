@@ -1,10 +1,11 @@
-// Package envelope finds the invoices in files that carry them: the XML that is embedded in a PDF
-// (Factur-X, ZUGFeRD, XRechnung), the members of a zip or of an OFD that are invoices (what the
-// tax administration of China gives out), and what is attached to an e-mail. It opens one envelope,
-// and never one within another, but for the PDFs and archives that are attached to an e-mail.
+// Package envelope finds invoices inside of other files: the XML embedded in a PDF (Factur-X,
+// ZUGFeRD, XRechnung), the invoices in a zip or in an OFD (the format of the Chinese tax
+// administration), and the attachments of an e-mail. It opens one level only, except for PDFs and
+// archives attached to an e-mail.
 //
-// A PDF carries one invoice at most. A zip and an e-mail may carry several; each is a document, in
-// the order of the archive. Of an e-mail with XML, PDFs are pictures.
+// A PDF holds at most one invoice. A zip or an e-mail may hold several; each is a document, in the
+// order of the file. If an e-mail has an invoice as XML, its PDFs count as pictures of invoices and
+// are ignored.
 package envelope
 
 import (
@@ -25,18 +26,18 @@ import (
 	"smartdrive/internal/intake/invoice/syntax"
 )
 
-// Kind is a sort of envelope.
+// Kind is a kind of envelope.
 type Kind uint8
 
-// The kinds.
+// Kinds of envelopes.
 const (
 	None Kind = iota
 	PDF
-	Zip  // and OFD, which is one
+	Zip  // also OFD, which is a zip
 	Mail // RFC 5322, a file .eml
 )
 
-// Sniff says which envelope begins like this.
+// Sniff returns the kind of envelope, given the leading bytes of a file.
 func Sniff(head []byte) Kind {
 	switch {
 	case bytes.Contains(head[:min(len(head), 1024)], []byte("%PDF-")):
@@ -49,14 +50,14 @@ func Sniff(head []byte) Kind {
 	return None
 }
 
-// Limits of a zip: how many members it has, and how large its directory may be in bytes.
+// Limits of a zip: number of members, and size of the directory in bytes.
 const (
 	maxMembers   = 10_000
 	maxDirectory = 4 << 20
 )
 
-// Decode reads the documents of an envelope, as syntax.Decode does those of a member. An envelope
-// that holds none is one error of the kind Unsupported.
+// Decode yields the documents of an envelope, with the same errors as syntax.Decode. An envelope
+// without invoices yields one error of kind Unsupported.
 func Decode(kind Kind, in io.ReaderAt, size int64, limits syntax.Limits) iter.Seq2[*invoice.Document, error] {
 	return func(yield func(*invoice.Document, error) bool) {
 		from, ended := &source{ReaderAt: in}, false
@@ -75,19 +76,20 @@ func Decode(kind Kind, in io.ReaderAt, size int64, limits syntax.Limits) iter.Se
 		default:
 			fromZip(from, size, limits, tell)
 		}
-		if from.failed != nil && !ended { // nobody has told of it
+		if from.failed != nil && !ended { // the error was not reported yet
 			yield(nil, from.failed)
 		}
 	}
 }
 
-// source is the file that an envelope is read from. It keeps an error of reading, which says
-// nothing about the documents: the libraries between here and there have no types for theirs.
+// source reads the file of an envelope and keeps the first I/O error. The error says nothing about
+// the documents, and the libraries in between do not return it in a recognizable type.
 type source struct {
 	io.ReaderAt
 	failed error
 }
 
+// ReadAt implements io.ReaderAt.
 func (s *source) ReadAt(p []byte, off int64) (int, error) {
 	n, err := s.ReaderAt.ReadAt(p, off)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -96,10 +98,11 @@ func (s *source) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// invoiceNames are the names that standards give to the XML in a PDF, in small letters.
+// invoiceNames holds the standard names of the XML in a PDF, in lower case.
 var invoiceNames = []string{"factur-x.xml", "zugferd-invoice.xml", "xrechnung.xml", "order-x.xml"}
 
-// find opens a PDF and says which of its files is the invoice; -1: none.
+// find opens a PDF and returns its embedded files and the index of the invoice among them; -1:
+// there is none.
 func find(in io.ReaderAt, size int64) (at int, files []pdf.File, err error) {
 	d, err := pdf.Open(in, size, pdf.Limits{})
 	if err != nil {
@@ -115,6 +118,7 @@ func find(in io.ReaderAt, size int64) (at int, files []pdf.File, err error) {
 	return at, files, nil
 }
 
+// fromPDF decodes the invoice embedded in a PDF.
 func fromPDF(in io.ReaderAt, size int64, limits syntax.Limits) (*invoice.Document, error) {
 	at, files, err := find(in, size)
 	if err != nil {
@@ -131,7 +135,7 @@ func fromPDF(in io.ReaderAt, size int64, limits syntax.Limits) (*invoice.Documen
 	return doc, ofPDF(err)
 }
 
-// ofPDF turns the errors of a PDF into those of a document.
+// ofPDF converts an error of package pdf into a *syntax.Error. It returns other errors unchanged.
 func ofPDF(err error) error {
 	bad, ok := errors.AsType[*pdf.Error](err)
 	if !ok {
@@ -143,7 +147,7 @@ func ofPDF(err error) error {
 	return &syntax.Error{Kind: kind, Text: bad.Text}
 }
 
-// decode reads the one document of an XML.
+// decode decodes an XML invoice. Any other content gives an error of kind Unsupported.
 func decode(in io.Reader, limits syntax.Limits) (*invoice.Document, error) {
 	buffered := bufio.NewReaderSize(in, 64<<10)
 	head, err := buffered.Peek(syntax.SniffBytes)
@@ -160,7 +164,7 @@ func decode(in io.Reader, limits syntax.Limits) (*invoice.Document, error) {
 	return nil, &syntax.Error{Kind: syntax.Malformed, Text: "there is no document"}
 }
 
-// fromZip yields the members of an archive that are invoices.
+// fromZip yields the invoices of an archive.
 func fromZip(in io.ReaderAt, size int64, limits syntax.Limits, yield func(*invoice.Document, error) bool) {
 	archive, err := openZip(in, size)
 	if err != nil {
@@ -186,9 +190,10 @@ func fromZip(in io.ReaderAt, size int64, limits syntax.Limits, yield func(*invoi
 	}
 }
 
-// errOther is an XML that is not an invoice: the parts of an OFD.
+// errOther reports an XML that is not an invoice, such as a part of an OFD.
 var errOther = errors.New("not an invoice")
 
+// fromMember decodes a member of an archive. errOther: it is not an invoice.
 func fromMember(f *zip.File, limits syntax.Limits) (*invoice.Document, error) {
 	in, err := openMember(f)
 	if err != nil {
@@ -199,13 +204,14 @@ func fromMember(f *zip.File, limits syntax.Limits) (*invoice.Document, error) {
 	return doc, ofZip(err)
 }
 
-// member is a member of an archive that is open, and whose head was looked at.
+// member is an open member of an archive, with its first bytes buffered.
 type member struct {
 	*bufio.Reader
 	io.Closer
 }
 
-// openMember opens an invoice of an archive; another XML is errOther.
+// openMember opens an invoice of an archive. The caller must close it. errOther: it is not an
+// invoice.
 func openMember(f *zip.File) (*member, error) {
 	if f.Flags&1 != 0 {
 		return nil, &syntax.Error{Kind: syntax.Refused, Text: "the archive is encrypted"}
@@ -225,7 +231,7 @@ func openMember(f *zip.File) (*member, error) {
 	return m, nil
 }
 
-// ofZip turns the errors of an archive into those of a document.
+// ofZip converts an error of a zip into a *syntax.Error. It returns other errors unchanged.
 func ofZip(err error) error {
 	for _, broken := range []error{zip.ErrFormat, zip.ErrChecksum, io.ErrUnexpectedEOF, io.EOF, errOutside} {
 		if errors.Is(err, broken) {
@@ -241,7 +247,7 @@ func ofZip(err error) error {
 	return err
 }
 
-// openZip reads the directory of an archive.
+// openZip checks and reads the directory of an archive.
 func openZip(in io.ReaderAt, size int64) (*zip.Reader, error) {
 	room, err := checkDirectory(in, size)
 	if err != nil {
@@ -251,9 +257,9 @@ func openZip(in io.ReaderAt, size int64) (*zip.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	const header = 30 // bytes before each member, at least
+	const header = 30 // minimum bytes of the header before each member
 	for _, f := range archive.File {
-		if room -= header; room < 0 || f.CompressedSize64 > uint64(room) { // some share bytes, which would be read as often as they are named
+		if room -= header; room < 0 || f.CompressedSize64 > uint64(room) { // members overlap, and the overlap would be read once per member
 			return nil, zip.ErrFormat
 		}
 		room -= int64(f.CompressedSize64)
@@ -261,16 +267,17 @@ func openZip(in io.ReaderAt, size int64) (*zip.Reader, error) {
 	return archive, nil
 }
 
-// within reads a file at places that its own text names, which may lie outside of it.
+// within reads a file at offsets that come from its own content and may be out of range.
 type within struct {
 	io.ReaderAt
 	size int64
 }
 
-// errOutside is the error of a place outside of the file. What the reader itself would say to it
-// cannot be told from an error of the disk.
+// errOutside reports an offset outside of the file. The underlying reader's error for it would look
+// like a disk error.
 var errOutside = errors.New("a place outside of the file")
 
+// ReadAt implements io.ReaderAt.
 func (w within) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 || off > w.size {
 		return 0, errOutside
@@ -278,9 +285,10 @@ func (w within) ReadAt(p []byte, off int64) (int, error) {
 	return w.ReaderAt.ReadAt(p, off)
 }
 
-// checkDirectory refuses an archive whose directory would take much memory, before it is read. That
-// must be where and as large as its end says: the reader goes by where it begins, to whatever end.
-// room is how many bytes the members have before it.
+// checkDirectory rejects an archive with too large a directory before the directory is read. The
+// directory must have the position and size that the end record declares, because the zip reader
+// starts at that position and reads on to any end. The result room is the number of bytes in front
+// of the directory, for all members.
 func checkDirectory(in io.ReaderAt, size int64) (room int64, err error) {
 	const endBytes, commentMost = 22, 1<<16 - 1
 	tail := make([]byte, min(size, endBytes+commentMost))
@@ -295,7 +303,7 @@ func checkDirectory(in io.ReaderAt, size int64) (room int64, err error) {
 	members := int(end[10]) | int(end[11])<<8
 	directory := int64(end[12]) | int64(end[13])<<8 | int64(end[14])<<16 | int64(end[15])<<24
 	begins := int64(end[16]) | int64(end[17])<<8 | int64(end[18])<<16 | int64(end[19])<<24
-	large := directory == 1<<16-1 || begins == 1<<32-1 // ask for a second record
+	large := directory == 1<<16-1 || begins == 1<<32-1 // values that announce a second record (zip64)
 	if members > maxMembers || directory > maxDirectory || large {
 		return 0, &syntax.Error{Kind: syntax.Limit, Text: fmt.Sprintf("the archive has more than %d members or a directory larger than %d bytes", maxMembers, maxDirectory)}
 	}
@@ -305,8 +313,9 @@ func checkDirectory(in io.ReaderAt, size int64) (room int64, err error) {
 	return begins, nil
 }
 
-// Count says how many documents Decode finds, without reading them: for a sender that has to
-// declare them. What cannot be opened holds none. The error is the reader's own.
+// Count returns the number of documents that Decode would yield, without decoding them, for senders
+// that must declare it. A file that cannot be opened counts as 0. The error is always one of the
+// reader.
 func Count(kind Kind, in io.ReaderAt, size int64) (int, error) {
 	from := &source{ReaderAt: in}
 	n, err := count(kind, from, size)
@@ -316,6 +325,7 @@ func Count(kind Kind, in io.ReaderAt, size int64) (int, error) {
 	return n, err
 }
 
+// count implements Count.
 func count(kind Kind, in io.ReaderAt, size int64) (int, error) {
 	if kind == PDF {
 		at, _, err := find(in, size)
@@ -334,6 +344,7 @@ func count(kind Kind, in io.ReaderAt, size int64) (int, error) {
 	return n, err
 }
 
+// countZip counts the invoices of an archive. A damaged member counts as one.
 func countZip(in io.ReaderAt, size int64) (n int, err error) {
 	archive, err := openZip(in, size)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
+// decodeAll returns the documents and errors of an envelope.
 func decodeAll(raw []byte) (docs []*invoice.Document, errs []error) {
 	for d, err := range Decode(Sniff(raw), bytes.NewReader(raw), int64(len(raw)), syntax.Limits{}) {
 		if err != nil {
@@ -26,6 +27,7 @@ func decodeAll(raw []byte) (docs []*invoice.Document, errs []error) {
 	return docs, errs
 }
 
+// archive returns a zip; members alternate between name and content.
 func archive(t *testing.T, members ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -117,8 +119,8 @@ func TestArchivesAreBounded(t *testing.T) {
 	}
 }
 
-// What the end of an archive says of its directory bounds what is read of it, and each byte belongs
-// to one member: else a small file takes all the memory, or all the time, that there is.
+// TestADirectoryIsWhatItsEndSays checks that the end record of an archive bounds its directory, and
+// that members do not overlap. Otherwise a small file could exhaust memory or time.
 func TestADirectoryIsWhatItsEndSays(t *testing.T) {
 	t.Parallel()
 	one := archive(t, "1.xml", "<EInvoice>"+strings.Repeat("0123456789", 100)+"</EInvoice>")
@@ -141,7 +143,7 @@ func TestADirectoryIsWhatItsEndSays(t *testing.T) {
 	}
 }
 
-// An error of the reader says nothing about the document.
+// TestErrorsOfTheReaderStayThemselves checks that an error of the reader is returned as such.
 func TestErrorsOfTheReaderStayThemselves(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("the disk is gone")
@@ -166,7 +168,8 @@ func TestErrorsOfTheReaderStayThemselves(t *testing.T) {
 	}
 }
 
-// However far an e-mail can be read, an error of the reader is no damage of it.
+// TestErrorsOfTheReaderOfAMailStayThemselves checks that an error of the reader at any offset is
+// not reported as a damaged e-mail.
 func TestErrorsOfTheReaderOfAMailStayThemselves(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("the disk is gone")
@@ -191,13 +194,14 @@ func TestErrorsOfTheReaderOfAMailStayThemselves(t *testing.T) {
 	}
 }
 
-// until is a file that can be read as far as size.
+// until is a file whose reads fail with err beyond size.
 type until struct {
 	in   io.ReaderAt
 	size int64
 	err  error
 }
 
+// ReadAt implements io.ReaderAt.
 func (u until) ReadAt(p []byte, off int64) (int, error) {
 	if off+int64(len(p)) <= u.size {
 		return u.in.ReadAt(p, off)
@@ -209,12 +213,14 @@ func (u until) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
+// failing is a file whose reads fail with err after a number of calls.
 type failing struct {
 	in   io.ReaderAt
 	left int
 	err  error
 }
 
+// ReadAt implements io.ReaderAt.
 func (f *failing) ReadAt(p []byte, off int64) (int, error) {
 	if f.left--; f.left < 0 {
 		return 0, f.err

@@ -13,12 +13,13 @@ import (
 	"smartdrive/internal/intake/invoice/syntax"
 )
 
-// ErrNoFile says that no invoice of a file has an embedded file of that SHA-256.
+// ErrNoFile reports that no invoice in a file has an embedded file with this SHA-256.
 var ErrNoFile = errors.New("there is no such embedded file")
 
-// Extract writes the embedded file that has a SHA-256, in hex, of an invoice in a file: an XML, or
-// one that an envelope carries. It reads the invoice twice, so that nothing is written which turns
-// out to be something else.
+// Extract writes the embedded file with SHA-256 sum, in hex, of an invoice to the writer. The
+// argument in is the XML invoice or an envelope that contains it. Extract reads the invoice twice,
+// so that it writes nothing before it has found the file. ErrNoFile: there is no such file.
+// *syntax.Error: the invoice or envelope is invalid.
 func Extract(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 	from := &source{ReaderAt: in}
 	err := extractFrom(from, size, sum, to)
@@ -28,6 +29,7 @@ func Extract(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 	return err
 }
 
+// extractFrom implements Extract.
 func extractFrom(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 	head := make([]byte, syntax.SniffBytes)
 	n, err := in.ReadAt(head, 0)
@@ -57,7 +59,7 @@ func extractFrom(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 	return ErrNoFile
 }
 
-// extractZip looks for it in each invoice of an archive.
+// extractZip tries each invoice of an archive.
 func extractZip(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 	archive, err := openZip(in, size)
 	if err != nil {
@@ -69,14 +71,14 @@ func extractZip(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 		}
 		err := extract(func() (io.ReadCloser, error) { return openMember(f) }, sum, to)
 		if _, bad := errors.AsType[*syntax.Error](err); bad || errors.Is(err, errOther) || errors.Is(err, ErrNoFile) {
-			continue // another one may have it
+			continue // another invoice may have it
 		}
 		return ofZip(err)
 	}
 	return ErrNoFile
 }
 
-// extract looks which embedded file of an XML it is, and writes that.
+// extract finds the embedded file in one XML invoice and writes it.
 func extract(open func() (io.ReadCloser, error), sum string, to io.Writer) error {
 	sums, err := look(open, -1, nil)
 	if err != nil {
@@ -90,6 +92,7 @@ func extract(open func() (io.ReadCloser, error), sum string, to io.Writer) error
 	return err
 }
 
+// look opens an XML invoice and calls syntax.Extract on it.
 func look(open func() (io.ReadCloser, error), n int, to io.Writer) (sums []string, err error) {
 	in, err := open()
 	if err != nil {
@@ -101,7 +104,7 @@ func look(open func() (io.ReadCloser, error), n int, to io.Writer) (sums []strin
 		}
 	}()
 	buffered := bufio.NewReaderSize(in, 64<<10)
-	if head, _ := buffered.Peek(1); bytes.HasPrefix(head, []byte("{")) { // the own model has no files
+	if head, _ := buffered.Peek(1); bytes.HasPrefix(head, []byte("{")) { // the own model has no embedded files
 		return nil, ErrNoFile
 	}
 	return syntax.Extract(buffered, syntax.Limits{}, n, to)

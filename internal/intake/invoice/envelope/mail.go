@@ -21,19 +21,20 @@ import (
 
 // Limits of an e-mail.
 const (
-	maxMailHeader = 1 << 20  // bytes of its header, and of that of a message within it
-	maxMailDepth  = 8        // multiparts and messages within each other: forwarded mails have three or four
-	maxMailParts  = 1000     // in all
+	maxMailHeader = 1 << 20  // bytes of the header of a message
+	maxMailDepth  = 8        // nesting of multiparts and messages: forwarded mails have three or four levels
+	maxMailParts  = 1000     // parts in total
 	maxMailFile   = 16 << 20 // bytes of an attached PDF or archive, which is held in memory
 )
 
-// mailHeaders are what e-mails begin with, in small letters; X-... and ARC-... besides.
+// mailHeaders holds the header fields that an e-mail may begin with, in lower case, in addition to
+// X-... and ARC-...
 var mailHeaders = []string{
 	"received", "return-path", "delivered-to", "from", "to", "cc", "sender", "reply-to", "subject", "date", "message-id", "mime-version",
 	"content-type", "content-transfer-encoding", "dkim-signature", "authentication-results", "envelope-to", "in-reply-to", "references",
 }
 
-// isMail reports whether a file begins like an e-mail (RFC 5322): with a field of a header.
+// isMail reports whether a file begins with a header field of an e-mail (RFC 5322).
 func isMail(head []byte) bool {
 	name, _, ok := bytes.Cut(head[:min(len(head), 80)], []byte(":"))
 	if !ok {
@@ -43,22 +44,23 @@ func isMail(head []byte) bool {
 	return slices.Contains(mailHeaders, field) || strings.HasPrefix(field, "x-") || strings.HasPrefix(field, "arc-")
 }
 
-// attached is a file of an e-mail, decoded while it is read.
+// attached is a file or text in an e-mail, decoded while it is read.
 type attached struct {
 	*bufio.Reader
-	head []byte // what it begins with
+	head []byte // leading bytes
 }
 
-// parts walks through an e-mail.
+// parts is a traversal of an e-mail.
 type parts struct {
-	left int // parts that may still come
+	left int // remaining parts
 	fn   func(attached) error
 }
 
-// errStop ends a walk without an error.
+// errStop stops a traversal without an error.
 var errStop = errors.New("enough")
 
-// eachAttached tells of each file and text in an e-mail, in its order.
+// eachAttached calls fn for each file and text in an e-mail, in order, until fn fails. errStop
+// stops it without an error.
 func eachAttached(in io.ReaderAt, size int64, fn func(attached) error) error {
 	p := &parts{left: maxMailParts, fn: fn}
 	err := p.message(io.NewSectionReader(in, 0, size), 0)
@@ -68,18 +70,21 @@ func eachAttached(in io.ReaderAt, size int64, fn func(attached) error) error {
 	return err
 }
 
+// mailLimit returns an error of kind Limit.
 func mailLimit(format string, args ...any) error {
 	return &syntax.Error{Kind: syntax.Limit, Text: fmt.Sprintf(format, args...)}
 }
 
+// errMail reports that the structure of an e-mail is damaged.
 var errMail = &syntax.Error{Kind: syntax.Malformed, Text: "the e-mail is damaged"}
 
-// guarded ends with an error behind so many bytes, until it is lifted.
+// guarded is a reader that fails after left bytes. A negative left means no limit.
 type guarded struct {
 	in   io.Reader
 	left int
 }
 
+// Read implements io.Reader.
 func (g *guarded) Read(p []byte) (int, error) {
 	if g.left == 0 {
 		return 0, mailLimit("the header of the e-mail is longer than %d bytes", maxMailHeader)
@@ -95,7 +100,7 @@ func (g *guarded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// message walks through a message: the file, or one that was forwarded in it.
+// message traverses a message: the file itself, or one forwarded in it.
 func (p *parts) message(in io.Reader, depth int) error {
 	g := &guarded{in, maxMailHeader}
 	m, err := mail.ReadMessage(g)
@@ -106,7 +111,7 @@ func (p *parts) message(in io.Reader, depth int) error {
 	return p.part(m.Header.Get, m.Body, depth)
 }
 
-// part walks through a part with a header.
+// part traverses a part, given its header fields and body.
 func (p *parts) part(field func(string) string, body io.Reader, depth int) error {
 	if p.left--; p.left < 0 {
 		return mailLimit("the e-mail has more than %d parts", maxMailParts)
@@ -130,7 +135,7 @@ func (p *parts) part(field func(string) string, body io.Reader, depth int) error
 	case kind == "message/rfc822":
 		err := p.message(body, depth+1)
 		if bad, ok := errors.AsType[*syntax.Error](err); ok && bad.Kind == syntax.Malformed {
-			return nil // what else the mail has is read
+			return nil // ignore a damaged message and read the rest
 		}
 		return err
 	}
@@ -138,13 +143,14 @@ func (p *parts) part(field func(string) string, body io.Reader, depth int) error
 	head, err := buffered.Peek(syntax.SniffBytes)
 	if err != nil && !errors.Is(err, io.EOF) {
 		if _, bad := errors.AsType[base64.CorruptInputError](err); bad {
-			return nil // a picture that is damaged says nothing about the rest
+			return nil // ignore a damaged attachment: it says nothing about the rest
 		}
 		return ofMail(err)
 	}
 	return p.fn(attached{buffered, head})
 }
 
+// multipart traverses the parts of a multipart.
 func (p *parts) multipart(m *multipart.Reader, depth int) error {
 	for {
 		one, err := m.NextPart()
@@ -160,8 +166,8 @@ func (p *parts) multipart(m *multipart.Reader, depth int) error {
 	}
 }
 
-// ofMail turns the errors of an e-mail into that of a document. Those of the file that it is read
-// from stay what they are.
+// ofMail converts an error of the e-mail's structure into a *syntax.Error. It returns errors of the
+// underlying file unchanged.
 func ofMail(err error) error {
 	if err == nil || errors.Is(err, errStop) {
 		return err
@@ -169,17 +175,17 @@ func ofMail(err error) error {
 	if _, ours := errors.AsType[*syntax.Error](err); ours {
 		return err
 	}
-	if strings.Contains(err.Error(), "message too large") { // net/textproto
+	if strings.Contains(err.Error(), "message too large") { // error text of net/textproto
 		return mailLimit("the header of the e-mail is longer than %d bytes", maxMailHeader)
 	}
 	_, bad := errors.AsType[base64.CorruptInputError](err)
-	for _, broken := range []error{io.ErrUnexpectedEOF, io.EOF, bufio.ErrBufferFull} { // a line of quoted-printable without end
+	for _, broken := range []error{io.ErrUnexpectedEOF, io.EOF, bufio.ErrBufferFull} { // ErrBufferFull: an overlong line of quoted-printable
 		bad = bad || errors.Is(err, broken)
 	}
 	if bad {
 		return errMail
 	}
-	for _, text := range []string{"malformed", "multipart:", "mime:", "quotedprintable:", "mail:"} { // their errors have no types
+	for _, text := range []string{"malformed", "multipart:", "mime:", "quotedprintable:", "mail:"} { // these packages have no error types
 		if strings.Contains(err.Error(), text) {
 			return errMail
 		}
@@ -187,13 +193,14 @@ func ofMail(err error) error {
 	return err
 }
 
-// isInvoice reports whether an attached file is an invoice itself.
+// isInvoice reports whether an attached file is an XML invoice.
 func (a attached) isInvoice() bool {
 	format := syntax.Sniff(a.head)
 	return format != syntax.Unknown && format != syntax.NDJSON
 }
 
-// hold reads an attached PDF or archive into memory.
+// hold reads an attached PDF or archive into memory. More than maxMailFile bytes give an error of
+// kind Limit.
 func (a attached) hold() (*bytes.Reader, error) {
 	raw, err := io.ReadAll(io.LimitReader(a, maxMailFile+1))
 	if err != nil {
@@ -205,8 +212,9 @@ func (a attached) hold() (*bytes.Reader, error) {
 	return bytes.NewReader(raw), nil
 }
 
-// eachInvoice tells of the files of an e-mail that carry invoices: those that are one, or else PDFs
-// and archives. Of an e-mail that has an invoice as XML, a PDF is the picture.
+// eachInvoice calls plain for each XML invoice attached to an e-mail. If there is none, it calls
+// packed for each attached PDF and archive instead, because a PDF next to an XML is only its
+// picture.
 func eachInvoice(in io.ReaderAt, size int64, plain func(attached) error, packed func(Kind, *bytes.Reader) error) error {
 	found := false
 	err := eachAttached(in, size, func(a attached) error {
@@ -232,7 +240,7 @@ func eachInvoice(in io.ReaderAt, size int64, plain func(attached) error, packed 
 	})
 }
 
-// fromMail yields the invoices that are attached to an e-mail.
+// fromMail yields the invoices attached to an e-mail.
 func fromMail(in io.ReaderAt, size int64, limits syntax.Limits, yield func(*invoice.Document, error) bool) {
 	found := false
 	tell := func(doc *invoice.Document, err error) error {
@@ -264,6 +272,7 @@ func fromMail(in io.ReaderAt, size int64, limits syntax.Limits, yield func(*invo
 	}
 }
 
+// countMail counts the invoices attached to an e-mail.
 func countMail(in io.ReaderAt, size int64) (n int, err error) {
 	err = eachInvoice(in, size, func(attached) error { n++; return nil }, func(kind Kind, file *bytes.Reader) error {
 		more, err := Count(kind, file, file.Size())
@@ -271,12 +280,12 @@ func countMail(in io.ReaderAt, size int64) (n int, err error) {
 		return err
 	})
 	if _, ours := errors.AsType[*syntax.Error](err); ours {
-		return n + 1, nil // what is damaged is a document that cannot be read
+		return n + 1, nil // a damaged part counts as one unreadable document
 	}
 	return n, err
 }
 
-// extractMail looks for an embedded file in each invoice of an e-mail.
+// extractMail tries each invoice of an e-mail.
 func extractMail(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 	found := false
 	look := func(err error) error {
@@ -285,7 +294,7 @@ func extractMail(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 			return errStop
 		}
 		if _, bad := errors.AsType[*syntax.Error](err); bad || errors.Is(err, ErrNoFile) {
-			return nil // another one may have it
+			return nil // another invoice may have it
 		}
 		return err
 	}
@@ -302,13 +311,14 @@ func extractMail(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 	return err
 }
 
-// Counter counts the documents of a member while it is written to it, as package bundle says.
+// Counter counts the documents of a bundle member that is written to it, by the rule in package
+// bundle.
 type Counter struct {
-	Name string // of the member
+	Name string // file name of the member
 
 	head  []byte
 	lines int
-	text  bool // the line has something in it
+	text  bool // the current line is not blank
 }
 
 // Write implements io.Writer. It never fails.
@@ -328,7 +338,8 @@ func (c *Counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Documents is how many there are, once all was written. 0: it carries some at most; see Count.
+// Documents returns the number of documents, after all bytes were written. 0: the member is not an
+// invoice itself, but may be an envelope; see Count.
 func (c *Counter) Documents() int {
 	if c.text {
 		c.lines, c.text = c.lines+1, false
@@ -343,5 +354,5 @@ func (c *Counter) Documents() int {
 	return 0
 }
 
-// Kind says which envelope the member is.
+// Kind returns the kind of envelope of the member.
 func (c *Counter) Kind() Kind { return Sniff(c.head) }

@@ -12,7 +12,7 @@ import (
 	"smartdrive/internal/intake/invoice/syntax"
 )
 
-// letter is an e-mail with a text and files; each file is its name, and what it holds.
+// letter returns an e-mail with a text and attachments; files alternates between name and content.
 func letter(files ...string) string {
 	var b strings.Builder
 	b.WriteString("Received: by mail.example; Mon, 5 Oct 2026 12:00:00 +0000\r\nFrom: a@example.com\r\nSubject: =?utf-8?q?Rechnung?=\r\nMIME-Version: 1.0\r\n" +
@@ -27,6 +27,7 @@ func letter(files ...string) string {
 	return b.String()
 }
 
+// forwarded returns an e-mail that contains a message.
 func forwarded(message string) string {
 	return "Subject: Fwd\r\nContent-Type: multipart/mixed; boundary=f\r\n\r\n--f\r\nContent-Type: message/rfc822\r\n\r\n" + message + "\r\n--f--\r\n"
 }
@@ -72,7 +73,7 @@ func TestInvoicesOfMailsAreFound(t *testing.T) {
 	}
 }
 
-// nested is a message in a message, so many times.
+// nested returns a message within a message, depth levels deep.
 func nested(depth int) string {
 	m := "From: a\r\n\r\nend"
 	for range depth {
@@ -112,7 +113,8 @@ func TestHostileMails(t *testing.T) {
 	}
 }
 
-// The files that an invoice in an e-mail carries can be had.
+// TestFilesOfInvoicesInMailsAreExtracted extracts the files embedded in an invoice that is attached
+// to an e-mail.
 func TestFilesOfInvoicesInMailsAreExtracted(t *testing.T) {
 	t.Parallel()
 	full := invoicetest.New(7)
@@ -136,7 +138,7 @@ func TestFilesOfInvoicesInMailsAreExtracted(t *testing.T) {
 	}
 }
 
-// An e-mail of anything ends, and as many documents are counted as are read.
+// FuzzMail checks that decoding any e-mail terminates, and that Count agrees with Decode.
 func FuzzMail(f *testing.F) {
 	ubl := string(invoicetest.UBL(invoicetest.New(1)))
 	for _, seed := range []string{letter("r.xml", ubl), letter("r.pdf", string(invoicetest.PDF{}.Embed("factur-x.xml", invoicetest.CII(invoicetest.New(2))))), forwarded(letter("r.xml", ubl)), nested(3)} {

@@ -7,8 +7,8 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// Chinese makes a valid fully digital invoice with 1 to 4 lines at 13, 6 and 0 %. Tax numbers begin
-// with 0000, which is not a place.
+// Chinese returns a valid fully digital invoice with 1 to 4 lines at 13, 6 and 0 %. Its tax numbers
+// begin with 0000, which is not a valid region.
 func Chinese(seed uint64) *invoice.Document {
 	g := generator{rand.New(rand.NewPCG(seed, 13)), seed}
 	d := &invoice.Document{
@@ -42,6 +42,7 @@ func Chinese(seed uint64) *invoice.Document {
 	return d
 }
 
+// taxpayer returns a party with a Chinese tax number.
 func (g generator) taxpayer(name string) invoice.Party {
 	return invoice.Party{Name: fmt.Sprintf("%s%d", name, g.IntN(1000)), TaxID: fmt.Sprintf("0000%014d", g.IntN(1_000_000))}
 }

@@ -6,7 +6,7 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// CII writes a document as a Cross Industry Invoice. CII has room for one preceding invoice.
+// CII encodes a document as a Cross Industry Invoice. CII allows only one preceding invoice.
 func CII(d *invoice.Document) []byte {
 	w := &ciiWriter{d: d}
 	w.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
@@ -27,6 +27,7 @@ func CII(d *invoice.Document) []byte {
 	return w.Bytes()
 }
 
+// ciiWriter writes a Cross Industry Invoice; its methods write the elements of the same name.
 type ciiWriter struct {
 	writer
 	d *invoice.Document

@@ -1,7 +1,7 @@
-// Package invoicetest makes invoices for tests and benchmarks: valid by every rule, different for
-// each seed, equal for equal seeds in every process, and nobody's. Their tax numbers are of a form
-// that no authority issues.
+// Package invoicetest generates invoices for tests and benchmarks: valid by all rules, different
+// for each seed, and reproducible for equal seeds. Their tax numbers have a form that no authority
+// issues.
 //
-// New, Of and Chinese make documents; UBL, CII, Fapiao and NDJSON write them. What is written and
-// read again is the same document.
+// New, Of and Chinese generate documents. UBL, CII, Fapiao and NDJSON encode them. Decoding the
+// result gives the same document.
 package invoicetest

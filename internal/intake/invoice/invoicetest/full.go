@@ -2,8 +2,8 @@ package invoicetest
 
 import "smartdrive/internal/intake/invoice"
 
-// Full makes a valid invoice that uses all of the model that every syntax of EN 16931 can say. It
-// has one preceding invoice, since CII has room for one.
+// Full returns a valid invoice that uses every term of the model that all syntaxes of EN 16931 can
+// express. It has one preceding invoice, because CII allows only one.
 func Full(seed uint64) *invoice.Document {
 	d := Of(seed, "S", 19)
 	d.TaxCurrency, d.TaxPointCode = "USD", "35"
@@ -20,7 +20,7 @@ func Full(seed uint64) *invoice.Document {
 	d.TaxRepresentative = &invoice.Party{Name: "Tax Ltd", VATID: "DE000999999", Address: &invoice.Address{City: "Bonn", Country: "DE"}}
 	d.Delivery.Location = invoice.Identifier{ID: "0000000000000", Scheme: "0088"}
 	d.Period = &invoice.Period{Start: invoice.NewDate(2026, 1, 1), End: invoice.NewDate(2026, 1, 31)}
-	d.Payments[0].Code = "57" // all have one (UBL-SR-47)
+	d.Payments[0].Code = "57" // all payments must have the same code (UBL-SR-47)
 	d.Payments = append(d.Payments,
 		invoice.Payment{Code: "57", Card: "123456", CardHolder: "Erika Example"},
 		invoice.Payment{Code: "57", DebitAccount: "DE00000000000000000001"})
@@ -32,6 +32,7 @@ func Full(seed uint64) *invoice.Document {
 	return d
 }
 
+// full sets all terms of a line.
 func full(l *invoice.Line) {
 	l.Note, l.OrderLine, l.Accounting, l.BuyerItem, l.Origin = "A note", "3", "4712", "B-7", "CN"
 	l.Object = invoice.Identifier{ID: "Meter 8", Scheme: "ABZ"}

@@ -7,12 +7,11 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// xrechnung is the profile of generated invoices: a CIUS, whose documents follow all rules of the
-// core.
+// xrechnung is the profile of generated invoices: a CIUS, so that all rules of the core apply.
 const xrechnung = invoice.ProfileCore + "#compliant#urn:xeinkauf.de:kosit:xrechnung_3.0"
 
-// New makes a valid invoice with 1 to 6 lines, at rates of 19, 7 and 0 %. Every fourth has
-// allowances and charges, every eighth is a credit note.
+// New returns a valid invoice with 1 to 6 lines at rates of 19, 7 and 0 %. Every fourth seed gives
+// allowances and charges, every eighth a credit note.
 func New(seed uint64) *invoice.Document {
 	g := generator{rand.New(rand.NewPCG(seed, 7)), seed}
 	d := g.head()
@@ -37,7 +36,7 @@ func New(seed uint64) *invoice.Document {
 	return d
 }
 
-// Of makes a valid invoice all of whose lines, allowances and charges have one VAT category and
+// Of returns a valid invoice whose lines, allowances and charges all have the same VAT category and
 // rate.
 func Of(seed uint64, category string, rate int64) *invoice.Document {
 	g := generator{rand.New(rand.NewPCG(seed, 11)), seed}
@@ -56,7 +55,7 @@ func Of(seed uint64, category string, rate int64) *invoice.Document {
 	return d
 }
 
-// Total makes taxes and totals of a document what its lines, allowances and charges say.
+// Total recomputes the taxes and totals of a document from its lines, allowances and charges.
 func Total(d *invoice.Document) {
 	t := &d.Totals
 	*t = invoice.Totals{Prepaid: t.Prepaid, Rounding: t.Rounding}
@@ -88,13 +87,14 @@ func Total(d *invoice.Document) {
 	t.Payable = t.Gross.Sub(t.Prepaid).Add(t.Rounding)
 }
 
-// reasons why a category has no VAT.
+// reasons holds the exemption reason of each category without VAT.
 var reasons = map[string]string{
 	"E": "exempt", "AE": "reverse charge", "K": "intra-community supply", "G": "export", "O": "not subject to VAT",
 }
 
 var reasonCodes = map[string]string{"AE": "VATEX-EU-AE", "K": "VATEX-EU-IC", "G": "VATEX-EU-G", "O": "VATEX-EU-O"}
 
+// tax adds an amount to the breakdown of a category and rate.
 func tax(d *invoice.Document, category string, rate, base invoice.Decimal) {
 	for i := range d.Taxes {
 		if d.Taxes[i].Category == category && d.Taxes[i].Rate.Equal(rate) {
@@ -107,6 +107,7 @@ func tax(d *invoice.Document, category string, rate, base invoice.Decimal) {
 	})
 }
 
+// generator is a random source for one invoice.
 type generator struct {
 	*rand.Rand
 	seed uint64
@@ -116,6 +117,7 @@ func amount(cents int64) invoice.Decimal { return invoice.NewDecimal(cents, 2) }
 
 func (g generator) date() invoice.Date { return invoice.NewDate(2026, 1+g.IntN(12), 1+g.IntN(28)) }
 
+// head returns a document without lines and totals.
 func (g generator) head() *invoice.Document {
 	date := g.date()
 	d := &invoice.Document{
@@ -132,7 +134,8 @@ func (g generator) head() *invoice.Document {
 	return d
 }
 
-// party makes a party. No German VAT id begins with 0, and no account has the check digits 00.
+// party returns a party. No German VAT id begins with 0, and no account number has the check digits
+// 00.
 func (g generator) party(role string) invoice.Party {
 	n := g.IntN(1000)
 	return invoice.Party{
@@ -147,6 +150,7 @@ func (g generator) party(role string) invoice.Party {
 
 var units = []string{"C62", "H87", "HUR", "KGM", "LTR", "MTR", "XPP"}
 
+// line returns a line of a category and rate.
 func (g generator) line(id int, category string, rate int64) invoice.Line {
 	quantity, price := invoice.NewDecimal(int64(1+g.IntN(5000)), g.IntN(3)), invoice.NewDecimal(int64(1+g.IntN(100_000)), 2+g.IntN(3))
 	line := invoice.Line{
@@ -160,7 +164,7 @@ func (g generator) line(id int, category string, rate int64) invoice.Line {
 	return line
 }
 
-// allowances adds one of each, on the document and on its first line.
+// allowances adds an allowance and a charge to the document and to its first line.
 func (g generator) allowances(d *invoice.Document, category string, rate invoice.Decimal) {
 	few := amount(int64(1 + g.IntN(50)))
 	line := &d.Lines[0]

@@ -14,8 +14,8 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// Mutant is one change of a text of XML: With instead of the bytes from From to To. Name says what
-// it does to which element, such as "drop /Invoice[1]/cbc:ID[1]".
+// Mutant is a change of an XML text: it replaces the bytes from From to To by With. Name describes
+// the change and the element, such as "drop /Invoice[1]/cbc:ID[1]".
 type Mutant struct {
 	Name     string
 	From, To int
@@ -27,8 +27,8 @@ func (m Mutant) Of(text []byte) []byte {
 	return slices.Concat(text[:m.From], []byte(m.With), text[m.To:])
 }
 
-// Mutants lists what a careless program may do to an invoice: drop an element or an attribute,
-// write an element twice, change a code, an amount or a scheme. The order is that of the elements.
+// Mutants returns typical mistakes of programs that write invoices: a missing element or attribute,
+// a repeated element, a wrong code, amount or scheme. They are in the order of the elements.
 func Mutants(text []byte) []Mutant {
 	var all []Mutant
 	for _, e := range elements(text) {
@@ -55,14 +55,14 @@ func Mutants(text []byte) []Mutant {
 	return all
 }
 
-// element is where an element stands: its tags from and to, what is between them inner.
+// element is the position of an element: from and to include its tags, inner and innerTo do not.
 type element struct {
 	path                     string
 	from, to, inner, innerTo int
 	leaf                     bool
 }
 
-// elements lists all elements but the root.
+// elements returns all elements except the root. It panics if the text is not well-formed.
 func elements(text []byte) []element {
 	var all []element
 	var open []int
@@ -75,7 +75,7 @@ func elements(text []byte) []element {
 			return all[1:]
 		}
 		if err != nil {
-			panic(err) // it is a valid invoice
+			panic(err) // the text must be a valid invoice
 		}
 		to := int(d.InputOffset())
 		switch t := token.(type) {
@@ -101,6 +101,7 @@ func elements(text []byte) []element {
 	}
 }
 
+// attribute is the position of an attribute.
 type attribute struct {
 	name, value string
 	from, to    int
@@ -108,6 +109,7 @@ type attribute struct {
 
 var attributeText = regexp.MustCompile(`\s+([\w:]+)\s*=\s*(?:"([^"]*)"|'([^']*)')`)
 
+// attributes returns the attributes of an element without namespace declarations.
 func attributes(text []byte, e element) []attribute {
 	var all []attribute
 	for _, at := range attributeText.FindAllSubmatchIndex(text[e.from:e.inner], -1) {
@@ -123,7 +125,7 @@ func attributes(text []byte, e element) []attribute {
 	return all
 }
 
-// codeName is the name of the list that the code of an element comes from, or nothing.
+// codeName returns the name of the list in codes that an element's code belongs to; "" if none.
 func codeName(path string) string {
 	last := func(n int) string {
 		steps := strings.Split(path, "/")
@@ -148,6 +150,7 @@ func codeName(path string) string {
 	return ""
 }
 
+// codes holds replacement values for codes, by name of the list, attribute or element.
 var codes = map[string]string{
 	"category": "S Z E AE K G O L M B QQ", "taxScheme": "OTH vat", "country": "FR QX Germany", "currencyID": "USD QQQ euro",
 	"schemeID": "0088 0204 EM AAA VA FC QQQ", "listID": "STI QQQ", "unitCode": "C62 HUR PCS MO", "mimeCode": "text/csv text/html",
@@ -157,13 +160,15 @@ var codes = map[string]string{
 	"SubjectCode": "AAI QQQ", "ItemClassificationCode": "1", "ClassCode": "1",
 }
 
+// otherCodes returns the replacement values of a list that differ from value.
 func otherCodes(list, value string) []string {
 	return slices.DeleteFunc(strings.Fields(codes[list]), func(code string) bool { return code == value })
 }
 
 var amountName = regexp.MustCompile(`(Amount|Quantity|Percent|Numeric|RateApplicablePercent)\[\d+\]$`)
 
-// otherAmounts are numbers that are not this one: a little more, more, more decimals, less than 0.
+// otherAmounts returns numbers that differ from value: slightly larger, larger, with more decimals,
+// negative. It returns nil if the element is not an amount.
 func otherAmounts(path, value string) []string {
 	if _, err := strconv.ParseFloat(value, 64); err != nil || !amountName.MatchString(path) {
 		return nil

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// PDF says how a PDF is written that an invoice is embedded in.
+// PDF selects the structure of a PDF that Embed writes.
 type PDF struct {
-	Streams    bool // its table is a stream
-	Packed     bool // its objects are in a stream, where they may be
-	Associated bool // the file is associated, and not in the tree of names
-	Updated    bool // an update follows, and the file's name is UTF-16
+	Streams    bool // write the cross-reference table as a stream
+	Packed     bool // write objects into an object stream where possible
+	Associated bool // list the file in AF instead of the name tree
+	Updated    bool // append an update, and write the file's name in UTF-16
 }
 
-// Embed writes a PDF of no pages with one embedded file, or with none if there is no name.
+// Embed returns a PDF without pages with one embedded file; with none if name is empty.
 func (o PDF) Embed(name string, content []byte) []byte {
 	w := &pdfWriter{opt: o, at: map[int]int{}}
 	w.WriteString("%PDF-1.7\n%\xe2\xe3\xcf\xd3\n")
@@ -47,15 +47,17 @@ func (o PDF) Embed(name string, content []byte) []byte {
 	return w.Bytes()
 }
 
+// pdfWriter writes a PDF.
 type pdfWriter struct {
 	bytes.Buffer
 	opt    PDF
-	at     map[int]int // offsets
-	packed []string    // objects of the stream, with their numbers in front
+	at     map[int]int // offset of each object, by number
+	packed []string    // objects of the object stream, each with its number in front
 	prev   string
-	last   int // the offset of the last table
+	last   int // offset of the last cross-reference table
 }
 
+// object writes object n, or keeps it for the object stream.
 func (w *pdfWriter) object(n int, text string) {
 	if w.opt.Packed {
 		w.packed = append(w.packed, fmt.Sprintf("%d %s", n, text))
@@ -65,6 +67,7 @@ func (w *pdfWriter) object(n int, text string) {
 	fmt.Fprintf(w, "%d 0 obj\n%s\nendobj\n", n, text)
 }
 
+// stream writes object n as a compressed stream; about is the content of its dictionary.
 func (w *pdfWriter) stream(n int, about string, content []byte) {
 	var packed bytes.Buffer
 	z := zlib.NewWriter(&packed)
@@ -76,7 +79,7 @@ func (w *pdfWriter) stream(n int, about string, content []byte) {
 	w.WriteString("\nendstream\nendobj\n")
 }
 
-// end writes the table, the trailer and where they are.
+// end writes the cross-reference table, the trailer and startxref.
 func (w *pdfWriter) end() {
 	const size = 8
 	if w.opt.Packed {
@@ -99,6 +102,7 @@ func (w *pdfWriter) end() {
 	fmt.Fprintf(w, "startxref\n%d\n%%%%EOF\n", w.last)
 }
 
+// table writes a plain cross-reference table.
 func (w *pdfWriter) table() {
 	w.WriteString("xref\n0 1\n0000000000 65535 f \n")
 	for n := 1; n < 8; n++ {
@@ -108,6 +112,7 @@ func (w *pdfWriter) table() {
 	}
 }
 
+// rows returns the rows of an xref stream.
 func (w *pdfWriter) rows(size int) []byte {
 	rows := make([]byte, 0, size*7)
 	for n := range size {

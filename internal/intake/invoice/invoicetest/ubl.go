@@ -2,7 +2,7 @@ package invoicetest
 
 import "smartdrive/internal/intake/invoice"
 
-// UBL writes a document as an Invoice, or as a CreditNote when its type is 381.
+// UBL encodes a document as an Invoice, or as a CreditNote if its type is 381.
 func UBL(d *invoice.Document) []byte {
 	w := &ublWriter{d: d, root: "Invoice", line: "cac:InvoiceLine", quantity: "cbc:InvoicedQuantity"}
 	if d.Type == "381" {
@@ -26,6 +26,7 @@ func UBL(d *invoice.Document) []byte {
 	return w.Bytes()
 }
 
+// ublWriter writes a UBL document; its methods write the elements of the same name.
 type ublWriter struct {
 	writer
 	d                    *invoice.Document
@@ -132,6 +133,8 @@ func (w *ublWriter) parties() {
 	})
 }
 
+// party writes a party. The argument full is true for seller and buyer, which have a trade name and
+// a registered name; creditor is a SEPA creditor id, or empty.
 func (w *ublWriter) party(name string, p *invoice.Party, full bool, creditor string) {
 	w.always(name, func() {
 		w.text("cbc:EndpointID", p.Endpoint.ID, "schemeID", p.Endpoint.Scheme)

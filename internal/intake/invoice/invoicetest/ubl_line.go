@@ -28,7 +28,7 @@ func (w *ublWriter) payment() {
 				})
 			}
 			w.group("cac:PaymentMandate", func() {
-				if p.DebitAccount != "" || !debits(d) && i == 0 { // once (UBL-SR-55)
+				if p.DebitAccount != "" || !debits(d) && i == 0 { // only once per document (UBL-SR-55)
 					w.text("cbc:ID", d.Mandate)
 				}
 				w.in("cac:PayerFinancialAccount/cbc:ID", p.DebitAccount)
@@ -38,7 +38,7 @@ func (w *ublWriter) payment() {
 	w.in("cac:PaymentTerms/cbc:Note", d.PaymentTerms)
 }
 
-// debits reports whether an account to debit is named.
+// debits reports whether a payment has an account to debit.
 func debits(d *invoice.Document) bool {
 	return slices.ContainsFunc(d.Payments, func(p invoice.Payment) bool { return p.DebitAccount != "" })
 }

@@ -9,23 +9,23 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// NDJSON writes documents in the own model, one in a line.
+// NDJSON encodes documents in the own model, one per line.
 func NDJSON(docs ...*invoice.Document) []byte {
 	var b bytes.Buffer
 	for _, d := range docs {
 		line, err := json.Marshal(d)
 		if err != nil {
-			panic(err) // the model has nothing that JSON cannot say
+			panic(err) // cannot happen: JSON can express all values of the model
 		}
 		b.Write(append(line, '\n'))
 	}
 	return b.Bytes()
 }
 
-// writer writes elements. What is empty is left out.
+// writer writes XML elements and leaves out empty ones.
 type writer struct{ bytes.Buffer }
 
-// text writes an element with a text, and attributes as name, value, name, value.
+// text writes an element with a text. The attributes alternate between name and value.
 func (w *writer) text(name, value string, attrs ...string) {
 	if value == "" {
 		return
@@ -35,7 +35,7 @@ func (w *writer) text(name, value string, attrs ...string) {
 	w.WriteString("</" + name + ">")
 }
 
-// group writes an element if there is something in it.
+// group writes an element unless inside writes nothing.
 func (w *writer) group(name string, inside func()) {
 	from := w.Len()
 	w.open(name)
@@ -47,14 +47,15 @@ func (w *writer) group(name string, inside func()) {
 	w.WriteString("</" + name + ">")
 }
 
-// always writes an element that means something even when it is empty.
+// always writes an element even if it is empty.
 func (w *writer) always(name string, inside func()) {
 	w.open(name)
 	inside()
 	w.WriteString("</" + name + ">")
 }
 
-// in writes a text within one or more elements: cac:Country/cbc:IdentificationCode.
+// in writes a text within nested elements, given their path such as
+// cac:Country/cbc:IdentificationCode.
 func (w *writer) in(path, value string, attrs ...string) {
 	outer, rest, found := strings.Cut(path, "/")
 	if !found {
@@ -64,6 +65,7 @@ func (w *writer) in(path, value string, attrs ...string) {
 	w.group(outer, func() { w.in(rest, value, attrs...) })
 }
 
+// open writes a start tag without empty attributes.
 func (w *writer) open(name string, attrs ...string) {
 	w.WriteString("<" + name)
 	for i := 0; i+1 < len(attrs); i += 2 {
@@ -78,10 +80,11 @@ func (w *writer) open(name string, attrs ...string) {
 
 func (w *writer) escape(text string) {
 	if err := xml.EscapeText(&w.Buffer, []byte(text)); err != nil {
-		panic(err) // a Buffer takes everything
+		panic(err) // cannot happen: a Buffer accepts everything
 	}
 }
 
+// indicator returns the text of a ChargeIndicator.
 func indicator(charge bool) string {
 	if charge {
 		return "true"
@@ -89,7 +92,7 @@ func indicator(charge bool) string {
 	return "false"
 }
 
-// Fapiao writes a document of Chinese as the XML of the tax administration.
+// Fapiao encodes a document of Chinese as XML of the tax administration.
 func Fapiao(d *invoice.Document) []byte {
 	w := new(writer)
 	code, name, _ := strings.Cut(d.Variant, " ")
@@ -125,11 +128,12 @@ func Fapiao(d *invoice.Document) []byte {
 	return w.Bytes()
 }
 
+// taxpayer writes a party of a Chinese invoice; role is the prefix of its elements.
 func (w *writer) taxpayer(role string, p *invoice.Party) {
 	w.group(role+"Information", func() { w.text(role+"IdNum", p.TaxID); w.text(role+"Name", p.Name) })
 }
 
-// issued writes a line; rates in both spellings that are seen.
+// issued writes a line; lines alternate between the two notations of rates, 6% and 0.06.
 func (w *writer) issued(line *invoice.Line, i int) {
 	rate := line.Rate.String() + "%"
 	if i%2 == 1 {

@@ -1,34 +1,34 @@
-// Package pdf finds the files that are embedded in a PDF (ISO 32000-2, 7.11.4): Factur-X, ZUGFeRD
-// and XRechnung carry an invoice that way. It reads nothing else of a PDF, and shows nothing.
+// Package pdf finds the files embedded in a PDF (ISO 32000-2, 7.11.4). Factur-X, ZUGFeRD and
+// XRechnung embed invoices that way. The package reads nothing else of a PDF.
 //
 //	%PDF-1.7
 //	 objects: 12 0 obj << ... >> endobj
-//	 xref table, or a stream of one ──/Prev──► older ones
+//	 xref table, or an xref stream ──/Prev──► older ones
 //	 trailer << /Root ... >>
 //	startxref 4711 %%EOF
 //
-//	Root ─┬─ Names / EmbeddedFiles: a tree of names ──► file specification ──EF──► stream
-//	      └─ AF: associated files ──────────────────────┘
+//	Root ─┬─ Names / EmbeddedFiles: name tree ──► file specification ──EF──► stream
+//	      └─ AF: associated files ──────────────┘
 //
-// It trusts nothing: every table, object, stream and walk has a limit (Limits), what refers to
-// itself is seen, and encryption is refused. Nothing is repaired: what a damaged file holds cannot
-// be known.
+// Input is untrusted: every table, object, stream and traversal has a limit (Limits), cycles are
+// detected, and encrypted files are rejected. The package does not repair damaged files, because
+// their content is uncertain.
 package pdf
 
 import "fmt"
 
-// Kind says what is wrong with a PDF.
+// Kind is the reason why a PDF cannot be read.
 type Kind uint8
 
-// The kinds.
+// Kinds of errors.
 const (
-	Damaged   Kind = iota // its structure cannot be followed
-	Encrypted             // it asks for a password or a certificate
-	Limit                 // larger, deeper or longer than Limits allow
-	Unknown               // a way to store things that is not read here
+	Damaged   Kind = iota // its structure is invalid
+	Encrypted             // it requires a password or a certificate
+	Limit                 // exceeds Limits
+	Unknown               // uses an unsupported encoding
 )
 
-// Error says why a PDF was not read, as an English sentence for its sender.
+// Error is the reason why a PDF cannot be read, with an English sentence for its sender.
 type Error struct {
 	Kind Kind
 	Text string
@@ -36,23 +36,26 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
+// damaged returns an Error of kind Damaged.
 func damaged(format string, args ...any) error { return &Error{Damaged, fmt.Sprintf(format, args...)} }
 
+// limited returns an Error of kind Limit.
 func limited(format string, args ...any) error { return &Error{Limit, fmt.Sprintf(format, args...)} }
 
-// Limits bound what a PDF may cost. A zero field is its default.
+// Limits bound the cost of a PDF. A zero field means its default, given below.
 type Limits struct {
-	Objects int   // that the file says it has, of which each takes 16 bytes here: 200,000
-	Tables  int   // of objects, each an update of the file: 100
+	Objects int   // that the file declares, 16 bytes of memory each: 200,000
+	Tables  int   // cross-reference tables, one per update of the file: 100
 	Object  int   // bytes of an object without its stream: 1 MiB
-	Depth   int   // of objects in each other, and of the tree of names: 32
+	Depth   int   // nesting of objects, and of the name tree: 32
 	Loads   int   // objects that are read: 5,000
-	Work    int64 // bytes that are read or unpacked to find things: 256 MiB
-	Unpack  int64 // bytes of a stream that objects are read from: 8 MiB
-	Files   int   // that are embedded: 1,000
-	File    int64 // bytes of an embedded file, unpacked: 256 MiB
+	Work    int64 // bytes read or decompressed to find the files: 256 MiB
+	Unpack  int64 // bytes of an object stream, decompressed: 8 MiB
+	Files   int   // embedded files: 1,000
+	File    int64 // bytes of an embedded file, decompressed: 256 MiB
 }
 
+// withDefaults replaces zero fields by their defaults.
 func (l Limits) withDefaults() Limits {
 	set := func(at *int, value int) {
 		if *at == 0 {

@@ -8,17 +8,18 @@ import (
 
 type flateError = flate.CorruptInputError
 
-// File is one that is embedded. Its name is what the PDF says, and safe for nothing but comparing.
+// File is an embedded file. Its name comes from the PDF unchecked: use it for comparison only, not
+// as a path.
 type File struct {
 	Name         string
-	Relationship string // Alternative, Data, Source and others, or nothing
+	Relationship string // AFRelationship, such as Alternative, Data or Source; empty: not given
 
 	doc    *Document
 	stream ref
 }
 
-// Files lists the embedded files: those of the tree of names, then those that the document is
-// associated with, each once.
+// Files returns the embedded files: those of the name tree, then those associated with the
+// document, each once.
 func (d *Document) Files() ([]File, error) {
 	root, err := d.dictOf(d.trailer["Root"])
 	if err != nil {
@@ -49,16 +50,16 @@ func (d *Document) Files() ([]File, error) {
 	return w.files, nil
 }
 
-// walk is the way through the tree of names.
+// walk is a traversal of the name tree.
 type walk struct {
 	doc     *Document
-	seen    map[ref]bool // nodes
-	streams map[ref]bool // that are in files
+	seen    map[ref]bool // visited nodes
+	streams map[ref]bool // streams of the files found
 	files   []File
 }
 
-// tree reads a node of the tree of names: Names are pairs of a name and a specification, Kids are
-// more nodes (7.9.6).
+// tree visits a node of the name tree: Names holds pairs of name and file specification, Kids holds
+// child nodes (7.9.6).
 func (w *walk) tree(node any, depth int) error {
 	if r, ok := node.(ref); ok {
 		if w.seen[r] {
@@ -95,7 +96,8 @@ func (w *walk) tree(node any, depth int) error {
 	return nil
 }
 
-// specification adds the file of a file specification (7.11.3).
+// specification adds the file of a file specification (7.11.3), unless its stream was already
+// added. The key is its name in the tree.
 func (w *walk) specification(key string, value any) error {
 	about, err := w.doc.dictOf(value)
 	if err != nil || about == nil {
@@ -133,7 +135,8 @@ func (w *walk) specification(key string, value any) error {
 	return nil
 }
 
-// Open reads the file's content.
+// Open returns the decompressed content of the file. It uses the reader passed to the package
+// function Open.
 func (f *File) Open() (io.Reader, error) {
 	value, body, err := f.doc.load(int64(f.stream))
 	if err != nil {

@@ -6,35 +6,35 @@ import (
 	"io"
 )
 
-// Document is a PDF that is open.
+// Document is an open PDF. It is not safe for concurrent use.
 type Document struct {
 	in     io.ReaderAt
 	size   int64
 	limits Limits
 
-	at      []place // of each object, by its number
+	at      []place // of each object, by number
 	trailer dict
-	loads   int
-	work    int64
-	packed  map[int64][]byte // streams of objects that were unpacked, by number; a few
+	loads   int              // number of loads so far; see Limits.Loads
+	work    int64            // bytes read so far; see Limits.Work
+	packed  map[int64][]byte // up to two decompressed object streams, by number
 }
 
-// place is where an object lies: at an offset of the file, or in a stream of objects.
+// place is the location of an object: an offset in the file, or an index in an object stream.
 type place struct {
-	offset int64 // in the file, or the number of the stream
-	index  int32 // in the stream; -1: the object lies in the file, and 0 with offset 0 is none
+	offset int64 // in the file, or the number of the object stream
+	index  int32 // in the object stream; -1: the object is in the file; offset 0 and index 0: there is no such object
 }
 
-// headBytes is how far into a file its header may come, and tailBytes how far from the end the
-// last startxref may stand.
+// headBytes is the number of leading bytes that are searched for the header, tailBytes the number
+// of final bytes that are searched for startxref.
 const (
 	headBytes = 1024
 	tailBytes = 2048
 )
 
-// Open reads the tables of a PDF. The reader is used until the last file has been read. Offsets
-// count from the header (ISO 32000-1, Annex H, implementation note 13), or else from the start of
-// the file.
+// Open reads the cross-reference tables of a PDF. The reader must stay usable as long as files are
+// read. Open counts offsets from the header (ISO 32000-1, Annex H, implementation note 13), and if
+// that fails, from the start of the file. *Error: the PDF is invalid, encrypted or too large.
 func Open(in io.ReaderAt, size int64, limits Limits) (*Document, error) {
 	head := make([]byte, min(size, headBytes))
 	n, err := in.ReadAt(head, 0)
@@ -52,6 +52,7 @@ func Open(in io.ReaderAt, size int64, limits Limits) (*Document, error) {
 	return d, err
 }
 
+// open implements Open, with offsets from the start of in.
 func open(in io.ReaderAt, size int64, limits Limits) (*Document, error) {
 	d := &Document{in: in, size: size, limits: limits.withDefaults(), trailer: dict{}, packed: map[int64][]byte{}}
 	tail, err := d.window(max(0, size-tailBytes), tailBytes)
@@ -76,7 +77,8 @@ func open(in io.ReaderAt, size int64, limits Limits) (*Document, error) {
 	return d, nil
 }
 
-// effort counts what was read, and ends what takes too much.
+// effort adds n bytes to the work done. It returns an Error of kind Limit if that exceeds
+// Limits.Work.
 func (d *Document) effort(n int) error {
 	if d.work += int64(n); d.work > d.limits.Work {
 		return limited("more than %d bytes of the PDF would have to be read", d.limits.Work)
@@ -84,7 +86,7 @@ func (d *Document) effort(n int) error {
 	return nil
 }
 
-// window reads up to n bytes from an offset.
+// window reads up to n bytes at an offset.
 func (d *Document) window(offset int64, n int) ([]byte, error) {
 	if offset < 0 || offset > d.size {
 		return nil, damaged("the PDF refers to what is not in it")
@@ -97,11 +99,12 @@ func (d *Document) window(offset int64, n int) ([]byte, error) {
 	return buf[:got], d.effort(got)
 }
 
-// firstWindow is how large the first window is that an object is read in; larger ones follow until
-// it ends.
+// firstWindow is the size of the first window that parseAt reads for an object; the next windows
+// are larger.
 const firstWindow = 4 << 10
 
-// parseAt reads an object of the file, without its stream; body is where a stream begins, or 0.
+// parseAt parses the object at an offset. The result body is the offset of its stream, 0 without a
+// stream.
 func (d *Document) parseAt(offset int64, number int64) (value any, body int64, err error) {
 	for n := firstWindow; ; n *= 8 {
 		in, err := d.window(offset, min(n, d.limits.Object))
@@ -122,7 +125,8 @@ func (d *Document) parseAt(offset int64, number int64) (value any, body int64, e
 	}
 }
 
-// parseIn reads "12 0 obj ...". Body is -1 when the end was not seen.
+// parseIn parses "12 0 obj ...". A negative number accepts any object. The result body is -1 if the
+// window ends before it is known whether a stream follows.
 func (d *Document) parseIn(in []byte, offset, number int64) (value any, body int64, err error) {
 	p := parser{in: in, depth: d.limits.Depth}
 	if n, ok := p.number(); !ok || number >= 0 && n != number {
@@ -150,7 +154,8 @@ func (d *Document) parseIn(in []byte, offset, number int64) (value any, body int
 	return value, offset + int64(p.pos), nil
 }
 
-// load reads the object of a number, and where its stream begins if it has one.
+// load returns an object by number, and the offset of its stream, 0 without a stream. A missing
+// object is nil.
 func (d *Document) load(number int64) (value any, body int64, err error) {
 	if d.loads++; d.loads > d.limits.Loads {
 		return nil, 0, limited("more than %d objects of the PDF would have to be read", d.limits.Loads)
@@ -169,7 +174,7 @@ func (d *Document) load(number int64) (value any, body int64, err error) {
 	}
 }
 
-// resolve follows references until there is an object.
+// resolve follows references and returns the object. A cycle gives an Error of kind Damaged.
 func (d *Document) resolve(value any) (any, error) {
 	for range d.limits.Depth {
 		r, ok := value.(ref)
@@ -184,25 +189,28 @@ func (d *Document) resolve(value any) (any, error) {
 	return nil, damaged("references of the PDF go round in a circle")
 }
 
+// dictOf resolves a value; nil if it is not a dictionary.
 func (d *Document) dictOf(value any) (dict, error) {
 	found, err := d.resolve(value)
 	is, _ := found.(dict)
 	return is, err
 }
 
+// arrayOf resolves a value; nil if it is not an array.
 func (d *Document) arrayOf(value any) (array, error) {
 	found, err := d.resolve(value)
 	is, _ := found.(array)
 	return is, err
 }
 
+// intOf resolves a value, and reports whether it is an integer.
 func (d *Document) intOf(value any) (int64, bool, error) {
 	found, err := d.resolve(value)
 	n, ok := found.(int64)
 	return n, ok, err
 }
 
-// fromStream reads an object that lies in a stream of objects (7.5.7).
+// fromStream returns an object of an object stream (7.5.7).
 func (d *Document) fromStream(stream, number int64) (any, error) {
 	if stream <= 0 || stream >= int64(len(d.at)) || d.at[stream].index >= 0 {
 		return nil, damaged("a stream of objects of the PDF lies in another one")

@@ -6,27 +6,28 @@ import (
 	"unicode/utf16"
 )
 
-// An object is one of: nil, bool, int64, float64, name, text, ref, array, dict.
+// A PDF object is represented as nil, bool, int64, float64, name, text, ref, array or dict.
 type (
 	name  string
 	text  string
 	array []any
 	dict  map[name]any
-	// ref refers to an object by its number; its generation is not looked at.
+	// ref is a reference to an object, by number. Its generation is ignored.
 	ref int64
 )
 
-// parser reads objects from bytes.
+// parser parses objects from bytes.
 type parser struct {
 	in    []byte
 	pos   int
-	depth int // that may still come
+	depth int // remaining nesting depth
 }
 
 func isSpace(c byte) bool {
 	return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\f' || c == 0
 }
 
+// isDelimiter reports whether c ends a word.
 func isDelimiter(c byte) bool { return bytes.IndexByte([]byte("()<>[]{}/%"), c) >= 0 }
 
 // space skips white space and comments.
@@ -45,7 +46,7 @@ func (p *parser) space() {
 	}
 }
 
-// word reads characters up to the next space or delimiter.
+// word consumes and returns the characters up to the next space or delimiter.
 func (p *parser) word() string {
 	from := p.pos
 	for p.pos < len(p.in) && !isSpace(p.in[p.pos]) && !isDelimiter(p.in[p.pos]) {
@@ -54,7 +55,8 @@ func (p *parser) word() string {
 	return string(p.in[from:p.pos])
 }
 
-// keyword reads a word behind space, and puts back any other one.
+// keyword skips white space and consumes the word want. If another word follows, it consumes
+// nothing and returns false.
 func (p *parser) keyword(want string) bool {
 	p.space()
 	from := p.pos
@@ -65,7 +67,7 @@ func (p *parser) keyword(want string) bool {
 	return false
 }
 
-// number reads a whole number that is not negative.
+// number consumes a non-negative integer. If there is none, it consumes nothing and returns false.
 func (p *parser) number() (int64, bool) {
 	p.space()
 	from := p.pos
@@ -77,6 +79,7 @@ func (p *parser) number() (int64, bool) {
 	return n, true
 }
 
+// object parses the next object.
 func (p *parser) object() (any, error) {
 	if p.depth--; p.depth < 0 {
 		return nil, limited("objects of the PDF are nested too deeply")
@@ -104,7 +107,7 @@ func (p *parser) object() (any, error) {
 	return p.scalar()
 }
 
-// refOr is a reference if "0 R" follows a number, and else the number.
+// refOr returns a reference to object n if "0 R" follows, and otherwise the number n.
 func (p *parser) refOr(n int64) any {
 	from := p.pos
 	if _, ok := p.number(); ok && p.keyword("R") {
@@ -114,6 +117,7 @@ func (p *parser) refOr(n int64) any {
 	return n
 }
 
+// scalar parses null, a boolean or a number.
 func (p *parser) scalar() (any, error) {
 	switch word := p.word(); word {
 	case "null":
@@ -134,7 +138,7 @@ func (p *parser) scalar() (any, error) {
 	}
 }
 
-// name reads /Name, in which #20 stands for a byte.
+// name parses /Name, in which #20 stands for a byte.
 func (p *parser) name() name {
 	p.pos++
 	word := p.word()
@@ -155,6 +159,7 @@ func (p *parser) name() name {
 	return name(out)
 }
 
+// array parses an array, after its first character.
 func (p *parser) array() (array, error) {
 	p.pos++
 	var all array
@@ -175,6 +180,7 @@ func (p *parser) array() (array, error) {
 	}
 }
 
+// dict parses a dictionary.
 func (p *parser) dict() (dict, error) {
 	p.pos += 2
 	all := dict{}
@@ -196,7 +202,7 @@ func (p *parser) dict() (dict, error) {
 	}
 }
 
-// literal reads (text), in which parentheses nest and a backslash escapes.
+// literal parses (text), in which parentheses nest and a backslash escapes.
 func (p *parser) literal() (text, error) {
 	p.pos++
 	var out []byte
@@ -219,7 +225,7 @@ func (p *parser) literal() (text, error) {
 	return "", damaged("a text of the PDF does not end")
 }
 
-// escape appends what a backslash stands before; it leaves pos at the last byte of it.
+// escape appends the value of an escape sequence. It leaves pos at the sequence's last byte.
 func (p *parser) escape(out []byte) []byte {
 	if p.pos == len(p.in) {
 		return out
@@ -230,7 +236,7 @@ func (p *parser) escape(out []byte) []byte {
 	}
 	if c < '0' || c > '7' {
 		if c == '\n' || c == '\r' {
-			return out // the line goes on
+			return out // line continuation
 		}
 		return append(out, c)
 	}
@@ -242,6 +248,7 @@ func (p *parser) escape(out []byte) []byte {
 	return append(out, byte(n))
 }
 
+// hex parses a hexadecimal text.
 func (p *parser) hex() (text, error) {
 	p.pos++
 	end := bytes.IndexByte(p.in[p.pos:], '>')
@@ -269,8 +276,8 @@ func (p *parser) hex() (text, error) {
 	return decodeText(out), nil
 }
 
-// decodeText reads UTF-16 where a mark says so. Other texts are taken as they are: names of files
-// that matter here are ASCII.
+// decodeText decodes UTF-16 if the text has a byte order mark. It keeps other texts as they are,
+// because relevant file names are ASCII.
 func decodeText(raw []byte) text {
 	if !bytes.HasPrefix(raw, []byte{0xfe, 0xff}) {
 		return text(raw)

@@ -12,6 +12,7 @@ import (
 	"smartdrive/internal/intake/invoice/invoicetest"
 )
 
+// files returns the contents of the embedded files, by name and relationship.
 func files(t *testing.T, raw []byte) (map[string]string, error) {
 	t.Helper()
 	d, err := Open(bytes.NewReader(raw), int64(len(raw)), Limits{File: 8 << 20})
@@ -99,7 +100,7 @@ func TestHostileFilesAreRefused(t *testing.T) {
 	}
 }
 
-// TestObjectsCostLittle opens a file that has as many objects as one may have.
+// TestObjectsCostLittle opens a file with nearly the maximum number of objects.
 func TestObjectsCostLittle(t *testing.T) {
 	var rows strings.Builder
 	rows.WriteString("%PDF-1.7\nxref\n0 190000\n")
@@ -120,7 +121,7 @@ func TestObjectsCostLittle(t *testing.T) {
 	}
 }
 
-// An error of the reader says nothing about the file.
+// TestErrorsOfTheReaderStayThemselves checks that an error of the reader is returned as such.
 func TestErrorsOfTheReaderStayThemselves(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("the disk is gone")
@@ -137,12 +138,14 @@ func TestErrorsOfTheReaderStayThemselves(t *testing.T) {
 	}
 }
 
+// failing is a file whose reads fail with err after a number of calls.
 type failing struct {
 	in   io.ReaderAt
 	left int
 	err  error
 }
 
+// ReadAt implements io.ReaderAt.
 func (f *failing) ReadAt(p []byte, off int64) (int, error) {
 	if f.left--; f.left < 0 {
 		return 0, f.err

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// open is a reader of a stream's content, as its filters say. It ends with an error behind limit
-// bytes.
+// open returns the decoded content of a stream. Reading more than limit bytes gives an Error of
+// kind Limit.
 func (d *Document) open(about dict, body, limit int64) (io.Reader, error) {
 	length, ok, err := d.intOf(about["Length"])
 	if err != nil {
@@ -44,7 +44,8 @@ func (d *Document) open(about dict, body, limit int64) (io.Reader, error) {
 	return &bounded{in: raw, left: limit, limit: limit}, nil
 }
 
-// broken tells damage from an error of the reader below.
+// broken converts an error of a decompressor into an Error of kind Damaged. It returns errors of
+// the underlying reader unchanged.
 func broken(err error) error {
 	if errors.Is(err, zlib.ErrHeader) || errors.Is(err, zlib.ErrChecksum) || errors.Is(err, zlib.ErrDictionary) ||
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
@@ -56,12 +57,13 @@ func broken(err error) error {
 	return err
 }
 
-// bounded reads up to a limit, and says so when there is more.
+// bounded is a reader that fails after limit bytes.
 type bounded struct {
 	in          io.Reader
 	left, limit int64
 }
 
+// Read implements io.Reader.
 func (b *bounded) Read(p []byte) (int, error) {
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1]
@@ -76,7 +78,8 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unpack returns a whole stream of the file's own structure.
+// unpack returns the whole content of an object stream or xref stream, with its PNG predictor
+// undone.
 func (d *Document) unpack(about dict, body, limit int64) ([]byte, error) {
 	in, err := d.open(about, body, limit)
 	if err != nil {
@@ -110,7 +113,7 @@ func (d *Document) unpack(about dict, body, limit int64) ([]byte, error) {
 	return unpredict(raw, int(columns))
 }
 
-// first is the first element of an array, or the object itself.
+// first returns the first element of an array, or the value itself if it is not an array.
 func first(value any) any {
 	if list, ok := value.(array); ok {
 		if len(list) == 0 {
@@ -121,7 +124,7 @@ func first(value any) any {
 	return value
 }
 
-// unpredict undoes the filters of PNG (RFC 2083 §6), for rows of bytes.
+// unpredict undoes the PNG filters (RFC 2083 §6) for rows of one byte per column.
 func unpredict(raw []byte, columns int) ([]byte, error) {
 	var out bytes.Buffer
 	above := make([]byte, columns)
@@ -152,6 +155,7 @@ func unpredict(raw []byte, columns int) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// paeth is the PNG predictor of type 4.
 func paeth(a, b, c byte) byte {
 	p := int(a) + int(b) - int(c)
 	abs := func(n int) int { return max(n, -n) }

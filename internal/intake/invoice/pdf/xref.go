@@ -2,8 +2,8 @@ package pdf
 
 import "bytes"
 
-// tables reads the table of objects at an offset and those before it. Of an object that several
-// name, the newest counts (7.5.6).
+// tables reads the cross-reference table at an offset and all older ones. The newest entry of an
+// object counts (7.5.6).
 func (d *Document) tables(offset int64) error {
 	seen := map[int64]bool{}
 	for next := []int64{offset}; len(next) > 0; {
@@ -33,6 +33,7 @@ func (d *Document) tables(offset int64) error {
 	return nil
 }
 
+// table reads one cross-reference table and returns its trailer.
 func (d *Document) table(offset int64) (dict, error) {
 	head, err := d.window(offset, 64)
 	if err != nil {
@@ -45,7 +46,7 @@ func (d *Document) table(offset int64) (dict, error) {
 	return d.streamTable(offset)
 }
 
-// room makes room for the objects up to a number.
+// room grows the list of objects. More than Limits.Objects gives an Error of kind Limit.
 func (d *Document) room(objects int64) error {
 	if objects < 0 || objects > int64(d.limits.Objects) {
 		return limited("the PDF has more than %d objects", d.limits.Objects)
@@ -56,16 +57,17 @@ func (d *Document) room(objects int64) error {
 	return nil
 }
 
+// put sets the place of an object, unless a newer table has set it.
 func (d *Document) put(number int64, at place) {
 	if d.at[number] == (place{}) {
 		d.at[number] = at
 	}
 }
 
-// tableWindow is how much of a table is read at a time: 800 of its rows of 20 bytes.
+// tableWindow is the number of bytes of a table that are read at a time: 800 rows of 20 bytes.
 const tableWindow = 16_000
 
-// plainTable reads the sections of a table and its trailer (7.5.4).
+// plainTable reads the sections of a plain table and its trailer (7.5.4).
 func (d *Document) plainTable(offset int64) (dict, error) {
 	for sections := 0; ; sections++ {
 		if sections > d.limits.Objects {
@@ -97,7 +99,8 @@ func (d *Document) plainTable(offset int64) (dict, error) {
 	}
 }
 
-// rows reads n rows such as "0000000017 00000 n", and returns where they end.
+// rows reads n rows such as "0000000017 00000 n", for objects from first on, and returns the offset
+// behind them.
 func (d *Document) rows(offset, first, n int64) (int64, error) {
 	for done := int64(0); done < n; {
 		in, err := d.window(offset, tableWindow)
@@ -126,6 +129,7 @@ func (d *Document) rows(offset, first, n int64) (int64, error) {
 	return offset, nil
 }
 
+// trailerAt parses the trailer dictionary at an offset.
 func (d *Document) trailerAt(offset int64) (dict, error) {
 	in, err := d.window(offset, 64<<10)
 	if err != nil {
@@ -142,7 +146,8 @@ func (d *Document) trailerAt(offset int64) (dict, error) {
 	return trailer, nil
 }
 
-// streamTable reads a table that is a stream (7.5.8): rows of W bytes for the numbers of Index.
+// streamTable reads an xref stream (7.5.8): rows with fields of W bytes, for the object numbers of
+// Index.
 func (d *Document) streamTable(offset int64) (dict, error) {
 	value, body, err := d.parseAt(offset, -1)
 	if err != nil {
@@ -180,6 +185,7 @@ func (d *Document) streamTable(offset int64) (dict, error) {
 	return about, d.streamRows(raw, index, widths)
 }
 
+// streamRows sets the places of objects from the rows of an xref stream.
 func (d *Document) streamRows(raw []byte, index array, widths [3]int) error {
 	in := bytes.NewReader(raw)
 	field := func(width, absent int) int64 {
@@ -188,7 +194,7 @@ func (d *Document) streamRows(raw []byte, index array, widths [3]int) error {
 		}
 		n := int64(0)
 		for range width {
-			c, _ := in.ReadByte() // the row is whole
+			c, _ := in.ReadByte() // cannot fail: the row is complete
 			n = n<<8 | int64(c)
 		}
 		return n

@@ -8,7 +8,8 @@ import (
 	"smartdrive/internal/intake/invoice/rule"
 )
 
-// What looks like a breach and is none: the standard's own validators accept it, too.
+// TestWhatIsAllowed checks documents that look like a breach, but are valid by the standard's own
+// validators, too.
 func TestWhatIsAllowed(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*invoice.Document){

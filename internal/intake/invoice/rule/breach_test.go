@@ -10,15 +10,16 @@ import (
 	"smartdrive/internal/intake/invoice/rule"
 )
 
-// breach is a change of a valid document that breaks the rule it is listed under. With names the
-// other rules that no such change leaves whole.
+// breach is a change of a valid document that breaks the rule it is listed under. The field with
+// names the other rules that the change inevitably breaks.
 type breach struct {
 	change func(*invoice.Document)
 	with   []string
-	of     func() *invoice.Document // a full invoice if absent
+	of     func() *invoice.Document // makes the valid document; nil: invoicetest.Full
 }
 
-// key is how a row of the tables is listed: warnings apart from what is fatal.
+// key returns the name under which a row of the tables is listed: the rule's id, with a suffix for
+// warnings.
 func key(id string, severity rule.Severity) string {
 	if severity == rule.Warning {
 		return id + " warning"
@@ -26,7 +27,8 @@ func key(id string, severity rule.Severity) string {
 	return id
 }
 
-// TestEachRuleIsBrokenByWhatBreaksIt also fails on a rule that no breach is listed for.
+// TestEachRuleIsBrokenByWhatBreaksIt checks that each listed change breaks its rules and no others.
+// It fails for a rule without a breach.
 func TestEachRuleIsBrokenByWhatBreaksIt(t *testing.T) {
 	t.Parallel()
 	breaches := allBreaches()
@@ -38,7 +40,7 @@ func TestEachRuleIsBrokenByWhatBreaksIt(t *testing.T) {
 		name := key(r.ID, r.Severity)
 		list, ok := breaches[name]
 		if !ok && r.OfFile() {
-			continue // broken in internal/intake/invoice/syntax
+			continue // tested in internal/intake/invoice/syntax
 		}
 		if !ok {
 			t.Errorf("%s: no breach is listed", name)
@@ -56,6 +58,7 @@ func TestEachRuleIsBrokenByWhatBreaksIt(t *testing.T) {
 	}
 }
 
+// check applies the change and compares the broken rules.
 func (b breach) check(t *testing.T, name string) {
 	t.Helper()
 	d := invoicetest.Full(1)

@@ -2,7 +2,7 @@ package rule
 
 import "smartdrive/internal/intake/invoice"
 
-// calculation are the rules on several terms together (EN 16931-1, 6.4.2).
+// calculation holds the rules on relations between several terms (EN 16931-1, 6.4.2).
 var calculation = []Rule{
 	{
 		ID: "BR-CO-03", Severity: Fatal, Text: "The date when VAT becomes due (BT-7) and its code (BT-8) exclude each other",
@@ -40,7 +40,7 @@ var calculation = []Rule{
 		}),
 	sumRule("BR-CO-16", "The amount due (BT-115) is the total with VAT less what is paid (BT-113) plus rounding (BT-114)",
 		func(d *document) (expected, found invoice.Decimal) {
-			if isExtension(d) { // BR-DEX-09 is its rule
+			if isExtension(d) { // rule BR-DEX-09 applies instead
 				return d.Totals.Payable, d.Totals.Payable
 			}
 			return d.Totals.Gross.Sub(d.Totals.Prepaid).Add(d.Totals.Rounding), d.Totals.Payable
@@ -53,7 +53,7 @@ var calculation = []Rule{
 	{
 		ID: "BR-CO-19", Severity: Fatal, Text: "An invoicing period has a first or a last day (BG-14)",
 		document: func(d *document) bool {
-			code := d.TaxPointCode != "" && d.Written.Syntax != invoice.CIISyntax // in UBL it stands in the period
+			code := d.TaxPointCode != "" && d.Written.Syntax != invoice.CIISyntax // in UBL the code is in the period
 			return d.Period == nil || d.Period.Start != 0 || d.Period.End != 0 || code
 		},
 	},
@@ -73,7 +73,8 @@ var calculation = []Rule{
 	},
 }
 
-// sumRule is a rule that a sum is what follows from other amounts. Its finding names both.
+// sumRule returns a rule that a total equals the value computed from other amounts. Its finding
+// contains both numbers.
 func sumRule(id, text string, sum func(*document) (expected, found invoice.Decimal)) Rule {
 	return Rule{ID: id, Severity: Fatal, Text: text, sum: sum, document: func(d *document) bool {
 		expected, found := sum(d)
@@ -81,6 +82,7 @@ func sumRule(id, text string, sum func(*document) (expected, found invoice.Decim
 	}}
 }
 
+// vatPrefixes reports whether every VAT id begins with a country code, or EL for Greece.
 func vatPrefixes(d *document) bool {
 	parties := []*invoice.Party{&d.Seller, &d.Buyer}
 	if d.TaxRepresentative != nil {
@@ -94,6 +96,7 @@ func vatPrefixes(d *document) bool {
 	return true
 }
 
+// sumLines returns the sum of the lines' net amounts.
 func sumLines(d *document) invoice.Decimal {
 	sum := invoice.NewDecimal(0, 0)
 	for i := range d.Lines {
@@ -102,6 +105,7 @@ func sumLines(d *document) invoice.Decimal {
 	return sum
 }
 
+// sumAllowances returns the sum of the document's charges, or of its allowances.
 func sumAllowances(d *document, charges bool) invoice.Decimal {
 	sum := invoice.NewDecimal(0, 0)
 	for i := range d.Allowances {
@@ -112,8 +116,8 @@ func sumAllowances(d *document, charges bool) invoice.Decimal {
 	return sum
 }
 
-// taxFits is BR-CO-17. The artefact for CII accepts a difference of exactly 1, the one for UBL does
-// not. Without a rate, or with 0, there is less than half a unit of VAT.
+// taxFits checks BR-CO-17. The CII artefact accepts a difference of exactly 1, the UBL artefact
+// does not. With rate 0 or without a rate, the tax must round to 0.
 func taxFits(d *document, t *tax) bool {
 	if t.Rate.Sign() == 0 {
 		return t.Amount.Round(0).Sign() == 0
@@ -122,5 +126,6 @@ func taxFits(d *document, t *tax) bool {
 	return off < 0 || off == 0 && d.Written.Syntax == invoice.CIISyntax
 }
 
-// withinOne is the tolerance of the standard's validators for products of amounts and rates.
+// withinOne reports whether a and b differ by less than 1, the tolerance of the standard's
+// validators for products of amounts and rates.
 func withinOne(a, b invoice.Decimal) bool { return a.Sub(b).Abs().Cmp(invoice.NewDecimal(1, 0)) < 0 }

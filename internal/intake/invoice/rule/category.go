@@ -6,19 +6,21 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// category is a VAT category, and how its ten rules differ from those of the others (EN 16931-1,
-// 6.4.3). The rules 02, 03 and 04 ask the same of lines, allowances and charges; so do 05, 06 and
-// 07. Names are those of the standard's validators: BR-AF and BR-AG were BR-IG and BR-IP once.
+// category is a VAT category with the parameters of its ten rules (EN 16931-1, 6.4.3). Rules 02, 03
+// and 04 require the same ids for lines, allowances and charges; rules 05, 06 and 07 restrict their
+// rates. Rule names follow the standard's validators, where BR-AF and BR-AG replaced BR-IG and
+// BR-IP.
 type category struct {
 	code, name, title string
-	several           bool // one breakdown for each rate, not one in all
-	ids               func(*document) bool
+	several           bool                 // one breakdown per rate, not one in total
+	ids               func(*document) bool // reports whether the ids required by rules 02 to 04 are present
 	idText            string
-	rate              func(invoice.Decimal) bool
+	rate              func(invoice.Decimal) bool // reports whether rules 05 to 07 allow the rate
 	rateText          string
-	reason            bool // why there is no VAT must, or must not, be said
+	reason            bool // an exemption reason is required; false: it is forbidden
 }
 
+// vatCategories holds the parameters of all categories.
 var vatCategories = []category{
 	{"S", "S", "standard rated", true, sellerTaxed, anyTaxID, func(r invoice.Decimal) bool { return r.Sign() > 0 }, "more than 0", false},
 	{"Z", "Z", "zero rated", false, sellerTaxed, anyTaxID, zeroRate, "0", false},
@@ -46,17 +48,22 @@ var vatCategories = []category{
 
 const anyTaxID = "a VAT identifier or tax number of the seller (BT-31, BT-32) or its representative (BT-63)"
 
+// zeroRate reports whether the rate is given and 0.
 func zeroRate(r invoice.Decimal) bool { return r.Given() && r.Sign() == 0 }
 
+// anyRate reports whether the rate is given and not negative.
 func anyRate(r invoice.Decimal) bool { return r.Given() && r.Sign() >= 0 }
 
+// sellerVAT reports whether the seller or its tax representative has a VAT id.
 func sellerVAT(d *document) bool {
 	return d.Seller.VATID != "" || d.TaxRepresentative != nil && d.TaxRepresentative.VATID != ""
 }
 
+// sellerTaxed reports whether the seller has a VAT id or tax number, or its tax representative a
+// VAT id.
 func sellerTaxed(d *document) bool { return sellerVAT(d) || d.Seller.TaxID != "" }
 
-// categories are the rules of all categories.
+// categories returns the rules of all categories.
 func categories() []Rule {
 	var rules []Rule
 	for _, c := range vatCategories {
@@ -65,6 +72,7 @@ func categories() []Rule {
 	return append(rules, special...)
 }
 
+// rules returns the rules of the category.
 func (c category) rules() []Rule {
 	id := func(n string) string { return "BR-" + c.name + "-" + n }
 	first := "An invoice with something " + c.title + " has exactly one VAT breakdown of this category"
@@ -103,11 +111,12 @@ func (c category) rules() []Rule {
 func (c category) idsOf(d *document, _ *allowance) bool  { return c.ids(d) }
 func (c category) rateOf(_ *document, a *allowance) bool { return c.rate(a.Rate) }
 
+// onAllowance returns a check on the allowances, or on the charges, of this category only.
 func (c category) onAllowance(charge bool, holds func(*document, *allowance) bool) func(*document, *allowance) bool {
 	return func(d *document, a *allowance) bool { return a.Charge != charge || a.Category != c.code || holds(d, a) }
 }
 
-// hasBreakdown is rule 01.
+// hasBreakdown checks rule 01.
 func (c category) hasBreakdown(d *document) bool {
 	breakdowns := 0
 	for i := range d.Taxes {
@@ -123,13 +132,13 @@ func (c category) hasBreakdown(d *document) bool {
 	return breakdowns == 1 || breakdowns == 0 && !used
 }
 
-// inLine reports whether a line, or a line in it, is of the category.
+// inLine reports whether a line, or one of its sublines, has the category.
 func (c category) inLine(l *line) bool {
 	return l.Category == c.code || slices.ContainsFunc(l.Lines, func(sub line) bool { return c.inLine(&sub) })
 }
 
-// base is rule 08. Where a category has several rates, the standard's validators allow a difference
-// below 1, in UBL only.
+// base checks rule 08. For categories with several rates, the standard's validators accept a
+// difference below 1, in UBL only.
 func (c category) base(d *document, t *tax) bool {
 	if t.Category != c.code {
 		return true
@@ -155,7 +164,7 @@ func (c category) base(d *document, t *tax) bool {
 	return sum.Round(2).Cmp(t.Base.Round(2)) == 0
 }
 
-// amount is rule 09. The artefact for CII leaves that of L and M to BR-CO-17.
+// amount checks rule 09. For categories L and M, the CII artefact checks only BR-CO-17.
 func (c category) amount(d *document, t *tax) bool {
 	switch {
 	case t.Category != c.code, c.several && c.code != "S" && d.Written.Syntax == invoice.CIISyntax:
@@ -166,6 +175,7 @@ func (c category) amount(d *document, t *tax) bool {
 	return t.Amount.Sign() == 0
 }
 
+// amountText returns the text of rule 09.
 func (c category) amountText() string {
 	if c.several {
 		return "The VAT that is " + c.title + " (BT-117) is its taxable amount times its rate, to less than 1"
@@ -173,7 +183,7 @@ func (c category) amountText() string {
 	return "The VAT of what is " + c.title + " (BT-117) is 0"
 }
 
-// special are the rules that only one category has.
+// special holds the rules that exist for one category only.
 var special = []Rule{
 	{
 		ID: "BR-IC-11", Severity: Fatal, Text: "An intra-community supply has a date of delivery (BT-72) or a period (BG-14)",
@@ -215,12 +225,15 @@ var special = []Rule{
 	},
 }
 
+// hasO reports whether a breakdown has category O.
 func hasO(d *document) bool {
 	return slices.ContainsFunc(d.Taxes, func(t tax) bool { return t.Category == "O" })
 }
 
+// hasB reports whether the document uses category B.
 func hasB(d *document) bool { return hasCategoryCode(d, "B") }
 
+// hasCategoryCode reports whether a breakdown, line or allowance of the document has a category.
 func hasCategoryCode(d *document, code string) bool {
 	return slices.ContainsFunc(d.Taxes, func(t tax) bool { return t.Category == code }) ||
 		slices.ContainsFunc(d.Lines, func(l line) bool { return category{code: code}.inLine(&l) }) ||

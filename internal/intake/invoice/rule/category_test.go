@@ -11,21 +11,22 @@ import (
 
 var rates = map[string]int64{"S": 19, "L": 7, "M": 4}
 
-// only makes valid invoices of one VAT category.
+// only returns a function that makes valid invoices of one VAT category.
 func only(category string) func() *invoice.Document {
 	return func() *invoice.Document { return invoicetest.Of(5, category, rates[category]) }
 }
 
-// italian is a valid invoice with split payment.
+// italian returns a valid invoice with split payment.
 func italian() *invoice.Document {
 	d := invoicetest.Of(5, "B", 22)
 	d.Seller.Address.Country, d.Buyer.Address.Country = "IT", "IT"
 	return d
 }
 
-// nobody takes away all tax identifiers of the seller.
+// nobody removes all tax identifiers of the seller.
 func nobody(d *invoice.Document) { d.Seller.VATID, d.Seller.TaxID, d.TaxRepresentative = "", "", nil }
 
+// categoryBreaches returns the breaches of the rules of all categories.
 func categoryBreaches() map[string][]breach {
 	all := map[string][]breach{}
 	for category, name := range map[string]string{
@@ -72,7 +73,7 @@ func categoryBreaches() map[string][]breach {
 	return all
 }
 
-// addBreaches lists those of the ten rules that all categories have.
+// addBreaches adds the breaches of the ten rules that all categories have.
 func addBreaches(all map[string][]breach, category, prefix string) {
 	in := func(n string, change func(*invoice.Document), with ...string) {
 		for i := range with {
@@ -92,8 +93,9 @@ func addBreaches(all map[string][]breach, category, prefix string) {
 	if category == "O" {
 		noIDs = func(d *invoice.Document) { d.Seller.VATID = "DE000000001" }
 	}
-	// an id is missing for a line, an allowance and a charge at once, so each is left alone in turn
-	alone := []string{} // what O says about other categories
+	// a missing id affects a line, an allowance and a charge at once, so test each of them
+	// alone
+	alone := []string{} // rules of category O on other categories
 	if category == "O" {
 		alone = []string{"12", "13", "14"}
 	}
@@ -129,7 +131,8 @@ func addBreaches(all map[string][]breach, category, prefix string) {
 	in("10", func(d *invoice.Document) { d.Taxes[0].Reason, d.Taxes[0].ReasonCode = "", "" })
 }
 
-// fiveOf is what a charge of 5 at another rate leaves open where breakdowns are by rate.
+// fiveOf returns the other rule that a charge of 5 at another rate breaks, if breakdowns are per
+// rate.
 func fiveOf(several bool, prefix string) []string {
 	if several {
 		return []string{prefix + "08"}
@@ -144,7 +147,7 @@ func vatOf(several bool) []string {
 	return nil
 }
 
-// italianOnly is what else is wrong when a breakdown becomes one of split payment.
+// italianOnly returns the other rules that are broken if a breakdown becomes one of split payment.
 func italianOnly(category string) []string {
 	switch category {
 	case "S":
@@ -154,7 +157,7 @@ func italianOnly(category string) []string {
 	}
 }
 
-// recategorize leaves one allowance or charge in its category.
+// recategorize removes the category everywhere except in one allowance or charge.
 func recategorize(d *invoice.Document, keep int) {
 	for i := range d.Lines {
 		d.Lines[i].Category = ""
@@ -167,13 +170,14 @@ func raiseTax(d *invoice.Document, by int64) {
 	totals(d, by, 0)
 }
 
-// The artefacts accept a VAT that is off by exactly 1 in CII, and not in UBL.
+// TestVATThatIsOffByOne checks that a VAT that is off by exactly 1 is valid in CII and invalid in
+// UBL, as in the artefacts.
 func TestVATThatIsOffByOne(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		syntax   invoice.Syntax
 		category string
-		by       int64 // hundredths
+		by       int64 // in hundredths
 		want     string
 	}{
 		{invoice.UBLSyntax, "L", 99, ""},
@@ -202,7 +206,7 @@ func TestVATThatIsOffByOne(t *testing.T) {
 	}
 }
 
-// totals adds to the VAT and what contains it.
+// totals adds an amount to the total of VAT and to the totals that include it.
 func totals(d *invoice.Document, coef int64, scale int) {
 	more(&d.Totals.Tax, coef, scale)
 	more(&d.Totals.Gross, coef, scale)

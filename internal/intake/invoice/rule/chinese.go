@@ -6,8 +6,9 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// chinese are rules on the fully digital invoice. There is no public set; these are what the form
-// itself requires, its arithmetic with the tolerance of the issuing platform, and forms of numbers.
+// chinese holds the rules of the fully digital invoice. There is no official rule set. These rules
+// cover mandatory fields, arithmetic with the tolerance of the issuing platform, and formats of
+// numbers.
 var chinese = []Rule{
 	{ID: "CN-01", Severity: Fatal, Text: "An invoice has a number", document: func(d *document) bool { return d.Number != "" }},
 	{
@@ -71,5 +72,5 @@ var chinese = []Rule{
 	},
 }
 
-// inForce are the rates of VAT and of simplified taxation.
+// inForce holds the valid rates, in percent, of VAT and of simplified taxation.
 var inForce = list("13 9 6 5 3 1.5 1 0.5 0")

@@ -5,6 +5,7 @@ import (
 	"smartdrive/internal/intake/invoice/invoicetest"
 )
 
+// chineseBreaches returns the breaches of the rules on Chinese invoices.
 func chineseBreaches() map[string][]breach {
 	in := func(change func(*invoice.Document), with ...string) []breach {
 		return []breach{{of: func() *invoice.Document { return invoicetest.Chinese(3) }, change: change, with: with}}

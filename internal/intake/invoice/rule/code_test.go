@@ -2,6 +2,7 @@ package rule_test
 
 import "smartdrive/internal/intake/invoice"
 
+// codeBreaches returns the breaches of the rules on code lists.
 func codeBreaches() map[string][]breach {
 	return map[string][]breach{
 		"BR-CL-01": {
@@ -57,7 +58,8 @@ func codeBreaches() map[string][]breach {
 	}
 }
 
-// zeroTax, zeroLine and zeroAllowance add a category to a document without changing its sums.
+// zeroTax, zeroLine and zeroAllowance return an element of a category that does not change the sums
+// of a document.
 func zeroTax(category string) invoice.Tax {
 	zero := invoice.NewDecimal(0, 0)
 	return invoice.Tax{Category: category, Rate: zero, Base: zero, Amount: zero}

@@ -7,14 +7,15 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// codes are the rules that codes come from their lists, as Release has them. Lists of identifier
-// schemes (ISO 6523, EAS) and of reasons for exemption get new codes twice a year: a code of theirs
-// that has the form of one and is not known here is a warning, what cannot be one is fatal. Other
-// lists are matched by value (decision 57).
+// codes returns the rules that codes must be in their code lists, as of Release. Lists of
+// identifier schemes (ISO 6523, EAS) and of exemption reasons grow twice a year: an unknown code of
+// valid form is a warning, a code of invalid form is fatal. Codes of other lists must match exactly
+// (decision 57).
 func codes() []Rule {
 	return slices.Concat(documentCodes(), lineCodes(), schemeCodes())
 }
 
+// documentCodes returns the rules on codes of the document.
 func documentCodes() []Rule {
 	return []Rule{
 		{ID: "BR-CL-01", Severity: Fatal, Text: "The type code (BT-3) is one of an invoice or, in a credit note, of a credit note (UNTDID 1001)", document: rightType},
@@ -44,6 +45,7 @@ func documentCodes() []Rule {
 	}
 }
 
+// lineCodes returns the rules on codes of lines and allowances.
 func lineCodes() []Rule {
 	return []Rule{
 		ofLine("BR-CL-07", Fatal, "The scheme of a line's object (BT-128) is a qualifier of references (UNTDID 1153)",
@@ -67,7 +69,7 @@ func lineCodes() []Rule {
 	}
 }
 
-// schemeCodes are rules on schemes of identifiers. The XRechnung extension adds some of its own
+// schemeCodes returns the rules on schemes of identifiers. The XRechnung extension adds schemes
 // (BR-DEX-04 to 08).
 func schemeCodes() []Rule {
 	const form, known = " has the form of ISO 6523: four digits, the first two not 99", " is a known one of ISO 6523"
@@ -87,15 +89,18 @@ func schemeCodes() []Rule {
 		schemes("BR-CL-26", "The scheme of a place of delivery (BT-71)", deliverySchemes))
 }
 
-// extensionSchemes are those that the XRechnung extension adds.
+// extensionSchemes holds the schemes that the XRechnung extension adds.
 var extensionSchemes = list("XR01 XR02 XR03")
 
+// ofSchemes returns a rule that all schemes satisfy right, or are schemes of the extension if the
+// document uses it.
 func ofSchemes(id string, severity Severity, text string, of func(*document) []string, right func(string) bool) Rule {
 	return Rule{ID: id, Severity: severity, Text: text, document: func(d *document) bool {
 		return all(of(d), func(code string) bool { return right(code) || isExtension(d) && extensionSchemes.has(code) })
 	}}
 }
 
+// itemSchemes returns the schemes of all items' standard identifiers.
 func itemSchemes(d *document) (codes []string) {
 	for i := range d.Lines {
 		codes = append(codes, d.Lines[i].StandardItem.Scheme)
@@ -103,7 +108,7 @@ func itemSchemes(d *document) (codes []string) {
 	return codes
 }
 
-// rightType also ties the type code to the root element of UBL.
+// rightType checks the type code. In UBL it must also match the root element.
 func rightType(d *document) bool {
 	switch {
 	case d.Type == "":
@@ -116,17 +121,20 @@ func rightType(d *document) bool {
 	return debitTypes.has(d.Type)
 }
 
-// ofDocument is a rule that each of some codes is right; a code that is absent is a matter for
-// other rules.
+// ofDocument returns a rule that every code that of returns satisfies right. Empty codes pass;
+// other rules require them.
 func ofDocument(id string, severity Severity, text string, of func(*document) []string, right func(string) bool) Rule {
 	return Rule{ID: id, Severity: severity, Text: text, document: func(d *document) bool { return all(of(d), right) }}
 }
 
+// ofLine returns a rule that every code that of returns for a line satisfies right. Empty codes
+// pass.
 func ofLine(id string, severity Severity, text string, of func(*line) []string, right func(string) bool) Rule {
 	return Rule{ID: id, Severity: severity, Text: text, line: func(_ *document, l *line) bool { return all(of(l), right) }}
 }
 
-// ofAllowances also looks at the lines.
+// ofAllowances returns a rule on the reason codes of all allowances, or of all charges, of the
+// document and its lines.
 func ofAllowances(id, text string, charge bool, right func(string) bool) Rule {
 	ok := func(list []allowance) bool {
 		for i := range list {
@@ -146,6 +154,7 @@ func ofAllowances(id, text string, charge bool, right func(string) bool) Rule {
 	}}
 }
 
+// all reports whether every non-empty code satisfies right.
 func all(codes []string, right func(string) bool) bool {
 	for _, code := range codes {
 		if code != "" && !right(code) {
@@ -159,7 +168,7 @@ func currencyOf(d *document) []string    { return []string{d.Currency} }
 func taxCurrencyOf(d *document) []string { return []string{d.TaxCurrency} }
 func origin(l *line) []string            { return []string{l.Origin} }
 
-// unitsOf also looks at the lines in a line.
+// unitsOf returns the units of a line and its sublines.
 func unitsOf(l *line) []string {
 	codes := []string{l.Unit, l.BaseUnit, l.GrossBaseUnit}
 	for i := range l.Lines {
@@ -168,6 +177,7 @@ func unitsOf(l *line) []string {
 	return codes
 }
 
+// noteSubjects returns the subject codes of all notes.
 func noteSubjects(d *document) (codes []string) {
 	for i := range d.Notes {
 		codes = append(codes, d.Notes[i].Subject)
@@ -175,7 +185,7 @@ func noteSubjects(d *document) (codes []string) {
 	return codes
 }
 
-// eachParty visits the parties that there are.
+// eachParty calls visit for each party of the document.
 func eachParty(d *document, visit func(*invoice.Party)) {
 	for _, p := range []*invoice.Party{&d.Seller, &d.Buyer, d.Payee, d.TaxRepresentative} {
 		if p != nil {
@@ -184,6 +194,7 @@ func eachParty(d *document, visit func(*invoice.Party)) {
 	}
 }
 
+// partySchemes returns the schemes of all parties' identifiers.
 func partySchemes(d *document) (codes []string) {
 	eachParty(d, func(p *invoice.Party) {
 		for _, id := range p.IDs {
@@ -193,15 +204,18 @@ func partySchemes(d *document) (codes []string) {
 	return codes
 }
 
+// legalSchemes returns the schemes of all parties' registrations.
 func legalSchemes(d *document) (codes []string) {
 	eachParty(d, func(p *invoice.Party) { codes = append(codes, p.Legal.Scheme) })
 	return codes
 }
 
+// endpointSchemes returns the schemes of seller's and buyer's electronic addresses.
 func endpointSchemes(d *document) []string {
 	return []string{d.Seller.Endpoint.Scheme, d.Buyer.Endpoint.Scheme}
 }
 
+// countriesOf returns the countries of all addresses.
 func countriesOf(d *document) (codes []string) {
 	eachParty(d, func(p *invoice.Party) {
 		if p.Address != nil {
@@ -214,6 +228,7 @@ func countriesOf(d *document) (codes []string) {
 	return codes
 }
 
+// deliverySchemes returns the scheme of the delivery location.
 func deliverySchemes(d *document) []string {
 	if d.Delivery == nil {
 		return nil
@@ -221,7 +236,8 @@ func deliverySchemes(d *document) []string {
 	return []string{d.Delivery.Location.Scheme}
 }
 
-// classSchemes leaves out that of the directive on clean vehicles, which XRechnung adds.
+// classSchemes returns the schemes of an item's classifications, except CVD (clean vehicles
+// directive), which XRechnung adds.
 func classSchemes(l *line) (codes []string) {
 	for i := range l.Classes {
 		if l.Classes[i].Scheme != "CVD" {
@@ -231,6 +247,7 @@ func classSchemes(l *line) (codes []string) {
 	return codes
 }
 
+// means returns the codes of all means of payment.
 func means(d *document) (codes []string) {
 	for i := range d.Payments {
 		codes = append(codes, d.Payments[i].Code)
@@ -238,6 +255,7 @@ func means(d *document) (codes []string) {
 	return codes
 }
 
+// exemptions returns the exemption reason codes of all breakdowns.
 func exemptions(d *document) (codes []string) {
 	for i := range d.Taxes {
 		codes = append(codes, d.Taxes[i].ReasonCode)
@@ -245,7 +263,8 @@ func exemptions(d *document) (codes []string) {
 	return codes
 }
 
-// mediaTypes of embedded files. The XRechnung extension also embeds XML.
+// mediaTypes returns the media types of embedded files, in lower case. It leaves out XML if the
+// document uses the XRechnung extension, which allows it.
 func mediaTypes(d *document) (codes []string) {
 	for i := range d.Attachments {
 		mime := strings.ToLower(d.Attachments[i].Type)

@@ -2,6 +2,7 @@ package rule
 
 import "smartdrive/internal/intake/invoice"
 
+// Short names for types of the model.
 type (
 	document  = invoice.Document
 	line      = invoice.Line
@@ -9,7 +10,7 @@ type (
 	tax       = invoice.Tax
 )
 
-// core are the rules on what must be there (EN 16931-1, 6.4.1).
+// core holds the rules on mandatory terms (EN 16931-1, 6.4.1).
 var core = []Rule{
 	{ID: "BR-01", Severity: Fatal, Text: "An invoice has a specification identifier (BT-24)", document: func(d *document) bool { return d.Profile != "" }},
 	{ID: "BR-02", Severity: Fatal, Text: "An invoice has a number (BT-1)", document: func(d *document) bool { return d.Number != "" }},
@@ -75,17 +76,21 @@ var core = []Rule{
 	},
 }
 
+// hasCountry reports whether the address has a country; nil has none.
 func hasCountry(a *invoice.Address) bool { return a != nil && a.Country != "" }
 
+// inOrder reports whether the period does not end before it starts. A nil or open period passes.
 func inOrder(p *invoice.Period) bool {
 	return p == nil || p.Start == 0 || p.End == 0 || p.Start <= p.End
 }
 
-// allowanceHas is a check on allowances only, or on charges only.
+// allowanceHas returns a check on allowances only, or on charges only.
 func allowanceHas(charge bool, has func(*allowance) bool) func(*document, *allowance) bool {
 	return func(_ *document, a *allowance) bool { return a.Charge != charge || has(a) }
 }
 
 func hasAmount(a *allowance) bool   { return a.Amount.Given() }
 func hasCategory(a *allowance) bool { return a.Category != "" }
-func hasReason(a *allowance) bool   { return a.Reason != "" || a.Code != "" }
+
+// hasReason reports whether the allowance or charge has a reason or its code.
+func hasReason(a *allowance) bool { return a.Reason != "" || a.Code != "" }

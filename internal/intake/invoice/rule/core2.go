@@ -6,7 +6,7 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// core2 are the rules on what must be there in parts that need not be.
+// core2 holds the rules on mandatory terms of optional groups.
 var core2 = []Rule{
 	{ID: "BR-49", Severity: Fatal, Text: "A payment instruction has a means of payment (BT-81)", document: payments(func(p *invoice.Payment) bool { return p.Code != "" })},
 	{
@@ -83,9 +83,10 @@ var core2 = []Rule{
 	},
 }
 
+// isTransfer reports whether the means of payment is a credit transfer.
 func isTransfer(p *invoice.Payment) bool { return p.Code == "30" || p.Code == "58" }
 
-// atMostOne is a check that no two payments are of a sort.
+// atMostOne returns a check that at most one payment satisfies of.
 func atMostOne(of func(*invoice.Payment) bool) func(*document) bool {
 	return func(d *document) bool {
 		n := 0
@@ -98,8 +99,10 @@ func atMostOne(of func(*invoice.Payment) bool) func(*document) bool {
 	}
 }
 
+// hasScheme reports whether the identifier is empty or has a scheme.
 func hasScheme(id invoice.Identifier) bool { return id.ID == "" || id.Scheme != "" }
 
+// payments returns a check that all payments satisfy holds.
 func payments(holds func(*invoice.Payment) bool) func(*document) bool {
 	return func(d *document) bool {
 		for i := range d.Payments {
@@ -111,7 +114,7 @@ func payments(holds func(*invoice.Payment) bool) func(*document) bool {
 	}
 }
 
-// own are rules of SmartDrive: what must not be guessed, and what deserves a look.
+// own holds SmartDrive's own rules: fatal ones against ambiguous documents, and warnings.
 var own = []Rule{
 	{
 		ID: "SD-01", Severity: Fatal, Text: "What an invoice says once, it does not say twice with different values",
@@ -137,7 +140,8 @@ var own = []Rule{
 	},
 }
 
-// netAsCalculated compares Net × BaseQuantity with Quantity × Price, so that nothing is divided.
+// netAsCalculated reports whether a line's net amount equals quantity × price, less allowances,
+// plus charges, within 0.02. It multiplies both sides by BaseQuantity to avoid a division.
 func netAsCalculated(l *line) bool {
 	base := l.BaseQuantity
 	if base.Sign() == 0 {
@@ -147,7 +151,7 @@ func netAsCalculated(l *line) bool {
 	return near(l.Net.Mul(base), expected, cents(2).Mul(base.Abs()))
 }
 
-// sumOf is charges less allowances.
+// sumOf returns the charges minus the allowances.
 func sumOf(list []allowance) invoice.Decimal {
 	sum := invoice.NewDecimal(0, 0)
 	for i := range list {
@@ -160,7 +164,8 @@ func sumOf(list []allowance) invoice.Decimal {
 	return sum
 }
 
+// cents returns n/100.
 func cents(n int64) invoice.Decimal { return invoice.NewDecimal(n, 2) }
 
-// near reports whether two amounts differ by at most this.
+// near reports whether a and b differ by at most within.
 func near(a, b, within invoice.Decimal) bool { return a.Sub(b).Abs().Cmp(within) <= 0 }

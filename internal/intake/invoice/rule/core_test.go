@@ -7,6 +7,7 @@ import (
 	"smartdrive/internal/intake/invoice/invoicetest"
 )
 
+// allBreaches returns all breaches, by key.
 func allBreaches() map[string][]breach {
 	all := map[string][]breach{}
 	maps.Copy(all, coreBreaches())
@@ -17,17 +18,19 @@ func allBreaches() map[string][]breach {
 	return all
 }
 
-// one is a breach of a full invoice.
+// one returns a breach by a change of a full invoice.
 func one(change func(*invoice.Document), with ...string) []breach {
 	return []breach{{change: change, with: with}}
 }
 
+// first returns a breach by a change of the first line of a full invoice.
 func first(change func(*invoice.Line), with ...string) []breach {
 	return one(func(d *invoice.Document) { change(&d.Lines[0]) }, with...)
 }
 
 func noNumber() invoice.Decimal { return invoice.Decimal{} }
 
+// coreBreaches returns the breaches of the rules on mandatory terms.
 func coreBreaches() map[string][]breach {
 	return map[string][]breach{
 		"BR-01": one(func(d *invoice.Document) { d.Profile = "" }),

@@ -2,8 +2,8 @@ package rule
 
 import "smartdrive/internal/intake/invoice"
 
-// decimals are the rules that amounts have at most two decimals. Trailing zeros count, as the
-// artefacts count the characters behind the point.
+// decimals returns the rules that amounts have at most two decimals. Trailing zeros count, because
+// the artefacts count characters after the point.
 func decimals() []Rule {
 	total := func(id, term string, of func(*invoice.Totals) invoice.Decimal) Rule {
 		return Rule{ID: id, Severity: Fatal, Text: two(term), document: func(d *document) bool { return of(&d.Totals).PlacesWritten() <= 2 }}
@@ -53,4 +53,5 @@ func decimals() []Rule {
 	}
 }
 
+// two returns the text of a rule on two decimals.
 func two(what string) string { return "The " + what + " has at most two decimals" }

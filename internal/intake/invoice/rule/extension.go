@@ -7,9 +7,9 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// extension are the rules of the XRechnung extension: lines within lines (BG-DEX-01) and what is
-// collected for others (BG-DEX-09). BR-DEX-04 to 08 are BR-CL-10, 11, 21, 25 and 26; BR-DEX-14 is
-// SD-02.
+// extension holds the rules of the XRechnung extension: nested lines (BG-DEX-01) and amounts
+// collected for third parties (BG-DEX-09). BR-DEX-04 to 08 are checked as BR-CL-10, 11, 21, 25 and
+// 26; BR-DEX-14 as SD-02.
 var extension = []Rule{
 	{
 		ID: "BR-DEX-02", Severity: Warning, Text: "The net amount of a line with lines in it (BT-131) is their sum",
@@ -51,10 +51,11 @@ var extension = []Rule{
 	},
 }
 
-// isExtension reports whether the document claims the XRechnung extension; others do not come here.
+// isExtension reports whether the document declares the XRechnung extension. Package syntax rejects
+// all other extensions.
 func isExtension(d *document) bool { return strings.Contains(d.Profile, "#conformant#") }
 
-// eachLine reports whether something holds for a line and all lines in it.
+// eachLine reports whether holds is true for a line and all its sublines.
 func eachLine(l *line, holds func(*line) bool) bool {
 	for i := range l.Lines {
 		if !eachLine(&l.Lines[i], holds) {
@@ -64,6 +65,8 @@ func eachLine(l *line, holds func(*line) bool) bool {
 	return holds(l)
 }
 
+// sumOfLines reports whether the net amount of a line equals the sum of its direct sublines; a line
+// without sublines passes.
 func sumOfLines(l *line) bool {
 	if len(l.Lines) == 0 {
 		return true
@@ -75,6 +78,7 @@ func sumOfLines(l *line) bool {
 	return sum.Round(2).Cmp(l.Net.Round(2)) == 0
 }
 
+// collected returns a check that all third-party amounts satisfy holds.
 func collected(holds func(*invoice.Collected) bool) func(*document) bool {
 	return func(d *document) bool {
 		for i := range d.ThirdParty {

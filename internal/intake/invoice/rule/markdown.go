@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Markdown is the page docs/invoice-rules.md.
+// Markdown returns the content of the page docs/invoice-rules.md.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString(pageHead)

@@ -11,11 +11,12 @@ import (
 // ProfilePeppol is the specification identifier of Peppol BIS Billing 3.0 (BT-24).
 const ProfilePeppol = invoice.ProfileCore + "#compliant#urn:fdc:peppol.eu:2017:poacc:billing:3.0"
 
-// peppol are the rules of Peppol BIS Billing 3.0 that OpenPEPPOL publishes, as far as EN 16931 and
-// our own rules do not ask for the same; peppolStates says what became of the others. They are
-// those for all countries: the rules of single ones (DK-R, GR-R, ...) are not here.
+// peppol holds the published rules of Peppol BIS Billing 3.0 that neither EN 16931 nor our own
+// rules cover; peppolStates explains the others. It holds the rules for all countries, without
+// those of single countries (DK-R, GR-R, ...).
 var peppol = slices.Concat(peppolDocument, peppolAmounts, peppolLines, peppolCodes(), peppolNumbers)
 
+// peppolDocument holds the rules on terms of the document.
 var peppolDocument = []Rule{
 	peppolRule("R001", "An invoice names its business process (BT-23)", func(d *document) bool { return d.Process != "" }),
 	peppolRule("R002", "An invoice has at most one note, unless seller and buyer are German (BT-22)", func(d *document) bool {
@@ -55,6 +56,7 @@ var (
 	peppolCredits  = list("81 83 381 396 532")
 )
 
+// peppolAmounts holds the rules on allowances and charges.
 var peppolAmounts = []Rule{
 	peppolAllowance("R040", "The amount of an allowance or charge is its base times its percentage, within 0.02", func(a *allowance) bool {
 		return !a.Base.Given() || !a.Percent.Given() || near(a.Amount, a.Base.Percent(a.Percent), cents(2))
@@ -63,6 +65,7 @@ var peppolAmounts = []Rule{
 	peppolAllowance("R042", "An allowance or charge with a base has a percentage", func(a *allowance) bool { return !a.Base.Given() || a.Percent.Given() }),
 }
 
+// peppolLines holds the rules on lines.
 var peppolLines = []Rule{
 	peppolLine("R046", "The net price (BT-146) is the gross price (BT-148) less the discount (BT-147)", func(_ *document, l *line) bool {
 		return !l.GrossPrice.Given() || l.GrossBaseQuantity.Given() || l.Price.Cmp(l.GrossPrice.Sub(l.Discount)) == 0
@@ -84,7 +87,7 @@ var peppolLines = []Rule{
 	}),
 }
 
-// peppolCodes are the rules that tie reasons for an exemption to categories of VAT.
+// peppolCodes returns the rules that an exemption reason requires a certain VAT category.
 func peppolCodes() []Rule {
 	var rules []Rule
 	for _, tie := range [][3]string{
@@ -107,7 +110,7 @@ func peppolCodes() []Rule {
 	return rules
 }
 
-// peppolNumbers are the rules on numbers that carry a digit to check them by.
+// peppolNumbers holds the rules on numbers with check digits.
 var peppolNumbers = []Rule{
 	peppolNumber("040", "0088", "A GLN (scheme 0088) has a right check digit (BT-29, BT-34, BT-49)", isGLN),
 	peppolNumber("041", "0192", "A Norwegian organisation number (scheme 0192) has 9 digits and a right check digit (BT-29, BT-34, BT-49)", isNorwegian),
@@ -119,15 +122,17 @@ var peppolNumbers = []Rule{
 
 const peppolName = "PEPPOL-EN16931-"
 
+// peppolRule returns a fatal rule on the document.
 func peppolRule(n, text string, holds func(*document) bool) Rule {
 	return Rule{ID: peppolName + n, Severity: Fatal, Text: text, document: holds}
 }
 
+// peppolLine returns a fatal rule on lines.
 func peppolLine(n, text string, holds func(*document, *line) bool) Rule {
 	return Rule{ID: peppolName + n, Severity: Fatal, Text: text, line: holds}
 }
 
-// peppolAllowance holds for those of the document and of its lines.
+// peppolAllowance returns a fatal rule on all allowances and charges of the document and its lines.
 func peppolAllowance(n, text string, holds func(*allowance) bool) Rule {
 	return peppolRule(n, text, func(d *document) bool {
 		bad := func(a allowance) bool { return !holds(&a) }
@@ -136,7 +141,8 @@ func peppolAllowance(n, text string, holds func(*allowance) bool) Rule {
 	})
 }
 
-// peppolNumber holds for the identifiers of seller, buyer and payee that are of a scheme.
+// peppolNumber returns a fatal rule on the identifiers of seller, buyer and payee that have this
+// scheme.
 func peppolNumber(n, scheme, text string, holds func(string) bool) Rule {
 	bad := func(id invoice.Identifier) bool { return id.Scheme == scheme && !holds(strings.TrimSpace(id.ID)) }
 	return Rule{ID: "PEPPOL-COMMON-R" + n, Severity: Fatal, Text: text, document: func(d *document) bool {
@@ -149,7 +155,7 @@ func peppolNumber(n, scheme, text string, holds func(string) bool) Rule {
 	}}
 }
 
-// countryOf is the country of a party: that of its VAT identifier, or of its address.
+// countryOf returns the country of a party, by its VAT id or else its address; "" if unknown.
 func countryOf(p *invoice.Party) string {
 	if len(p.VATID) > 2 {
 		return strings.ToUpper(p.VATID[:2])
@@ -160,10 +166,11 @@ func countryOf(p *invoice.Party) string {
 	return ""
 }
 
+// danish matches a Danish organisation number.
 var danish = regexp.MustCompile(`^DK[0-9]{8}$`)
 
-// weighted adds up digits times weights; the weights begin again when they have ended. The text has
-// digits only.
+// weighted returns the sum of the digits times the weights, which repeat cyclically. The text must
+// consist of digits.
 func weighted(text string, weights ...int) (sum int) {
 	for i := range len(text) {
 		sum += int(text[i]-'0') * weights[i%len(weights)]
@@ -171,7 +178,7 @@ func weighted(text string, weights ...int) (sum int) {
 	return sum
 }
 
-// isGLN checks a number of GS1: weights 3 and 1 from the right.
+// isGLN checks a GS1 number, with weights 3 and 1 from the right.
 func isGLN(s string) bool {
 	if !digits(2, 18)(s) {
 		return false
@@ -181,16 +188,19 @@ func isGLN(s string) bool {
 	return (10-sum%10)%10 == int(s[len(s)-1]-'0')
 }
 
+// reversed returns an ASCII text in reverse order.
 func reversed(s string) string {
 	b := []byte(s)
 	slices.Reverse(b)
 	return string(b)
 }
 
+// isNorwegian checks a Norwegian organisation number (modulo 11).
 func isNorwegian(s string) bool {
 	return digits(9, 9)(s) && strings.Trim(s, "0") != "" && (11-weighted(s[:8], 3, 2, 7, 6, 5, 4, 3, 2)%11)%11 == int(s[8]-'0')
 }
 
+// isBelgian checks a Belgian enterprise number (modulo 97).
 func isBelgian(s string) bool {
 	if !digits(10, 10)(s) {
 		return false
@@ -202,7 +212,7 @@ func isBelgian(s string) bool {
 	return 97-n%97 == int(s[8]-'0')*10+int(s[9]-'0')
 }
 
-// isSwedish checks by Luhn's algorithm.
+// isSwedish checks a Swedish organisation number (Luhn algorithm).
 func isSwedish(s string) bool {
 	if !digits(10, 10)(s) {
 		return false
@@ -215,11 +225,12 @@ func isSwedish(s string) bool {
 	return (10-sum%10)%10 == int(s[9]-'0')
 }
 
+// isAustralian checks an Australian business number (modulo 89).
 func isAustralian(s string) bool {
 	return digits(11, 11)(s) && (weighted(s, 10, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19)-10)%89 == 0
 }
 
-// peppolStates says what became of the rules of Peppol that peppol does not have.
+// peppolStates lists the Peppol rules that are not in peppol, each with the reason.
 var peppolStates = [][2]string{
 	{"R008", "an element without content is read as one that is absent"},
 	{"R043", "covered by SD-08"},

@@ -9,7 +9,7 @@ import (
 	"smartdrive/internal/intake/invoice/rule"
 )
 
-// forPeppol is an invoice that keeps the rules of Peppol.
+// forPeppol returns an invoice that is valid by the rules of Peppol.
 func forPeppol() *invoice.Document {
 	d := invoicetest.Of(3, "S", 19)
 	d.Profile, d.Process, d.PurchaseOrder = rule.ProfilePeppol, "urn:fdc:peppol.eu:2017:poacc:billing:01:1.0", "B-7"
@@ -17,6 +17,7 @@ func forPeppol() *invoice.Document {
 	return d
 }
 
+// peppolBreaches maps each Peppol rule to a change of forPeppol that breaks it.
 var peppolBreaches = map[string]func(*invoice.Document){
 	"PEPPOL-EN16931-R001": func(d *invoice.Document) { d.Process = "" },
 	"PEPPOL-EN16931-R002": func(d *invoice.Document) {
@@ -100,7 +101,7 @@ func TestTheRulesOfPeppol(t *testing.T) {
 	}
 }
 
-// TestNumbersWithCheckDigits has numbers that are publicly known to be right.
+// TestNumbersWithCheckDigits uses published, valid numbers.
 func TestNumbersWithCheckDigits(t *testing.T) {
 	t.Parallel()
 	for scheme, id := range map[string]string{

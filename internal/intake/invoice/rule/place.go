@@ -9,14 +9,15 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// Terms are the business terms and groups of EN 16931 that a text of a rule names, such as BT-131.
+// Terms returns the business terms and groups of EN 16931 that a rule's text names, such as BT-131.
 func Terms(text string) []string { return term.FindAllString(text, -1) }
 
+// term matches a business term or group.
 var term = regexp.MustCompile(`\bB[TG]-(DEX-)?\d+`)
 
-// placeIn is where in the file of a document that stands, or would have to stand, what a rule is
-// about: the first term that it names. n is which line, breakdown, or allowance it is, from 1; 0:
-// not one of several.
+// placeIn returns the XPath, in the document's file, of the first term that a rule's text names.
+// The argument n is the number of the line, breakdown or allowance, from 1; 0: none. The result is
+// "" if unknown.
 func placeIn(d *invoice.Document, text string, n int) string {
 	all := Terms(text)
 	if len(all) == 0 {
@@ -25,8 +26,8 @@ func placeIn(d *invoice.Document, text string, n int) string {
 	return PlaceOf(d, all[0], n)
 }
 
-// PlaceOf is where a term stands in the file of a document, as a path of XPath; empty: not known. n
-// is which of several is meant, from 1, or 0.
+// PlaceOf returns the XPath of a term in the document's file, whether or not it is present there;
+// "" if unknown. The argument n selects the line, breakdown or allowance, from 1; 0: none.
 func PlaceOf(d *invoice.Document, term string, n int) string {
 	at, root := ublPlaces(), "/Invoice/"
 	switch d.Written.Syntax {
@@ -53,10 +54,11 @@ func PlaceOf(d *invoice.Document, term string, n int) string {
 	return root + strings.Replace(place, "#", which, 1)
 }
 
+// creditNames maps element names of a UBL invoice to those of a credit note.
 var creditNames = strings.NewReplacer("cac:InvoiceLine", "cac:CreditNoteLine", "cbc:InvoicedQuantity", "cbc:CreditedQuantity", "cbc:InvoiceTypeCode", "cbc:CreditNoteTypeCode")
 
-// placesOf reads a table of terms and places; "#" is where the number of one of several belongs,
-// and what begins with a word in braces stands below the place of that word.
+// placesOf parses a table of terms and their paths. In a path, "#" is the position of the number n,
+// and a word in braces stands for the path of that word in below.
 func placesOf(table string, below map[string]string) map[string]string {
 	places := map[string]string{}
 	for line := range strings.Lines(table) {
@@ -75,7 +77,7 @@ func placesOf(table string, below map[string]string) map[string]string {
 	return places
 }
 
-// ublPlaces are those of EN 16931-3-2.
+// ublPlaces returns the paths of terms in UBL (EN 16931-3-2).
 var ublPlaces = sync.OnceValue(func() map[string]string {
 	return placesOf(ublTable, map[string]string{
 		"seller": "cac:AccountingSupplierParty/cac:Party", "buyer": "cac:AccountingCustomerParty/cac:Party",
@@ -83,6 +85,7 @@ var ublPlaces = sync.OnceValue(func() map[string]string {
 	})
 })
 
+// ublTable maps terms to paths in a UBL invoice; see placesOf.
 const ublTable = `
 	BT-1 cbc:ID
 	BT-2 cbc:IssueDate
@@ -206,9 +209,10 @@ const ublTable = `
 	BT-160 {line}/cac:Item/cac:AdditionalItemProperty/cbc:Name
 `
 
-// ciiPlaces are those of EN 16931-3-3.
+// ciiPlaces returns the paths of terms in CII (EN 16931-3-3).
 var ciiPlaces = sync.OnceValue(func() map[string]string { return placesOf(ciiTable, ciiBelow()) })
 
+// ciiTable maps terms to paths in a CII; see placesOf.
 const ciiTable = `
 	BT-1 rsm:ExchangedDocument/ram:ID
 	BT-2 rsm:ExchangedDocument/ram:IssueDateTime/udt:DateTimeString
@@ -329,6 +333,7 @@ const ciiTable = `
 	BT-160 {item}/ram:ApplicableProductCharacteristic/ram:Description
 `
 
+// ciiBelow returns the paths that words in braces of ciiTable stand for.
 func ciiBelow() map[string]string {
 	const trade = "rsm:SupplyChainTradeTransaction/ram:"
 	const deal, pay, line = trade + "ApplicableHeaderTradeAgreement", trade + "ApplicableHeaderTradeSettlement", trade + "IncludedSupplyChainTradeLineItem#"

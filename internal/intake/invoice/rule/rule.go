@@ -6,39 +6,39 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// Severity says whether a finding makes a document invalid.
+// Severity is the severity of a finding.
 type Severity uint8
 
-// The severities.
+// Severities.
 const (
-	Warning Severity = iota // worth a look; the document is valid
+	Warning Severity = iota // the document is valid, but deserves a look
 	Fatal                   // the document is invalid
 )
 
-// String returns the code that is stored and shown.
+// String returns the code of the severity, which is stored and shown.
 func (s Severity) String() string { return [...]string{"warning", "fatal"}[s] }
 
-// Finding is one rule that a document breaks. Rule is the rule's public name (BR-CO-10); Text is
-// one English sentence.
+// Finding reports a rule that a document breaks. Rule is its public name, such as BR-CO-10. Text is
+// an English sentence.
 type Finding struct {
 	Rule     string
 	Severity Severity
 	Text     string
-	Place    string // as a path of XPath, where the reader knows it
-	Line     int    // of the file, from 1; 0 where it is not known
-	Expected string // the number that follows from the others
-	Found    string // and the one that is there
+	Place    string // XPath in the file; empty: unknown
+	Line     int    // line in the file, from 1; 0: unknown
+	Expected string // the number computed from other values; empty: not a rule on a sum
+	Found    string // the number in the document
 }
 
-// Rule is one row of the tables. One of the checks is set: it reports whether the rule holds for
-// the document, or for each of its lines, allowances and charges, those of its lines, or taxes. A
-// rule on the file itself has none: its breaches are those that the reader has seen
-// (invoice.Written), which other rules may have, too. Two rows may share an ID: what is wrong for
-// certain, and what may only be unknown here.
+// Rule is a row of the tables. At most one check is set. It reports whether the rule holds for the
+// document, or for one line, allowance, allowance of a line, or tax breakdown. A rule without a
+// check concerns the file only: the decoder finds its breaches (invoice.Written). The decoder may
+// find breaches of the other rules, too. Two rows may have one ID: a fatal one for certain defects,
+// and a warning for unknown codes.
 type Rule struct {
 	ID       string
 	Severity Severity
-	Text     string // what must hold, as a sentence
+	Text     string // the required condition, as a sentence
 
 	document      func(*invoice.Document) bool
 	line          func(*invoice.Document, *invoice.Line) bool
@@ -46,22 +46,23 @@ type Rule struct {
 	lineAllowance func(*invoice.Document, *invoice.Allowance) bool
 	tax           func(*invoice.Document, *invoice.Tax) bool
 
-	near string // a rule of the file whose first breach stands where this one is broken
+	near string // rule whose breach in the file gives the place of this one
 
-	sum func(*invoice.Document) (expected, found invoice.Decimal) // of a rule on a sum
+	sum func(*invoice.Document) (expected, found invoice.Decimal) // set in rules on sums
 }
 
-// OfFile reports whether only a file can break the rule, not a model that came another way.
+// OfFile reports whether only a file can break the rule, because the model cannot express the
+// breach.
 func (r *Rule) OfFile() bool {
 	return r.document == nil && r.line == nil && r.allowance == nil && r.lineAllowance == nil && r.tax == nil
 }
 
-// MaxFindings is how many findings of one document are reported: enough to repair it, few enough to
-// store.
+// MaxFindings is the maximum number of findings reported per document: enough to repair it, few
+// enough to store.
 const MaxFindings = 50
 
-// Validate returns what is wrong with a document, in the order of the rules: one finding for each
-// rule, with the first place where it is broken. Which rules apply follows from the profile.
+// Validate returns the findings of a document, in the order of the rules: one per broken rule, with
+// the first place. The document's profile selects the rules.
 func Validate(d *invoice.Document) []Finding {
 	rules := europeanRules()
 	if d.Profile == invoice.ProfileFapiao {
@@ -88,7 +89,7 @@ func Validate(d *invoice.Document) []Finding {
 	return most(findings)
 }
 
-// finding is what is wrong when a document breaks the rule.
+// finding returns the finding of a rule, if the document breaks it.
 func (r *Rule) finding(d *invoice.Document) (f Finding, broken bool) {
 	n, where, times := r.broken(d)
 	if times == 0 {
@@ -118,8 +119,8 @@ func Valid(findings []Finding) bool {
 	return true
 }
 
-// broken returns how many times a rule is broken, and the first place: which of several it is, from
-// 1, and in words.
+// broken returns how many times a rule is broken, and the first place: its number among the lines,
+// allowances or breakdowns, from 1, and its name in words.
 func (r *Rule) broken(d *invoice.Document) (n int, where string, times int) {
 	note := func(holds bool, at int, place func() string) {
 		if holds {
@@ -155,6 +156,7 @@ func (r *Rule) broken(d *invoice.Document) (n int, where string, times int) {
 	return n, where, times
 }
 
+// placeOf returns the name of a line in words, by its id or else its number.
 func placeOf(l *invoice.Line, i int) string {
 	if l.ID == "" {
 		return fmt.Sprintf("line %d", i+1)

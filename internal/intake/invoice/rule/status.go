@@ -2,28 +2,29 @@ package rule
 
 import "strings"
 
-// Release is the release of CEN/TC 434's validation artefacts for EN 16931 that the rules follow.
+// Release is the version of CEN/TC 434's validation artefacts for EN 16931 that the rules follow.
 const Release = "1.3.16"
 
-// State says what is done about a rule of the release.
+// State is the degree to which a rule of the release is implemented.
 type State string
 
-// The states.
+// States of a rule.
 const (
-	Covered  State = "covered"                // a document that breaks it is refused
-	ByChoice State = "warning by choice"      // it is accepted, with a warning where that says something
-	Partly   State = "covered, and a warning" // refused for certain, or only warned of
-	Without  State = "not applicable"         // nothing here can break it
+	Covered  State = "covered"                // a document that breaks the rule is rejected
+	ByChoice State = "warning by choice"      // the document is accepted, with a warning where useful
+	Partly   State = "covered, and a warning" // rejected if the breach is certain, otherwise a warning
+	Without  State = "not applicable"         // no document can break it here
 )
 
-// Status is what is done about a rule, or about all whose names begin with ID and a dash, and why.
+// Status is the state of a rule, with the reason. In the table, ID may also list several rules,
+// separated by ", ", or be a prefix that ends in "*".
 type Status struct {
 	ID    string
 	State State
 	Why   string
 }
 
-// StatusOf returns what is done about a rule of the release.
+// StatusOf returns the state of a rule of the release.
 func StatusOf(id string) Status {
 	for _, s := range exceptions {
 		for name := range strings.SplitSeq(s.ID, ", ") {
@@ -45,12 +46,12 @@ func StatusOf(id string) Status {
 	return Status{id, Without, "not known here"}
 }
 
-// Stricter reports whether a rule refuses documents that the release accepts, by choice.
+// Stricter reports whether a rule intentionally rejects documents that the release accepts.
 func Stricter(id string) bool {
 	return strings.HasPrefix(id, "SD-") || strings.HasPrefix(id, "BR-DEX-")
 }
 
-// exceptions are the rules of the release that are not simply covered.
+// exceptions lists the rules of the release whose state is not simply Covered.
 var exceptions = []Status{
 	{"BR-CL-10, BR-CL-11, BR-CL-21, BR-CL-26", Partly, "what does not have the form of ISO 6523 is refused, 99xx of the EAS list too, and SEPA but for a seller or payee; a number that is not known is a warning, since the list grows twice a year"},
 	{"BR-CL-25", Partly, "what does not have the form of the EAS list is refused; a number that is not known is a warning, since the list grows twice a year"},

@@ -8,13 +8,13 @@ import (
 	"smartdrive/internal/intake/invoice/rule"
 )
 
-// release lists the fatal rules of the release, and the syntaxes that have them.
+// release lists the fatal rules of the release and their syntaxes.
 //
 //go:embed testdata/release.txt
 var release string
 
-// TestEachRuleOfTheReleaseHasAState also keeps names out of the tables that the release does not
-// have.
+// TestEachRuleOfTheReleaseHasAState checks that every rule of the release has a state, and that the
+// tables name no other rules.
 func TestEachRuleOfTheReleaseHasAState(t *testing.T) {
 	t.Parallel()
 	known, covered := map[string]bool{}, 0

@@ -1,7 +1,7 @@
 package rule
 
-// structure are the rules on the files of UBL and CII (EN 16931-3-2 and -3). The reader holds them,
-// since the model cannot break them.
+// structure returns the rules on UBL and CII files (EN 16931-3-2 and -3). The decoder checks them,
+// because the model cannot express their breaches.
 func structure() []Rule {
 	rules := make([]Rule, 0, len(structures))
 	for _, s := range structures {
@@ -10,6 +10,7 @@ func structure() []Rule {
 	return rules
 }
 
+// structures holds id and text of the rules on files.
 var structures = [][2]string{
 	{"UBL-SR-01", "An invoice has at most one contract (BT-12)"},
 	{"UBL-SR-02", "An invoice has at most one receiving advice (BT-15)"},

@@ -5,10 +5,10 @@ import (
 	"smartdrive/internal/intake/invoice/invoicetest"
 )
 
-// more adds to a number.
+// more adds coef / 10^scale to a number.
 func more(of *invoice.Decimal, coef int64, scale int) { *of = of.Add(invoice.NewDecimal(coef, scale)) }
 
-// extended is a valid invoice of the XRechnung extension.
+// extended returns a valid invoice of the XRechnung extension.
 func extended() *invoice.Document {
 	d := invoicetest.Full(1)
 	l := &d.Lines[1]
@@ -23,6 +23,7 @@ func extended() *invoice.Document {
 	return d
 }
 
+// sumBreaches returns the breaches of the rules on sums.
 func sumBreaches() map[string][]breach {
 	cent := func(of func(*invoice.Document) *invoice.Decimal, with ...string) []breach {
 		return one(func(d *invoice.Document) { more(of(d), 1, 2) }, with...)
@@ -107,7 +108,7 @@ func sumBreaches() map[string][]breach {
 	}
 }
 
-// cent2 makes the VAT wrong by two cents, everywhere.
+// cent2 returns a breach that makes the VAT wrong by two cents in all amounts.
 func cent2() []breach {
 	return one(func(d *invoice.Document) {
 		for _, at := range []*invoice.Decimal{&d.Taxes[0].Amount, &d.Totals.Tax, &d.Totals.Gross, &d.Totals.Payable} {

@@ -5,22 +5,22 @@ import (
 	"sync"
 )
 
-// europeanRules are those of EN 16931-1, and our own.
+// europeanRules returns the rules of EN 16931-1 and our own.
 var europeanRules = sync.OnceValue(func() []Rule {
 	return slices.Concat(core, core2, calculation, decimals(), codes(), categories(), extension, structure(), own)
 })
 
-// chineseRules are those of the fully digital invoice, and our own.
+// chineseRules returns the rules of the fully digital invoice and our own.
 var chineseRules = sync.OnceValue(func() []Rule { return slices.Concat(chinese, own) })
 
-// Rules returns all rules: those of EN 16931, then those of the Chinese invoice, then those of
-// both.
+// Rules returns all rules without those of profiles: EN 16931, then the Chinese invoice, then the
+// common ones.
 func Rules() []Rule {
 	european := europeanRules()
 	return slices.Concat(european[:len(european)-len(own)], chinese, own)
 }
 
-// stricter are the rules that refuse documents that the release accepts, each with the reason.
+// stricter lists the rules that reject documents that the release accepts, each with the reason.
 var stricter = [][2]string{
 	{"SD-01", "two programs that read a number, date, party or amount twice may each take another one"},
 	{"SD-02", "an amount in another currency cannot be part of a sum"},

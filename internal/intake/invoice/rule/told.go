@@ -7,12 +7,14 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// told are the breaches that the reader of a file has seen, which no rule has reported yet.
+// told holds the breaches that the decoder found and that no finding reports yet.
 type told []invoice.Breach
 
+// breachesOf returns a copy of the document's breaches.
 func breachesOf(d *invoice.Document) told { return slices.Clone(d.Written.Breaches) }
 
-// take returns the finding of a rule, with the first place, and forgets its breaches.
+// take removes all breaches of a rule and returns them as one finding, at the first place. If there
+// are none, the result is false.
 func (t *told) take(r *Rule) (Finding, bool) {
 	first := slices.IndexFunc(*t, func(b invoice.Breach) bool { return b.Rule == r.ID })
 	if first < 0 {
@@ -27,14 +29,14 @@ func (t *told) take(r *Rule) (Finding, bool) {
 	return f, true
 }
 
-// locate puts a finding where the rule near r is broken, whose finding comes later.
+// locate sets the place of a finding to the first breach of the rule r.near.
 func (t told) locate(r *Rule, f *Finding) {
 	if i := slices.IndexFunc(t, func(b invoice.Breach) bool { return b.Rule == r.near }); i >= 0 {
 		f.Place, f.Line = t[i].Place, t[i].Line
 	}
 }
 
-// most keeps what is fatal before what is not, when there are too many.
+// most drops findings beyond MaxFindings, warnings first.
 func most(findings []Finding) []Finding {
 	if len(findings) <= MaxFindings {
 		return findings

@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// Unread says why a file could not be read: its kind in the language, and what the reader said of
-// it, which begins with the kind. A text that is not known, such as one of an older release, stays
-// in English.
+// Unread returns the reason why a file could not be read, in the language: the kind, and the
+// decoder's text in parentheses. The text begins with the kind. A decoder's text without a
+// translation, such as one of an older release, stays in English.
 func (l Language) Unread(kind, text string) string {
-	text = strings.TrimPrefix(text, kind+": ") // the finding has the kind for its rule
+	text = strings.TrimPrefix(text, kind+": ") // the finding already names the kind as its rule
 	said := unread[kind][l]
 	if said == "" {
 		return text
@@ -20,7 +20,7 @@ func (l Language) Unread(kind, text string) string {
 	return said + " (" + l.reader(text) + ")"
 }
 
-// unread are the kinds of files that cannot be read (syntax.Kind).
+// unread maps the kinds of unreadable files (syntax.Kind) to their texts per language.
 var unread = map[string][3]string{
 	"malformed":   {German: "Die Datei ist abgeschnitten oder nicht so gebaut, wie ihr Format es verlangt", Chinese: "文件被截断或结构不符合其格式"},
 	"refused":     {German: "Die Datei enthält, was keine Rechnung braucht und Angreifer nutzen", Chinese: "文件含有发票不需要且常被攻击者利用的内容"},
@@ -30,18 +30,19 @@ var unread = map[string][3]string{
 	"booking-aid": {German: "Ein Profil von Factur-X ohne Positionen: eine Buchungshilfe, keine Rechnung", Chinese: "无明细行的 Factur-X 子集：仅为记账辅助，不是发票"},
 }
 
-// unreadTable has a line for each text of a reader, in English, German and Chinese, separated by
-// tabs. {1} and {2} are what the reader puts in.
+// unreadTable holds the translations of decoder texts. Each line has the English, German and
+// Chinese text, separated by tabs. {1} and {2} are placeholders for values.
 //
 //go:embed unread.tsv
 var unreadTable string
 
-// reason is a text of a reader.
+// reason is a decoder text with its translations.
 type reason struct {
 	english         *regexp.Regexp
 	german, chinese string
 }
 
+// reasons returns the parsed unreadTable.
 var reasons = sync.OnceValue(func() (all []reason) {
 	value := strings.NewReplacer(`\{1\}`, `("(?:[^"\\]|\\.)*"|'.{1,4}'|[^"]+?)`, `\{2\}`, `(.+)`)
 	for line := range strings.Lines(unreadTable) {
@@ -52,11 +53,11 @@ var reasons = sync.OnceValue(func() (all []reason) {
 	return all
 })
 
-// about is what stands before what is wrong with a value: the path of its element or the name of
-// its member, or the value itself.
+// about matches the subject in front of a decoder text: the path of an element, the name of a
+// member, or the value.
 var about = regexp.MustCompile(`(?s)^([A-Za-z][\w:/@.-]*:|("(?:[^"\\]|\\.)*") is) (.+)$`)
 
-// reader says a text of a reader in another language.
+// reader translates a decoder text.
 func (l Language) reader(text string) string {
 	for _, r := range reasons() {
 		parts := r.english.FindStringSubmatch(text)
@@ -69,7 +70,7 @@ func (l Language) reader(text string) string {
 		}
 		for i, part := range parts[1:] {
 			if i == 1 {
-				part = l.reader(part) // what is wrong, where the first says with what
+				part = l.reader(part) // {2} is itself a decoder text
 			}
 			said = strings.Replace(said, [...]string{"{1}", "{2}"}[i], part, 1)
 		}

@@ -33,7 +33,8 @@ func TestUnreadFilesAreSaidInAllLanguages(t *testing.T) {
 	}
 }
 
-// Every text that a reader can give stands in unread.tsv, and nothing else does.
+// TestEveryTextOfAReaderIsTranslated checks that unread.tsv has exactly the texts of errors that
+// the decoders may return.
 func TestEveryTextOfAReaderIsTranslated(t *testing.T) {
 	t.Parallel()
 	table, err := os.ReadFile("unread.tsv")
@@ -53,7 +54,7 @@ func TestEveryTextOfAReaderIsTranslated(t *testing.T) {
 			}
 		}
 	}
-	given := map[string]bool{ // what is put together of several texts
+	given := map[string]bool{ // texts that are composed of several parts
 		"lines within lines in CII: not supported": true, "line {1}: {2}": true,
 		"not a date": true, "not a decimal number": true, "{1} digits, more than {2}: not a decimal number": true,
 	}
@@ -74,8 +75,8 @@ func TestEveryTextOfAReaderIsTranslated(t *testing.T) {
 
 var verb = regexp.MustCompile(`\\?%[#.\d]*[a-z]`)
 
-// textsOf adds the texts of errors in the sources of a package: what is given to its functions that
-// make errors, and the texts of an Error.
+// textsOf adds the error texts in the sources of a package: the arguments of functions that make
+// errors, and the texts of Error literals.
 func textsOf(t *testing.T, dir string, texts map[string]bool) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -112,7 +113,7 @@ func textsOf(t *testing.T, dir string, texts map[string]bool) {
 	}
 }
 
-// lastName is the name of a function or type, without its package.
+// lastName returns the name of a function or type without its package.
 func lastName(x ast.Expr) string {
 	switch x := x.(type) {
 	case *ast.Ident:
@@ -123,8 +124,9 @@ func lastName(x ast.Expr) string {
 	return ""
 }
 
-// addTexts adds what a piece of source has in quotes, as unread.tsv has it. What has no space in it
-// is a name, and what begins with a colon is put behind another text.
+// addTexts adds the string literals of a piece of source in the form of unread.tsv. It skips
+// literals without a space, which are names, and literals that begin with a colon, which are
+// suffixes.
 func addTexts(t *testing.T, in ast.Node, texts map[string]bool) {
 	t.Helper()
 	ast.Inspect(in, func(n ast.Node) bool {

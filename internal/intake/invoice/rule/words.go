@@ -7,21 +7,23 @@ import (
 	"sync"
 )
 
-// Language is one that findings are said in.
+// Language is a language of findings.
 type Language uint8
 
-// The languages.
+// Languages.
 const (
 	English Language = iota
 	German
 	Chinese
 )
 
-// wordsTable has a line for each text of a rule: in English, German and Chinese, separated by tabs.
+// wordsTable holds the translations of rule texts. Each line has the English, German and Chinese
+// text, separated by tabs.
 //
 //go:embed words.tsv
 var wordsTable string
 
+// words returns the German and Chinese text of each English one.
 var words = sync.OnceValue(func() map[string][2]string {
 	all := map[string][2]string{}
 	for line := range strings.Lines(wordsTable) {
@@ -33,8 +35,8 @@ var words = sync.OnceValue(func() map[string][2]string {
 	return all
 })
 
-// In says the text of a finding, which is in English, in another language. A text that is not
-// known, such as one of an older release, stays as it is.
+// In translates the English text of a finding. A text without a translation, such as one of an
+// older release, stays in English.
 func (l Language) In(text string) string {
 	if l == English {
 		return text
@@ -56,7 +58,8 @@ func (l Language) In(text string) string {
 	return text
 }
 
-// What finding puts behind the text of a rule, and encodeFindings of package ingest at the end.
+// Suffixes that finding appends to a rule's text, and the text that encodeFindings of package
+// ingest appends at the end.
 var (
 	counted      = regexp.MustCompile(`^(.*), and (\d+) more$`)
 	placed       = regexp.MustCompile(`(?s)^(.*?) \(((?:line|VAT|allowance or charge)\b.*)\)$`)
@@ -66,7 +69,7 @@ var (
 	furtherFindings = [...]string{German: "und {n} weitere Befunde", Chinese: "另有 {n} 条问题"}
 )
 
-// place says which line, breakdown or allowance is meant.
+// place translates the name of a line, breakdown or allowance.
 func (l Language) place(where string) string {
 	for _, kind := range [][3]string{
 		{"line ", "Position ", "行 "}, {"allowance or charge ", "Nachlass oder Zuschlag ", "折让或附加费 "}, {"VAT ", "USt ", "增值税 "},

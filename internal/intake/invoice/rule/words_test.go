@@ -8,7 +8,8 @@ import (
 	"smartdrive/internal/intake/invoice/rule"
 )
 
-// Every text of a rule is said in every language, and names the same terms in each.
+// TestRulesAreSaidInAllLanguages checks that each rule's text has a translation into each language
+// that names the same terms.
 func TestRulesAreSaidInAllLanguages(t *testing.T) {
 	t.Parallel()
 	all := rule.Rules()

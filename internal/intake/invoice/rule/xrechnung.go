@@ -8,20 +8,21 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// Profile names the rules of a country that a recipient asks for beside those of EN 16931.
+// Profile names a set of additional rules that a recipient may require.
 type Profile string
 
-// The profiles.
+// Profiles.
 const (
-	Core      Profile = ""          // EN 16931 alone
+	Core      Profile = ""          // EN 16931 only
 	XRechnung Profile = "xrechnung" // Germany: XRechnung 3 (BR-DE)
 	Peppol    Profile = "peppol"    // Peppol BIS Billing 3.0
 )
 
-// Profiles are those that one may ask for.
+// Profiles returns all profiles other than Core.
 func Profiles() []Profile { return []Profile{XRechnung, Peppol} }
 
-// ValidateAs is Validate with the rules of a profile besides. They are not for Chinese invoices.
+// ValidateAs returns the findings of Validate and those of the rules of a profile. Profile rules do
+// not apply to Chinese invoices.
 func ValidateAs(d *invoice.Document, p Profile) []Finding {
 	findings := Validate(d)
 	if d.Profile == invoice.ProfileFapiao {
@@ -35,9 +36,10 @@ func ValidateAs(d *invoice.Document, p Profile) []Finding {
 	return most(findings)
 }
 
-// xrechnung are the rules of XRechnung 3.
+// xrechnung holds the rules of XRechnung 3.
 var xrechnung = slices.Concat(xrechnungParties, xrechnungPayments)
 
+// xrechnungParties holds the rules of XRechnung on parties and on the document as a whole.
 var xrechnungParties = []Rule{
 	german("2", "The seller has a contact (BG-6)", func(d *document) bool { return d.Seller.Contact != nil }),
 	german("3", "The seller's address has a city (BT-37)", func(d *document) bool { return addressHas(d.Seller.Address, cityOf) }),
@@ -80,6 +82,7 @@ var xrechnungParties = []Rule{
 	})),
 }
 
+// xrechnungPayments holds the rules of XRechnung on payments.
 var xrechnungPayments = []Rule{
 	german("1", "An invoice has a payment instruction (BG-16)", func(d *document) bool { return len(d.Payments) > 0 }),
 	german("18", "A discount (#SKONTO#) or interest (#VERZUG#) in the terms of payment has the form #SKONTO#TAGE=14#PROZENT=2.00# (BT-20)", discountForm),
@@ -95,10 +98,12 @@ var xrechnungPayments = []Rule{
 	}),
 }
 
+// german returns the fatal rule BR-DE-n.
 func german(n, text string, holds func(*document) bool) Rule {
 	return Rule{ID: "BR-DE-" + n, Severity: Fatal, Text: text, document: holds}
 }
 
+// germanWarning returns the rule BR-DE-n as a warning.
 func germanWarning(n, text string, holds func(*document) bool) Rule {
 	return Rule{ID: "BR-DE-" + n, Severity: Warning, Text: text, document: holds}
 }
@@ -106,15 +111,18 @@ func germanWarning(n, text string, holds func(*document) bool) Rule {
 func cityOf(a *invoice.Address) string { return a.City }
 func zoneOf(a *invoice.Address) string { return a.Zone }
 
-// addressHas holds for an absent address, which is the matter of other rules.
+// addressHas reports whether a part of an address is present. A nil address passes, because other
+// rules require it.
 func addressHas(a *invoice.Address, what func(*invoice.Address) string) bool {
 	return a == nil || what(a) != ""
 }
 
+// contactHas returns a check that a part of the seller's contact is present. A nil contact passes.
 func contactHas(what func(*invoice.Contact) string) func(*document) bool {
 	return func(d *document) bool { return d.Seller.Contact == nil || what(d.Seller.Contact) != "" }
 }
 
+// paidBy returns a check on all payments whose code is in the list codes.
 func paidBy(codes string, holds func(*invoice.Payment) bool) func(*document) bool {
 	those := list(codes)
 	return payments(func(p *invoice.Payment) bool { return !those.has(p.Code) || holds(p) })
@@ -126,6 +134,8 @@ var (
 	discount    = regexp.MustCompile(`^#(SKONTO|VERZUG)#TAGE=[0-9]+#PROZENT=[0-9]+\.[0-9]{2}(#BASISBETRAG=-?[0-9]+\.[0-9]{2})?#$`)
 )
 
+// discountForm reports whether all lines of the payment terms that begin with # have the required
+// form.
 func discountForm(d *document) bool {
 	for line := range strings.Lines(d.PaymentTerms) {
 		if line = strings.TrimSpace(line); strings.HasPrefix(line, "#") && !discount.MatchString(line) {
@@ -135,6 +145,7 @@ func discountForm(d *document) bool {
 	return true
 }
 
+// germanTaxID checks BR-DE-16.
 func germanTaxID(d *document) bool {
 	if d.Seller.VATID != "" || d.Seller.TaxID != "" || d.TaxRepresentative != nil {
 		return true
@@ -142,6 +153,7 @@ func germanTaxID(d *document) bool {
 	return !slices.ContainsFunc(strings.Fields("S Z E AE K G L M"), func(code string) bool { return hasCategoryCode(d, code) })
 }
 
+// differentNames reports whether no two attachments have the same name.
 func differentNames(d *document) bool {
 	seen := map[string]bool{}
 	for i := range d.Attachments {
@@ -154,7 +166,8 @@ func differentNames(d *document) bool {
 	return true
 }
 
-// ProfileRules returns the rules of a profile, without those of EN 16931.
+// ProfileRules returns the rules of a profile without those of EN 16931; none for Core or an
+// unknown profile.
 func ProfileRules(p Profile) []Rule {
 	switch p {
 	case Core:

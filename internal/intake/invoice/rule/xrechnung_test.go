@@ -9,7 +9,7 @@ import (
 	"smartdrive/internal/intake/invoice/rule"
 )
 
-// germanBreaches break the rules of XRechnung, each in an invoice that keeps all of them.
+// germanBreaches maps each rule of XRechnung to a change of a valid invoice that breaks it.
 var germanBreaches = map[string]func(*invoice.Document){
 	"BR-DE-1":  func(d *invoice.Document) { d.Payments = nil },
 	"BR-DE-2":  func(d *invoice.Document) { d.Seller.Contact = nil },

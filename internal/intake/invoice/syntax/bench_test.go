@@ -13,7 +13,7 @@ import (
 
 const benchDocs = 64
 
-// samples are the same invoices in a format, each alone.
+// samples returns benchDocs invoices, each encoded by write, and their total size.
 func samples(write func(*invoice.Document) []byte, of func(uint64) *invoice.Document) (texts [][]byte, size int64) {
 	for seed := range uint64(benchDocs) {
 		text := write(of(seed + 1))
@@ -24,7 +24,7 @@ func samples(write func(*invoice.Document) []byte, of func(uint64) *invoice.Docu
 
 func oneLine(d *invoice.Document) []byte { return invoicetest.NDJSON(d) }
 
-// run measures work on each sample, and reports documents per second of one core.
+// run measures work on each sample and reports documents per second on one core.
 func run(b *testing.B, texts [][]byte, size int64, work func(text []byte)) {
 	b.SetBytes(size)
 	b.ReportAllocs()
@@ -62,9 +62,9 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkBaseline is what the standard library needs for the same bytes: structs for a part of
-// what Decode reads, floats or texts for amounts, no limits, nothing about elements that stand
-// twice.
+// BenchmarkBaseline measures the standard library on the same bytes: structs for a part of the
+// elements that Decode reads, floats or texts for amounts, no limits, no detection of repeated
+// elements.
 func BenchmarkBaseline(b *testing.B) {
 	texts, size := samples(invoicetest.UBL, invoicetest.New)
 	b.Run("ubl", func(b *testing.B) {
@@ -110,7 +110,7 @@ func BenchmarkHash(b *testing.B) {
 	}
 }
 
-// BenchmarkBundle reads, judges and hashes a member of 20,000 invoices, on one core.
+// BenchmarkBundle decodes, validates and hashes a member of 20,000 invoices on one core.
 func BenchmarkBundle(b *testing.B) {
 	var all bytes.Buffer
 	for seed := range uint64(20_000) {

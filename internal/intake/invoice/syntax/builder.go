@@ -13,19 +13,19 @@ import (
 	"smartdrive/internal/intake/invoice/xmlscan"
 )
 
-// builder is a document that is being read, and where in it.
+// builder holds the document being decoded, the position in the file, and the remaining limits.
 type builder struct {
 	doc    *invoice.Document
 	limits Limits
-	items  int    // that may still come
-	kept   int    // bytes that may still come
-	root   string // the name of the root element
-	path   []*node
-	counts []int32 // of the counters of the tree
-	lineNo int     // of the file, where the reader is
-	text   []byte  // of the current element
+	items  int     // remaining items; see Limits.Items
+	kept   int     // remaining bytes of text; see Limits.Kept
+	root   string  // name of the root element
+	path   []*node // open elements, the root first
+	counts []int32 // one per counter of the tree
+	lineNo int     // current line of the file
+	text   []byte  // text of the current element
 
-	// cursors: what the elements that are open stand for
+	// parts of the model that the open elements describe
 	party     *invoice.Party
 	address   *invoice.Address
 	lines     []*invoice.Line
@@ -34,43 +34,45 @@ type builder struct {
 	ref       reference
 	tax       taxNumber
 	id        invoice.Identifier
-	date      string // the format of a date
-	scheme    string // of a tax
-	flag      string
+	date      string // format code of the date being read
+	scheme    string // tax scheme being read
+	flag      string // scratch text of the current element
 
-	unsupported string // what the document has that no rule here can judge
-	taxTotals   []taxTotal
-	currencies  []sighting
-	currency    string // of the current amount
+	unsupported string     // feature of the document that no rule can validate; empty: none
+	taxTotals   []taxTotal // totals of VAT (BT-110, BT-111), sorted out by finish
+	currencies  []sighting // distinct currencies of amounts, at most 16
+	currency    string     // currency of the current amount
 
 	codes codes
 }
 
-// sighting is a currency that amounts were written in, and the first of them.
+// sighting is a currency of an amount, with the place of its first use.
 type sighting struct {
 	currency string
 	at       invoice.Breach
 }
 
-// reference is a document that is referred to, before it is known as what.
+// reference is a document reference whose meaning is not known yet.
 type reference struct {
 	attachment invoice.Attachment
 	scheme     string
 	kind       string
-	embedded   bool // it has an embedded file, even an empty one
+	embedded   bool // it has an embedded file, possibly an empty one
 }
 
-// taxNumber is a number for tax, before it is known which.
+// taxNumber is a party's tax number, with the scheme that tells its kind.
 type taxNumber struct{ id, scheme string }
 
-// taxTotal is BT-110 or BT-111, whichever currency says.
+// taxTotal is a total of VAT; its currency tells whether it is BT-110 or BT-111.
 type taxTotal struct {
 	amount   invoice.Decimal
 	currency string
 }
 
+// builders pools builders.
 var builders = sync.Pool{New: func() any { return &builder{codes: codes{}} }}
 
+// newBuilder returns an empty builder. The caller must call release.
 func newBuilder(limits Limits) *builder {
 	b := builders.Get().(*builder)
 	*b = builder{
@@ -80,7 +82,7 @@ func newBuilder(limits Limits) *builder {
 	return b
 }
 
-// release gives the builder back; the document is the caller's.
+// release returns the builder to the pool. The document stays valid.
 func (b *builder) release() {
 	b.doc = nil
 	clear(b.lines)
@@ -89,6 +91,8 @@ func (b *builder) release() {
 	}
 }
 
+// append appends to the text of the current element. A text longer than Limits.Text gives an Error
+// of kind Limit.
 func (b *builder) append(text []byte) error {
 	if len(b.text)+len(text) > b.limits.Text {
 		return &Error{Kind: Limit, Text: fmt.Sprintf("a text is longer than %d bytes", b.limits.Text)}
@@ -97,11 +101,12 @@ func (b *builder) append(text []byte) error {
 	return nil
 }
 
-// line returns the innermost line that is open.
+// line returns the innermost open line.
 func (b *builder) line() *invoice.Line { return b.lines[len(b.lines)-1] }
 
-// set puts a text into its place. Nothing is nothing; a second, other value for one place is
-// remembered, because two programs may disagree about which one counts.
+// set stores a text at its place in the model. Empty text is ignored. A second, different value for
+// a single place is recorded by once, because programs may disagree on which value counts. A text
+// that is not a valid value gives an Error of kind BadValue.
 func (b *builder) set(to place, n *node, text []byte) error {
 	text = bytes.Trim(text, " \t\r\n")
 	if len(text) == 0 {
@@ -143,8 +148,9 @@ func (b *builder) set(to place, n *node, text []byte) error {
 	return nil
 }
 
-// once sets a place that holds one value. A second, other one is kept where the row says how;
-// else it is a contradiction in what counts, and a detail that is named and not kept in all others.
+// once stores a value in a place that holds only one. For a second, different value, once calls
+// row.also if set; for a row with detail it records a warning; otherwise it records a
+// contradiction.
 func once[T any](b *builder, n *node, p *T, value T, empty, same bool) {
 	switch {
 	case empty:
@@ -159,7 +165,7 @@ func once[T any](b *builder, n *node, p *T, value T, empty, same bool) {
 	}
 }
 
-// repeated remembers a contradiction, once.
+// repeated adds a contradiction to Document.Repeated, without duplicates.
 func (b *builder) repeated(what string) {
 	if !slices.Contains(b.doc.Repeated, what) {
 		b.doc.Repeated = append(b.doc.Repeated, what)
@@ -167,14 +173,16 @@ func (b *builder) repeated(what string) {
 	b.breach("SD-01", nil)
 }
 
+// badValue returns an Error of kind BadValue for a text.
 func badValue(text []byte, err error) error {
 	return &Error{Kind: BadValue, Text: fmt.Sprintf("%.60q is %v", text, err)}
 }
 
+// chineseDay rewrites 2006年01月02日 as 2006-01-02.
 var chineseDay = strings.NewReplacer("年", "-", "月", "-", "日", "")
 
-// parseDate reads the dates of all syntaxes: xs:date with or without a zone, yyyymmdd, 2006年01月02日,
-// and the day of a time.
+// parseDate parses the dates of all syntaxes: xs:date with or without a zone, yyyymmdd,
+// yyyymmddhhmmss, 2006年01月02日, and the day of a timestamp.
 func parseDate(text []byte) (invoice.Date, error) {
 	day := chineseDay.Replace(string(text))
 	if len(day) == len("20060102150405") && !strings.Contains(day, "-") {
@@ -186,7 +194,8 @@ func parseDate(text []byte) (invoice.Date, error) {
 	return invoice.ParseDate(day)
 }
 
-// keep makes a text part of the model. Line ends are those of XML 1.0 §2.11.
+// keep returns a text as a string for the model and charges it to the limit Kept. It normalizes
+// line ends as XML 1.0 §2.11 requires.
 func (b *builder) keep(text []byte) (string, error) {
 	if b.kept -= len(text); b.kept < 0 {
 		return "", &Error{Kind: Limit, Text: fmt.Sprintf("its texts are longer than %d bytes together", b.limits.Kept)}
@@ -198,10 +207,10 @@ func (b *builder) keep(text []byte) (string, error) {
 	return value, nil
 }
 
-// codes are short texts that come again and again.
+// codes interns short texts that repeat, such as codes.
 type codes map[string]string
 
-// maxCodes is how many of them are remembered: more than there are in common invoices.
+// maxCodes is the maximum number of interned texts: more than common invoices contain.
 const maxCodes = 1 << 10
 
 // keep returns the text as a string that may be shared.
@@ -219,7 +228,7 @@ func (c codes) keep(text []byte) string {
 	return value
 }
 
-// sawCurrency notes the currency that the attribute of an amount has named.
+// sawCurrency records the currency of an amount that has just been read.
 func (b *builder) sawCurrency() {
 	known := slices.ContainsFunc(b.currencies, func(s sighting) bool { return s.currency == b.currency })
 	if b.currency != "" && !known && len(b.currencies) < 16 {
@@ -228,7 +237,7 @@ func (b *builder) sawCurrency() {
 	b.currency = ""
 }
 
-// ublCurrency also asks for the currency, which an amount of UBL has to name.
+// ublCurrency records the currency of a UBL amount, and a breach of BR-CL-03 if there is none.
 func (b *builder) ublCurrency() {
 	if b.currency == "" {
 		b.breach("BR-CL-03", nil)
@@ -236,10 +245,11 @@ func (b *builder) ublCurrency() {
 	b.sawCurrency()
 }
 
-// finish settles what only the whole document can tell.
+// finish completes the document with everything that depends on the whole file: totals of VAT,
+// currencies, and the normal form.
 func (b *builder) finish() {
 	d := b.doc
-	own := 0 // totals in the invoice's currency
+	own := 0 // number of totals in the invoice's currency
 	for _, total := range b.taxTotals {
 		at := &d.Totals.Tax
 		if total.currency == d.Currency {
@@ -270,8 +280,8 @@ func (b *builder) finish() {
 	plain(d)
 }
 
-// plain drops what says nothing, so that documents that say the same are equal: optional totals of
-// 0, prices for 1 unit.
+// plain normalizes a document so that equal contents give equal models: it drops optional totals of
+// 0 and base quantities of 1.
 func plain(d *invoice.Document) {
 	for _, total := range []*invoice.Decimal{&d.Totals.Allowances, &d.Totals.Charges, &d.Totals.Prepaid, &d.Totals.Rounding} {
 		if total.Sign() == 0 {
@@ -281,8 +291,8 @@ func plain(d *invoice.Document) {
 	plainLines(d.Lines)
 }
 
-// plainGross makes the base of the gross price that of both prices, unless the net price has
-// another.
+// plainGross makes the base quantity of the gross price the common base of both prices, unless the
+// net price has another one.
 func plainGross(line *invoice.Line) {
 	if !line.BaseQuantity.Given() {
 		line.BaseQuantity, line.BaseUnit = line.GrossBaseQuantity, cmp.Or(line.BaseUnit, line.GrossBaseUnit)
@@ -296,6 +306,7 @@ func plainGross(line *invoice.Line) {
 	}
 }
 
+// plainLines normalizes lines and their sublines.
 func plainLines(lines []invoice.Line) {
 	for i := range lines {
 		line := &lines[i]
@@ -307,7 +318,8 @@ func plainLines(lines []invoice.Line) {
 	}
 }
 
-// addReference puts a document reference where its type says. Objects are BT-18, tenders BT-17.
+// addReference adds the document reference to the part of the model that its type selects: 130 is
+// the invoiced object (BT-18), 50 the tender or project, any other an attachment.
 func (b *builder) addReference(tender *string) {
 	ref := &b.ref
 	b.checkReference()
@@ -321,7 +333,7 @@ func (b *builder) addReference(tender *string) {
 	}
 }
 
-// checkReference holds a document reference against the rules on its type.
+// checkReference records breaches of the rules on the type of a document reference.
 func (b *builder) checkReference() {
 	ref, ubl := &b.ref, b.doc.Written.Syntax == invoice.UBLSyntax
 	project := ref.kind == "50" && (!ubl || b.doc.Written.CreditNote)
@@ -353,8 +365,8 @@ func (b *builder) checkReference() {
 	}
 }
 
-// endTax puts a tax number where its scheme says. Twice is the rule that one more breaks, if there
-// is one.
+// endTax stores a tax number at its place. If the place already has one, it records a breach of the
+// rule twice; without such a rule, a contradiction.
 func (b *builder) endTax(at *string, twice string) {
 	switch {
 	case *at == "":
@@ -366,7 +378,8 @@ func (b *builder) endTax(at *string, twice string) {
 	}
 }
 
-// endTaxUBL takes every scheme but VAT for that of BT-32.
+// endTaxUBL stores a UBL tax number: scheme VAT is the VAT id, any other scheme the local tax
+// number (BT-32).
 func endTaxUBL(b *builder) {
 	vat := strings.EqualFold(b.tax.scheme, "VAT")
 	if b.tax.scheme == "" || b.tax.id == "" {
@@ -386,7 +399,8 @@ func endTaxUBL(b *builder) {
 	}
 }
 
-// endTaxCII takes VA for VAT and FC for the local number; another scheme, or none, says nothing.
+// endTaxCII stores a CII tax number: scheme VA is the VAT id, FC the local tax number. Any other
+// scheme gives the warning SD-06.
 func endTaxCII(b *builder) {
 	switch b.tax.scheme {
 	case "VA":
@@ -398,7 +412,8 @@ func endTaxCII(b *builder) {
 	}
 }
 
-// endPartyID adds an identifier to the party that is open.
+// endPartyID adds an identifier to the open party. An identifier of scheme SEPA becomes the
+// creditor's.
 func (b *builder) endPartyID() {
 	switch sepa := b.id.Scheme == "SEPA"; {
 	case sepa && b.party != &b.doc.Seller && b.party != b.doc.Payee:
@@ -416,13 +431,14 @@ func (b *builder) endPartyID() {
 	}
 }
 
-// addAllowance begins an allowance or charge in a list.
+// addAllowance appends an allowance or charge to a list and makes it the current one.
 func (b *builder) addAllowance(to *[]invoice.Allowance) {
 	*to = append(*to, invoice.Allowance{})
 	b.allowance = &(*to)[len(*to)-1]
 }
 
-// scanned turns the scanner's errors into those of this package.
+// scanned converts an error of the XML scanner into an Error of this package. It returns other
+// errors unchanged.
 func scanned(err error) error {
 	var bad *xmlscan.Error
 	if !errors.As(err, &bad) {

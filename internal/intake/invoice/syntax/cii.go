@@ -7,8 +7,8 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// UN/CEFACT Cross Industry Invoice D16B, with the binding of EN 16931-3-3. Lines come before
-// everything else.
+// Namespaces of UN/CEFACT Cross Industry Invoice D16B, with the binding of EN 16931-3-3, and the
+// prefixes that paths use for them. In a CII, lines come before everything else.
 
 var (
 	ciiSpaces = []string{
@@ -20,6 +20,7 @@ var (
 	ciiPrefixes = []string{"rsm", "ram", "udt", "qdt"}
 )
 
+// ciiTree returns the tree of a CrossIndustryInvoice.
 var ciiTree = sync.OnceValue(func() *node {
 	const trade = "rsm:SupplyChainTradeTransaction/"
 	root := grow(ciiPrefixes, ciiHead,
@@ -31,6 +32,7 @@ var ciiTree = sync.OnceValue(func() *node {
 	return root
 })
 
+// ciiHead maps the context and the head of the document.
 var ciiHead = join([]row{
 	{
 		path: "rsm:ExchangedDocumentContext/ram:GuidelineSpecifiedDocumentContextParameter/ram:ID",
@@ -47,7 +49,7 @@ var ciiHead = join([]row{
 	{path: "rsm:ExchangedDocument/ram:IncludedNote/ram:SubjectCode", to: func(b *builder) any { return &b.note().Subject }},
 }, ciiRuledDate("BR-03", "rsm:ExchangedDocument/ram:IssueDateTime", func(b *builder) any { return &b.doc.Date }))
 
-// ciiRuledDate is a date that does not count without its format: then it breaks a rule.
+// ciiRuledDate maps a date that is invalid without format 102. Otherwise it breaks the given rule.
 func ciiRuledDate(rule, path string, to place) []row {
 	rows := ciiDate(path, to)
 	for i := range rows {
@@ -63,8 +65,7 @@ func ciiRuledDate(rule, path string, to place) []row {
 	return rows
 }
 
-// ciiDate is a date in one of the elements that CII has for dates; its format stands in an
-// attribute.
+// ciiDate maps a date in one of CII's date elements, with the format in an attribute.
 func ciiDate(path string, to place) []row {
 	var rows []row
 	for _, leaf := range []string{"/udt:DateTimeString", "/qdt:DateTimeString", "/udt:DateString"} {
@@ -77,7 +78,7 @@ func ciiDate(path string, to place) []row {
 	return rows
 }
 
-// ciiDetailDate is a date of which the first counts.
+// ciiDetailDate maps a date whose first value counts.
 func ciiDetailDate(path string, to place) []row {
 	rows := ciiDate(path, to)
 	for i := range rows {
@@ -86,11 +87,12 @@ func ciiDetailDate(path string, to place) []row {
 	return rows
 }
 
-// ciiAmount is an amount; it may name its currency.
+// ciiAmount maps an amount with an optional currency.
 func ciiAmount(path string, to place) []row {
 	return []row{{path: path, to: to, end: (*builder).sawCurrency}, {path: path + "@currencyID", to: currencyOf}}
 }
 
+// ciiAgreement maps parties and references of the header.
 var ciiAgreement = join(
 	[]row{
 		{path: "ram:BuyerReference", to: func(b *builder) any { return &b.doc.BuyerReference }},
@@ -116,6 +118,7 @@ var ciiAgreement = join(
 	}),
 )
 
+// ciiParty maps the elements of a party.
 var ciiParty = join([]row{
 	{path: "ram:ID", begin: newID, to: func(b *builder) any { return &b.id.ID }, end: (*builder).endPartyID},
 	{path: "ram:ID@schemeID", to: func(b *builder) any { return &b.id.Scheme }},
@@ -139,8 +142,9 @@ var ciiParty = join([]row{
 	{path: "ram:PostalTradeAddress", begin: partyAddress},
 }, under("ram:PostalTradeAddress", ciiAddress))
 
-// unlessSet is a place for what counts only where something better is not given: a department and
-// no person, an account number and no IBAN, a local identifier and no global one.
+// unlessSet returns a place for a fallback value, which is dropped if a better value is already
+// set: a department if there is a person, a local account number if there is an IBAN, a local
+// identifier if there is a global one.
 func unlessSet(of func(*builder) *string) place {
 	return func(b *builder) any {
 		if p := of(b); *p == "" {
@@ -150,6 +154,7 @@ func unlessSet(of func(*builder) *string) place {
 	}
 }
 
+// ciiAddress maps the elements of a postal address.
 var ciiAddress = []row{
 	{path: "ram:PostcodeCode", to: func(b *builder) any { return &b.address.Zone }},
 	{path: "ram:LineOne", to: func(b *builder) any { return &b.address.Line1 }},
@@ -160,6 +165,7 @@ var ciiAddress = []row{
 	{path: "ram:CountrySubDivisionName", to: func(b *builder) any { return &b.address.Region }},
 }
 
+// ciiDelivery maps the delivery.
 var ciiDelivery = join(
 	[]row{
 		{path: "ram:ShipToTradeParty", begin: addDelivery},
@@ -176,6 +182,7 @@ var ciiDelivery = join(
 	ciiDate("ram:ActualDeliverySupplyChainEvent/ram:OccurrenceDateTime", func(b *builder) any { return &b.doc.Delivery.Date }),
 )
 
+// ciiSettlement maps currencies, payee, period and preceding invoices.
 var ciiSettlement = join(
 	[]row{
 		{path: "ram:CreditorReferenceID", to: func(b *builder) any { return &b.doc.Creditor }},
@@ -194,6 +201,7 @@ var ciiSettlement = join(
 	ciiDate("ram:InvoiceReferencedDocument/ram:FormattedIssueDateTime", func(b *builder) any { return &b.preceding().Date }),
 )
 
+// ciiPayment maps payment terms and means of payment.
 var ciiPayment = join([]row{
 	{
 		path: "ram:SpecifiedTradePaymentTerms/ram:Description", to: func(b *builder) any { return &b.doc.PaymentTerms },
@@ -216,9 +224,10 @@ var ciiPayment = join([]row{
 	}),
 )
 
-// ciiTaxPoint are the codes of CII (UNTDID 2475) in those of the model (UNTDID 2005).
+// ciiTaxPoint maps tax point codes of CII (UNTDID 2475) to those of the model (UNTDID 2005).
 var ciiTaxPoint = map[string]string{"5": "3", "29": "35", "72": "432"}
 
+// taxPointCode stores the first tax point code, converted to UNTDID 2005.
 func taxPointCode(b *builder) {
 	if code, ok := ciiTaxPoint[b.flag]; ok {
 		b.flag = code
@@ -229,4 +238,5 @@ func taxPointCode(b *builder) {
 	b.flag = ""
 }
 
+// addTax appends a tax breakdown.
 func addTax(b *builder) { b.doc.Taxes = append(b.doc.Taxes, invoice.Tax{}) }

@@ -1,5 +1,6 @@
 package syntax
 
+// ciiTotals maps the tax breakdown, allowances, charges and totals of the document.
 var ciiTotals = join(
 	[]row{
 		{path: "ram:ApplicableTradeTax", begin: addTax, end: breakdownScheme},
@@ -39,6 +40,7 @@ var ciiTotals = join(
 	)),
 )
 
+// ciiAllowance maps the elements of an allowance or charge.
 var ciiAllowance = join(
 	[]row{
 		{path: "ram:ChargeIndicator/udt:Indicator", to: func(b *builder) any { return &b.allowance.Charge }},
@@ -52,12 +54,12 @@ var ciiAllowance = join(
 	ciiAmount("ram:BasisAmount", func(b *builder) any { return &b.allowance.Base }),
 )
 
-// ciiLine is a line, below its element.
+// ciiLine maps the elements of a line, relative to its element.
 var ciiLine = join(
 	[]row{
 		{path: "", begin: addLine, end: endLine},
 		{path: "ram:AssociatedDocumentLineDocument/ram:LineID", to: func(b *builder) any { return &b.line().ID }},
-		// lines within lines: neither EN 16931 nor the extension says what sums they count in
+		// nested lines: neither EN 16931 nor the extension defines which sums include them
 		{path: "ram:AssociatedDocumentLineDocument/ram:ParentLineID", to: func(b *builder) any { return &b.flag }, end: subLines},
 		{
 			path: "ram:AssociatedDocumentLineDocument/ram:IncludedNote/ram:Content", to: func(b *builder) any { return &b.line().Note },
@@ -101,6 +103,7 @@ var ciiLine = join(
 	)),
 )
 
+// ciiProduct maps the elements of an item.
 var ciiProduct = []row{
 	{path: "ram:GlobalID", to: func(b *builder) any { return &b.line().StandardItem.ID }},
 	{path: "ram:GlobalID@schemeID", to: func(b *builder) any { return &b.line().StandardItem.Scheme }},
@@ -120,6 +123,7 @@ var ciiProduct = []row{
 	{path: "ram:OriginTradeCountry/ram:ID", to: func(b *builder) any { return &b.line().Origin }},
 }
 
+// subLines marks a document with nested lines as unsupported.
 func subLines(b *builder) {
 	if b.flag != "" {
 		b.unsupported, b.flag = "lines within lines in CII", ""

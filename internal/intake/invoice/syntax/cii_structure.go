@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// ciiOccurrences are the rules of EN 16931-3-3 on how often elements come (CII-SR), those that its
-// validators refuse documents for.
+// ciiOccurrences returns the rules of EN 16931-3-3 on the number of occurrences of elements
+// (CII-SR), limited to those that its validators treat as fatal.
 func ciiOccurrences() []occurrence {
 	const (
 		trade      = "rsm:SupplyChainTradeTransaction/"
@@ -51,6 +51,7 @@ func ciiOccurrences() []occurrence {
 	)
 }
 
+// ciiAllowanceOccurrences returns the occurrence rules of allowances and charges at a path.
 func ciiAllowanceOccurrences(scope string) []occurrence {
 	return slices.Concat(
 		[]occurrence{

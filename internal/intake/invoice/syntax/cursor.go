@@ -7,15 +7,19 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// What rows do at the start and end of elements that repeat or that mean something as a whole.
+// Functions that rows call at the start and end of repeating or composite elements. Functions named
+// add... append an element to a list of the model; methods named after the element return the last
+// one of the list.
 
+// join concatenates tables of rows.
 func join(tables ...[]row) []row { return slices.Concat(tables...) }
 
+// addNote appends a note.
 func addNote(b *builder) { b.doc.Notes = append(b.doc.Notes, invoice.Note{}) }
 
 func (b *builder) note() *invoice.Note { return &b.doc.Notes[len(b.doc.Notes)-1] }
 
-// splitNote takes the subject off a UBL note: #ADU#text.
+// splitNote splits the subject code off a UBL note of the form #ADU#text.
 func splitNote(b *builder) {
 	note := b.note()
 	if rest, ok := strings.CutPrefix(note.Text, "#"); ok {
@@ -25,6 +29,7 @@ func splitNote(b *builder) {
 	}
 }
 
+// docPeriod makes the document's period the current one.
 func docPeriod(b *builder) {
 	if b.doc.Period == nil {
 		b.doc.Period = new(invoice.Period)
@@ -32,6 +37,7 @@ func docPeriod(b *builder) {
 	b.period = b.doc.Period
 }
 
+// linePeriod makes the line's period the current one.
 func linePeriod(b *builder) {
 	if b.line().Period == nil {
 		b.line().Period = new(invoice.Period)
@@ -39,12 +45,14 @@ func linePeriod(b *builder) {
 	b.period = b.line().Period
 }
 
+// addDelivery creates the document's delivery, if there is none.
 func addDelivery(b *builder) {
 	if b.doc.Delivery == nil {
 		b.doc.Delivery = new(invoice.Delivery)
 	}
 }
 
+// deliveryAddress makes the delivery's address the current one.
 func deliveryAddress(b *builder) {
 	addDelivery(b)
 	if b.doc.Delivery.Address == nil {
@@ -53,20 +61,23 @@ func deliveryAddress(b *builder) {
 	b.address = b.doc.Delivery.Address
 }
 
+// addPreceding appends a reference to a preceding invoice.
 func addPreceding(b *builder) { b.doc.Preceding = append(b.doc.Preceding, invoice.Reference{}) }
 
 func (b *builder) preceding() *invoice.Reference { return &b.doc.Preceding[len(b.doc.Preceding)-1] }
 
+// newReference clears the current document reference.
 func newReference(b *builder) { b.ref = reference{} }
 
-// lineObject keeps a line's reference if it is BT-128, which has the type 130.
+// lineObject stores a line's reference of type 130 as its object (BT-128), and drops any other
+// type.
 func lineObject(b *builder) {
 	if b.ref.kind == "130" {
 		b.line().Object = invoice.Identifier{ID: b.ref.attachment.ID, Scheme: b.ref.scheme}
 	}
 }
 
-// ciiLineObject also holds the reference against the rules on its type.
+// ciiLineObject calls lineObject and records breaches of the rules on the type of a reference.
 func ciiLineObject(b *builder) {
 	switch {
 	case b.ref.attachment.ID == "":
@@ -79,6 +90,7 @@ func ciiLineObject(b *builder) {
 	lineObject(b)
 }
 
+// payee makes the payee the current party.
 func payee(b *builder) {
 	if b.doc.Payee == nil {
 		b.doc.Payee = new(invoice.Party)
@@ -86,6 +98,7 @@ func payee(b *builder) {
 	b.party = b.doc.Payee
 }
 
+// taxRepresentative makes the tax representative the current party.
 func taxRepresentative(b *builder) {
 	if b.doc.TaxRepresentative == nil {
 		b.doc.TaxRepresentative = new(invoice.Party)
@@ -93,10 +106,13 @@ func taxRepresentative(b *builder) {
 	b.party = b.doc.TaxRepresentative
 }
 
+// newID clears the current identifier.
 func newID(b *builder) { b.id = invoice.Identifier{} }
 
+// newTax clears the current tax number.
 func newTax(b *builder) { b.tax = taxNumber{} }
 
+// partyAddress makes the address of the current party the current one.
 func partyAddress(b *builder) {
 	if b.party.Address == nil {
 		b.party.Address = new(invoice.Address)
@@ -104,25 +120,28 @@ func partyAddress(b *builder) {
 	b.address = b.party.Address
 }
 
+// partyContact creates the contact of the current party, if there is none.
 func partyContact(b *builder) {
 	if b.party.Contact == nil {
 		b.party.Contact = new(invoice.Contact)
 	}
 }
 
+// addPayment appends a means of payment.
 func addPayment(b *builder) { b.doc.Payments = append(b.doc.Payments, invoice.Payment{}) }
 
 func (b *builder) payment() *invoice.Payment { return &b.doc.Payments[len(b.doc.Payments)-1] }
 
-// breaks says which rule a second, other value breaks.
+// breaks returns a row.also function that records a breach of a rule.
 func breaks(rule string) func(*builder, any) {
 	return func(b *builder, _ any) { b.breach(rule, nil) }
 }
 
-// maxJoined is how many bytes the values of one place have together when all are kept.
+// maxJoined is the maximum length in bytes of values that joined combines.
 const maxJoined = 8 << 10
 
-// joined keeps all values of a place, one in a line.
+// joined returns a row.also function that appends further values to the first, one per line. Values
+// beyond maxJoined are dropped with the warning SD-05.
 func joined(of func(*builder) *string) func(*builder, any) {
 	return func(b *builder, value any) {
 		p := of(b)
@@ -134,7 +153,8 @@ func joined(of func(*builder) *string) func(*builder, any) {
 	}
 }
 
-// sameMeans breaks a rule if this means of payment is not that of the first instruction.
+// sameMeans returns a row.end function that records a breach of a rule if the code of this means of
+// payment differs from the first one's.
 func sameMeans(rule string) func(*builder) {
 	return func(b *builder) {
 		if b.doc.Payments[0].Code != b.payment().Code {
@@ -148,6 +168,8 @@ func sameMeans(rule string) func(*builder) {
 	}
 }
 
+// sameInformation records a breach of CII-SR-468 if the text of this means of payment differs from
+// the first one's.
 func sameInformation(b *builder) {
 	i := slices.IndexFunc(b.doc.Payments, func(p invoice.Payment) bool { return p.Text != "" })
 	if i >= 0 && b.doc.Payments[i].Text != b.payment().Text {
@@ -155,22 +177,28 @@ func sameInformation(b *builder) {
 	}
 }
 
+// collected returns the last third-party amount.
 func (b *builder) collected() *invoice.Collected { return &b.doc.ThirdParty[len(b.doc.ThirdParty)-1] }
 
+// currencyOf returns the place of the current amount's currency.
 func currencyOf(b *builder) any { return &b.currency }
 
+// addTaxTotal appends a total of VAT.
 func addTaxTotal(b *builder) { b.taxTotals = append(b.taxTotals, taxTotal{}) }
 
 func (b *builder) taxTotal() *taxTotal { return &b.taxTotals[len(b.taxTotals)-1] }
 
+// taxLine returns the last tax breakdown.
 func (b *builder) taxLine() *invoice.Tax { return &b.doc.Taxes[len(b.doc.Taxes)-1] }
 
+// addLine appends a top-level line and opens it.
 func addLine(b *builder) {
 	b.items -= lineItems - 1
 	b.doc.Lines = append(b.doc.Lines, invoice.Line{})
 	b.lines = append(b.lines[:0], &b.doc.Lines[len(b.doc.Lines)-1])
 }
 
+// addSubLine appends a line to the innermost open line, and opens it.
 func addSubLine(b *builder) {
 	b.items -= lineItems - 1
 	above := b.line()
@@ -178,12 +206,15 @@ func addSubLine(b *builder) {
 	b.lines = append(b.lines, &above.Lines[len(above.Lines)-1])
 }
 
+// endLine closes the innermost open line.
 func endLine(b *builder) { b.lines = b.lines[:len(b.lines)-1] }
 
+// addClass appends a classification to the line.
 func addClass(b *builder) { b.line().Classes = append(b.line().Classes, invoice.Class{}) }
 
 func (b *builder) class() *invoice.Class { return &b.line().Classes[len(b.line().Classes)-1] }
 
+// addAttribute appends an item attribute to the line.
 func addAttribute(b *builder) { b.line().Attributes = append(b.line().Attributes, invoice.Attribute{}) }
 
 func (b *builder) attribute() *invoice.Attribute {

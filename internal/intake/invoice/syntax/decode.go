@@ -9,10 +9,10 @@ import (
 	"smartdrive/internal/intake/invoice/xmlscan"
 )
 
-// Decode reads the documents of a member one after another. Each element is a document or an error,
-// never both. An error of one line of NDJSON does not end the others; any error of XML, and an
-// error of the reader itself, is the last element. A document belongs to the caller. It is as the
-// member says it: complete and right is what package rule finds it to be.
+// Decode returns the documents of a file, one after another. Each element is either a document or
+// an error. In NDJSON an Error concerns one line, and the sequence continues. An Error of an XML
+// file, or an error of the reader, is the last element. The caller owns the documents. Decode does
+// not validate; package rule does.
 func Decode(format Format, from io.Reader, limits Limits) iter.Seq2[*invoice.Document, error] {
 	limits = limits.withDefaults()
 	if format == NDJSON {
@@ -21,18 +21,19 @@ func Decode(format Format, from io.Reader, limits Limits) iter.Seq2[*invoice.Doc
 	return func(yield func(*invoice.Document, error) bool) { yield(decodeXML(format, from, limits)) }
 }
 
-// root is a document element, and what reads it.
+// root describes a supported root element and its decoder.
 type root struct {
 	format Format
 	spaces []string
 	tree   func() *node
-	finish func(*builder)
-	space  int
+	finish func(*builder) // completes the document after the end of the root element
+	space  int            // namespace of the root element, as an index of spaces from 1; 0: none
 	local  string
 
 	written invoice.Syntax
 }
 
+// roots returns all supported root elements.
 func roots() []root {
 	return []root{
 		{UBL, ublSpaces, ublTree, (*builder).finish, spaceUBLInvoice, "Invoice", invoice.UBLSyntax},
@@ -42,6 +43,7 @@ func roots() []root {
 	}
 }
 
+// decodeXML decodes the one document of an XML file.
 func decodeXML(format Format, from io.Reader, limits Limits) (*invoice.Document, error) {
 	var spaces []string
 	var candidates []root
@@ -76,7 +78,8 @@ func decodeXML(format Format, from io.Reader, limits Limits) (*invoice.Document,
 	return b.doc, nil
 }
 
-// findRoot reads up to the root element.
+// findRoot reads up to the root element and returns its description. If the element is not among
+// the candidates, the error is of kind Unsupported.
 func findRoot(s *xmlscan.Scanner, candidates []root) (root, error) {
 	token, err := s.Next()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"smartdrive/internal/intake/invoice/invoicetest"
 )
 
-// generated are documents that use all that the model has.
+// generated returns documents that together use every member of the model.
 func generated() map[string]*invoice.Document {
 	docs := map[string]*invoice.Document{"full": invoicetest.Full(1)}
 	for seed := range uint64(64) {

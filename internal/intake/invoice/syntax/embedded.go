@@ -10,7 +10,7 @@ import (
 	"smartdrive/internal/intake/invoice/xmlscan"
 )
 
-// embedded reads an embedded file without keeping it.
+// embedded hashes the embedded file in the current element without storing it.
 func (b *builder) embedded(s *xmlscan.Scanner, n *node) error {
 	b.ref.embedded = true
 	into := unbase64{sum: sha256.New()}
@@ -27,12 +27,12 @@ func (b *builder) embedded(s *xmlscan.Scanner, n *node) error {
 	return b.close(n)
 }
 
-// maxFiles is how many embedded files of one document Extract looks at.
+// maxFiles is the maximum number of embedded files per document that Extract reads.
 const maxFiles = 10_000
 
-// Extract reads an invoice as XML to its end, writes the content of its n-th embedded file to to (a
-// negative n: of none), and returns the SHA-256 of each of them, empty ones apart, in hex. It takes
-// as little memory for a large file as for a small one.
+// Extract reads an XML invoice and returns the SHA-256, in hex, of each embedded file that is valid
+// and not empty. It writes the content of the n-th of these files, from 0, to the writer; a
+// negative n writes nothing. Memory use does not depend on the size of a file.
 func Extract(from io.Reader, limits Limits, n int, to io.Writer) (sums []string, err error) {
 	limits = limits.withDefaults()
 	s := xmlscan.New(from, xmlscan.Limits{Bytes: limits.Bytes, Depth: limits.Depth, Attributes: limits.Attributes}, fileSpaces...)
@@ -63,7 +63,7 @@ func Extract(from io.Reader, limits Limits, n int, to io.Writer) (sums []string,
 	return sums, nil
 }
 
-// The elements that hold embedded files, and their namespaces.
+// Elements that hold embedded files, with their namespaces.
 var (
 	fileSpaces = []string{
 		"urn:oasis:names:specification:ubl:schema:xsd:CommonBasicComponents-2",
@@ -72,17 +72,19 @@ var (
 	fileElements = []string{"EmbeddedDocumentBinaryObject", "AttachmentBinaryObject"}
 )
 
-// unbase64 hashes what base64 stands for, and passes it on. Spaces between groups are allowed.
+// unbase64 decodes and hashes base64 text, and forwards the decoded bytes. White space is ignored.
+// The caller must call close at the end.
 type unbase64 struct {
 	sum   hash.Hash
-	to    io.Writer // nil: nobody wants it
+	to    io.Writer // nil: the bytes are not forwarded
 	size  int64
 	group [4]byte
 	n     int
-	ended bool // the last group was padded
+	ended bool // the last group was padded, so no more text may follow
 	buf   []byte
 }
 
+// Write decodes a piece of base64 text. A text that is not base64 gives an Error of kind BadValue.
 func (u *unbase64) Write(text []byte) (int, error) {
 	u.buf = u.buf[:0]
 	for _, c := range text {
@@ -106,8 +108,8 @@ func (u *unbase64) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// read reads the element that has started to its end, and says whether its text is base64. The
-// error is that of the XML, or of whom it is passed on to.
+// read reads the current element to its end, and reports whether its text is valid base64. The
+// error comes from the XML or from the destination writer.
 func (u *unbase64) read(s *xmlscan.Scanner) (good bool, err error) {
 	good = true
 	for depth := s.Depth(); s.Depth() >= depth; {
@@ -126,6 +128,7 @@ func (u *unbase64) read(s *xmlscan.Scanner) (good bool, err error) {
 	return good && u.close() == nil, nil
 }
 
+// decode decodes a group of four characters.
 func (u *unbase64) decode() error {
 	u.n = 0
 	if u.ended {
@@ -141,8 +144,10 @@ func (u *unbase64) decode() error {
 	return nil
 }
 
+// errBase64 returns the Error for invalid base64.
 func errBase64() error { return &Error{Kind: BadValue, Text: "an embedded file is not valid base64"} }
 
+// close returns an Error if the text ended within a group.
 func (u *unbase64) close() error {
 	if u.n != 0 {
 		return errBase64()

@@ -5,26 +5,25 @@ import (
 	"fmt"
 )
 
-// Kind says what is wrong with a document that cannot be read. String returns the code that is
-// stored and shown.
+// Kind is the reason why a document cannot be read.
 type Kind uint8
 
-// The kinds.
+// Kinds of errors.
 const (
 	Malformed   Kind = iota // not well-formed XML or JSON, truncated, or not the structure of its format
-	Refused                 // what no invoice needs and attackers use: DOCTYPE, entities
-	Limit                   // larger, deeper or longer than Limits allow
-	BadValue                // a date or number that is none
-	Unsupported             // not known here; never the document's fault
-	BookingAid              // a profile of Factur-X without lines, which is not an invoice of EN 16931
+	Refused                 // a construct that no invoice needs and attackers use: DOCTYPE, entities
+	Limit                   // exceeds Limits
+	BadValue                // an invalid date or number
+	Unsupported             // unknown to SmartDrive; the document may be valid
+	BookingAid              // a Factur-X profile without lines, which is not an invoice of EN 16931
 )
 
-// String returns the code of the kind.
+// String returns the code of the kind, which is stored and shown.
 func (k Kind) String() string {
 	return [...]string{"malformed", "refused", "limit", "bad-value", "unsupported", "booking-aid"}[k]
 }
 
-// KindNamed returns the kind of a code.
+// KindNamed returns the kind with a code, and whether there is one.
 func KindNamed(code string) (Kind, bool) {
 	for k := Malformed; k <= BookingAid; k++ {
 		if k.String() == code {
@@ -34,12 +33,12 @@ func KindNamed(code string) (Kind, bool) {
 	return 0, false
 }
 
-// Error says why a document was not read. Text is one English sentence for its sender, without
-// anything of the server.
+// Error is the reason why a document cannot be read. Text is an English sentence for its sender and
+// contains no internals of the server.
 type Error struct {
 	Kind Kind
-	Line int    // where in the member, from 1; 0 when that says nothing
-	Text string // such as: cbc:IssueDate: not a date
+	Line int    // line in the file, from 1; 0: unknown or meaningless
+	Text string // for example "cbc:IssueDate: not a date"
 }
 
 func (e *Error) Error() string {
@@ -52,5 +51,5 @@ func (e *Error) Error() string {
 // Is makes every Error of kind Unsupported match ErrUnsupported.
 func (e *Error) Is(target error) bool { return target == ErrUnsupported && e.Kind == Unsupported }
 
-// ErrUnsupported is what errors.Is finds in an Error of kind Unsupported.
+// ErrUnsupported matches, with errors.Is, every Error of kind Unsupported.
 var ErrUnsupported = errors.New("unsupported")

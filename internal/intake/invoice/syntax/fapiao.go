@@ -8,18 +8,19 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// The XML of the Chinese fully digital invoice (数电票), as issued by the tax administration's
-// platform:
+// XML of the Chinese fully digital invoice (数电票), as issued by the platform of the tax
+// administration:
 //
 //	EInvoice
 //	├── Header                 EIid, InherentLabel/{EInvoiceType, GeneralOrSpecialVAT}/{LabelCode, LabelName}
 //	├── EInvoiceData           SellerInformation, BuyerInformation, BasicInformation, IssuItemInformation *
 //	└── TaxSupervisionInfo     InvoiceNumber, IssueTime, TaxBureauName
 //
-// There is no published schema to this day; the names are those that independent readers of such
-// files agree on. Amounts are yuan, rates are written 0.06 or 6%. A red invoice, which takes
-// another one back, has negative amounts.
+// There is no published schema; the names are those that independent readers of such files agree
+// on. Amounts are in yuan; rates are written 0.06 or 6%. A red invoice, which cancels another one,
+// has negative amounts.
 
+// fapiaoTree returns the tree of an EInvoice.
 var fapiaoTree = sync.OnceValue(func() *node {
 	return grow(nil, fapiaoHead, fapiaoTotals,
 		under("EInvoiceData/SellerInformation", fapiaoParty("Seller", func(b *builder) *invoice.Party { return &b.doc.Seller })),
@@ -27,6 +28,7 @@ var fapiaoTree = sync.OnceValue(func() *node {
 		under("EInvoiceData/IssuItemInformation", fapiaoLine))
 })
 
+// fapiaoHead maps number, date, kind and remark.
 var fapiaoHead = []row{
 	{path: "TaxSupervisionInfo/InvoiceNumber", to: func(b *builder) any { return &b.doc.Number }},
 	{path: "TaxSupervisionInfo/IssueTime", to: func(b *builder) any { return &b.doc.Date }},
@@ -37,7 +39,7 @@ var fapiaoHead = []row{
 	{path: "EInvoiceData/AdditionalInformation/Remark", begin: addNote, to: func(b *builder) any { return &b.note().Text }},
 }
 
-// addVariant joins codes and names of the kind: "02 普通发票 ...".
+// addVariant appends a code or name to the invoice's kind: "02 普通发票 ...".
 func addVariant(b *builder) {
 	if b.flag != "" {
 		b.doc.Variant = strings.TrimLeft(b.doc.Variant+" "+b.flag, " ")
@@ -45,14 +47,15 @@ func addVariant(b *builder) {
 	}
 }
 
+// fapiaoTotals maps the totals.
 var fapiaoTotals = []row{
 	{path: "EInvoiceData/BasicInformation/TotalAmWithoutTax", to: func(b *builder) any { return &b.doc.Totals.Net }},
 	{path: "EInvoiceData/BasicInformation/TotalTaxAm", to: func(b *builder) any { return &b.doc.Totals.Tax }},
 	{path: "EInvoiceData/BasicInformation/TotalTax-includedAmount", to: func(b *builder) any { return &b.doc.Totals.Gross }},
-	// RequestTime is when the invoice was asked for; the day of issue is IssueTime
+	// RequestTime is not mapped: it is the time of the request; the day of issue is IssueTime
 }
 
-// fapiaoParty are the elements of a party, whose names begin with its role.
+// fapiaoParty maps the elements of a party, whose names begin with its role.
 func fapiaoParty(role string, of func(*builder) *invoice.Party) []row {
 	return []row{
 		{path: "", begin: func(b *builder) { b.party = of(b) }},
@@ -65,6 +68,7 @@ func fapiaoParty(role string, of func(*builder) *invoice.Party) []row {
 	}
 }
 
+// addAccount appends the bank or the account number to the party's account.
 func addAccount(b *builder) {
 	if b.flag != "" {
 		b.party.Account = strings.TrimLeft(b.party.Account+" "+b.flag, " ")
@@ -72,6 +76,7 @@ func addAccount(b *builder) {
 	}
 }
 
+// fapiaoLine maps the elements of a line.
 var fapiaoLine = []row{
 	{path: "", begin: addLine, end: endLine},
 	{path: "ItemName", to: func(b *builder) any { return &b.line().Name }},
@@ -85,8 +90,8 @@ var fapiaoLine = []row{
 	{path: "TaxClassificationCode", begin: addClass, to: func(b *builder) any { return &b.class().Code }},
 }
 
-// fapiaoRate reads a rate: 0.06, 6%, or why there is none. What it cannot read becomes the
-// category, which no rule accepts.
+// fapiaoRate stores a line's rate and category: 0.06, 6%, or the word for an exemption. An
+// unreadable rate becomes the category, which fails validation.
 func fapiaoRate(b *builder) {
 	text, line := b.flag, b.line()
 	b.flag = ""
@@ -115,8 +120,8 @@ func fapiaoRate(b *builder) {
 	}
 }
 
-// finishFapiao adds what a Chinese invoice says by being one: its currency, the sums of its lines
-// by rate.
+// finishFapiao sets the values that every Chinese invoice implies: profile, currency and type. It
+// computes the taxes from the lines.
 func finishFapiao(b *builder) {
 	d := b.doc
 	d.Profile, d.Currency, d.Type = invoice.ProfileFapiao, "CNY", "380"

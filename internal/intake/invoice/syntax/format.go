@@ -7,30 +7,30 @@ import (
 	"smartdrive/internal/intake/invoice/xmlscan"
 )
 
-// Format is a syntax of invoices. String returns the code that is stored and shown.
+// Format is a file format of invoices.
 type Format uint8
 
-// The formats.
+// Formats.
 const (
 	Unknown Format = iota
 	UBL            // UBL 2.1 Invoice or CreditNote
 	CII            // UN/CEFACT Cross Industry Invoice, D16B and later
 	Fapiao         // the XML of the Chinese fully digital invoice
-	NDJSON         // the own model, one document in a line
+	NDJSON         // the own model, one document per line
 )
 
-// String returns the code of the format.
+// String returns the code of the format, which is stored and shown.
 func (f Format) String() string {
 	return [...]string{"unknown", "ubl", "cii", "fapiao", "ndjson"}[f]
 }
 
-// SniffBytes is how much of the head of a member Sniff wants to see: room for a licence in a
-// comment before the root element.
+// SniffBytes is the number of leading bytes that Sniff needs: enough for a licence comment before
+// the root element.
 const SniffBytes = 16 << 10
 
-// Sniff says which format begins like this. It looks at the root element and its namespace, or for
-// the beginning of JSON; names and media types of files play no part. What is Unknown is not
-// supported; it may still be an invoice.
+// Sniff returns the format of a file from its leading bytes: by the root element and its namespace,
+// or by the beginning of JSON. File names and media types are ignored. Unknown means unsupported;
+// the file may still be an invoice.
 func Sniff(head []byte) Format {
 	if text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), blanks); len(text) > 0 && text[0] == '{' && beginsLines(text) {
 		return NDJSON
@@ -46,12 +46,11 @@ func Sniff(head []byte) Format {
 	return Unknown
 }
 
-// blanks are what may stand between the tokens of JSON.
+// blanks is the white space of JSON.
 const blanks = " \t\r\n"
 
-// beginsLines reports whether text, which begins with a brace, is of lines of JSON. A first line
-// that is wrong is one of them, so that its sender hears of it; RTF and what is no text are other
-// files.
+// beginsLines reports whether text, which begins with a brace, looks like NDJSON. A malformed first
+// line counts as NDJSON, so that the sender gets its error; RTF and binary files do not.
 func beginsLines(text []byte) bool {
 	after := bytes.TrimLeft(text[1:], blanks)
 	if len(after) == 0 || after[0] == '"' || after[0] == '}' {
@@ -61,8 +60,8 @@ func beginsLines(text []byte) bool {
 	return after[0] != '\\' && !bytes.ContainsFunc(text, control)
 }
 
-// Unread says why a file of no format that is known, which begins with head, is not read: XML that
-// declares its own type is refused, whatever it is.
+// Unread returns the Error for a file of unknown format, given its leading bytes: Refused for XML
+// with a DOCTYPE or ENTITY declaration, Unsupported otherwise.
 func Unread(head []byte) *Error {
 	for _, declares := range []string{"<!DOCTYPE", "<!ENTITY"} {
 		if before, _, found := bytes.Cut(head, []byte(declares)); found {
@@ -72,8 +71,8 @@ func Unread(head []byte) *Error {
 	return &Error{Kind: Unsupported, Text: Named(head, "the format of this file is not supported")}
 }
 
-// Named says what an XML is that is not read and that people take for an invoice; of another one
-// it returns other.
+// Named returns the explanation for an unsupported XML format that people mistake for an invoice,
+// and other for any other file.
 func Named(head []byte, other string) string {
 	for _, n := range [...]struct{ part, name string }{
 		{"urn:ferd:CrossIndustryDocument:invoice:1p0", "this is ZUGFeRD 1, which was replaced in 2019 and is not read; ask for ZUGFeRD 2, Factur-X or XRechnung"},

@@ -15,8 +15,8 @@ import (
 	"smartdrive/internal/intake/invoice/rule"
 )
 
-// fuzzed reads anything as one format. It must end, with documents that can be judged and hashed,
-// and that are themselves after they were written in the own model and read again.
+// fuzzed decodes arbitrary bytes as one format. Decoding must terminate. The documents must be
+// valid input of validation and hashing, and survive encoding and decoding in the own model.
 func fuzzed(t *testing.T, format Format, in []byte) {
 	for d, err := range Decode(format, bytes.NewReader(in), Limits{Bytes: 1 << 20, Kept: 1 << 18, Items: 1000}) {
 		if err != nil {
@@ -40,7 +40,7 @@ func fuzzed(t *testing.T, format Format, in []byte) {
 	}
 }
 
-// extracted fails the test unless each embedded file of a document can be taken out of it.
+// extracted fails the test unless each embedded file of a document can be extracted.
 func extracted(t *testing.T, d *invoice.Document, in []byte) {
 	t.Helper()
 	sums, err := Extract(bytes.NewReader(in), Limits{Bytes: 1 << 20}, -1, nil)
@@ -62,7 +62,7 @@ func extracted(t *testing.T, d *invoice.Document, in []byte) {
 	}
 }
 
-// enclosing puts embedded files into what is written.
+// enclosing returns a writer that embeds files into the output of write.
 func enclosing(write func(*invoice.Document) []byte) func(*invoice.Document) []byte {
 	return func(d *invoice.Document) []byte {
 		in := write(d)
@@ -76,6 +76,7 @@ func enclosing(write func(*invoice.Document) []byte) func(*invoice.Document) []b
 	}
 }
 
+// fuzz runs fuzzed, with documents encoded by write as seeds.
 func fuzz(f *testing.F, format Format, write func(*invoice.Document) []byte, seeds ...*invoice.Document) {
 	f.Helper()
 	for _, seed := range seeds {

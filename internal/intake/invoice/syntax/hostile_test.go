@@ -17,7 +17,7 @@ import (
 	"smartdrive/internal/intake/invoice/invoicetest"
 )
 
-// decodeAll returns the documents and errors of a member.
+// decodeAll returns the documents and errors of a file.
 func decodeAll(format Format, from io.Reader, limits Limits) (docs []*invoice.Document, errs []error) {
 	for d, err := range Decode(format, from, limits) {
 		if err != nil {
@@ -29,7 +29,8 @@ func decodeAll(format Format, from io.Reader, limits Limits) (docs []*invoice.Do
 	return docs, errs
 }
 
-// ubl is an invoice in which one text has been replaced by another, everywhere.
+// ubl, cii and ndjson return an invoice in that format in which one text is replaced by another
+// everywhere.
 func ubl(old, text string) string {
 	return strings.ReplaceAll(string(invoicetest.UBL(invoicetest.Full(1))), old, text)
 }
@@ -106,6 +107,7 @@ func TestDocumentsThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// many returns n copies of a text, with %d replaced by the number of the copy.
 func many(format string, n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -118,7 +120,7 @@ func many(format string, n int) string {
 	return b.String()
 }
 
-// A document at the limit of lines, and one beyond it, in each syntax.
+// TestLinesAreLimited decodes a document at the limit of lines, and one beyond it, in each format.
 func TestLinesAreLimited(t *testing.T) {
 	t.Parallel()
 	limits := Limits{Items: 20 * lineItems}
@@ -158,7 +160,8 @@ func TestABadLineDoesNotEndTheOthers(t *testing.T) {
 	}
 }
 
-// An error of the reader says nothing about the document: it must not look like one that does.
+// TestErrorsOfTheReaderStayThemselves checks that an error of the reader is not reported as an
+// error of the document.
 func TestErrorsOfTheReaderStayThemselves(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the disk is gone")
@@ -175,7 +178,8 @@ func TestErrorsOfTheReaderStayThemselves(t *testing.T) {
 	}
 }
 
-// What an invoice says twice must be seen: two programs may take one value each.
+// TestContradictionsAreRemembered checks that a second, different value is recorded, because
+// programs may disagree on which value counts.
 func TestContradictionsAreRemembered(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ in, want string }{
@@ -255,7 +259,8 @@ func TestEmbeddedFilesAreHashedAndNotKept(t *testing.T) {
 	}
 }
 
-// A file of no format that is read is named if people take it for an invoice.
+// TestUnreadNamesWhatItIs checks the explanations for unsupported formats that people mistake for
+// invoices.
 func TestUnreadNamesWhatItIs(t *testing.T) {
 	t.Parallel()
 	for head, want := range map[string]string{

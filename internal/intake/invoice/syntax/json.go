@@ -14,20 +14,20 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// jsonReader reads one document of the own model. It is stricter than encoding/json: a name is
-// written exactly so, is known, and stands once; text is UTF-8. So no two programs read two
-// different invoices out of one line.
+// jsonReader decodes documents of the own model. It is stricter than encoding/json: names must be
+// known, match exactly and occur once, and text must be UTF-8. Therefore no other program can read
+// a different invoice from the same line.
 type jsonReader struct {
 	in    []byte
 	pos   int
-	depth int // that may still come
-	items int
-	text  int // bytes of one text
-	room  []byte
+	depth int    // remaining nesting depth
+	items int    // remaining items; see Limits.Items
+	text  int    // maximum bytes of one text
+	room  []byte // buffer of quoted
 	codes codes
 }
 
-// document reads the document of a line.
+// document decodes the document of a line.
 func (r *jsonReader) document(line []byte, limits Limits) (*invoice.Document, error) {
 	r.in, r.pos, r.depth, r.items, r.text = line, 0, limits.Depth, limits.Items, limits.Text
 	d := new(invoice.Document)
@@ -40,11 +40,12 @@ func (r *jsonReader) document(line []byte, limits Limits) (*invoice.Document, er
 	return d, nil
 }
 
+// fail returns an Error of kind Malformed at the current position.
 func (r *jsonReader) fail(format string, args ...any) error {
 	return &Error{Kind: Malformed, Text: fmt.Sprintf("at byte %d: ", r.pos+1) + fmt.Sprintf(format, args...)}
 }
 
-// space skips white space and returns the next byte, or 0.
+// space skips white space and returns the next byte without consuming it; 0 at the end.
 func (r *jsonReader) space() byte {
 	for r.pos < len(r.in) {
 		switch c := r.in[r.pos]; c {
@@ -57,6 +58,7 @@ func (r *jsonReader) space() byte {
 	return 0
 }
 
+// expect consumes the byte c, after white space.
 func (r *jsonReader) expect(c byte) error {
 	if r.space() != c {
 		return r.fail("no %q where one is expected", c)
@@ -71,7 +73,7 @@ var (
 	lineType    = reflect.TypeFor[invoice.Line]()
 )
 
-// value reads what belongs into v. null is "not given".
+// value decodes a JSON value into v. null leaves v unchanged.
 func (r *jsonReader) value(v reflect.Value) error {
 	if r.space(); bytes.HasPrefix(r.in[r.pos:], []byte("null")) {
 		r.pos += len("null")
@@ -109,7 +111,7 @@ func (r *jsonReader) value(v reflect.Value) error {
 	return nil
 }
 
-// number returns the characters of a number.
+// number consumes and returns the characters of a number.
 func (r *jsonReader) number() []byte {
 	from := r.pos
 	for r.pos < len(r.in) && strings.IndexByte("+-.0123456789eE", r.in[r.pos]) >= 0 {
@@ -118,7 +120,7 @@ func (r *jsonReader) number() []byte {
 	return r.in[from:r.pos]
 }
 
-// scalar reads a date or a decimal, which is a text, or a bare number by its digits.
+// scalar decodes a date or a decimal: a string, or for a decimal also a bare number, by its digits.
 func (r *jsonReader) scalar(v reflect.Value) error {
 	var text []byte
 	var err error
@@ -141,6 +143,7 @@ func (r *jsonReader) scalar(v reflect.Value) error {
 	return nil
 }
 
+// object decodes a JSON object into a struct.
 func (r *jsonReader) object(v reflect.Value) error {
 	if r.depth--; r.depth < 0 {
 		return &Error{Kind: Limit, Text: "it is nested too deeply"}
@@ -182,7 +185,7 @@ func (r *jsonReader) object(v reflect.Value) error {
 	}
 }
 
-// within says which member a value belongs to.
+// within prefixes an error of kind BadValue with the name of the member.
 func within(err error, in reflect.Type, field int) error {
 	if ours, ok := errors.AsType[*Error](err); ok && ours.Kind == BadValue {
 		name, _, _ := strings.Cut(in.Field(field).Tag.Get("json"), ",")
@@ -191,6 +194,7 @@ func within(err error, in reflect.Type, field int) error {
 	return err
 }
 
+// array decodes a JSON array into a slice.
 func (r *jsonReader) array(v reflect.Value) error {
 	if err := r.expect('['); err != nil {
 		return err
@@ -223,7 +227,7 @@ func (r *jsonReader) array(v reflect.Value) error {
 	}
 }
 
-// quoted reads a text in quotes. It is valid until the next one is read.
+// quoted decodes a JSON string. The result is valid until the next call.
 func (r *jsonReader) quoted() ([]byte, error) {
 	if r.pos == len(r.in) || r.in[r.pos] != '"' {
 		return nil, r.fail("no text in quotes")
@@ -252,7 +256,7 @@ func (r *jsonReader) quoted() ([]byte, error) {
 	}
 }
 
-// check refuses a text that XML could not say.
+// check rejects a text that cannot occur in XML.
 func (r *jsonReader) check(text []byte) error {
 	if !utf8.Valid(text) {
 		return r.fail("a text that is not UTF-8")
@@ -265,7 +269,7 @@ func (r *jsonReader) check(text []byte) error {
 	return nil
 }
 
-// escape reads what follows a backslash.
+// escape decodes an escape sequence after its backslash, into room.
 func (r *jsonReader) escape() error {
 	if r.pos == len(r.in) {
 		return r.fail("a text that does not end")
@@ -300,6 +304,7 @@ func (r *jsonReader) escape() error {
 	return nil
 }
 
+// hex consumes four hexadecimal digits.
 func (r *jsonReader) hex() (rune, error) {
 	if len(r.in)-r.pos < 4 {
 		return 0, r.fail("a text that does not end")
@@ -312,9 +317,9 @@ func (r *jsonReader) hex() (rune, error) {
 	return rune(n), nil
 }
 
-var fieldCache sync.Map // reflect.Type to map[string]int
+var fieldCache sync.Map // cache, reflect.Type to map[string]int
 
-// fieldsOf returns the index of each member by its name.
+// fieldsOf returns the field index of each member, by JSON name.
 func fieldsOf(t reflect.Type) map[string]int {
 	if known, ok := fieldCache.Load(t); ok {
 		return known.(map[string]int)

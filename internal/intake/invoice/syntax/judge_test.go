@@ -34,8 +34,8 @@ func TestGeneratedInvoicesAreValid(t *testing.T) {
 	}
 }
 
-// TestExamplesOfTheStandardAreValid reads the examples that CEN/TC 434 publishes. Its artefacts
-// accept all of them.
+// TestExamplesOfTheStandardAreValid decodes and validates the examples that CEN/TC 434 publishes.
+// Its artefacts accept all of them.
 func TestExamplesOfTheStandardAreValid(t *testing.T) {
 	t.Parallel()
 	for _, path := range examples(t, "SMARTDRIVE_TEST_CEN", "cen", 30) {

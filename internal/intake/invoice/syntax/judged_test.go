@@ -8,8 +8,8 @@ import (
 	"smartdrive/internal/intake/invoice/rule"
 )
 
-// TestWhatAFileSaysIsJudged changes one thing in the file of a valid invoice. A rule that ends with
-// a question mark is a warning.
+// TestWhatAFileSaysIsJudged changes the file of a valid invoice in one place and expects a rule to
+// be broken. A question mark after a rule stands for a warning.
 func TestWhatAFileSaysIsJudged(t *testing.T) {
 	t.Parallel()
 	const scheme = "<cac:TaxScheme><cbc:ID>VAT</cbc:ID></cac:TaxScheme>"
@@ -73,20 +73,20 @@ func TestWhatAFileSaysIsJudged(t *testing.T) {
 	}
 }
 
-// emptyPeriod takes the days out of the period of a CII, which the code of BT-8 does not replace.
+// emptyPeriod removes the days from the period of a CII, which the code of BT-8 does not replace.
 func emptyPeriod(text string) string {
 	const begin, end = "<ram:BillingSpecifiedPeriod>", "</ram:BillingSpecifiedPeriod>"
-	from := strings.LastIndex(text, begin) + len(begin) // the first is that of a line
+	from := strings.LastIndex(text, begin) + len(begin) // the first one is a line's period
 	return text[:from] + text[from+strings.Index(text[from:], end):]
 }
 
-// behind replaces a text once, behind the first begin of an element.
+// behind replaces a text once, after the first start of an element.
 func behind(text, element, old, with string) string {
 	at := strings.Index(text, "<"+element)
 	return text[:at] + strings.Replace(text[at:], old, with, 1)
 }
 
-// TestSeveralValuesAreKept shows that what CII may say more than once is not lost.
+// TestSeveralValuesAreKept checks that values that CII may repeat are all kept.
 func TestSeveralValuesAreKept(t *testing.T) {
 	t.Parallel()
 	const gross, base = "</ram:GrossPriceProductTradePrice>", `<ram:BasisQuantity unitCode="C62">1</ram:BasisQuantity>`

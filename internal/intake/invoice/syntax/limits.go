@@ -1,19 +1,20 @@
 package syntax
 
-// Limits bound what one document may cost. A zero field is its default.
+// Limits bound the cost of one document. A zero field means its default, given below.
 type Limits struct {
-	Bytes      int64 // of the XML of one document, embedded files included: 256 MiB
-	Kept       int   // bytes of text that its model keeps, and of a line of NDJSON: 8 MiB
-	Text       int   // bytes of one element's text or one attribute, embedded files apart: 64 KiB
-	Depth      int   // of elements: 64
-	Attributes int   // of one element: 64
-	Items      int   // notes, attachments, and whatever else repeats; a line counts as lineItems: 100,000
+	Bytes      int64 // of XML per document, including embedded files: 256 MiB
+	Kept       int   // bytes of text that the model stores, and bytes of a line of NDJSON: 8 MiB
+	Text       int   // bytes of one element's text or of one attribute, except embedded files: 64 KiB
+	Depth      int   // nesting of elements: 64
+	Attributes int   // per element: 64
+	Items      int   // notes, attachments and all other repeating elements; a line counts as lineItems: 100,000
 }
 
-// lineItems is what a line counts as, by its size in memory: 20,000 lines that say nothing take 40
-// MB.
+// lineItems is the number of items that a line counts as, because of its size in memory: 20,000
+// empty lines take 40 MB.
 const lineItems = 5
 
+// withDefaults replaces zero fields by their defaults.
 func (l Limits) withDefaults() Limits {
 	if l.Bytes == 0 {
 		l.Bytes = 256 << 20

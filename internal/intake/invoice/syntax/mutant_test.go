@@ -16,16 +16,16 @@ import (
 	"smartdrive/internal/intake/invoice/rule"
 )
 
-// verdicts are what the validation artefacts of rule.Release say of the mutants of our own
-// invoices: instance, mutant and the fatal rules that are broken, separated by tabs. A mutant that
-// is not in it breaks none; "-" stands for one that the artefacts cannot judge, because a schema
-// has to refuse it.
+// verdicts holds the results of the validation artefacts of rule.Release for the mutants of our own
+// invoices: instance, mutant and broken fatal rules, separated by tabs. A mutant that is not listed
+// breaks no rule; "-" stands for one that the artefacts cannot validate, because a schema rejects
+// it.
 //
 //go:embed testdata/verdicts.txt
 var verdicts string
 
-// mutated are the invoices that mutants are made of. What is below stays as it is: verdicts.txt was
-// made of it.
+// mutated returns the invoices that mutants are derived from. They must not change, because
+// verdicts.txt depends on them.
 func mutated() map[string][]byte {
 	all := map[string][]byte{}
 	add := func(name string, d *invoice.Document) {
@@ -40,13 +40,14 @@ func mutated() map[string][]byte {
 	return all
 }
 
-// shortName is a mutant's name as verdicts.txt has it: first elements are not counted, and what
-// all paths of CII begin with is left out.
+// shortName returns a mutant's name as in verdicts.txt: without the index of first elements, and
+// without the common prefix of all CII paths.
 func shortName(m invoicetest.Mutant) string {
 	return strings.Replace(strings.ReplaceAll(m.Name, "[1]", ""), "/rsm:CrossIndustryInvoice/rsm:SupplyChainTradeTransaction/ram:", "/", 1)
 }
 
-// fatalRules are those that we find broken; a text that cannot be read breaks the rule of its kind.
+// fatalRules returns the fatal rules that a document breaks here; for an unreadable document, its
+// error.
 func fatalRules(text []byte) (broken []string) {
 	for d, err := range Decode(Sniff(text[:min(len(text), SniffBytes)]), bytes.NewReader(text), Limits{}) {
 		if err != nil {
@@ -61,8 +62,8 @@ func fatalRules(text []byte) (broken []string) {
 	return broken
 }
 
-// TestMutantsAreJudgedAsTheArtefactsJudgeThem holds rules and reader against verdicts that are not
-// ours, through the table that says which rules are covered.
+// TestMutantsAreJudgedAsTheArtefactsJudgeThem compares decoder and rules with the results of the
+// artefacts, except for rules whose status says that they differ.
 func TestMutantsAreJudgedAsTheArtefactsJudgeThem(t *testing.T) {
 	t.Parallel()
 	known := map[string]string{}
@@ -102,8 +103,8 @@ func TestMutantsAreJudgedAsTheArtefactsJudgeThem(t *testing.T) {
 	}
 }
 
-// agree reports whether two verdicts are equal, or differ as the table says that they may: in rules
-// that are a warning here, or with one that is only ours.
+// agree reports whether both results reject the document or both accept it, or whether the
+// difference is documented: rules that are not fully covered here, or stricter ones.
 func agree(theirs, ours []string) bool {
 	switch {
 	case (len(theirs) > 0) == (len(ours) > 0):
@@ -114,7 +115,7 @@ func agree(theirs, ours []string) bool {
 	return slices.ContainsFunc(ours, rule.Stricter)
 }
 
-// TestWriteMutants writes the mutants for the artefacts, to make verdicts.txt again.
+// TestWriteMutants writes the mutants for the artefacts, to regenerate verdicts.txt.
 func TestWriteMutants(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv("SMARTDRIVE_TEST_MUTANTS")

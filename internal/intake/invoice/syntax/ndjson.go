@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// lines reads the own model, a document in each line. Empty lines are nothing.
+// lines decodes NDJSON and yields a document or an error per line. It skips blank lines.
 func lines(from io.Reader, limits Limits, yield func(*invoice.Document, error) bool) {
 	in := bufferedReaders.Get().(*bufio.Reader)
 	in.Reset(from)
@@ -39,9 +39,11 @@ func lines(from io.Reader, limits Limits, yield func(*invoice.Document, error) b
 	}
 }
 
+// errLineTooLong reports that a line exceeds the limit of readLine.
 var errLineTooLong = errors.New("a line is too long")
 
-// readLine returns the next line. Of one that is too long it reads, but does not keep, the rest.
+// readLine returns the next line, valid until the next call. If the line is longer than limit,
+// readLine discards all of it and returns errLineTooLong. io.EOF may come with the last line.
 func readLine(in *bufio.Reader, room *[]byte, limit int) ([]byte, error) {
 	line, err := in.ReadSlice('\n')
 	if !errors.Is(err, bufio.ErrBufferFull) {
@@ -61,9 +63,10 @@ func readLine(in *bufio.Reader, room *[]byte, limit int) ([]byte, error) {
 	return *room, err
 }
 
+// bufferedReaders pools the readers of lines.
 var bufferedReaders = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 64<<10) }}
 
-// line reads one line; err is what reading it from the stream has said.
+// line decodes one line; err is the error of readLine.
 func (r *jsonReader) line(line []byte, number int, err error, limits Limits) (*invoice.Document, error) {
 	if errors.Is(err, errLineTooLong) || len(line) > limits.Kept {
 		return nil, &Error{Kind: Limit, Line: number, Text: fmt.Sprintf("the line is longer than %d bytes", limits.Kept)}

@@ -7,8 +7,9 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// occurrence is a rule on how often an element stands in another one: at most most times, and with
-// least at least once. Scope is the outer element, by its path below the root.
+// occurrence is a rule on the number of elements within an outer element: at most most, and if
+// least is set, at least one. Scope is the path of the outer element below the root; path is
+// relative to it.
 type occurrence struct {
 	rule        string
 	scope, path string
@@ -16,13 +17,13 @@ type occurrence struct {
 	least       bool
 }
 
-// counter is an occurrence in a tree; n is its place in builder.counts.
+// counter is an occurrence rule in a tree; n is its index in builder.counts.
 type counter struct {
 	occurrence
 	n int
 }
 
-// limit adds occurrences to the tree of a root.
+// limit adds occurrence rules to the tree of a root.
 func (root *node) limit(prefixes []string, tables ...[]occurrence) {
 	for _, table := range tables {
 		for _, o := range table {
@@ -35,7 +36,8 @@ func (root *node) limit(prefixes []string, tables ...[]occurrence) {
 	}
 }
 
-// atMostOnce are occurrences of at most one, as rule and path, in one scope.
+// atMostOnce returns rules of at most one occurrence in a scope. The arguments rules alternate
+// between a rule and a path.
 func atMostOnce(scope string, rules ...string) []occurrence {
 	var table []occurrence
 	for i := 0; i+1 < len(rules); i += 2 {
@@ -44,7 +46,7 @@ func atMostOnce(scope string, rules ...string) []occurrence {
 	return table
 }
 
-// enter counts an element that has started.
+// enter updates the counters at the start of an element. It records a breach if there are too many.
 func (b *builder) enter(n *node) {
 	for _, c := range n.scopes {
 		b.counts[c.n] = 0
@@ -56,7 +58,7 @@ func (b *builder) enter(n *node) {
 	}
 }
 
-// leave notes what an element that has ended does not have.
+// leave records a breach for each required child that the ended element lacks.
 func (b *builder) leave(n *node) {
 	for _, c := range n.scopes {
 		if c.least && b.counts[c.n] == 0 {
@@ -65,18 +67,19 @@ func (b *builder) leave(n *node) {
 	}
 }
 
-// breach notes that a rule is broken here, in a child of the element that is open if there is one.
+// breach records that a rule is broken at the current element, or at its child if that is not nil.
 func (b *builder) breach(rule string, child *node) {
 	b.record(invoice.Breach{Rule: rule, Place: b.place(child), Line: b.lineNo})
 }
 
+// record stores a breach, up to invoice.MaxBreaches.
 func (b *builder) record(breach invoice.Breach) {
 	if w := &b.doc.Written; len(w.Breaches) < invoice.MaxBreaches {
 		w.Breaches = append(w.Breaches, breach)
 	}
 }
 
-// place is where the reader is, as a path.
+// place returns the path of the current element, or of its child if that is not nil.
 func (b *builder) place(child *node) string {
 	var path strings.Builder
 	path.WriteString("/" + b.root)

@@ -11,8 +11,8 @@ import (
 	"smartdrive/internal/intake/invoice/rule"
 )
 
-// TestPlacesAreThoseThatAreRead holds the places that findings name against the elements that are
-// read.
+// TestPlacesAreThoseThatAreRead checks that each path that a finding may name is an element that
+// the decoder reads.
 func TestPlacesAreThoseThatAreRead(t *testing.T) {
 	t.Parallel()
 	number := regexp.MustCompile(`\[\d+\]`)
@@ -46,6 +46,7 @@ func TestPlacesAreThoseThatAreRead(t *testing.T) {
 	}
 }
 
+// hasElement reports whether the tree has an element at a path.
 func hasElement(at *node, path string) bool {
 	for step := range strings.SplitSeq(path, "/") {
 		next := at.children[step[strings.IndexByte(step, ':')+1:]]
@@ -57,7 +58,8 @@ func hasElement(at *node, path string) bool {
 	return true
 }
 
-// TestFindingsSayWhere breaks a sum, a line and a party, and expects the place in each syntax.
+// TestFindingsSayWhere breaks a sum, a line and a party, and checks the path of the finding in each
+// syntax.
 func TestFindingsSayWhere(t *testing.T) {
 	t.Parallel()
 	d := invoicetest.Of(3, "S", 19)

@@ -7,22 +7,24 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// xrechnungExtension is the extension whose rules SmartDrive knows. Extensions may break the core's
-// rules, so an unknown one cannot be judged. A CIUS ("compliant") only adds to the core's rules.
+// xrechnungExtension is the prefix of the only supported extension. Extensions may break the rules
+// of the core, so an unknown one cannot be validated. A CIUS ("compliant") only adds rules.
 const xrechnungExtension = "urn:xeinkauf.de:kosit:extension:xrechnung_3."
 
-// belowCore are the profiles of Factur-X and ZUGFeRD 2 that say less than EN 16931 asks for.
+// belowCore maps the profiles of Factur-X and ZUGFeRD 2 that contain less than EN 16931 requires to
+// their names.
 var belowCore = map[string]string{
 	"urn:factur-x.eu:1p0:minimum": "MINIMUM", "urn:factur-x.eu:1p0:basicwl": "BASIC WL",
 	"urn:zugferd.de:2p0:minimum": "MINIMUM", "urn:zugferd.de:2p0:basicwl": "BASIC WL",
 }
 
-// zugferdComfort is the profile of ZUGFeRD 1 that became the core. Its own syntax is not read, but
-// some programs name it in a CII of D16B.
+// zugferdComfort is the profile of ZUGFeRD 1 that became the core. The syntax of ZUGFeRD 1 is
+// unsupported, but some programs use this profile in a CII of D16B.
 const zugferdComfort = "urn:ferd:CrossIndustryDocument:invoice:1p0:comfort"
 
-// checkProfile refuses a profile that SmartDrive cannot judge. A missing one is a matter for the
-// rules (BR-01).
+// checkProfile returns an Error if the profile cannot be validated: BookingAid for a profile below
+// the core, Unsupported for an unknown one. A missing profile passes, because rule BR-01 reports
+// it.
 func checkProfile(d *invoice.Document) error {
 	if d.Profile == "" || d.Profile == invoice.ProfileFapiao {
 		return nil

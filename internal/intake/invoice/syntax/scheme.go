@@ -6,12 +6,12 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// The scheme of a tax. EN 16931 knows the categories of VAT; a category of another tax, or of one
-// that is not named, does not count as one.
+// schemeOf returns the place of the current tax scheme. EN 16931 defines the categories of VAT
+// only, so a category of another or an unnamed tax is invalid.
 
 func schemeOf(b *builder) any { return &b.scheme }
 
-// isVAT reports whether the scheme that was read is VAT, and forgets it.
+// isVAT reports whether the current tax scheme is VAT, and clears it.
 func (b *builder) isVAT() bool {
 	scheme := b.scheme
 	b.scheme = ""
@@ -21,18 +21,21 @@ func (b *builder) isVAT() bool {
 	return strings.EqualFold(scheme, "VAT")
 }
 
+// lineScheme records a breach if the tax category of a top-level line is not of VAT.
 func lineScheme(b *builder) {
 	if !b.isVAT() && len(b.lines) == 1 {
 		b.breach("BR-CO-04", nil)
 	}
 }
 
+// breakdownScheme records a breach if a tax breakdown is not of VAT.
 func breakdownScheme(b *builder) {
 	if !b.isVAT() {
 		b.breach("BR-47", nil)
 	}
 }
 
+// allowanceScheme records a breach if the tax category of an allowance or charge is not of VAT.
 func allowanceScheme(b *builder) {
 	rule := "BR-32"
 	if b.allowance.Charge {

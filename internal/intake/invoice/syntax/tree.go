@@ -9,28 +9,29 @@ import (
 	"smartdrive/internal/intake/invoice/xmlscan"
 )
 
-// A syntax is a table of rows: which element, by its path below the root, goes to which place of
-// the model. The table becomes a tree once, and the tree is walked along with the stream. Elements
-// that are in no table are skipped.
+// A syntax is a table of rows. Each row maps an element, by its path below the root, to a place in
+// the model. The table is converted into a tree once, and the decoder walks the tree along with the
+// stream. Elements that are in no table are skipped.
 
-// place returns a pointer into the model: *string, *invoice.Decimal, *invoice.Date or *bool.
+// place returns a pointer to the destination in the model: *string, *invoice.Decimal, *invoice.Date
+// or *bool.
 type place func(b *builder) any
 
-// row is an element, or with @ an attribute. Begin runs at its start and counts as an item; to is
-// where its text goes; end runs at its end, when everything in it has been read.
+// row maps an element, or an attribute (path@name). begin runs at its start, and the element then
+// counts as an item. to is the destination of its text. end runs at its end, after its children.
 type row struct {
 	path  string
 	to    place
 	begin func(b *builder)
 	end   func(b *builder)
-	file  bool // the text is base64 of an embedded file, which is hashed and not kept
+	file  bool // the text is base64 of an embedded file, which is hashed but not stored
 
-	// what becomes of a second, other value
-	also   func(b *builder, value any) // keeps it, too
-	detail bool                        // the first is kept, and a warning says where the second is
+	// handling of a second, different value; neither set: a contradiction
+	also   func(b *builder, value any) // stores it as well
+	detail bool                        // drops it and records a warning with its place
 }
 
-// under puts rows below a path.
+// under prefixes the paths of rows with a path.
 func under(path string, rows []row) []row {
 	below := slices.Clone(rows)
 	for i := range below {
@@ -43,6 +44,7 @@ func under(path string, rows []row) []row {
 	return below
 }
 
+// node is an element or attribute in the tree of a syntax.
 type node struct {
 	space    int
 	path     string
@@ -50,12 +52,12 @@ type node struct {
 	attrs    map[string]*node
 	row      row
 
-	counted  []counter // that count this element
-	scopes   []counter // that begin again with this element
-	counters int       // of the root: how many there are
+	counted  []counter // counters that this element increments
+	scopes   []counter // counters that this element resets
+	counters int       // in the root: number of counters
 }
 
-// grow makes the tree of a table. Spaces are the prefixes that paths use, in the order of the
+// grow converts tables into a tree. Spaces lists the prefixes that paths use, in the order of the
 // scanner's namespaces.
 func grow(spaces []string, tables ...[]row) *node {
 	root := &node{children: map[string]*node{}}
@@ -74,7 +76,7 @@ func grow(spaces []string, tables ...[]row) *node {
 	return root
 }
 
-// descend returns the node of a path, which it makes if it is not there.
+// descend returns the node of a path below n, and creates missing nodes.
 func (n *node) descend(spaces []string, path string) *node {
 	for step := range strings.SplitSeq(path, "/") {
 		if step == "" {
@@ -97,7 +99,7 @@ func (n *node) descend(spaces []string, path string) *node {
 	return n
 }
 
-// find returns the node of a path, for tables that contain themselves.
+// find returns the node of an existing path, so that a tree can be made recursive.
 func (n *node) find(path string) *node {
 	for step := range strings.SplitSeq(path, "/") {
 		n = n.children[step[strings.IndexByte(step, ':')+1:]]
@@ -105,7 +107,7 @@ func (n *node) find(path string) *node {
 	return n
 }
 
-// walk reads the root element, whose Start has been read, to its end.
+// walk decodes the root element, whose start has been read, to the end of the file.
 func walk(s *xmlscan.Scanner, root *node, b *builder) error {
 	b.path = append(b.path[:0], root)
 	b.counts = append(b.counts[:0], make([]int32, root.counters)...)
@@ -135,7 +137,7 @@ func walk(s *xmlscan.Scanner, root *node, b *builder) error {
 		case xmlscan.End:
 			err = b.close(at)
 			if b.path = b.path[:len(b.path)-1]; len(b.path) == 0 && err == nil {
-				_, err = s.Next() // EOF, or what is wrong behind the root
+				_, err = s.Next() // EOF, or an error after the root
 				return err
 			}
 		case xmlscan.EOF:
@@ -147,6 +149,8 @@ func walk(s *xmlscan.Scanner, root *node, b *builder) error {
 	}
 }
 
+// open handles the start of an element: it runs begin, stores attributes, and reads an embedded
+// file.
 func (b *builder) open(s *xmlscan.Scanner, n *node) error {
 	b.text = b.text[:0]
 	b.enter(n)
@@ -170,6 +174,7 @@ func (b *builder) open(s *xmlscan.Scanner, n *node) error {
 	return nil
 }
 
+// close handles the end of an element: it stores its text and runs end.
 func (b *builder) close(n *node) error {
 	if n.row.to != nil {
 		if err := b.set(n.row.to, n, b.text); err != nil {
@@ -194,7 +199,7 @@ func skip(s *xmlscan.Scanner) error {
 	return nil
 }
 
-// fail completes an error with where it happened.
+// fail adds the line, and for an invalid value the element, to an Error.
 func fail(err error, line int, at *node) error {
 	var ours *Error
 	if errors.As(err, &ours) && ours.Line == 0 {

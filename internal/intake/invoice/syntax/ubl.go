@@ -6,8 +6,8 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// UBL 2.1, with the binding of EN 16931-3-2, for Invoice and CreditNote. What they share stands
-// once.
+// Namespaces of UBL 2.1, with the binding of EN 16931-3-2, and the prefixes that paths use for
+// them. Invoice and CreditNote share one table.
 
 var (
 	ublSpaces = []string{
@@ -19,16 +19,18 @@ var (
 	ublPrefixes = []string{"inv", "cn", "cac", "cbc"}
 )
 
+// Indexes of the root elements' namespaces in ublSpaces, from 1.
 const (
 	spaceUBLInvoice    = 1
 	spaceUBLCreditNote = 2
 )
 
-// ublTree is the tree of both documents; their own elements do not meet.
+// ublTree returns the common tree of Invoice and CreditNote, whose specific elements have different
+// names.
 var ublTree = sync.OnceValue(func() *node {
 	root := grow(ublPrefixes, ublHead, ublReferences, ublParties, ublPayment, ublTotals,
 		under("cac:InvoiceLine", ublLine), under("cac:CreditNoteLine", ublLine))
-	// XRechnung extension: lines within lines
+	// XRechnung extension: nested lines
 	sub := grow(ublPrefixes, under("cac:SubInvoiceLine", ublSubLine())).find("cac:SubInvoiceLine")
 	sub.children["SubInvoiceLine"] = sub
 	root.find("cac:InvoiceLine").children["SubInvoiceLine"] = sub
@@ -36,6 +38,7 @@ var ublTree = sync.OnceValue(func() *node {
 	return root
 })
 
+// ublHead maps the elements at the beginning of the document.
 var ublHead = []row{
 	{path: "cbc:CustomizationID", to: func(b *builder) any { return &b.doc.Profile }},
 	{path: "cbc:ProfileID", to: func(b *builder) any { return &b.doc.Process }},
@@ -61,6 +64,7 @@ var ublHead = []row{
 	{path: "cac:Delivery/cac:DeliveryParty/cac:PartyName/cbc:Name", to: func(b *builder) any { return &b.doc.Delivery.Name }},
 }
 
+// ublReferences maps the references to other documents.
 var ublReferences = join([]row{
 	{path: "cac:OrderReference/cbc:ID", to: func(b *builder) any { return &b.doc.PurchaseOrder }},
 	{path: "cac:OrderReference/cbc:SalesOrderID", to: func(b *builder) any { return &b.doc.SalesOrder }},
@@ -72,7 +76,7 @@ var ublReferences = join([]row{
 	{path: "cac:OriginatorDocumentReference/cbc:ID", to: func(b *builder) any { return &b.doc.Tender }},
 	{path: "cac:ContractDocumentReference/cbc:ID", to: func(b *builder) any { return &b.doc.Contract }},
 	{path: "cac:ProjectReference/cbc:ID", to: func(b *builder) any { return &b.doc.Project }},
-	// in a credit note, which has no ProjectReference, the type 50 is the project (EN 16931-3-2,
+	// a credit note has no ProjectReference: there, type 50 is the project (EN 16931-3-2,
 	// BT-11)
 	{path: "cac:AdditionalDocumentReference", begin: newReference, end: func(b *builder) { b.addReference(&b.doc.Project) }},
 }, under("cac:AdditionalDocumentReference", []row{
@@ -86,6 +90,7 @@ var ublReferences = join([]row{
 	{path: "cac:Attachment/cbc:EmbeddedDocumentBinaryObject@filename", to: func(b *builder) any { return &b.ref.attachment.Name }},
 }))
 
+// ublParties maps the parties and the delivery address.
 var ublParties = join(
 	[]row{
 		{path: "cac:AccountingSupplierParty/cac:Party", begin: func(b *builder) { b.party = &b.doc.Seller }},
@@ -99,7 +104,7 @@ var ublParties = join(
 	[]row{{path: "cac:Delivery/cac:DeliveryLocation/cac:Address", begin: deliveryAddress}},
 )
 
-// ublParty is what all parties have.
+// ublParty maps the elements that all parties share.
 var ublParty = join([]row{
 	{path: "cbc:EndpointID", to: func(b *builder) any { return &b.party.Endpoint.ID }},
 	{path: "cbc:EndpointID@schemeID", to: func(b *builder) any { return &b.party.Endpoint.Scheme }},
@@ -118,7 +123,8 @@ var ublParty = join([]row{
 	{path: "cac:Contact/cbc:ElectronicMail", to: func(b *builder) any { return &b.party.Contact.Email }},
 }, under("cac:PostalAddress", ublAddress))
 
-// A seller's or buyer's name is the registered one, a payee's or representative's the only one.
+// Parties differ in their name: the registered name for seller and buyer, the only name for payee
+// and tax representative.
 var (
 	ublFullParty = join(ublParty, []row{
 		{path: "cac:PartyName/cbc:Name", to: func(b *builder) any { return &b.party.TradeName }},
@@ -127,6 +133,7 @@ var (
 	ublNamedParty = join(ublParty, []row{{path: "cac:PartyName/cbc:Name", to: func(b *builder) any { return &b.party.Name }}})
 )
 
+// ublAddress maps the elements of a postal address.
 var ublAddress = []row{
 	{path: "cbc:StreetName", to: func(b *builder) any { return &b.address.Line1 }},
 	{path: "cbc:AdditionalStreetName", to: func(b *builder) any { return &b.address.Line2 }},
@@ -137,6 +144,7 @@ var ublAddress = []row{
 	{path: "cac:Country/cbc:IdentificationCode", to: func(b *builder) any { return &b.address.Country }},
 }
 
+// ublPayment maps means and terms of payment, and third-party amounts.
 var ublPayment = []row{
 	{path: "cac:PaymentMeans", begin: addPayment},
 	{path: "cac:PaymentMeans/cbc:PaymentMeansCode", to: func(b *builder) any { return &b.payment().Code }, end: sameMeans("UBL-SR-47")},

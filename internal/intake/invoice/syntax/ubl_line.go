@@ -6,6 +6,7 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
+// ublTotals maps the tax breakdown, allowances, charges and totals of the document.
 var ublTotals = join(
 	[]row{
 		{path: "cac:AllowanceCharge", begin: func(b *builder) { b.addAllowance(&b.doc.Allowances) }},
@@ -42,11 +43,12 @@ var ublTotals = join(
 	)),
 )
 
-// ublAmount is an amount, which has a currency of its own.
+// ublAmount maps an amount with its mandatory currency.
 func ublAmount(path string, to place) []row {
 	return []row{{path: path, to: to, end: (*builder).ublCurrency}, {path: path + "@currencyID", to: currencyOf}}
 }
 
+// ublAllowance maps the elements of an allowance or charge.
 var ublAllowance = join(
 	[]row{
 		{path: "cbc:ChargeIndicator", to: func(b *builder) any { return &b.allowance.Charge }},
@@ -60,7 +62,7 @@ var ublAllowance = join(
 	ublAmount("cbc:BaseAmount", func(b *builder) any { return &b.allowance.Base }),
 )
 
-// ublLine is a line of an invoice or a credit note, below its element.
+// ublLine maps the elements of a line of an invoice or a credit note, relative to its element.
 var ublLine = join(
 	[]row{
 		{path: "", begin: addLine, end: endLine},
@@ -95,6 +97,7 @@ var ublLine = join(
 	)),
 )
 
+// ublItem maps the elements of an item.
 var ublItem = []row{
 	{path: "cbc:Name", to: func(b *builder) any { return &b.line().Name }},
 	{path: "cbc:Description", to: func(b *builder) any { return &b.line().Description }},
@@ -115,7 +118,7 @@ var ublItem = []row{
 	{path: "cac:AdditionalItemProperty/cbc:Value", to: func(b *builder) any { return &b.attribute().Value }},
 }
 
-// ublSubLine is a line within a line.
+// ublSubLine maps the elements of a nested line.
 func ublSubLine() []row {
 	rows := slices.Clone(ublLine)
 	rows[0].begin = addSubLine

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// ublOccurrences are the rules of EN 16931-3-2 on how often elements come (UBL-SR).
+// ublOccurrences returns the rules of EN 16931-3-2 on the number of occurrences of elements
+// (UBL-SR).
 func ublOccurrences() []occurrence {
 	const seller, buyer = "cac:AccountingSupplierParty/cac:Party/", "cac:AccountingCustomerParty/cac:Party/"
 	return slices.Concat(
@@ -46,11 +47,13 @@ func ublOccurrences() []occurrence {
 	)
 }
 
-// saysWhich is the rule that an allowance or charge says which of both it is.
+// saysWhich returns the rule SD-08: an allowance or charge must contain ChargeIndicator, which
+// tells the two apart.
 func saysWhich(scope string) []occurrence {
 	return []occurrence{{rule: "SD-08", scope: scope, path: "cbc:ChargeIndicator", most: math.MaxInt32 - 1, least: true}}
 }
 
+// ublLineOccurrences returns the occurrence rules of a line at a path.
 func ublLineOccurrences(line string) []occurrence {
 	return slices.Concat(
 		atMostOnce(line,
@@ -65,6 +68,7 @@ func ublLineOccurrences(line string) []occurrence {
 		atMostOnce(line+"/cac:AllowanceCharge", "UBL-SR-30", "cbc:AllowanceChargeReason"))
 }
 
+// ublAddressOccurrences returns the occurrence rules of all addresses.
 func ublAddressOccurrences(seller, buyer string) (table []occurrence) {
 	for _, address := range []string{
 		seller + "cac:PostalAddress", buyer + "cac:PostalAddress", "cac:PayeeParty/cac:PostalAddress",

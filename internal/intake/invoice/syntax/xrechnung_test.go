@@ -15,15 +15,15 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// instances returns the files of the XRechnung test suite of KoSIT (Apache-2.0), where the machine
-// has them.
+// instances returns the files of KoSIT's XRechnung test suite (Apache-2.0), if the machine has
+// them.
 func instances(t *testing.T) []string {
 	t.Helper()
 	return examples(t, "SMARTDRIVE_TEST_XRECHNUNG", "xrechnung", 80)
 }
 
-// examples returns the files of XML in a directory of public examples: the one that a variable
-// names, else the one beside a clone.
+// examples returns the XML files in a directory of public examples: the one that the environment
+// variable names, or else the one next to the clone. It skips the test if there is none.
 func examples(t *testing.T, variable, name string, least int) []string {
 	t.Helper()
 	dir := cmp.Or(os.Getenv(variable), filepath.Join("../../../../../shared/testdata", name))
@@ -46,6 +46,7 @@ func examples(t *testing.T, variable, name string, least int) []string {
 	return found
 }
 
+// mustDecode decodes the only document of a file.
 func mustDecode(t *testing.T, text []byte) *invoice.Document {
 	t.Helper()
 	for d, err := range Decode(Sniff(text[:min(len(text), SniffBytes)]), bytes.NewReader(text), Limits{}) {
@@ -73,10 +74,10 @@ func TestXRechnungInstancesAreRead(t *testing.T) {
 	}
 }
 
-// unequal are the twins that say different things, and in which members: each was looked at in both
-// files.
+// unequal lists the twins with different content, and the members that differ. Each difference was
+// verified in both files.
 var unequal = map[string]string{
-	"01.02a-INVOICE": "PurchaseOrder", // UBL needs an ID beside SalesOrderID, and has a dummy
+	"01.02a-INVOICE": "PurchaseOrder", // UBL requires an ID next to SalesOrderID, and has a dummy
 	"01.08a-INVOICE": "PurchaseOrder",
 	"01.09a-INVOICE": "PurchaseOrder",
 	"01.10a-INVOICE": "PurchaseOrder",
@@ -84,13 +85,13 @@ var unequal = map[string]string{
 	"01.12a-INVOICE": "PurchaseOrder",
 	"01.13a-INVOICE": "PurchaseOrder",
 	"01.20a-INVOICE": "Seller",                // [Seller street] and [Street]
-	"01.21a-INVOICE": "Seller Payments Taxes", // another VAT id, text of payment, reason of exemption
+	"01.21a-INVOICE": "Seller Payments Taxes", // another VAT id, text of payment, exemption reason
 	"03.01a-INVOICE": "Buyer",                 // a trading name in UBL only
-	"03.06a-INVOICE": "Seller Buyer",          // city and postal code changed places in UBL
+	"03.06a-INVOICE": "Seller Buyer",          // city and postal code are swapped in UBL
 	"03.07a-INVOICE": "Seller Payee",          // identifiers in CII only
 
-	"01.01_comprehensive_test": "Preceding Seller Buyer Payee", // CII has room for one preceding invoice; identifiers in CII only
-	"01.02_comprehensive_test": "Buyer Payee",                  // the buyer's names changed places; identifiers in CII only
+	"01.01_comprehensive_test": "Preceding Seller Buyer Payee", // CII allows one preceding invoice; identifiers in CII only
+	"01.02_comprehensive_test": "Buyer Payee",                  // the buyer's names are swapped; identifiers in CII only
 	"01.03_comprehensive_test": "Seller Buyer Payee",           // the same, and another contact
 	"01.04_comprehensive_test": "Seller Buyer Payee",
 	"01.05_minimal_test":       "Totals",             // a total of VAT, 0, in UBL only
@@ -126,7 +127,7 @@ func TestXRechnungTwinsAreEqual(t *testing.T) {
 	}
 }
 
-// differing names the members in which two documents are not equal.
+// differing returns the names of the members in which two documents differ.
 func differing(a, b *invoice.Document) string {
 	var names []string
 	va, vb := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// charsets are the encodings that a document may name; nil is one that needs no conversion.
+// charsets maps the supported encodings, by name in lower case; nil needs no conversion.
 var charsets = map[string]encoding.Encoding{
 	"utf-8": nil, "utf8": nil, "us-ascii": nil, "ascii": nil,
 	"iso-8859-1": charmap.ISO8859_1, "iso-8859-15": charmap.ISO8859_15, "windows-1252": charmap.Windows1252,
@@ -22,9 +22,11 @@ var charsets = map[string]encoding.Encoding{
 	"utf-16be": unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM),
 }
 
+// declaredCharset matches the encoding in an XML declaration.
 var declaredCharset = regexp.MustCompile(`^<\?xml[^>]*\sencoding\s*=\s*["']([A-Za-z0-9._-]*)["']`)
 
-// begin looks at the first bytes for the encoding (XML 1.0, appendix F).
+// begin detects the encoding from the first bytes (XML 1.0, appendix F). An unknown encoding gives
+// an Error of kind Charset.
 func (s *Scanner) begin() error {
 	s.started = true
 	if err := s.see(256); err != nil {
@@ -51,15 +53,16 @@ func (s *Scanner) begin() error {
 	if !known {
 		return s.fail(Charset, "the encoding %.40q", found[1])
 	}
-	// A declaration that reads as ASCII is not in UTF-16, whatever it says. Programs on .NET that
-	// build a document as a string and then write it in UTF-8 declare utf-16.
+	// If the declaration reads as ASCII, the document is not in UTF-16, even if it declares
+	// utf-16. .NET programs that build a document as a string and write it in UTF-8 declare
+	// utf-16.
 	if from == nil || strings.HasPrefix(name, "utf-16") {
 		return nil
 	}
 	return s.transcode(from)
 }
 
-// transcode starts again, through a decoder.
+// transcode restarts the scanner behind a decoder.
 func (s *Scanner) transcode(from encoding.Encoding) error {
 	rest := bytes.Clone(s.buf[s.pos:s.end])
 	s.src = io.MultiReader(bytes.NewReader(rest), ended{s.src, s.srcErr})
@@ -68,12 +71,13 @@ func (s *Scanner) transcode(from encoding.Encoding) error {
 	return nil
 }
 
-// ended is a reader that may have said its last word.
+// ended is a reader that returns err, if set, instead of reading.
 type ended struct {
 	io.Reader
 	err error
 }
 
+// Read implements io.Reader.
 func (e ended) Read(p []byte) (int, error) {
 	if e.err != nil {
 		return 0, e.err

@@ -1,8 +1,9 @@
-// Package xmlscan reads XML as a stream of tokens for programs that read documents of strangers.
-// Its memory is one buffer, whatever the document says: text comes in pieces, a tag has to fit in
-// the buffer, and all else has a limit. It refuses what no data needs and attacks use: a DOCTYPE,
-// and with it every entity but the five that XML has. It checks that the document is well-formed,
-// resolves namespaces, and skips comments and processing instructions.
+// Package xmlscan reads XML from untrusted sources as a stream of tokens. Its memory is one buffer,
+// independent of the document: text arrives in pieces, a tag must fit in the buffer, and everything
+// else has a limit. It rejects constructs that no data needs and attacks use: a DOCTYPE, and
+// therefore all entities except the five predefined ones. It checks that the document is
+// well-formed, resolves namespaces, and skips comments and processing instructions.
 //
-// It is not encoding/xml: no structs, no entities, no way to be lenient, and several times as fast.
+// Unlike encoding/xml it has no struct decoding, no custom entities and no lenient mode, and is
+// several times as fast.
 package xmlscan

@@ -2,27 +2,28 @@ package xmlscan
 
 import "fmt"
 
-// Kind says what is wrong with a document.
+// Kind is the kind of a defect in a document.
 type Kind uint8
 
-// The kinds.
+// Kinds of errors.
 const (
 	Malformed Kind = iota // not well-formed, or truncated
-	Refused               // a DOCTYPE, an entity
-	Limit                 // beyond Limits
-	Charset               // an encoding that is not known here
+	Refused               // a DOCTYPE or an entity
+	Limit                 // exceeds Limits
+	Charset               // an unknown encoding
 )
 
-// Error says why a document was not read further, and where. Errors of the reader underneath are
-// returned as they are.
+// Error reports why and where scanning stopped. Errors of the underlying reader are returned
+// unchanged.
 type Error struct {
 	Kind Kind
-	Line int // from 1
+	Line int // line in the document, from 1
 	Text string
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Text) }
 
+// fail returns an Error at the current line.
 func (s *Scanner) fail(kind Kind, format string, args ...any) error {
 	return &Error{Kind: kind, Line: s.line, Text: fmt.Sprintf(format, args...)}
 }

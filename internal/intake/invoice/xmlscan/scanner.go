@@ -8,35 +8,35 @@ import (
 	"unicode/utf8"
 )
 
-// Token is what Next has found.
+// Token is the kind of item that Next returns.
 type Token uint8
 
-// The tokens. A document is EOF after its root element has ended.
+// Tokens. EOF is returned after the root element has ended.
 const (
 	EOF   Token = iota
-	Start       // Name and Attrs say which; <a/> is a Start and an End
-	End         // Name says which
-	Text        // Text is a piece of character data; one text may come in several
+	Start       // start of the element Name with Attrs; <a/> gives a Start and an End
+	End         // end of the element Name
+	Text        // Text is a piece of character data; one text may arrive in several pieces
 )
 
-// Limits bound what a document may cost. All fields must be set; the buffer bounds a tag to 64 KiB
-// less what precedes it.
+// Limits bound the cost of a document. All fields must be set. The buffer limits a tag to 64 KiB.
 type Limits struct {
-	Bytes      int64 // of the document, decoded to UTF-8
-	Depth      int   // of elements
-	Attributes int   // of one element, declarations of namespaces included
+	Bytes      int64 // size of the document, decoded to UTF-8
+	Depth      int   // nesting of elements
+	Attributes int   // per element, including namespace declarations
 }
 
+// bufferBytes is the size of a buffer, and thereby the maximum length of a tag.
 const bufferBytes = 64 << 10
 
-// Scanner reads one document. What Name, Attrs and Text return is valid until the next call of
-// Next.
+// Scanner reads one document. Results of Name, Attrs and Text are valid until the next call of
+// Next. It is not safe for concurrent use.
 type Scanner struct {
 	limits Limits
 	spaces []string
 
 	src        io.Reader
-	srcErr     error // what src has ended with
+	srcErr     error // final error of src
 	read       int64
 	buf        []byte
 	pos, end   int // buf[pos:end] is not consumed yet
@@ -49,23 +49,24 @@ type Scanner struct {
 	scratch []byte
 
 	started, rooted bool
-	selfClosed      bool // the next token is the End of what was just started
+	selfClosed      bool // the next token is the End of the element just started
 	inCDATA         bool
 
-	names []byte    // the names of the open elements, one after another
-	open  []element // the open elements
-	bound []binding // the prefixes that are declared, innermost last
+	names []byte    // names of the open elements, concatenated
+	open  []element // open elements, the root first
+	bound []binding // declared prefixes, the innermost last
 }
 
+// buffers pools the scanners' buffers.
 var buffers = sync.Pool{New: func() any { return new([bufferBytes]byte) }}
 
-// New reads a document from src. Spaces are the namespaces that the caller knows: Name.Space is 1
-// for the first. Close gives the buffer back.
+// New returns a scanner that reads a document from src. Spaces lists the namespaces that the caller
+// knows: Name.Space is 1 for the first. The caller must call Close.
 func New(src io.Reader, limits Limits, spaces ...string) *Scanner {
 	return &Scanner{limits: limits, spaces: spaces, src: src, line: 1, buf: buffers.Get().(*[bufferBytes]byte)[:]}
 }
 
-// Close ends the use of the scanner; what it returned is not valid any more.
+// Close releases the buffer. Results of the scanner become invalid.
 func (s *Scanner) Close() {
 	if s.buf != nil {
 		buffers.Put((*[bufferBytes]byte)(s.buf))
@@ -76,19 +77,19 @@ func (s *Scanner) Close() {
 // Name returns the name of the element that has started or ended.
 func (s *Scanner) Name() Name { return s.name }
 
-// Attrs returns the attributes of the element that has started, without declarations of namespaces.
+// Attrs returns the attributes of the element that has started, without namespace declarations.
 func (s *Scanner) Attrs() []Attr { return s.attrs }
 
-// Text returns the piece of text.
+// Text returns the current piece of text.
 func (s *Scanner) Text() []byte { return s.text }
 
-// Depth returns how many elements are open: 1 at the root's Start, 0 at its End.
+// Depth returns the number of open elements: 1 at the root's Start, 0 at its End.
 func (s *Scanner) Depth() int { return len(s.open) }
 
 // Line returns the line where the next token begins, from 1.
 func (s *Scanner) Line() int { return s.line }
 
-// Next finds the next token. After an error it must not be called again.
+// Next returns the next token. After an error it must not be called again.
 func (s *Scanner) Next() (Token, error) {
 	if !s.started {
 		if err := s.begin(); err != nil {
@@ -126,6 +127,7 @@ func (s *Scanner) Next() (Token, error) {
 	}
 }
 
+// finish returns an Error if the document ends too early.
 func (s *Scanner) finish() error {
 	if !s.rooted || len(s.open) > 0 || s.inCDATA {
 		return s.fail(Malformed, "the document ends too early")
@@ -133,7 +135,8 @@ func (s *Scanner) finish() error {
 	return nil
 }
 
-// fill reads more behind what is not consumed. It returns io.EOF when there is no more.
+// fill moves the unconsumed bytes to the front of the buffer and reads more. io.EOF: there is no
+// more. A full buffer gives an Error of kind Limit.
 func (s *Scanner) fill() error {
 	if s.pos > 0 {
 		s.end = copy(s.buf, s.buf[s.pos:s.end])
@@ -158,7 +161,7 @@ func (s *Scanner) fill() error {
 	return s.srcErr
 }
 
-// more is fill where the document must not end.
+// more calls fill and turns io.EOF into an Error, where the document must not end.
 func (s *Scanner) more() error {
 	err := s.fill()
 	if errors.Is(err, io.EOF) {
@@ -167,12 +170,13 @@ func (s *Scanner) more() error {
 	return err
 }
 
+// advance consumes n bytes and counts their lines.
 func (s *Scanner) advance(n int) {
 	s.line += bytes.Count(s.buf[s.pos:s.pos+n], []byte{'\n'})
 	s.pos += n
 }
 
-// skipPast consumes everything up to and with a mark.
+// skipPast consumes everything up to and including a mark.
 func (s *Scanner) skipPast(mark string) error {
 	for {
 		if i := bytes.Index(s.buf[s.pos:s.end], []byte(mark)); i >= 0 {
@@ -186,7 +190,7 @@ func (s *Scanner) skipPast(mark string) error {
 	}
 }
 
-// see makes sure that n bytes can be looked at, unless the document ends before.
+// see fills the buffer to at least n unconsumed bytes, unless the document ends earlier.
 func (s *Scanner) see(n int) error {
 	for s.end-s.pos < n {
 		if err := s.fill(); errors.Is(err, io.EOF) {
@@ -198,11 +202,12 @@ func (s *Scanner) see(n int) error {
 	return nil
 }
 
+// startsWith reports whether the unconsumed bytes start with a mark.
 func (s *Scanner) startsWith(mark string) bool {
 	return bytes.HasPrefix(s.buf[s.pos:s.end], []byte(mark))
 }
 
-// markup consumes what begins with <. It returns EOF for what is skipped.
+// markup consumes markup that begins with <. For skipped markup it returns EOF without an error.
 func (s *Scanner) markup() (Token, error) {
 	if err := s.see(len("<![CDATA[")); err != nil {
 		return EOF, err
@@ -233,7 +238,7 @@ func (s *Scanner) markup() (Token, error) {
 	return Start, s.startTag(tag)
 }
 
-// tag consumes a tag and returns what is between < and >.
+// tag consumes a tag and returns the text between < and >.
 func (s *Scanner) tag() ([]byte, error) {
 	quote := byte(0)
 	for i := 1; ; i++ {
@@ -257,7 +262,8 @@ func (s *Scanner) tag() ([]byte, error) {
 	}
 }
 
-// cdata finds the next piece of a CDATA section, or its end.
+// cdata makes the next piece of a CDATA section the token, or consumes the section's end. If there
+// is no token, the result is false.
 func (s *Scanner) cdata() (bool, error) {
 	if i := bytes.Index(s.buf[s.pos:s.end], []byte("]]>")); i >= 0 {
 		piece := s.buf[s.pos : s.pos+i]
@@ -274,8 +280,7 @@ func (s *Scanner) cdata() (bool, error) {
 	return s.piece(piece)
 }
 
-// wholeRunes returns how many bytes of b are complete runes, but all of b if it does not end within
-// one.
+// wholeRunes returns the number of bytes of b up to the end of the last complete rune.
 func wholeRunes(b []byte) int {
 	for i := 1; i <= min(utf8.UTFMax-1, len(b)); i++ {
 		if c := b[len(b)-i]; utf8.RuneStart(c) {

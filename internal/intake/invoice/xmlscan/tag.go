@@ -6,35 +6,37 @@ import (
 	"unicode/utf8"
 )
 
-// Name is the name of an element or attribute. Space is 0 for none, n for the n-th namespace that
-// the caller of New knows, and Foreign for any other.
+// Name is the name of an element or attribute. Space is 0 for no namespace, n for the n-th
+// namespace passed to New, and Foreign for any other.
 type Name struct {
 	Space int
 	Local []byte
 }
 
-// Foreign is the namespace of names whose URI the caller does not know.
+// Foreign is the Name.Space of namespaces that were not passed to New.
 const Foreign = -1
 
-// Attr is an attribute; its value is decoded.
+// Attr is an attribute with its decoded value.
 type Attr struct {
 	Name  Name
 	Value []byte
-	raw   []byte // the name as written
+	raw   []byte // name as written, with prefix
 }
 
+// element is an open element.
 type element struct {
-	begin int // of its name in names
-	bound int // how many prefixes were bound outside
+	begin int // offset of its name in Scanner.names
+	bound int // number of prefixes bound outside of it
 	name  Name
 }
 
+// binding binds a prefix to a namespace, as in Name.Space.
 type binding struct {
 	prefix string
 	space  int
 }
 
-// startTag opens an element. tag is what stands between < and >.
+// startTag opens an element. The argument tag is the text between < and >.
 func (s *Scanner) startTag(tag []byte) error {
 	if len(s.open) == 0 && s.rooted {
 		return s.fail(Malformed, "a second root element")
@@ -69,7 +71,7 @@ func (s *Scanner) startTag(tag []byte) error {
 	return nil
 }
 
-// endTag closes an element, which must be the innermost.
+// endTag closes an element. If it is not the innermost open one, the error is of kind Malformed.
 func (s *Scanner) endTag(tag []byte) error {
 	tag = bytes.TrimRight(tag, " \t\r\n")
 	if len(s.open) == 0 || !bytes.Equal(tag, s.names[s.open[len(s.open)-1].begin:]) {
@@ -79,15 +81,14 @@ func (s *Scanner) endTag(tag []byte) error {
 	return nil
 }
 
-// closeElement leaves the innermost element. Its name stays readable until the next Start
-// overwrites it.
+// closeElement closes the innermost element. Its name stays valid until the next Start.
 func (s *Scanner) closeElement() {
 	last := s.open[len(s.open)-1]
 	s.name = Name{Space: last.name.Space, Local: s.names[len(s.names)-len(last.name.Local):]}
 	s.open, s.names, s.bound = s.open[:len(s.open)-1], s.names[:last.begin], s.bound[:last.bound]
 }
 
-// attributes reads attributes and binds prefixes.
+// attributes parses the attributes of a tag and binds prefixes.
 func (s *Scanner) attributes(rest []byte) error {
 	s.attrs, s.scratch = s.attrs[:0], s.scratch[:0]
 	for count := 0; ; count++ {
@@ -122,7 +123,8 @@ func (s *Scanner) attributes(rest []byte) error {
 	}
 }
 
-// attribute takes an attribute: a prefix that is bound, or a value for the caller.
+// attribute handles one attribute: it binds a prefix, or adds the attribute to attrs. A duplicate
+// name gives an Error.
 func (s *Scanner) attribute(name, value []byte) error {
 	if string(name) == "xmlns" {
 		return s.bind("", value)
@@ -142,6 +144,7 @@ func (s *Scanner) attribute(name, value []byte) error {
 	return nil
 }
 
+// attributeValue checks a value and decodes its references.
 func (s *Scanner) attributeValue(value []byte) ([]byte, error) {
 	if bytes.IndexByte(value, '<') >= 0 {
 		return nil, s.fail(Malformed, "a < in the value of an attribute")
@@ -164,7 +167,7 @@ func (s *Scanner) attributeValue(value []byte) ([]byte, error) {
 	return s.scratch[from:len(s.scratch):len(s.scratch)], nil
 }
 
-// bind declares a prefix, until the element that has just been opened ends.
+// bind binds a prefix to a namespace until the innermost element ends.
 func (s *Scanner) bind(prefix string, uri []byte) error {
 	for i := s.open[len(s.open)-1].bound; i < len(s.bound); i++ {
 		if s.bound[i].prefix == prefix {
@@ -184,7 +187,8 @@ func (s *Scanner) bind(prefix string, uri []byte) error {
 	return nil
 }
 
-// resolve finds the namespace of a name. The default namespace is for elements only.
+// resolve returns the name with its namespace. The default namespace applies to elements only. An
+// unbound prefix gives an Error.
 func (s *Scanner) resolve(raw []byte, isElement bool) (Name, error) {
 	if len(raw) == 0 {
 		return Name{}, s.fail(Malformed, "a tag without a name")
@@ -212,7 +216,8 @@ func (s *Scanner) resolve(raw []byte, isElement bool) (Name, error) {
 	return Name{}, s.fail(Malformed, "the prefix %.60q is not declared", prefix)
 }
 
-// nameLength returns how much of b is a name. Letters beyond ASCII are taken as they come.
+// nameLength returns the length of the name at the beginning of b. All characters beyond ASCII
+// count as letters.
 func nameLength(b []byte) int {
 	for i, c := range b {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || c == ':' || c >= utf8.RuneSelf

@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// charData finds a piece of text before the next tag. It returns false when there was only a part
-// of a rune, or space between the root element and the end.
+// charData makes the next piece of text the token. The result is false if there is no token yet:
+// only part of a rune was read, or white space outside of the root element.
 func (s *Scanner) charData() (bool, error) {
 	window := s.buf[s.pos:s.end]
 	if window[0] == '&' {
 		return s.reference()
 	}
-	n := 0 // no IndexByte for each mark: a text of many & would be searched to its end again and again
+	n := 0 // not IndexByte per mark: it would search a text with many & to its end each time
 	for n < len(window) && window[n] != '<' && window[n] != '&' {
 		n++
 	}
@@ -31,7 +31,7 @@ func (s *Scanner) charData() (bool, error) {
 	return s.piece(piece)
 }
 
-// reference finds the character that &...; stands for.
+// reference makes the character of a reference, &...;, the token.
 func (s *Scanner) reference() (bool, error) {
 	const longest = len("&#x10ffff;")
 	if err := s.see(longest); err != nil {
@@ -46,7 +46,8 @@ func (s *Scanner) reference() (bool, error) {
 	return s.piece(s.scratch)
 }
 
-// character decodes &...; at the beginning of b, and returns its length, too.
+// character decodes the reference at the beginning of b and returns its length, too. An entity that
+// is not predefined gives an Error of kind Refused.
 func (s *Scanner) character(b []byte) (rune, int, error) {
 	end := bytes.IndexByte(b, ';')
 	if end < 0 {
@@ -79,8 +80,8 @@ func (s *Scanner) character(b []byte) (rune, int, error) {
 	}
 }
 
-// piece checks a text and makes it the token. Outside of the root element it may only be space, and
-// is not a token.
+// piece checks a text and makes it the token. Outside of the root element only white space is
+// valid, and is not a token.
 func (s *Scanner) piece(text []byte) (bool, error) {
 	if err := s.checkText(text); err != nil {
 		return false, err
@@ -95,7 +96,8 @@ func (s *Scanner) piece(text []byte) (bool, error) {
 	return len(text) > 0, nil
 }
 
-// checkText refuses what is not UTF-8 or no character of XML 1.0 §2.2.
+// checkText returns an Error if text is not UTF-8 or contains a character that XML 1.0 §2.2
+// excludes.
 func (s *Scanner) checkText(text []byte) error {
 	ascii := true
 	for _, c := range text {
@@ -119,13 +121,13 @@ func (s *Scanner) checkText(text []byte) error {
 	return nil
 }
 
-// isChar is the production Char of XML 1.0 §2.2.
+// isChar reports whether r matches the production Char of XML 1.0 §2.2.
 func isChar(r rune) bool {
 	return r == '\t' || r == '\n' || r == '\r' || r >= ' ' && r < 0xd800 || r >= 0xe000 && r < 0xfffe || r >= 0x10000 && r <= utf8.MaxRune
 }
 
-// ReadAll consumes the text of the element that has started, up to and with its end, and passes it
-// to write piece by piece. Elements inside are an error.
+// ReadAll consumes the text of the current element up to and including its end, and writes it piece
+// by piece. A child element gives an Error.
 func (s *Scanner) ReadAll(to io.Writer) error {
 	for {
 		token, err := s.Next()

@@ -16,7 +16,7 @@ import (
 
 var testLimits = Limits{Bytes: 1 << 20, Depth: 20, Attributes: 8}
 
-// transcript reads a document to its end and writes down what it says.
+// transcript scans a document to its end and returns its tokens as text.
 func transcript(src io.Reader, limits Limits) (string, error) {
 	s := New(src, limits, "urn:one", "urn:two")
 	defer s.Close()
@@ -97,7 +97,7 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// A document in UTF-8 that declares utf-16 is read as what it is.
+// TestUTF8ThatDeclaresUTF16 scans a document in UTF-8 that declares utf-16.
 func TestUTF8ThatDeclaresUTF16(t *testing.T) {
 	t.Parallel()
 	const plain = `<?xml version="1.0" encoding="utf-8"?><a>Größe 中</a>`
@@ -165,8 +165,8 @@ func TestCharsets(t *testing.T) {
 	}
 }
 
-// FuzzScanner compares with encoding/xml: what the scanner reads is well-formed, and it reads the
-// same, in pieces or not.
+// FuzzScanner compares the scanner with encoding/xml: documents that the scanner accepts are
+// well-formed and give the same texts, however the reader splits them.
 func FuzzScanner(f *testing.F) {
 	for _, seed := range []string{
 		`<a/>`, `<a x="1">t<b y='2'/>&lt;<![CDATA[c]]></a>`, `<p:a xmlns:p="urn:one"><p:b p:x=""/></p:a>`, `<!DOCTYPE a><a/>`,
@@ -181,7 +181,7 @@ func FuzzScanner(f *testing.F) {
 			t.Errorf("in one: %s, error %v\nbyte by byte: %s, error %v", whole, err, pieces, err2)
 		}
 		if err != nil || bytes.Contains(in, []byte("<?")) || bytes.Contains(in, []byte("<!--")) || !bytes.HasPrefix(in, []byte("<")) || in[1] == 0 {
-			return // of these encoding/xml knows less, or more
+			return // encoding/xml differs from the scanner in these
 		}
 		if theirs, err := standard(in); err != nil {
 			if !strings.Contains(err.Error(), "invalid XML name") && !strings.Contains(err.Error(), "expected ") {
@@ -193,7 +193,7 @@ func FuzzScanner(f *testing.F) {
 	})
 }
 
-// standard reads a document with encoding/xml and returns its texts.
+// standard scans a document with encoding/xml and returns its texts.
 func standard(in []byte) (string, error) {
 	d := xml.NewDecoder(bytes.NewReader(in))
 	var out strings.Builder
@@ -214,7 +214,7 @@ func standard(in []byte) (string, error) {
 	}
 }
 
-// text keeps of a transcript what standard returns: the elements.
+// text reduces a transcript to the form of standard's result.
 func text(transcript string) string {
 	var out strings.Builder
 	for rest := transcript; rest != ""; {
