@@ -29,8 +29,8 @@ func NewInbox(parts Parts, mails bool) *Inbox {
 	return &Inbox{parts, mails}
 }
 
-// View is a notice as its reader may see it.
-type View struct {
+// Notification is a notice as its reader may see it.
+type Notification struct {
 	ID      notice.ID       `json:"id"`
 	At      drive.Time      `json:"at"`
 	Read    *drive.Time     `json:"read_at" doc:"null: not yet"`
@@ -50,16 +50,16 @@ type View struct {
 	Total   *drive.ByteSize `json:"total,omitempty" doc:"bytes that the drive or space may have"`
 }
 
-// Page is a page of notices, newest first.
-type Page struct {
-	Items      []View  `json:"items"`
-	NextCursor *string `json:"next_cursor"`
-	Unread     int     `json:"unread" doc:"how many the caller has not read, of all"`
+// NotificationPage is a page of notices, newest first.
+type NotificationPage struct {
+	Items      []Notification `json:"items"`
+	NextCursor *string        `json:"next_cursor"`
+	Unread     int            `json:"unread" doc:"how many the caller has not read, of all"`
 }
 
 // List returns a page of the caller's notices; with unread only unread ones. It fails with
 // CursorInvalid or BadRequest.
-func (b *Inbox) List(ctx context.Context, who drive.Who, cursor string, limit int, unread bool) (p Page, err error) {
+func (b *Inbox) List(ctx context.Context, who drive.Who, cursor string, limit int, unread bool) (p NotificationPage, err error) {
 	if limit, err = tree.CheckLimit(limit); err != nil {
 		return p, err
 	}
@@ -132,12 +132,12 @@ type readerData struct {
 }
 
 // show returns notices as their reader may see them now.
-func show(ctx context.Context, parts Parts, who drive.Who, all []notice.Notice) ([]View, error) {
+func show(ctx context.Context, parts Parts, who drive.Who, all []notice.Notice) ([]Notification, error) {
 	a, err := loadReaderData(ctx, parts, who, all)
 	if err != nil {
 		return nil, err
 	}
-	seen := make([]View, len(all))
+	seen := make([]Notification, len(all))
 	for i, n := range all {
 		seen[i] = a.view(n)
 	}
@@ -200,8 +200,8 @@ func groupsOf(ctx context.Context, q sqldb.Querier, user drive.UserID) (map[driv
 }
 
 // view returns a notice as the reader may see it.
-func (d readerData) view(n notice.Notice) View {
-	bare := View{ID: n.ID, At: n.At, Kind: n.Kind, What: n.What}
+func (d readerData) view(n notice.Notice) Notification {
+	bare := Notification{ID: n.ID, At: n.At, Kind: n.Kind, What: n.What}
 	if n.Read != 0 {
 		bare.Read = &n.Read
 	}
@@ -221,7 +221,7 @@ func (d readerData) view(n notice.Notice) View {
 }
 
 // reveal reports whether the reader may know the subject of a notice, and adds its location to s.
-func (d readerData) reveal(n notice.Notice, s *View) bool {
+func (d readerData) reveal(n notice.Notice, s *Notification) bool {
 	pass, sees := d.passes[n.Node]
 	switch n.Kind {
 	case notice.Collect:
@@ -253,7 +253,7 @@ func (d readerData) reveal(n notice.Notice, s *View) bool {
 }
 
 // locate adds the name and address of a notice's node to s; false: the node cannot be opened.
-func (d readerData) locate(n notice.Notice, pass access.Pass, s *View) bool {
+func (d readerData) locate(n notice.Notice, pass access.Pass, s *Notification) bool {
 	node, there := d.nodes[n.Node]
 	folder, placed := d.spots[node.Parent]
 	if !there || node.Trashed != 0 || !node.Operation.IsZero() || !node.IsRoot() && (!placed || folder.Trashed != 0) {

@@ -16,8 +16,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Settings are a user's notification settings as the API shows them.
-type Settings struct {
+// NotificationSettings are a user's notification settings as the API shows them.
+type NotificationSettings struct {
 	Mails    bool           `json:"mail_possible" doc:"the server sends mail"`
 	Address  string         `json:"address" doc:"where mail goes; empty: nowhere"`
 	State    notice.State   `json:"state" enum:"none,asked,confirmed,refused" doc:"asked: a code was sent to the address and is waited for; refused: its mail server has refused several mails"`
@@ -46,12 +46,12 @@ const (
 )
 
 // view returns the API form of settings.
-func (b *Inbox) view(p notice.Preferences) Settings {
-	return Settings{Mails: b.mails, Address: p.Address, State: p.State, Language: p.Language, Channels: p.Channels.All()}
+func (b *Inbox) view(p notice.Preferences) NotificationSettings {
+	return NotificationSettings{Mails: b.mails, Address: p.Address, State: p.State, Language: p.Language, Channels: p.Channels.All()}
 }
 
 // Settings returns the caller's notification settings.
-func (b *Inbox) Settings(ctx context.Context, who drive.Who) (Settings, error) {
+func (b *Inbox) Settings(ctx context.Context, who drive.Who) (NotificationSettings, error) {
 	p, err := b.parts.Notices.FindPreferences(ctx, b.parts.DB.For(who.Account), who.User)
 	return b.view(p), err
 }
@@ -60,19 +60,19 @@ func (b *Inbox) Settings(ctx context.Context, who drive.Who) (Settings, error) {
 // until Confirm. Setting the same unconfirmed address again sends another code. It fails with
 // BadRequest, with Rate after too many codes, and with WrongState {state: no-mail} without a mail
 // server.
-func (b *Inbox) Change(ctx context.Context, who drive.Who, c Change) (Settings, error) {
+func (b *Inbox) Change(ctx context.Context, who drive.Who, c Change) (NotificationSettings, error) {
 	if err := c.Channels.Check(); err != nil {
-		return Settings{}, err
+		return NotificationSettings{}, err
 	}
 	if c.Language != nil && *c.Language != "en" && *c.Language != "zh-CN" {
-		return Settings{}, drive.BadField("language", drive.NotAllowed, "allowed", []string{"en", "zh-CN"}, "sent", *c.Language)
+		return NotificationSettings{}, drive.BadField("language", drive.NotAllowed, "allowed", []string{"en", "zh-CN"}, "sent", *c.Language)
 	}
 	if c.Address != nil && *c.Address != "" {
 		if !b.mails {
-			return Settings{}, drive.Fail(drive.WrongState, "state", "no-mail")
+			return NotificationSettings{}, drive.Fail(drive.WrongState, "state", "no-mail")
 		}
 		if err := checkAddress(*c.Address); err != nil {
-			return Settings{}, err
+			return NotificationSettings{}, err
 		}
 	}
 	var p notice.Preferences
@@ -131,7 +131,7 @@ func checkAddress(s string) error {
 
 // Confirm confirms the caller's address by the code sent to it. It fails with BadRequest {field:
 // code} if the code is wrong or expired. After five wrong codes the caller must request a new one.
-func (b *Inbox) Confirm(ctx context.Context, who drive.Who, code string) (Settings, error) {
+func (b *Inbox) Confirm(ctx context.Context, who drive.Who, code string) (NotificationSettings, error) {
 	var p notice.Preferences
 	right := false
 	err := b.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {

@@ -195,7 +195,7 @@ func (p *Mailer) compose(ctx context.Context, one notice.Preferences) (m mail.Me
 	if err != nil {
 		return m, nil, err
 	}
-	var say []View
+	var say []Notification
 	for _, s := range seen {
 		if !s.Gone {
 			say = append(say, s)

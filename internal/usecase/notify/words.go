@@ -81,7 +81,7 @@ func fill(text string, pairs ...string) string {
 }
 
 // sentence returns the text of a notice.
-func (t *texts) sentence(s View) string {
+func (t *texts) sentence(s Notification) string {
 	until, by := "", s.By
 	if s.Expires != nil {
 		until = fill(t.until, "until", s.Expires.Std().UTC().Format("2006-01-02 15:04 UTC"))
@@ -117,7 +117,7 @@ func (p *Mailer) codeMail(one notice.Preferences) mail.Message {
 
 // digest returns a mail of several notices, newest first. Its Message-ID derives from the newest
 // one, so a repeated mail has the same.
-func (p *Mailer) digest(one notice.Preferences, all []View) mail.Message {
+func (p *Mailer) digest(one notice.Preferences, all []Notification) mail.Message {
 	w := textsFor(one.Language)
 	var b strings.Builder
 	for i, s := range all {
