@@ -14,9 +14,9 @@ import (
 	"sync"
 )
 
-// serveBare is the limit that everything is measured against: package http and io.CopyBuffer into a
-// file with pooled buffers of 1 MiB. No hashing, no journal, no accounts, and no sync but where the
-// request asks for it.
+// serveBare is the bare server, the upper limit in comparisons: net/http and io.CopyBuffer into a
+// file, with pooled buffers of 1 MiB. It does no hashing, journaling or accounting, and syncs only
+// on request.
 //
 //	PUT /name            a new file
 //	PUT /name?off=N      bytes at their place in a file
@@ -50,10 +50,10 @@ func (dir bare) put(r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	off, _ := strconv.ParseInt(query.Get("off"), 10, 64) // absent: 0
+	off, _ := strconv.ParseInt(query.Get("off"), 10, 64) // 0 if absent
 	buf := bareBuffers.Get().(*[1 << 20]byte)
 	defer bareBuffers.Put(buf)
-	_, err = io.CopyBuffer(io.NewOffsetWriter(f, off), r.Body, buf[:]) // which has no ReadFrom that would pass over buf
+	_, err = io.CopyBuffer(io.NewOffsetWriter(f, off), r.Body, buf[:]) // NewOffsetWriter has no ReadFrom, which would bypass buf
 	if err == nil && query.Has("sync") {
 		err = f.Sync()
 	}

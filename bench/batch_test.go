@@ -25,14 +25,14 @@ import (
 )
 
 const (
-	perBatch   = 250 // items, as the client sends them
+	perBatch   = 250 // items per batch, as in the client
 	batchLanes = 4
 	lineDelay  = 25 * time.Millisecond // in each direction: a round trip of 50 ms
 )
 
-// BenchmarkBatch stores 10,000 files of 10 KiB, each with content of its own: by requests of their
-// own to the bare server, which syncs each file or nothing, and to the real one, and by batches of
-// 250 over 4 connections, of one account and of 16.
+// BenchmarkBatch stores 10,000 files of 10 KiB with distinct content: by one request each to the
+// bare server, which syncs each file or nothing, and to the real server, and in batches of 250 over
+// 4 connections, for one account and for 16.
 func BenchmarkBatch(b *testing.B) {
 	bare, real := startBare(b), startReal(b, b.TempDir())
 	var accounts []*server
@@ -49,7 +49,7 @@ func BenchmarkBatch(b *testing.B) {
 		name string
 		send func() run
 		column
-		writes sample // transactions
+		writes sample // write transactions
 	}{
 		{name: "bare, file synced", send: flat("synced", "?sync=file")},
 		{name: "bare, nothing synced", send: flat("plain", "")},
@@ -82,7 +82,7 @@ func BenchmarkBatch(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// sendBatches sends 10,000 small files in batches, shared out among the users.
+// sendBatches sends 10,000 small files in batches, distributed among the users.
 func sendBatches(b *testing.B, round uint64, users ...*server) run {
 	b.Helper()
 	var next atomic.Int64
@@ -138,10 +138,10 @@ func (s *server) sendBatch(body []byte) error {
 	return nil
 }
 
-// BenchmarkTree moves a folder of 10,000 files of 10 KiB with the client: put -r and get -r on this
-// machine and over a line with a round trip of 50 ms, get -r also without syncs, and beside them
-// the same files as a tar, which is unpacked as it comes: not synced, synced once at its end, and
-// each file synced.
+// BenchmarkTree transfers a folder of 10,000 files of 10 KiB with the client: put -r and get -r on
+// this machine and over a line with a round trip of 50 ms, and get -r without syncs. For comparison
+// it transfers the same files as a tar that is unpacked on arrival: not synced, synced once at the
+// end, and with each file synced.
 func BenchmarkTree(b *testing.B) {
 	real := startReal(b, b.TempDir())
 	from := b.TempDir()
@@ -216,7 +216,7 @@ func BenchmarkTree(b *testing.B) {
 		for round := range rounds(3) {
 			for i := range ways {
 				w := &ways[(i+round)%len(ways)]
-				synced() // what others have left to write is not this one's
+				synced() // flush the pending writes of earlier runs
 				start := time.Now()
 				w.do()
 				w.took.add(time.Since(start).Seconds())
@@ -244,7 +244,7 @@ func (s *server) client(b *testing.B) *client.Client {
 	return c
 }
 
-// untar fetches a tar and writes its files as they come.
+// untar downloads a tar and writes its files as they arrive.
 func untar(b *testing.B, url, dir string, synced bool) {
 	b.Helper()
 	resp, err := http.Get(url)
@@ -276,8 +276,8 @@ func untar(b *testing.B, url, dir string, synced bool) {
 	}
 }
 
-// slowLine is a line to an address on which everything takes lineDelay, in each direction, and
-// nothing else: its rate is that of the machine.
+// slowLine is a proxy to an address that delays all data by lineDelay in each direction. It does
+// not limit the bandwidth.
 func slowLine(b *testing.B, to string) (url string) {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -301,7 +301,7 @@ func slowLine(b *testing.B, to string) (url string) {
 	return "http://" + l.Addr().String()
 }
 
-// delayed passes on what comes, each piece when it has been on its way for lineDelay.
+// delayed forwards data, each piece lineDelay after its arrival.
 func delayed(to, from net.Conn) {
 	type piece struct {
 		due  time.Time

@@ -27,8 +27,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// counted are uploads whose calls of the components are counted. No server runs: nothing else calls
-// them.
+// counted is an upload service whose calls to components are counted. No server runs, so nothing
+// else calls them.
 type counted struct {
 	*upload.Sessions
 	site   *uploadtest.Site
@@ -38,17 +38,18 @@ type counted struct {
 	stored atomic.Int64    // requests to the store
 }
 
-// BenchmarkClusterCosts counts what an upload in parts of 8 MiB asks of each component, on the
-// cluster and embedded. Nothing here depends on the machine.
+// BenchmarkClusterCosts counts the calls to each component for an upload in parts of 8 MiB, on the
+// cluster and embedded. The results do not depend on the machine.
 func BenchmarkClusterCosts(b *testing.B) {
 	b.Run("embedded", func(b *testing.B) { countColumn(b, countedEmbedded(b)) })
 	b.Run("cluster", func(b *testing.B) { countColumn(b, countedCluster(b)) })
 }
 
+// countColumn prints the calls of uploads of several sizes.
 func countColumn(b *testing.B, c *counted) {
 	rows := [][]any{{"", "write transactions", "statements", "of them while parts come", "Redis scripts", "of them for each part", "S3 requests"}}
 	body, who := noise(partSize), c.site.Account(b, 0)
-	c.file(b, who, body[:4<<10], 0) // connects, prepares its statements
+	c.file(b, who, body[:4<<10], 0) // warm up connections and prepared statements
 	c.upload(b, who, body, 2)
 	for b.Loop() {
 		for _, parts := range []int{1, 16, 100} {
@@ -71,13 +72,15 @@ func countColumn(b *testing.B, c *counted) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// totals are what was called so far.
+// totals counts the calls so far.
 type totals struct{ writes, statements, scripts, stored int64 }
 
+// less returns t - u.
 func (t totals) less(u totals) totals {
 	return totals{t.writes - u.writes, t.statements - u.statements, t.scripts - u.scripts, t.stored - u.stored}
 }
 
+// seen returns the calls so far.
 func (c *counted) seen(b *testing.B) totals {
 	t := totals{writes: c.site.DB.Stats().Writes.Load(), stored: c.stored.Load()}
 	t.statements = int64(c.calls.Count(sqldbtest.Exec) + c.calls.Count(sqldbtest.Query))
@@ -88,8 +91,8 @@ func (c *counted) seen(b *testing.B) totals {
 	return t
 }
 
-// upload sends a file part by part, each with bytes of its own, and returns what was called while
-// they came.
+// upload sends a file part by part with distinct bytes, and returns the calls made during the
+// parts.
 func (c *counted) upload(b *testing.B, who drive.Who, body []byte, parts int) (during totals) {
 	b.Helper()
 	size := drive.ByteSize(parts * len(body))
@@ -101,7 +104,7 @@ func (c *counted) upload(b *testing.B, who drive.Who, body []byte, parts int) (d
 		must(b, c.Put(b.Context(), who, v.ID, upload.PutPart{N: n, Size: partSize}, bytes.NewReader(body)))
 	}
 	if c.queue != nil {
-		must(b, c.queue.Flush(b.Context())) // what its loop does every 20 ms
+		must(b, c.queue.Flush(b.Context())) // as its loop does every 20 ms
 	}
 	during = c.seen(b).less(begun)
 	_, _, err = c.Complete(b.Context(), who, v.ID, upload.Complete{})
@@ -109,6 +112,7 @@ func (c *counted) upload(b *testing.B, who drive.Who, body []byte, parts int) (d
 	return during
 }
 
+// file sends a whole file in one request.
 func (c *counted) file(b *testing.B, who drive.Who, body []byte, no int) {
 	b.Helper()
 	body[2] = byte(no)
@@ -124,7 +128,7 @@ func countedEmbedded(b *testing.B) *counted {
 	return c
 }
 
-// countedCluster puts uploads together on MariaDB, a Redis of the benchmark's own and an S3 server.
+// countedCluster returns uploads on MariaDB, a separate Redis and an S3 server.
 func countedCluster(b *testing.B) *counted {
 	on := startBacking(b, servicetest.Redis, servicetest.S3)
 	c := &counted{redis: goredis.NewClient(&goredis.Options{Addr: on.redis.Addr()})}
@@ -137,8 +141,7 @@ func countedCluster(b *testing.B) *counted {
 	return c
 }
 
-// mysqlSite is a site on a database of the MySQL server that tests share; the rest of it is
-// embedded and not used.
+// mysqlSite is a site on the shared MySQL server; its other components are embedded and unused.
 func mysqlSite(b *testing.B, calls *sqldbtest.Counter) *uploadtest.Site {
 	b.Helper()
 	b.Setenv("SMARTDRIVE_TEST_DB", "mysql")
@@ -146,7 +149,7 @@ func mysqlSite(b *testing.B, calls *sqldbtest.Counter) *uploadtest.Site {
 	return uploadtest.New(b, uploadtest.Options{DB: sqldb.Options{Connector: calls.Connector}})
 }
 
-// over puts Sessions together on the site's database and other components.
+// over builds Sessions on the site's database and the given components.
 func (c *counted) over(b *testing.B, staging blob.Staging, store blob.Store, q timer.Queue, opt upload.Options) *upload.Sessions {
 	b.Helper()
 	opt.Log = slog.New(slog.DiscardHandler)
@@ -171,6 +174,7 @@ func countedBucket(b *testing.B, where string, c *counted) *s3.Bucket {
 	return bucket
 }
 
+// countedRequests counts the requests to the object store.
 type countedRequests struct {
 	http.RoundTripper
 	n *atomic.Int64

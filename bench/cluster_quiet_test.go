@@ -21,14 +21,14 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// patient is an upload's world under a virtual clock: the rows on MariaDB, the timers in Redis, and
-// a staging without bytes.
+// patient is an upload service under a virtual clock: rows on MariaDB, timers in Redis, and a
+// staging that stores no bytes.
 type patient struct {
 	*counted
 	clock *timertest.Clock
 	staging
 	who  drive.Who
-	next time.Time // when the queue wants to be asked
+	next time.Time // when the queue is to be polled next
 	cost struct {
 		armed, moved int // writes of the timer's entry into the index
 		fired        int
@@ -52,9 +52,9 @@ func newPatient(b *testing.B) *patient {
 	return p
 }
 
-// BenchmarkClusterQuiet lets an upload of 10,000 parts take ten minutes and then be left alone
-// until it is parked, with an idle time of 30 s, and counts what the index of timers and the
-// database have seen of it.
+// BenchmarkClusterQuiet sends an upload of 10,000 parts within ten minutes of virtual time and lets
+// it idle until it is parked, with an idle time of 30 s. It counts the writes to the timer index
+// and to the database.
 func BenchmarkClusterQuiet(b *testing.B) {
 	const parts, every = 10_000, 60 * time.Millisecond
 	p := newPatient(b)
@@ -85,8 +85,8 @@ func BenchmarkClusterQuiet(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkClusterWrites counts the write transactions of uploads on MariaDB and Redis, by parts
-// and pauses.
+// BenchmarkClusterWrites counts the write transactions of uploads on MariaDB and Redis, by the
+// number of parts and pauses.
 func BenchmarkClusterWrites(b *testing.B) {
 	p := newPatient(b)
 	rows := [][]any{{"parts", "pauses", "write transactions (3 and 2 for each pause)"}}
@@ -107,7 +107,8 @@ func BenchmarkClusterWrites(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// stretches uploads a file; after each stretch of parts but the last it is left alone.
+// stretches uploads a file in n stretches of parts, and lets it idle until it is parked between
+// them.
 func (p *patient) stretches(b *testing.B, parts, n int) {
 	b.Helper()
 	v := p.begin(b, "/"+servicetest.Unique(), parts)
@@ -137,7 +138,7 @@ func (p *patient) part(b *testing.B, v upload.View, n int) {
 	must(b, p.Put(b.Context(), p.who, v.ID, upload.PutPart{N: n, Size: drive.MiB}, nil))
 }
 
-// idle passes time until the upload is parked.
+// idle advances the clock until the upload is parked.
 func (p *patient) idle(b *testing.B, v upload.View) {
 	b.Helper()
 	for p.cost.fired = 0; p.cost.fired == 0; {
@@ -150,8 +151,8 @@ func (p *patient) idle(b *testing.B, v upload.View) {
 	}
 }
 
-// pass lets time pass, sends the touches, and delivers what is due when the queue wants to be
-// asked.
+// pass advances the clock, flushes the touches, and handles due timers if the queue wants to be
+// polled.
 func (p *patient) pass(b *testing.B, d time.Duration) {
 	b.Helper()
 	p.clock.Advance(d)
@@ -171,19 +172,19 @@ func (p *patient) pass(b *testing.B, d time.Duration) {
 	p.next = p.clock.Now().Add(min(due.Wait, time.Second*30))
 }
 
-// parkedAfter is how long the last part is ago.
+// parkedAfter returns the time since the last part.
 func (p *patient) parkedAfter() time.Duration { return p.clock.Now().Sub(p.last) }
 
-// sets is how often Redis was told to write to a sorted set.
+// sets returns how many writes to sorted sets Redis has executed.
 func (p *patient) sets(b *testing.B) int {
 	b.Helper()
 	all := commands(b, p.redis)
 	return all["zadd"] + all["zrem"]
 }
 
-// staging keeps the list of parts as a shared staging does, and no bytes.
+// staging records the parts of uploads like a shared staging, but stores no bytes.
 type staging struct {
-	blob.Staging // only what is below is asked of it
+	blob.Staging // methods that are not overridden are not called
 	now          func() time.Time
 
 	mu    sync.Mutex
@@ -191,8 +192,9 @@ type staging struct {
 	last  time.Time
 }
 
+// journal is the list of parts of one upload.
 type journal struct {
-	gen  int64 // closed by Fence
+	gen  int64 // generation; Fence rejects earlier ones
 	all  []blob.Part
 	last drive.Time
 }

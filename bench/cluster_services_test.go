@@ -17,14 +17,14 @@ import (
 	"smartdrive/test/services"
 )
 
-// backing is what a cluster of the benchmark's own stands on: nobody else makes it work, so its CPU
-// time and its counts are ours. MariaDB syncs each commit, as SQLite does; Redis syncs its log once
-// a second; the S3 server leaves its files to the system.
+// backing is the set of services of a benchmark's own cluster. Nothing else uses them, so their CPU
+// time and counters belong to the benchmark. MariaDB syncs each commit, like SQLite; Redis syncs
+// its log once a second; the S3 server does not sync.
 type backing struct {
 	mysql, redis, s3, kafka *services.Server
 }
 
-// startBacking starts what is asked for.
+// startBacking starts the wanted services.
 func startBacking(b *testing.B, wanted ...servicetest.Service) *backing {
 	b.Helper()
 	root, err := services.Checkout()
@@ -70,12 +70,12 @@ func (c *backing) get(ctx context.Context, tools *services.Tools, s servicetest.
 	}
 }
 
-// flags tell an instance of the full cluster where they are.
+// flags returns the server flags for a full cluster on these services.
 func (c *backing) flags() []string {
 	return []string{"--db", c.mysql.URL() + "smartdrive", "--redis", c.redis.URL(), "--blobs", c.s3.URL(), "--kafka", c.kafka.URL()}
 }
 
-// cpu is what each has used; without c there are none.
+// cpu returns the CPU time that each service has used; empty if c is nil.
 func (c *backing) cpu(b *testing.B) map[servicetest.Service]time.Duration {
 	b.Helper()
 	used := map[servicetest.Service]time.Duration{}
@@ -90,7 +90,7 @@ func (c *backing) cpu(b *testing.B) map[servicetest.Service]time.Duration {
 	return used
 }
 
-// commands returns how often each command was run by Redis, those that scripts have run included.
+// commands returns how often Redis ran each command, including those within scripts.
 func commands(b *testing.B, client *goredis.Client) map[string]int {
 	b.Helper()
 	counts := map[string]int{}

@@ -21,19 +21,19 @@ const (
 	clusterSize  = 4 << 10
 )
 
-// site is one column: the server, and the services that it stands on (nil: embedded).
+// site is one column of a table: a server and the services that it uses (nil: embedded).
 type site struct {
 	name string
 	*server
 	on *backing
 
 	rate, cpu sample
-	services  map[servicetest.Service]*sample // CPU of each service
-	took      []time.Duration                 // of each request, all rounds together
+	services  map[servicetest.Service]*sample // CPU time by service
+	took      []time.Duration                 // duration of each request, in all rounds
 }
 
-// bothColumns starts an embedded server and one instance of a full cluster, both with their
-// defaults.
+// bothColumns starts an embedded server and one instance of a full cluster, both with default
+// settings.
 func bothColumns(b *testing.B) []*site {
 	b.Helper()
 	on := startBacking(b, servicetest.MySQL, servicetest.Redis, servicetest.S3, servicetest.Kafka)
@@ -45,9 +45,8 @@ func bothColumns(b *testing.B) []*site {
 	}
 }
 
-// BenchmarkClusterUpload sends the same 256 MiB in parts of 8 MiB, four at a time, to an embedded
-// server and to an instance of the full cluster, begin and complete included: what the cluster
-// column costs.
+// BenchmarkClusterUpload sends 256 MiB in parts of 8 MiB, four in parallel, to an embedded server
+// and to an instance of the full cluster, including begin and complete.
 func BenchmarkClusterUpload(b *testing.B) {
 	columns := bothColumns(b)
 	body, no := noise(partSize), 0
@@ -60,7 +59,7 @@ func BenchmarkClusterUpload(b *testing.B) {
 	report(b, "256 MiB in parts of 8 MiB, random order, 4 connections", "MiB/s", "GiB", gib, mib, columns)
 }
 
-// BenchmarkClusterSmall sends 1,000 files of 4 KiB, each with its own content, over 16 keep-alive
+// BenchmarkClusterSmall sends 1,000 files of 4 KiB with distinct content over 16 keep-alive
 // connections, one request each.
 func BenchmarkClusterSmall(b *testing.B) {
 	columns := bothColumns(b)
@@ -74,7 +73,7 @@ func BenchmarkClusterSmall(b *testing.B) {
 	report(b, "1,000 files of 4 KiB, 16 connections", "files/s", "1,000 files", clusterSmall, 1, columns)
 }
 
-// BenchmarkClusterIdle measures what both columns cost when nobody does anything.
+// BenchmarkClusterIdle measures the cost of both columns without any requests.
 func BenchmarkClusterIdle(b *testing.B) {
 	const settle, look = 5 * time.Second, 10 * time.Second
 	columns := bothColumns(b)
@@ -106,13 +105,13 @@ func BenchmarkClusterIdle(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// totalCPU is what a server and its services have used so far.
+// totalCPU is the CPU time that a server and its services have used so far.
 type totalCPU struct {
 	own      time.Duration
 	services map[servicetest.Service]time.Duration
 }
 
-// compare runs both columns in turn, the first round to warm them up.
+// compare runs both columns alternately; the first round is a warm-up.
 func compare(b *testing.B, columns []*site, load func(s *site) (units int64, run func() []time.Duration)) {
 	b.Helper()
 	for round := range rounds(5) + 1 {
@@ -134,8 +133,9 @@ func compare(b *testing.B, columns []*site, load func(s *site) (units int64, run
 	}
 }
 
-// report prints the columns and the second over the first. CPU is for each amount, rates are in
-// units; what they were added up in is bytes or files.
+// report prints the columns and the ratio of the second to the first. perAmount scales CPU times to
+// the named amount, and perUnit scales rates to the named unit; both convert from the sum of bytes
+// or files.
 func report(b *testing.B, head, rate, amount string, perAmount, perUnit float64, columns []*site) {
 	b.Helper()
 	rows := [][]any{{"", rate, "CPU s/" + amount, "p50 ms of a request", "p99 ms"}}
@@ -162,7 +162,7 @@ func (s *site) quantile(percent int) time.Duration { return s.took[(len(s.took)-
 
 func digits(v float64) string { return fmt.Sprintf("%.3g", v) }
 
-// by multiplies all measurements.
+// by multiplies all measurements by f.
 func (s sample) by(f float64) sample {
 	q := make(sample, len(s))
 	for i := range s {
@@ -171,7 +171,7 @@ func (s sample) by(f float64) sample {
 	return q
 }
 
-// sendFile uploads a file of its own content and returns how long each part took.
+// sendFile uploads a file with distinct content and returns the duration of each part.
 func (s *site) sendFile(b *testing.B, body []byte, no int) []time.Duration {
 	b.Helper()
 	var up struct {
@@ -196,8 +196,8 @@ func (s *site) sendFiles(b *testing.B, body []byte, no int) []time.Duration {
 	})
 }
 
-// each makes n requests over some connections, each with the body that prepare has made its own,
-// and returns how long they took.
+// each sends n requests over conns connections and returns their durations. prepare makes the body
+// of each request distinct.
 func (s *site) each(b *testing.B, conns, n int, content []byte, prepare func(i int, body []byte) (path string)) []time.Duration {
 	b.Helper()
 	took, queue := make([]time.Duration, n), make(chan int, n)

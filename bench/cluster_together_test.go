@@ -28,9 +28,9 @@ const (
 	togetherFiles    = 2000
 )
 
-// BenchmarkClusterTogether sends 2,000 files of 4 KiB over 32 connections, one request each: all of
-// one account, whose ledger is one row, and of 16 accounts. It counts what the database server was
-// asked for a file.
+// BenchmarkClusterTogether sends 2,000 files of 4 KiB over 32 connections, one request each: all
+// for one account, whose ledger is a single row, and for 16 accounts. It counts the database
+// statements per file.
 func BenchmarkClusterTogether(b *testing.B) {
 	columns := bothColumns(b)
 	questions := asked(b, columns[1].on)
@@ -84,8 +84,8 @@ func BenchmarkClusterTogether(b *testing.B) {
 }
 
 // BenchmarkClusterBatch sends 10,000 files of 10 KiB in batches of 250 over 4 connections, to an
-// embedded server and to an instance of the full cluster, and as many bytes to the cluster's object
-// store alone, an object each over 32 connections.
+// embedded server and to an instance of the full cluster. For comparison it writes as many bytes
+// directly to the object store, one object per file over 32 connections.
 func BenchmarkClusterBatch(b *testing.B) {
 	columns := bothColumns(b)
 	questions := asked(b, columns[1].on)
@@ -123,9 +123,9 @@ func BenchmarkClusterBatch(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// storeAlone returns a function that puts the benchmark's files into the object store, with the
-// library that the server uses, and says how many a second: signed as a whole, as the server does
-// it, or as streams, which the library does by itself.
+// storeAlone returns a function that writes the benchmark's files to the object store with the
+// server's client library, and returns the files per second. whole signs each body as a whole, as
+// the server does; otherwise bodies are signed as streams, the library's default.
 func storeAlone(b *testing.B, on *backing) func(whole bool) float64 {
 	b.Helper()
 	u, err := url.Parse(on.s3.URL())
@@ -154,7 +154,7 @@ func storeAlone(b *testing.B, on *backing) func(whole bool) float64 {
 	}
 }
 
-// sendTogether sends files over connections that are shared out among the users.
+// sendTogether sends files over connections that are distributed among the users.
 func sendTogether(b *testing.B, users []*server, content []byte, no int) {
 	b.Helper()
 	var next atomic.Int64
@@ -175,7 +175,7 @@ func sendTogether(b *testing.B, users []*server, content []byte, no int) {
 	all.Wait()
 }
 
-// asked returns a function that says how many statements the database server has been sent.
+// asked returns a function that returns the number of statements received by the database server.
 func asked(b *testing.B, on *backing) func() int64 {
 	b.Helper()
 	db, err := sqldb.Open(b.Context(), sqldb.Options{MySQL: on.mysql.URL() + "smartdrive", ReadOnly: true})

@@ -15,15 +15,16 @@ import (
 	"time"
 )
 
-// byPassword is the server as clients of WebDAV and Nextcloud see it.
+// byPassword returns the connection with the password login of WebDAV and Nextcloud clients.
 func (w *wire) byPassword() *wire { return w.as("admin") }
 
+// as returns the connection with the password login of a user.
 func (w *wire) as(user string) *wire {
 	w.auth = "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password)) + "\r\n"
 	return w
 }
 
-// ask sends a request without a body and reads the answer.
+// ask sends a request without a body and reads the response.
 func (w *wire) ask(method, path, headers string) (int64, error) {
 	if _, err := fmt.Fprintf(w.conn, "%s %s HTTP/1.1\r\nHost: %s\r\n%s%sContent-Length: 0\r\n\r\n", method, path, w.host, w.auth, headers); err != nil {
 		return 0, err
@@ -40,9 +41,8 @@ func (w *wire) ask(method, path, headers string) (int64, error) {
 	return n, err
 }
 
-// BenchmarkPropfind lists a folder of 10,000 files by WebDAV and as the clients of Nextcloud do,
-// and looks what memory that takes. Goal: below 300 ms, and memory that does not grow with the
-// listing.
+// BenchmarkPropfind lists a folder of 10,000 files by WebDAV and like Nextcloud clients, and
+// measures the memory. Goal: below 300 ms, and memory that does not grow with the listing.
 func BenchmarkPropfind(b *testing.B) {
 	const files, conns, times = 10_000, 8, 11
 	s := startReal(b, b.TempDir())
@@ -85,7 +85,8 @@ func BenchmarkPropfind(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkDAVPut sends 1 GiB in one PUT by WebDAV, and by the native API. Goal: 0.9 of its rate.
+// BenchmarkDAVPut sends 1 GiB in one PUT by WebDAV and by the native API. Goal: 0.9 of the native
+// rate.
 func BenchmarkDAVPut(b *testing.B) {
 	real := startReal(b, b.TempDir())
 	body := noise(partSize)
@@ -108,7 +109,7 @@ func BenchmarkDAVPut(b *testing.B) {
 				warm(b, real.data)
 				send[(i+round)%len(send)]()
 			}
-			if round == 0 { // it warms the process up
+			if round == 0 { // warm-up
 				native, dav = column{}, column{}
 			}
 		}
@@ -123,8 +124,8 @@ func BenchmarkDAVPut(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkChunks sends 1 GiB as a client of Nextcloud does, in chunks of 8 MiB, and times the MOVE
-// that makes the file; then 5 GiB, once. Goal: below 100 ms.
+// BenchmarkChunks sends 1 GiB like a Nextcloud client, in chunks of 8 MiB, and times the MOVE that
+// creates the file; then 5 GiB, once. Goal: below 100 ms.
 func BenchmarkChunks(b *testing.B) {
 	for _, c := range []struct{ gib, times int }{{1, rounds(5)}, {5, 1}} {
 		b.Run(fmt.Sprintf("%dGiB", c.gib), func(b *testing.B) {
@@ -145,12 +146,13 @@ func BenchmarkChunks(b *testing.B) {
 	}
 }
 
+// sendChunks sends a file in chunks and adds the rate and the duration of the MOVE to the samples.
 func sendChunks(b *testing.B, s *server, gib int, rate, move *sample) {
 	b.Helper()
 	body := noise(partSize)
 	const id, to = "/remote.php/dav/uploads/admin/t", "Destination: /remote.php/dav/files/admin/whole\r\n"
 	size := gib << 30
-	warm(b, s.data) // which may take longer than a connection is kept that says nothing
+	warm(b, s.data) // may outlast an idle connection, so it precedes dial
 	w := dial(b, s).byPassword()
 	defer w.conn.Close()
 	start := time.Now()
@@ -168,11 +170,11 @@ func sendChunks(b *testing.B, s *server, gib int, rate, move *sample) {
 	s.waitUnlinked(b)
 }
 
-// BenchmarkPoll has 50 clients of 50 users look at their drives of 10,000 folders each, as the
-// desktop client does: PROPFIND of the top, Depth 0, each client every 30 s, one after the other
-// through that time. It states the processor time of the server in such periods, as a share of a
-// core: without a look, with looks when nothing has changed, and when a file has come to each drive
-// since the last one. With -short five users look in a tenth of the time.
+// BenchmarkPoll has 50 clients of 50 users poll their drives of 10,000 folders each, like the
+// desktop client: PROPFIND of the root with Depth 0, each client every 30 s, evenly distributed. It
+// reports the server's processor time per period as a share of one core: without polls, with polls
+// when nothing has changed, and when each drive has a new file since the last poll. With -short,
+// five users poll in a tenth of the time.
 func BenchmarkPoll(b *testing.B) {
 	const folders = 10_000
 	clients, every := 50, 30*time.Second
@@ -187,7 +189,7 @@ func BenchmarkPoll(b *testing.B) {
 	for b.Loop() {
 		share := func(d time.Duration) float64 { return 100 * d.Seconds() / every.Seconds() }
 		var idle, rest, restLook, restSlow, busy, busyLook, busySlow sample
-		users.look(b, s, 0) // what is remembered
+		users.look(b, s, 0) // warm the caches
 		for round := range rounds(3) {
 			before := s.cpu(b)
 			<-time.After(every)
@@ -215,18 +217,18 @@ func BenchmarkPoll(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// looker is a user whose client looks at their drive.
+// looker is a user whose client polls the drive.
 type looker struct {
 	*server
 	name string
 }
 
-// native is a connection to the API: one that says nothing for a while is closed.
+// native returns a new connection to the API, because idle connections are closed.
 func (l looker) native(b *testing.B) *wire { return dial(b, l.server) }
 
 type lookers []looker
 
-// plantDrives makes users with so many folders each.
+// plantDrives creates users with the given number of folders each.
 func plantDrives(b *testing.B, s *server, clients, folders int) lookers {
 	users := make(lookers, clients)
 	var all sync.WaitGroup
@@ -246,14 +248,14 @@ func plantDrives(b *testing.B, s *server, clients, folders int) lookers {
 	return users
 }
 
-// look has each user's client look once, spread over a period, and returns the processor time that
-// the server took in it, and the slowest look.
+// look has each client poll once, spread over a period. It returns the server's processor time
+// within the period, and the slowest poll.
 func (all lookers) look(b *testing.B, s *server, period time.Duration) (spent, slowest time.Duration) {
 	b.Helper()
 	before, start := s.cpu(b), time.Now()
 	for c, u := range all {
 		<-time.After(time.Until(start.Add(period * time.Duration(c) / time.Duration(len(all)))))
-		conn := dial(b, u.server).as(u.name) // one on which nothing is asked for 10 s is closed
+		conn := dial(b, u.server).as(u.name) // new, because a connection that is idle for 10 s is closed
 		began := time.Now()
 		_, err := conn.ask("PROPFIND", "/remote.php/dav/files/"+u.name+"/", "Depth: 0\r\n")
 		must(b, err)
@@ -263,7 +265,7 @@ func (all lookers) look(b *testing.B, s *server, period time.Duration) (spent, s
 	return s.cpu(b) - before, slowest
 }
 
-// plant makes folders: 100 at the top, and the others in these.
+// plant creates folders: 100 at the root, the others inside these.
 func (s *server) plant(folders int) error {
 	const tops = 100
 	var body bytes.Buffer

@@ -27,8 +27,8 @@ import (
 	"smartdrive/test/process"
 )
 
-// BenchmarkInstant puts a file of 10 GiB that its owner has already into their drive once more, by
-// its digest.
+// BenchmarkInstant adds a file of 10 GiB by its digest to the drive of a user who already owns the
+// content.
 func BenchmarkInstant(b *testing.B) {
 	const size = 10 * gib
 	s := startReal(b, b.TempDir())
@@ -52,7 +52,7 @@ func BenchmarkInstant(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// plantZeros makes a file of zeros without sending it and returns its BLAKE3.
+// plantZeros creates a file of zeros without sending its bytes, and returns its BLAKE3.
 func plantZeros(b *testing.B, s *server, size int64) string {
 	b.Helper()
 	parts := int(size / partSize)
@@ -88,8 +88,8 @@ func plantZeros(b *testing.B, s *server, size int64) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// BenchmarkStart measures how long the binary takes from its start to its ready line, with an empty
-// database and with 200,000 files in it.
+// BenchmarkStart measures the time from the start of the binary to its ready line, with an empty
+// database and with 200,000 files.
 func BenchmarkStart(b *testing.B) {
 	data := b.TempDir()
 	s, first := launch(b, data)
@@ -113,7 +113,7 @@ func BenchmarkStart(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// plantNodes puts n files into the first account's root.
+// plantNodes inserts n files into the first account's root.
 func plantNodes(b *testing.B, path string, n int) {
 	b.Helper()
 	db, err := sqldb.Open(b.Context(), sqldb.Options{Path: path})
@@ -139,8 +139,8 @@ func plantNodes(b *testing.B, path string, n int) {
 	must(b, db.Close())
 }
 
-// BenchmarkInstantLarge has a second user put a file of 1 GiB that another one has over a link of
-// 100 Mbit/s, and then has 100 accounts answer questions about 128 MiB wrongly beside a neighbour.
+// BenchmarkInstantLarge has a second user add a file of 1 GiB that another user owns, over a link
+// of 100 Mbit/s. Then 100 accounts give wrong proofs for 128 MiB while a neighbour works.
 func BenchmarkInstantLarge(b *testing.B) {
 	const size, asked, link = gib, 128 * mib, 12_500 // bytes, bytes, kB/s
 	for b.Loop() {

@@ -16,9 +16,9 @@ import (
 	"smartdrive/internal/intake/invoice/invoicetest"
 )
 
-// BenchmarkIntake takes in a bundle of 20,000 invoices, some 50 MB of JSON lines: from when its
-// meta.json was sent until it is done, and how far the memory of the server rose above what it had
-// when the upload was over.
+// BenchmarkIntake takes in a bundle of 20,000 invoices, some 50 MB of JSON lines. It measures the
+// time from sending meta.json until the bundle is done, and how far the server's memory rose above
+// its level after the upload.
 func BenchmarkIntake(b *testing.B) {
 	const invoices = 20_000
 	var lines bytes.Buffer
@@ -71,6 +71,7 @@ func (s *server) putFile(b *testing.B, m *bundle.Manifest, name string, raw []by
 	}
 }
 
+// taken is the outcome of a bundle.
 type taken struct {
 	SenderID string `json:"sender_id"`
 	State    string
@@ -78,8 +79,7 @@ type taken struct {
 	Accepted int64
 }
 
-// taken waits until a bundle has ended, and returns the most memory that the server had meanwhile,
-// in KiB.
+// taken waits until a bundle has ended, and returns the server's peak memory meanwhile in KiB.
 func (s *server) taken(b *testing.B, id string) (taken, int64) {
 	b.Helper()
 	most := int64(0)

@@ -14,9 +14,9 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// accept makes the staged upload in dir look as if parts of it had arrived in random order, as
-// docs/formats/journal.md describes: holes in the data, and a record for each part. cv gives the
-// chaining value of a part. The process that owns the directory must not have looked at the upload
+// accept changes the staged upload in dir as if parts had arrived in random order, as
+// docs/formats/journal.md describes: holes in the data, and a record for each part. cv returns the
+// chaining value of a part. The process that owns the directory must not have opened the upload
 // yet.
 func accept(b *testing.B, dir string, v upload.View, parts []int, cv func(n int) digest.CV) {
 	b.Helper()
@@ -32,7 +32,7 @@ func accept(b *testing.B, dir string, v upload.View, parts []int, cv func(n int)
 		frame = append(frame, 0) // flags
 		frame = le.AppendUint64(frame, 1)
 		frame = le.AppendUint64(frame, uint64(size))
-		frame = le.AppendUint32(frame, 0)          // CRC-32 of the bytes, which nobody checks before a scrub
+		frame = le.AppendUint32(frame, 0)          // CRC-32 of the bytes, checked only by a scrub
 		frame = le.AppendUint64(frame, 0)          // time
 		frame = append(frame, make([]byte, 16)...) // session
 		sum := cv(n)
@@ -47,7 +47,7 @@ func accept(b *testing.B, dir string, v upload.View, parts []int, cv func(n int)
 	must(b, os.Truncate(filepath.Join(dir, "data"), int64(*v.Size)))
 }
 
-// stagedDir finds the directory of a staged upload below the directory for blobs.
+// stagedDir returns the directory of a staged upload below the directory of blobs.
 func stagedDir(b *testing.B, blobs, id string) string {
 	b.Helper()
 	found, err := filepath.Glob(filepath.Join(blobs, "staging", "*", "*", "*", id))

@@ -28,9 +28,9 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// BenchmarkKafkaDispatch measures how many timers that are due leave one Redis for a topic in a
-// second, each with acks=all before it is settled; beside it, in the same round, the same timers
-// with a handler that does nothing.
+// BenchmarkKafkaDispatch measures how many due timers per second move from one Redis to a topic,
+// each acknowledged with acks=all before it is settled. For comparison it runs the same timers with
+// a handler that does nothing, in the same round.
 func BenchmarkKafkaDispatch(b *testing.B) {
 	for _, broker := range brokers {
 		b.Run(broker.name, func(b *testing.B) {
@@ -60,8 +60,8 @@ func BenchmarkKafkaDispatch(b *testing.B) {
 	}
 }
 
-// BenchmarkKafkaLevels measures how late records come back from a level of 5 s, 10,000 of them
-// waiting at a time: from when they were due to when they were durable on their retry topic.
+// BenchmarkKafkaLevels measures how late records return from a retry level of 5 s with 10,000
+// waiting records: from their due time until they are durable on their retry topic.
 func BenchmarkKafkaLevels(b *testing.B) {
 	for _, broker := range brokers {
 		b.Run(broker.name, func(b *testing.B) {
@@ -80,7 +80,7 @@ func BenchmarkKafkaLevels(b *testing.B) {
 	}
 }
 
-// brokers are the one in memory and, where there is one, Kafka.
+// brokers are the one in memory and, if available, Kafka.
 var brokers = []struct {
 	name      string
 	addresses func(b *testing.B) []string
@@ -94,7 +94,7 @@ var brokers = []struct {
 	{"Kafka", func(b *testing.B) []string { return strings.Split(servicetest.URL(b, servicetest.Kafka), ",") }},
 }
 
-// kafkaStream makes a stream of the benchmark's own.
+// kafkaStream creates a separate stream for the benchmark.
 func kafkaStream(b *testing.B, db *sqldb.DB, addresses []string, opt kafka.Options) (*kafka.Stream, *outbox.Outbox, func()) {
 	b.Helper()
 	silent := slog.New(slog.DiscardHandler)
@@ -107,6 +107,7 @@ func kafkaStream(b *testing.B, db *sqldb.DB, addresses []string, opt kafka.Optio
 	return s, o, func() { must(b, s.Close()) }
 }
 
+// publishRate returns how many due timers per second are handled.
 func publishRate(b *testing.B, q timer.Queue, keys []timer.Key, handle timer.Handler) float64 {
 	b.Helper()
 	accounts := make([]drive.AccountID, 100)
@@ -142,8 +143,8 @@ func publishRate(b *testing.B, q timer.Queue, keys []timer.Key, handle timer.Han
 	return float64(len(keys)) / time.Since(begun).Seconds()
 }
 
-// levelLateness lets 10,000 records fail once, and returns how late they came back from the first
-// level: at the 99th percentile, and the least.
+// levelLateness lets 10,000 records fail once. It returns how late they returned from the first
+// level, at the 99th percentile and at least.
 func levelLateness(b *testing.B, addresses []string) (at99, least time.Duration) {
 	const n = 10_000
 	var mu sync.Mutex
@@ -178,7 +179,7 @@ func levelLateness(b *testing.B, addresses []string) (at99, least time.Duration)
 		}, stream.Options{Levels: opt.Levels, Log: slog.New(slog.DiscardHandler)})
 		run(w.Run)
 	}
-	<-time.After(5 * time.Second) // until the groups have dealt out their partitions
+	<-time.After(5 * time.Second) // until the consumer groups have assigned their partitions
 	for range n / 100 {
 		records := streamtest.Records(b, drive.NewID[drive.AccountID](), make([]string, 100)...)
 		must(b, db.Write(b.Context(), func(ctx context.Context, tx *sqldb.Tx) error { return o.Append(ctx, tx, records...) }))

@@ -9,7 +9,8 @@ import (
 	"smartdrive/test/process"
 )
 
-// bareDir names the directory that this binary serves when it is started again as the bare server.
+// bareDir is the environment variable that starts this binary as the bare server; it names the
+// directory to serve.
 const bareDir = "SMARTDRIVE_BENCH_BARE"
 
 func TestMain(m *testing.M) {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// BenchmarkMemory runs 200 uploads at once by 10 users: half of them send 32 MiB as fast as they
-// can and complete, half drip at 64 KiB/s into one part until the others are done. What counts is
-// the most memory the server ever had (VmHWM).
+// BenchmarkMemory runs 200 concurrent uploads by 10 users: half of them send 32 MiB as fast as they
+// can and complete; the others send one part at 64 KiB/s until the former are done. It reports the
+// server's peak memory (VmHWM).
 func BenchmarkMemory(b *testing.B) {
 	const users, each, parts = 10, 20, 4
 	s := startReal(b, b.TempDir())
@@ -46,7 +46,7 @@ func BenchmarkMemory(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// sendFast sends all parts over one connection, each upload its own bytes, and completes.
+// sendFast sends all parts over one connection, with bytes distinct for each upload, and completes.
 func sendFast(b *testing.B, s *server, id string, body []byte, parts, stamp int) {
 	w := dial(b, s)
 	defer w.conn.Close()

@@ -26,20 +26,19 @@ import (
 )
 
 const (
-	noisyRequests = 31     // of the noisy account at a time
-	noisyNodes    = 50_000 // in its one large folder
-	noisyPictures = 64     // each with content of its own
-	quietSamples  = 120    // of each of the neighbour's requests
-	quietLeast    = 50.0   // ms that a neighbour's request may always take
-	quietFactor   = 3      // how much slower the neighbour's p99 may be
+	noisyRequests = 31     // concurrent requests of the noisy account
+	noisyNodes    = 50_000 // in its large folder
+	noisyPictures = 64     // with distinct content
+	quietSamples  = 120    // of each request of the neighbour
+	quietLeast    = 50.0   // ms that a request of the neighbour may always take
+	quietFactor   = 3      // limit for the slowdown of the neighbour's p99
 	quietTime     = 5 * time.Second
 )
 
-// BenchmarkNeighbours measures what one account, or one visitor, does to another account: 31
-// requests of one route are under way at any time while the other account lists a folder, asks for
-// /me, makes folders and stores small files, one request after the other. The goal for the p99 of
-// each: at most three times the one before, at least 50 ms. Select routes with
-// -bench 'Neighbours/zip'.
+// BenchmarkNeighbours measures how one account, or one visitor, slows down another account: 31
+// requests of one route are always in flight, while the other account lists a folder, reads /me,
+// creates folders and stores small files, one request at a time. Goal for each p99: at most three
+// times the p99 without load, or 50 ms. Select routes with -bench 'Neighbours/zip'.
 func BenchmarkNeighbours(b *testing.B) {
 	made := b.TempDir()
 	s := startReal(b, made, neighbourFlags...)
@@ -50,7 +49,7 @@ func BenchmarkNeighbours(b *testing.B) {
 		b.Run(strings.ReplaceAll(r.name, " ", "-"), func(b *testing.B) {
 			for b.Loop() {
 				stop := n.restart(b, made, quiet)
-				quiet.measure(b) // it warms the server up
+				quiet.measure(b) // warm-up
 				before := quiet.measure(b)
 				end := n.attack(b, r)
 				during := quiet.measure(b)
@@ -65,8 +64,8 @@ func BenchmarkNeighbours(b *testing.B) {
 
 var neighbourFlags = []string{"--webhook-addresses", "any"}
 
-// restart starts a server on a copy of what was made: what one route has left to do in the
-// background is not measured with the next one.
+// restart starts a server on a copy of the prepared data, so that the background work of one route
+// does not affect the next.
 func (n *noisy) restart(b *testing.B, made string, q *quiet) (stop func()) {
 	b.Helper()
 	data := filepath.Join(b.TempDir(), "data")
@@ -97,7 +96,7 @@ func newQuiet(b *testing.B, s *server) *quiet {
 	return q
 }
 
-// mkdir makes a folder and returns its id.
+// mkdir creates a folder and returns its id.
 func (s *server) mkdir(b *testing.B, path string) string {
 	b.Helper()
 	var node struct{ ID string }
@@ -105,7 +104,7 @@ func (s *server) mkdir(b *testing.B, path string) string {
 	return node.ID
 }
 
-// measure makes the neighbour's four requests in turn and returns how many ms each of them took.
+// measure sends the neighbour's four requests in turn and returns their durations in ms.
 func (q *quiet) measure(b *testing.B) (took [4]sample) {
 	b.Helper()
 	for start := time.Now(); len(took[0]) < quietSamples && (time.Since(start) < quietTime || len(took[0]) < 8); {
@@ -137,7 +136,8 @@ func (q *quiet) measure(b *testing.B) (took [4]sample) {
 	return took
 }
 
-// request is one of the native API; body is JSON, bytes as they are, or nil.
+// request returns a request of the native API. body is sent as JSON, []byte unchanged, nil not at
+// all.
 func (s *server) request(method, path string, body any) *http.Request {
 	raw, ok := body.([]byte)
 	if !ok && body != nil {
@@ -153,7 +153,7 @@ func (s *server) request(method, path string, body any) *http.Request {
 	switch {
 	case strings.HasSuffix(path, "/batch"):
 		req.Header.Set("Content-Type", "application/vnd.smartdrive.batch")
-	case !ok: // a file's type is told by its name
+	case !ok: // the type follows from the file name
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if s.token != "" {
@@ -164,7 +164,7 @@ func (s *server) request(method, path string, body any) *http.Request {
 
 func (s sample) p99() float64 { return slices.Sorted(slices.Values(s))[len(s)*99/100] }
 
-// noisy is the account that asks for much, with what it asks for.
+// noisy is the account under load, with the resources that it requests.
 type noisy struct {
 	*server
 	visitor                 *server
@@ -206,7 +206,7 @@ func newNoisy(b *testing.B, s *server) *noisy {
 	n.call(b, "GET", "/activity?limit=1", nil, &log)
 	n.event = log.Items[0].ID
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // before, nobody notices that the client goes
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice a client that disconnects
 		<-r.Context().Done()
 	}))
 	b.Cleanup(func() { slow.CloseClientConnections(); slow.Close() })
@@ -234,7 +234,7 @@ func (n *noisy) children(b *testing.B, folder string, limit int) []child {
 	return page.Items
 }
 
-// items are those of a batch that puts files of so many bytes.
+// items returns the body of a batch that puts count files.
 func (n *noisy) items(count int, file func(i int) (path string, size int)) []byte {
 	var body bytes.Buffer
 	for i := range count {
@@ -245,7 +245,7 @@ func (n *noisy) items(count int, file func(i int) (path string, size int)) []byt
 	return body.Bytes()
 }
 
-// picture is a PNG of 12 million pixels, which no other is equal to.
+// picture returns a PNG of 12 million pixels, distinct for each n.
 func picture(b *testing.B, n int) []byte {
 	b.Helper()
 	img := image.NewPaletted(image.Rect(0, 0, 4000, 3000), color.Palette{color.Black, color.White})
@@ -255,14 +255,14 @@ func picture(b *testing.B, n int) []byte {
 	return out.Bytes()
 }
 
-// route is what the noisy account asks for; lane is which of its 31 askers does, n how often all
-// have asked.
+// route is a request of the noisy account. lane is the index of the sender, 0 to 30, and n how
+// often all senders have sent it.
 type route struct {
 	name string
 	ask  func(lane int, n int64) *http.Request
 }
 
-// routes are those that cost the server more than a row.
+// routes returns the expensive routes.
 func (n *noisy) routes() []route {
 	get := func(path string) func(int, int64) *http.Request {
 		return func(int, int64) *http.Request { return n.request("GET", path, nil) }
@@ -350,8 +350,8 @@ func (n *noisy) routes() []route {
 	}
 }
 
-// attack keeps 31 requests of a route under way until stop, which returns how many were answered a
-// second, and how.
+// attack keeps 31 requests of a route in flight until stop, which returns the responses per second
+// and the number of responses by status.
 func (n *noisy) attack(b *testing.B, r route) (stop func() (rate float64, statuses map[int]int)) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
@@ -375,7 +375,7 @@ func (n *noisy) attack(b *testing.B, r route) (stop func() (rate float64, status
 				}
 				mu.Unlock()
 				if resp.StatusCode == http.StatusTooManyRequests {
-					select { // a client that is told to wait waits a little; else it measures itself
+					select { // a client that is told to wait pauses briefly, or it would only measure itself
 					case <-ctx.Done():
 					case <-time.After(time.Duration(10+rand.IntN(10)) * time.Millisecond):
 					}
@@ -383,7 +383,7 @@ func (n *noisy) attack(b *testing.B, r route) (stop func() (rate float64, status
 			}
 		})
 	}
-	<-time.After(500 * time.Millisecond) // until all are under way
+	<-time.After(500 * time.Millisecond) // until all requests are in flight
 	return func() (float64, map[int]int) {
 		took := time.Since(start)
 		cancel()
@@ -397,6 +397,8 @@ func (n *noisy) attack(b *testing.B, r route) (stop func() (rate float64, status
 	}
 }
 
+// row formats a route's result: rate, responses by status, the neighbour's median and p99 before
+// and during, and whether the goal is met.
 func (r route) row(before, during [4]sample, rate float64, statuses map[int]int) []any {
 	var codes []string
 	for _, code := range slices.Sorted(maps.Keys(statuses)) {

@@ -16,9 +16,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// BenchmarkClicks compares what makes one thing of a double click (SOURCES I3): 500 people click
-// twice at once, which is 1,000 requests over 32 connections. Made is the number of things for the
-// 500 wishes.
+// BenchmarkClicks compares ways to create one thing for a double click (SOURCES I3): 500 people
+// click twice at once, which makes 1,000 requests over 32 connections. "Made" is the number of
+// things created for the 500 wishes.
 //
 //	go test ./bench -run XXX -bench Clicks -benchtime 1x
 func BenchmarkClicks(b *testing.B) {
@@ -38,8 +38,8 @@ func BenchmarkClicks(b *testing.B) {
 
 const wishes = requests / 2
 
-// guard is a way to tell a second click from a second wish. handOut is what happens before the
-// click, once a wish.
+// guard is a way to distinguish a second click from a second wish. handOut runs once per wish,
+// before the clicks.
 type guard struct {
 	name    string
 	handOut func(wish int) error
@@ -48,6 +48,7 @@ type guard struct {
 
 var errRefused = errors.New("refused: too fast")
 
+// compareClicks runs all guards alternately several times and prints the table.
 func (s *rowServer) compareClicks(b *testing.B) {
 	b.Helper()
 	type series struct {
@@ -78,7 +79,7 @@ func (s *rowServer) compareClicks(b *testing.B) {
 	table(b, fmt.Sprintf("%d people click twice; %s; %s", wishes, s.isolation, s.version), rows...)
 }
 
-// click lets everybody click twice. What was handed out before counts as statements, not as time:
+// click sends two clicks per person. The preparation counts as statements but not as time, because
 // nobody waits for it.
 func (s *rowServer) click(b *testing.B, g guard) (out outcome, made float64) {
 	b.Helper()
@@ -104,8 +105,8 @@ func makeThing(ctx context.Context, tx *sqldb.Tx) (int, []byte, error) {
 	return 201, fmt.Append(nil, id), err
 }
 
-// guards builds the ways for each round; the last one is SmartDrive's for its own clients, and the
-// baseline.
+// guards returns the guards for a round. The last one is the method of SmartDrive's own clients and
+// is the baseline.
 func (s *rowServer) guards(b *testing.B) []guard {
 	b.Helper()
 	keys := idem.NewKeys(s.drive, idem.Options{})
@@ -139,15 +140,15 @@ func (s *rowServer) guards(b *testing.B) []guard {
 	}
 }
 
-// unguarded makes a thing without any key.
+// unguarded creates a thing without an idempotency key.
 func unguarded(b *testing.B, user drive.UserID, keys *idem.Keys) error {
 	b.Helper()
 	_, err := keys.Once(b.Context(), idem.Request{User: user, Method: "POST", Route: "/things"}, makeThing)
 	return err
 }
 
-// limited lets each person do one thing a second; the clicks of one person go to the instances in
-// turn, and each of them counts for itself.
+// limited allows each person one request per second. The clicks of a person alternate between
+// instances, each with its own limiter.
 func limited(instances int, do func() error) func(wish, nth int) error {
 	limits := make([]*rate.Limiter, wishes*instances)
 	for i := range limits {
@@ -161,8 +162,8 @@ func limited(instances int, do func() error) func(wish, nth int) error {
 	}
 }
 
-// prepare hands out an id by storing it, as the write-ups do; consume takes it, once, under the
-// lock of its row, which is there.
+// prepare issues an id by storing it, as the articles do; consume deletes it once, under the lock
+// of its row.
 func (s *rowServer) prepare(ctx context.Context, id string) error {
 	return s.drive.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, "INSERT INTO prepared (pre_id) VALUES (?)", id)
@@ -174,7 +175,7 @@ func (s *rowServer) consume(ctx context.Context, id string) error {
 	return s.drive.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		var used *int64
 		if err := tx.QueryRow(ctx, "SELECT used FROM prepared WHERE pre_id = ? FOR UPDATE", id).Scan(&used); err != nil || used != nil {
-			return err // the answer is the thing that was made
+			return err // the response is the created thing
 		}
 		made, err := tx.Insert(ctx, "INSERT INTO things (maker) VALUES (1)")
 		if err == nil {

@@ -31,7 +31,7 @@ const connections = 32 // SmartDrive's default
 
 var errNotThere = errors.New("the row is not there, or not as it was asked for")
 
-// rowServer is a database of the benchmark's own, once bare and once as SmartDrive's.
+// rowServer is a separate database, opened both directly and through SmartDrive's sqldb.
 type rowServer struct {
 	db                 *sql.DB
 	isolation, version string
@@ -114,26 +114,27 @@ func moveLedger(account drive.AccountID, m quota.Move) func(context.Context, *sq
 	return func(ctx context.Context, tx *sqldb.Tx) error { return quota.Ledger{}.Apply(ctx, tx, account, m) }
 }
 
-// request is one request on its way: a connection, and what it has asked.
+// request is a running request: its connection, and the statements that it has sent.
 type request struct {
 	ctx        context.Context //nolint:containedctx // a request of one benchmark
 	conn       *sql.Conn
 	table      string
 	user       int
-	statements int // and commands of Redis
+	statements int // SQL statements and Redis commands
 
 	redis *redis.Client
-	locks string // before the user in the name of a lock
+	locks string // prefix of lock names, followed by the user
 }
 
-// lockLife is how long a lock in Redis lives when its holder does not end it: many times as long as
-// what is done under it.
+// lockLife is the expiry of a lock in Redis that its holder does not release, many times the
+// duration of the work under the lock.
 const lockLife = 10 * time.Second
 
-// unlockOwn deletes a lock if it is still the one that was taken.
+// unlockOwn deletes a lock if it still belongs to the caller.
 var unlockOwn = redis.NewScript(`return redis.call("GET", KEYS[1]) == ARGV[1] and redis.call("DEL", KEYS[1]) or 0`)
 
-// lock takes the lock of the user, and tries again after pauses, or gives up.
+// lock acquires the user's lock. With again it retries after pauses until it succeeds; otherwise it
+// fails with errRefused if the lock is held.
 func (r *request) lock(again bool) (unlock func() error, err error) {
 	key, mine := fmt.Sprint(r.locks, r.user), crand.Text()
 	for {
@@ -160,7 +161,7 @@ func (r *request) exec(query string, args ...any) error {
 	return err
 }
 
-// read reports whether the user's row is there, as it must be.
+// read reports whether the user's row exists, and fails if the row is wrong.
 func (r *request) read(query string) (bool, error) {
 	r.statements++
 	var got int
@@ -174,6 +175,7 @@ func (r *request) read(query string) (bool, error) {
 	return err == nil, err
 }
 
+// inTx runs fn in a transaction.
 func (r *request) inTx(fn func() error) error {
 	err := r.exec("BEGIN")
 	if err == nil {
@@ -185,7 +187,7 @@ func (r *request) inTx(fn func() error) error {
 	return r.exec("COMMIT")
 }
 
-// do makes sure of the row and adds 1 to it.
+// do ensures that the row exists and adds 1 to it, inside one transaction or in two.
 func (r *request) do(sch scheme, inside bool) error {
 	add := func() error { return r.exec("UPDATE "+r.table+" SET amount = amount + 1 WHERE user_id = ?", r.user) }
 	switch {
@@ -213,7 +215,7 @@ func isDeadlock(err error) bool {
 	return ok && (e.Number == 1213 || e.Number == 1205)
 }
 
-// run lets the crowd in at once and looks at what it left.
+// run starts all requests of a crowd at once and evaluates the result.
 func (s *rowServer) run(b *testing.B, sch scheme, c crowd) outcome {
 	b.Helper()
 	s.empty(b, sch.table, c)
@@ -245,7 +247,7 @@ func (s *rowServer) run(b *testing.B, sch scheme, c crowd) outcome {
 	return out
 }
 
-// empty empties a table, and fills it again where the crowd expects its rows.
+// empty empties a table, and inserts the rows if the crowd expects them.
 func (s *rowServer) empty(b *testing.B, table string, c crowd) {
 	b.Helper()
 	_, err := s.db.ExecContext(b.Context(), "TRUNCATE TABLE "+table)
@@ -256,7 +258,7 @@ func (s *rowServer) empty(b *testing.B, table string, c crowd) {
 	}
 }
 
-// count finds what was lost and burnt; the number that the next row gets tells how many were taken.
+// count finds lost additions and burnt ids; the next assigned id tells how many were used.
 func (s *rowServer) count(b *testing.B, table string, c crowd, out *outcome) {
 	b.Helper()
 	var rows, sum float64
@@ -275,14 +277,14 @@ func (s *rowServer) count(b *testing.B, table string, c crowd, out *outcome) {
 	out.burnt = float64(next) - 1 - rows
 }
 
-// outcome is what a storm of requests came to.
+// outcome holds the figures of one storm.
 type outcome struct {
 	perSecond, p50, p99                        float64
 	deadlocks, failed, lost, statements, burnt float64
 }
 
-// storm runs all requests at once; a request's time begins with all of them, so that waiting for a
-// connection counts.
+// storm runs all requests at once. Durations count from the common start, so that waiting for a
+// connection is included.
 func storm(request func(i int) error) outcome {
 	latency := make([]float64, requests)
 	failed := make([]bool, requests)
@@ -310,7 +312,7 @@ func storm(request func(i int) error) outcome {
 	return out
 }
 
-// outcomes are those of several rounds.
+// outcomes holds the figures of several rounds.
 type outcomes struct {
 	perSecond, p50, p99, deadlocks, failed, lost, statements, burnt sample
 }
@@ -326,6 +328,7 @@ func (o *outcomes) add(x outcome) {
 	o.burnt.add(x.burnt)
 }
 
+// cells formats the outcomes for the table.
 func (o *outcomes) cells() []any {
 	cells := []any{}
 	for _, s := range []sample{o.p50, o.p99, o.deadlocks, o.failed, o.lost, o.statements, o.burnt} {
@@ -334,7 +337,7 @@ func (o *outcomes) cells() []any {
 	return cells
 }
 
-// spread is the median, and the extremes where they differ from it by more than a hundredth.
+// spread formats the median, and the extremes if they differ from it by more than 1 %.
 func spread(s sample) string {
 	low, middle, high := slices.Min(s), s.median(), slices.Max(s)
 	if high-low <= middle/100 {
@@ -343,7 +346,7 @@ func spread(s sample) string {
 	return fmt.Sprintf("%s (%s-%s)", short(middle), short(low), short(high))
 }
 
-// short writes three digits, without an exponent.
+// short formats three digits without an exponent.
 func short(v float64) string {
 	if v >= 100 {
 		return fmt.Sprintf("%.0f", v)

@@ -12,21 +12,20 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// BenchmarkRows compares the schemes of making one row per user by whoever comes first (SOURCES
-// I2): 1,000 requests at once over 32 connections, each of which makes sure of its user's balance
-// and adds 1 to it.
+// BenchmarkRows compares schemes to create one row per user by whichever request comes first
+// (SOURCES I2): 1,000 concurrent requests over 32 connections. Each ensures that its user's balance
+// exists and adds 1 to it.
 //
 //	go test ./bench -run XXX -bench Rows -benchtime 1x
 //
-// A deadlock is retried as SmartDrive does it: three times, after a pause. What is left then, and
-// every other error, is a failed request. Lost is what requests were told was added and is not
-// there.
+// A deadlock is retried as in SmartDrive: three times, after a pause. Any remaining error is a
+// failed request. "Lost" counts acknowledged additions that are missing in the end.
 func BenchmarkRows(b *testing.B) {
 	for b.Loop() {
 		for _, isolation := range []string{"READ-COMMITTED", "REPEATABLE-READ"} {
 			s := openRows(b, isolation)
 			for _, crowd := range crowds {
-				if isolation == "READ-COMMITTED" || crowd.inside { // before the business there is no snapshot to be old
+				if isolation == "READ-COMMITTED" || crowd.inside { // outside the transaction there is no old snapshot
 					s.compare(b, crowd)
 				}
 			}
@@ -36,12 +35,12 @@ func BenchmarkRows(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// crowd is who asks, and how.
+// crowd describes the concurrent requests.
 type crowd struct {
 	name   string
 	users  int
-	there  bool // the rows are there already
-	inside bool // in the transaction that adds, instead of before it
+	there  bool // the rows exist already
+	inside bool // in the transaction that adds, not before it
 }
 
 var crowds = []crowd{
@@ -52,19 +51,20 @@ var crowds = []crowd{
 	{name: "100 users whose rows are there, before the business", users: 100, there: true},
 }
 
+// requests is the number of concurrent requests of a crowd.
 const requests = 1000
 
-// scheme makes sure of a user's row.
+// scheme is a way to ensure that a user's row exists.
 type scheme struct {
 	name  string
 	table string
-	tx    bool // it means something only in a transaction
+	tx    bool // only valid in a transaction
 	ready func(r *request) error
 }
 
-// The six schemes of InnoDB on a table as most are, with a number as its primary key, and the one
-// that SmartDrive uses on a table as SmartDrive's are, with a primary key that is known before. The
-// last one is the baseline.
+// The six schemes for InnoDB run on a common table, with a number as primary key. SmartDrive's
+// scheme runs on a table like its own, whose primary key is known in advance. It is last and is the
+// baseline.
 var schemes = []scheme{
 	{"select, insert", "numbered", false, selectInsert("")},
 	{"select for update, insert", "numbered", true, selectInsert(" FOR UPDATE")},
@@ -80,8 +80,9 @@ var schemes = []scheme{
 	{"insert, swallow, ..., own key", "own", false, insertSwallow},
 }
 
-const total = 100 // the field that matters
+const total = 100 // value to verify
 
+// selectInsert looks for the row, with an optional locking clause, and inserts it if it is missing.
 func selectInsert(lock string) func(*request) error {
 	return func(r *request) error {
 		found, err := r.read("SELECT total FROM " + r.table + " WHERE user_id = ?" + lock)
@@ -92,6 +93,7 @@ func selectInsert(lock string) func(*request) error {
 	}
 }
 
+// insertSwallow inserts the row, ignores a duplicate, and reads the row back.
 func insertSwallow(r *request) error {
 	err := r.exec("INSERT INTO "+r.table+" (user_id, total, amount) VALUES (?, ?, 0)", r.user, total)
 	if err != nil && !sqldb.IsDuplicate(err) {
@@ -100,7 +102,7 @@ func insertSwallow(r *request) error {
 	return r.readBack()
 }
 
-// selectFirst is for rows that are nearly always there.
+// selectFirst suits rows that nearly always exist.
 func selectFirst(r *request) error {
 	found, err := r.read("SELECT total FROM own WHERE user_id = ?")
 	if err != nil || found {
@@ -109,7 +111,7 @@ func selectFirst(r *request) error {
 	return insertSwallow(r)
 }
 
-// locked holds a lock in Redis meanwhile. Who does not get it is refused, or tries again.
+// locked runs ready under a lock in Redis; see lock.
 func locked(again bool, ready func(*request) error) func(*request) error {
 	return func(r *request) error {
 		unlock, err := r.lock(again)
@@ -120,7 +122,7 @@ func locked(again bool, ready func(*request) error) func(*request) error {
 	}
 }
 
-// lookLockLook locks only where the row is not there.
+// lookLockLook takes the lock only if the row does not exist.
 func lookLockLook(r *request) error {
 	found, err := r.read("SELECT total FROM own WHERE user_id = ?")
 	if err != nil || found {
@@ -129,6 +131,8 @@ func lookLockLook(r *request) error {
 	return locked(true, selectInsert(""))(r)
 }
 
+// insertWith inserts the row with a variant of INSERT that ignores duplicates, and reads the row
+// back.
 func insertWith(verb, tail string) func(*request) error {
 	return func(r *request) error {
 		if err := r.exec(verb+" INTO "+r.table+" (user_id, total, amount) VALUES (?, ?, 0)"+tail, r.user, total); err != nil {
@@ -138,6 +142,7 @@ func insertWith(verb, tail string) func(*request) error {
 	}
 }
 
+// readBack fails if the row does not exist.
 func (r *request) readBack() error {
 	found, err := r.read("SELECT total FROM " + r.table + " WHERE user_id = ?")
 	if err == nil && !found {
@@ -146,7 +151,7 @@ func (r *request) readBack() error {
 	return err
 }
 
-// compare runs all schemes in turn, some times, and prints their table.
+// compare runs all schemes alternately several times and prints the table.
 func (s *rowServer) compare(b *testing.B, c crowd) {
 	b.Helper()
 	series := make([]outcomes, len(schemes)+1)
@@ -173,8 +178,8 @@ func (s *rowServer) compare(b *testing.B, c crowd) {
 	table(b, fmt.Sprintf("%d requests: %s; %s; %s", requests, c.name, s.isolation, s.version), rows...)
 }
 
-// runLedger is the same by SmartDrive's own code: quota.Ledger makes sure in one transaction and
-// moves in another.
+// runLedger does the same with SmartDrive's code: quota.Ledger creates the row in one transaction
+// and moves bytes in another.
 func (s *rowServer) runLedger(b *testing.B, c crowd) outcome {
 	b.Helper()
 	accounts := make([]drive.AccountID, c.users)

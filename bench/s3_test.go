@@ -21,9 +21,9 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// BenchmarkS3Upload compares one upload through the staging on S3, hashed, leased and journaled,
-// with the same client library writing the same parts to the same store directly, and then reads
-// the content back.
+// BenchmarkS3Upload compares an upload through the staging on S3, with hashing, leases and a
+// journal, to writing the same parts to the same store directly with the same client library. It
+// then reads the content back.
 func BenchmarkS3Upload(b *testing.B) {
 	const partSize, parts, lanes = 8 * mib, 16, 4
 	data := noise(partSize)
@@ -50,13 +50,14 @@ func BenchmarkS3Upload(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
+// mibPerSecond returns the rate at which do processes n bytes.
 func mibPerSecond(n int, do func()) float64 {
 	began := time.Now()
 	do()
 	return float64(n) / mib / time.Since(began).Seconds()
 }
 
-// s3Bucket returns a place of the benchmark's own, and the library's client for the same bucket.
+// s3Bucket returns a separate bucket prefix, and the library's client for the same bucket.
 func s3Bucket(b *testing.B) (*s3.Bucket, *minio.Core, string) {
 	b.Helper()
 	u, err := url.Parse(servicetest.URL(b, servicetest.S3))
@@ -77,6 +78,7 @@ func s3Bucket(b *testing.B) (*s3.Bucket, *minio.Core, string) {
 	return bucket, api, name
 }
 
+// s3Direct writes the parts directly as a multipart upload.
 func s3Direct(b *testing.B, api *minio.Core, bucket string, data []byte, parts, lanes int) {
 	b.Helper()
 	ctx, key := b.Context(), servicetest.Unique()
@@ -87,7 +89,7 @@ func s3Direct(b *testing.B, api *minio.Core, bucket string, data []byte, parts, 
 	g.SetLimit(lanes)
 	for n := range parts {
 		g.Go(func() error {
-			r := io.MultiReader(bytes.NewReader(data)) // as a client's body: to be read once
+			r := io.MultiReader(bytes.NewReader(data)) // readable once, like a client's body
 			p, err := api.PutObjectPart(ctx, bucket, key, id, n+1, r, int64(len(data)), minio.PutObjectPartOptions{})
 			done[n] = minio.CompletePart{PartNumber: n + 1, ETag: p.ETag}
 			return err
@@ -99,6 +101,7 @@ func s3Direct(b *testing.B, api *minio.Core, bucket string, data []byte, parts, 
 	must(b, api.RemoveObject(ctx, bucket, key, minio.RemoveObjectOptions{}))
 }
 
+// s3Staged writes the parts through the staging and seals the upload.
 func s3Staged(b *testing.B, bucket *s3.Bucket, ref blob.Ref, data []byte, parts, lanes int) {
 	b.Helper()
 	ctx := b.Context()

@@ -19,9 +19,9 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// BenchmarkSeal completes uploads of 1, 10 and 50 GiB whose parts came in random order. All parts
-// are holes but the last eight to arrive, 64 MiB, which are still to be synced. It runs in this
-// process, so that the syncs can be timed apart and the process's own counters tell what was read.
+// BenchmarkSeal completes uploads of 1, 10 and 50 GiB whose parts arrived in random order. All
+// parts are holes except the last eight, 64 MiB, which are not synced yet. It runs in this process
+// to time the syncs separately and to use the process's own I/O counters.
 func BenchmarkSeal(b *testing.B) {
 	rows := [][]any{{"", "fold + transactions, ms", "sync of 64 MiB + rename, ms", "KiB read", "of them from disk"}}
 	worst := 0.0
@@ -44,13 +44,13 @@ func BenchmarkSeal(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// sealed is what one complete took.
+// sealed is the cost of one complete.
 type sealed struct {
 	took, sync time.Duration // sync is part of took
 	read, disk int64         // bytes
 }
 
-// syncTimer times what of a seal waits for the disk.
+// syncTimer measures the time that a seal waits for the disk.
 type syncTimer struct {
 	blob.Staging
 	took time.Duration
@@ -66,7 +66,7 @@ func (s *syncTimer) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize)
 	return s.Staging.Seal(ctx, ref, size)
 }
 
-// boundless does not tell how much room it has.
+// boundless is a store that does not report its free space.
 type boundless struct{ blob.Store }
 
 func (boundless) Caps() blob.StoreCaps { return blob.StoreCaps{} }
@@ -79,7 +79,7 @@ func sealOnce(b *testing.B, size drive.ByteSize) sealed {
 			timed = &syncTimer{Staging: s}
 			return timed
 		},
-		Store: func(s blob.Store) blob.Store { return boundless{s} }, // which does not tell that 50 GiB would not fit
+		Store: func(s blob.Store) blob.Store { return boundless{s} }, // otherwise 50 GiB would be refused
 	})
 	who := site.Account(b, 0)
 	who.Session = drive.SessionID{} // the records of accept have none either
@@ -104,7 +104,7 @@ func sealOnce(b *testing.B, size drive.ByteSize) sealed {
 	return sealed{took, timed.took, ownIO(b, "rchar") - read, ownIO(b, "read_bytes") - disk}
 }
 
-// ownIO returns a counter of this process (proc_pid_io(5)).
+// ownIO returns an I/O counter of this process (proc_pid_io(5)).
 func ownIO(b *testing.B, name string) int64 {
 	b.Helper()
 	text, err := os.ReadFile("/proc/self/io")

@@ -23,12 +23,12 @@ import (
 	"smartdrive/test/process"
 )
 
-// server is a running process that is measured.
+// server is a running server process to measure.
 type server struct {
 	pid   int
 	url   string
-	token string // of the real one
-	data  string // its directory
+	token string // of the real server
+	data  string // data directory
 	proc  *process.Server
 }
 
@@ -51,7 +51,7 @@ func startBare(b *testing.B) *server {
 
 const password = process.Password
 
-// startReal starts the real binary, and logs in as its administrator.
+// startReal starts the real binary and signs in as its administrator.
 func startReal(b *testing.B, data string, flags ...string) *server {
 	b.Helper()
 	s, _ := launch(b, data, flags...)
@@ -59,7 +59,7 @@ func startReal(b *testing.B, data string, flags ...string) *server {
 	return s
 }
 
-// launch starts the real binary in a data directory and returns how long it took to be ready.
+// launch starts the real binary on a data directory and returns the time until it was ready.
 func launch(b *testing.B, data string, flags ...string) (s *server, ready time.Duration) {
 	b.Helper()
 	log, err := os.Create(filepath.Join(b.TempDir(), "log"))
@@ -87,7 +87,7 @@ func launch(b *testing.B, data string, flags ...string) (s *server, ready time.D
 	return s, ready
 }
 
-// stop ends the real server; more than once is not an error.
+// stop stops the real server. It may be called more than once.
 func (s *server) stop(b *testing.B) {
 	b.Helper()
 	if s.proc == nil {
@@ -99,7 +99,7 @@ func (s *server) stop(b *testing.B) {
 	s.proc = nil
 }
 
-// user makes a user and returns the server as that one sees it.
+// user creates a user and returns the server with this user signed in.
 func (s *server) user(b *testing.B, name string) *server {
 	b.Helper()
 	s.call(b, "POST", "/admin/users", map[string]any{"name": name, "password": password}, nil)
@@ -116,8 +116,8 @@ func (s *server) login(b *testing.B, name string) {
 	s.token = session.Token
 }
 
-// call makes a request of the native API that must succeed, and decodes the answer where out is not
-// nil.
+// call sends a request of the native API, which must succeed, and decodes the response into out
+// unless out is nil.
 func (s *server) call(b *testing.B, method, path string, in, out any) {
 	b.Helper()
 	body, err := json.Marshal(in)
@@ -141,7 +141,7 @@ func (s *server) call(b *testing.B, method, path string, in, out any) {
 	}
 }
 
-// cpu returns the CPU time that the process has used, by its clock (clock_getcpuclockid(3)).
+// cpu returns the CPU time that the process has used (clock_getcpuclockid(3)).
 func (s *server) cpu(b *testing.B) time.Duration {
 	b.Helper()
 	var ts unix.Timespec
@@ -149,8 +149,8 @@ func (s *server) cpu(b *testing.B) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// counter returns a line of a file of the process under /proc, such as "VmHWM" of "status", as a
-// number.
+// counter returns a number from a line of a file in the process's /proc directory, such as "VmHWM"
+// of "status".
 func (s *server) counter(b *testing.B, file, name string) int64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", s.pid, file))
@@ -166,7 +166,7 @@ func (s *server) counter(b *testing.B, file, name string) int64 {
 	return 0
 }
 
-// metric returns a counter of /metrics.
+// metric returns a value from /metrics.
 func (s *server) metric(b *testing.B, name string) float64 {
 	b.Helper()
 	resp, err := http.Get(s.url + "/metrics")

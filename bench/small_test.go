@@ -18,9 +18,9 @@ const (
 	perFolder  = 1000
 )
 
-// BenchmarkSmallFiles stores 10,000 files of 10 KiB, each with content of its own, over 16
-// keep-alive connections, one request each. The bare server syncs each file, or the file and its
-// directory, as we must: a file whose name is lost is lost.
+// BenchmarkSmallFiles stores 10,000 files of 10 KiB with distinct content over 16 keep-alive
+// connections, one request each. The bare server syncs each file, or the file and its directory as
+// SmartDrive must, so that names are durable.
 func BenchmarkSmallFiles(b *testing.B) {
 	bare, real := startBare(b), startReal(b, b.TempDir())
 	round := 0
@@ -43,7 +43,7 @@ func BenchmarkSmallFiles(b *testing.B) {
 		for round = range rounds(5) {
 			for i := range ways {
 				w := &ways[(i+round)%len(ways)]
-				w.add(sendSmall(b, w.to, uint64(round), w.path)) // nothing is deleted: ext4 avoids inodes that just were, slowly
+				w.add(sendSmall(b, w.to, uint64(round), w.path)) // files are not deleted, because ext4 is slow to reuse recent inodes
 			}
 		}
 	}
@@ -58,7 +58,7 @@ func BenchmarkSmallFiles(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// sendSmall returns files per second and the CPU seconds of the server for all of them.
+// sendSmall returns the files per second, and the server's CPU seconds for all files.
 func sendSmall(b *testing.B, s *server, round uint64, path func(n int) string) run {
 	b.Helper()
 	var next atomic.Int64

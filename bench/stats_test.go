@@ -19,7 +19,7 @@ const (
 	gib = 1 << 30
 )
 
-// sample is a series of measurements of one thing.
+// sample is a series of measurements of one quantity.
 type sample []float64
 
 func (s *sample) add(v float64) { *s = append(*s, v) }
@@ -36,7 +36,7 @@ func (s sample) String() string {
 	return fmt.Sprintf("%.4g (%.4g-%.4g)", s.median(), slices.Min(s), slices.Max(s))
 }
 
-// over divides the measurements of pairs.
+// over divides the measurements pairwise.
 func (s sample) over(t sample) sample {
 	q := make(sample, len(s))
 	for i := range s {
@@ -45,7 +45,7 @@ func (s sample) over(t sample) sample {
 	return q
 }
 
-// table prints rows of a name and values under a head, with the load of the machine.
+// table prints rows below a header, with the load of the machine.
 func table(b *testing.B, head string, rows ...[]any) {
 	b.Helper()
 	load, _ := os.ReadFile("/proc/loadavg")
@@ -60,7 +60,7 @@ func table(b *testing.B, head string, rows ...[]any) {
 	must(b, out.Flush())
 }
 
-// warm makes the machine's memory warm: see the package comment.
+// warm touches the machine's memory; see the package comment.
 func warm(b *testing.B, dir string) {
 	b.Helper()
 	path := filepath.Join(dir, "warm")
@@ -75,7 +75,7 @@ func warm(b *testing.B, dir string) {
 	must(b, os.Remove(path))
 }
 
-// noise returns bytes that no file system can make smaller.
+// noise returns incompressible bytes.
 func noise(n int) []byte {
 	buf := make([]byte, n)
 	r := rand.NewChaCha8([32]byte{1})
@@ -85,7 +85,7 @@ func noise(n int) []byte {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// rounds is how often a comparison is repeated: n times, or once where a look is enough (-short).
+// rounds returns how often to repeat a comparison: n times, or once with -short.
 func rounds(n int) int {
 	if testing.Short() {
 		return 1

@@ -19,10 +19,9 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// BenchmarkTimersRedis measures the queue that instances share, on one Redis: what a pending timer
-// costs, how many that are due are leased and settled in a second, how late they are, how fast
-// activity is noted. The baseline is the round trip: how many PINGs one connection makes in a
-// second in the same minute.
+// BenchmarkTimersRedis measures the shared queue on one Redis: memory per pending timer, due timers
+// leased and settled per second, their lateness, and the rate of touches. The baseline is the round
+// trip: the PINGs per second of one connection within the same minute.
 func BenchmarkTimersRedis(b *testing.B) {
 	const pending, due = 100_000, 100_000
 	var pings, leased, lateness, touched, own, theirs sample
@@ -57,13 +56,13 @@ func BenchmarkTimersRedis(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// sharedQueue is a queue in Redis under a namespace of its own.
+// sharedQueue is a queue in Redis with its own namespace.
 type sharedQueue struct {
 	*redis.Queue
 	namespace string
 }
 
-// redisQueue returns a queue that runs, and a client beside it. stop ends and empties it.
+// redisQueue returns a running queue, a client, and stop, which stops and deletes the queue.
 func redisQueue(b *testing.B) (*sharedQueue, *goredis.Client, func()) {
 	b.Helper()
 	addr := strings.TrimSuffix(strings.TrimPrefix(servicetest.URL(b, servicetest.Redis), "redis://"), "/")
@@ -82,6 +81,7 @@ func redisQueue(b *testing.B) (*sharedQueue, *goredis.Client, func()) {
 	}
 }
 
+// each calls do for every key of the queue.
 func (q *sharedQueue) each(b *testing.B, client *goredis.Client, do func(ctx context.Context, key string)) {
 	b.Helper()
 	ctx := context.WithoutCancel(b.Context())
@@ -92,7 +92,7 @@ func (q *sharedQueue) each(b *testing.B, client *goredis.Client, do func(ctx con
 	must(b, keys.Err())
 }
 
-// memory is what all keys of the queue take, by the server's own account of each.
+// memory returns the memory of all keys of the queue, as reported by Redis.
 func (q *sharedQueue) memory(b *testing.B, client *goredis.Client) (sum int64) {
 	q.each(b, client, func(ctx context.Context, key string) {
 		n, err := client.MemoryUsage(ctx, key, 0).Result()
@@ -102,6 +102,7 @@ func (q *sharedQueue) memory(b *testing.B, client *goredis.Client) (sum int64) {
 	return sum
 }
 
+// pingRate returns the PINGs per second of one connection.
 func pingRate(b *testing.B, client *goredis.Client) float64 {
 	const n = 5000
 	begun := time.Now()
@@ -111,8 +112,8 @@ func pingRate(b *testing.B, client *goredis.Client) float64 {
 	return n / time.Since(begun).Seconds()
 }
 
-// redisCPU is the CPU time of the thread of Redis that runs commands. On a shared machine it says
-// more than the clock does.
+// redisCPU returns the CPU time of the Redis thread that runs commands. On a shared machine it is
+// more reliable than elapsed time.
 func redisCPU(b *testing.B, client *goredis.Client) (sum time.Duration) {
 	b.Helper()
 	info := client.InfoMap(b.Context(), "cpu").Val()["CPU"]
@@ -124,8 +125,8 @@ func redisCPU(b *testing.B, client *goredis.Client) (sum time.Duration) {
 	return sum
 }
 
-// deliverAll arms timers, and returns how late each handler began and how long it took from the
-// first to the last.
+// deliverAll arms timers. It returns the lateness of each handler call, and the time from the first
+// to the last.
 func deliverAll(b *testing.B, q timer.Queue, keys []timer.Key, gen int64, idle func(i int) time.Duration) ([]time.Duration, time.Duration) {
 	b.Helper()
 	entries := make([]timer.Entry, len(keys))
@@ -154,16 +155,18 @@ func deliverAll(b *testing.B, q timer.Queue, keys []timer.Key, gen int64, idle f
 	go func() { stopped <- e.Run(ctx) }()
 	<-finished
 	cancel()
-	must(b, <-stopped) // the last outcomes are settled then
+	must(b, <-stopped) // the last outcomes are settled by then
 	return late, time.Since(begun)
 }
 
+// dueRate returns how many due timers are delivered per second.
 func dueRate(b *testing.B, q timer.Queue, keys []timer.Key) float64 {
 	_, took := deliverAll(b, q, keys, 1, func(int) time.Duration { return 0 })
 	return float64(len(keys)) / took.Seconds()
 }
 
-// latenessAt99 lets timers come due evenly over a second.
+// latenessAt99 returns the 99th percentile of the lateness of timers that come due evenly over a
+// second.
 func latenessAt99(b *testing.B, q timer.Queue, keys []timer.Key) time.Duration {
 	late, _ := deliverAll(b, q, keys, 2, func(i int) time.Duration {
 		return 500*time.Millisecond + time.Second*time.Duration(i)/time.Duration(len(keys))
@@ -172,7 +175,7 @@ func latenessAt99(b *testing.B, q timer.Queue, keys []timer.Key) time.Duration {
 	return late[len(late)*99/100]
 }
 
-// touchRate is how many touches of different timers reach Redis in a second.
+// touchRate returns how many touches of distinct timers reach Redis per second.
 func touchRate(b *testing.B, q *redis.Queue, keys []timer.Key) float64 {
 	const each = 2
 	begun := time.Now()

@@ -15,9 +15,9 @@ import (
 	"smartdrive/internal/engine/timer/timertest"
 )
 
-// BenchmarkTimers measures the memory queue with a million pending timers: what each costs, how
-// fast activity is noted, and how late due timers are. It runs in this process; there is nothing to
-// compare it with but the promise.
+// BenchmarkTimers measures the memory queue with a million pending timers: memory per timer, rate
+// of touches, and lateness of due timers. It runs in this process and has no baseline except the
+// goal.
 func BenchmarkTimers(b *testing.B) {
 	const pending, touches, each = 1_000_000, 10_000_000, 2
 	keys := timertest.Keys(pending)
@@ -35,7 +35,7 @@ func BenchmarkTimers(b *testing.B) {
 			for worker := range each {
 				all.Go(func() {
 					for i := range touches {
-						e.Touch(keys[(i*7919+worker*pending/each)%pending]) // an order that no cache knows
+						e.Touch(keys[(i*7919+worker*pending/each)%pending]) // an order that no cache can predict
 					}
 				})
 			}
@@ -52,7 +52,7 @@ func BenchmarkTimers(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkDue lets 10,000 timers a second come due.
+// BenchmarkDue lets 10,000 timers per second come due.
 func BenchmarkDue(b *testing.B) { timertest.BenchmarkDue(b, memory.New(memory.Options{})) }
 
 // ownCPU returns the CPU time of this process.
@@ -63,7 +63,7 @@ func ownCPU(b *testing.B) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// heap returns the bytes of heap that are in use, after collection.
+// heap returns the bytes of live heap objects after a collection.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()

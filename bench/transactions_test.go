@@ -17,8 +17,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// BenchmarkTransactions counts: write transactions of an upload of 1, 100 and 10,000 parts, and
-// database calls while its parts come, the real ones: 10 GB in parts of 1 MiB.
+// BenchmarkTransactions counts the write transactions of uploads of 1, 100 and 10,000 parts (10 GB
+// in parts of 1 MiB), and the database calls while the parts arrive.
 func BenchmarkTransactions(b *testing.B) {
 	rows := [][]any{{"parts", "write transactions", "database calls on the parts path"}}
 	for b.Loop() {
@@ -34,6 +34,7 @@ func BenchmarkTransactions(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
+// countUpload returns the write transactions of an upload, and the database calls during its parts.
 func countUpload(b *testing.B, parts int) (writes, partCalls int64) {
 	b.Helper()
 	var calls atomic.Int64
@@ -60,7 +61,7 @@ func countUpload(b *testing.B, parts int) (writes, partCalls int64) {
 	return site.DB.Stats().Writes.Load() - before, partCalls
 }
 
-// counting counts what is asked of a database.
+// counting is a connector that counts database calls.
 type counting struct {
 	driver.Connector
 	calls *atomic.Int64

@@ -17,8 +17,8 @@ import (
 
 const tusHeaders = "Tus-Resumable: 1.0.0\r\nContent-Type: application/offset+octet-stream\r\n"
 
-// BenchmarkTusPatch sends 1 GiB in one PATCH by tus, creation and completion included, and the same
-// to the bare server in one PUT.
+// BenchmarkTusPatch sends 1 GiB in one PATCH by tus, including creation and completion, and in one
+// PUT to the bare server.
 func BenchmarkTusPatch(b *testing.B) {
 	bare, real := startBare(b), startReal(b, b.TempDir())
 	body := noise(partSize)
@@ -33,7 +33,7 @@ func BenchmarkTusPatch(b *testing.B) {
 				warm(b, bare.data)
 				send[(i+round)%len(send)]()
 			}
-			if round == 0 { // it warms the processes up
+			if round == 0 { // warm-up
 				plain, tus = column{}, column{}
 			}
 		}
@@ -62,7 +62,7 @@ func tusWhole(b *testing.B, s *server, body []byte) run {
 }
 
 // BenchmarkTusSmall sends 1,000 files of 1 MiB over 4 connections: each by POST and PATCH, by POST
-// with the bytes, and to the bare server by PUT.
+// with the bytes, and by PUT to the bare server.
 func BenchmarkTusSmall(b *testing.B) {
 	const files, conns, size = 1000, 4, mib
 	bare, real := startBare(b), startReal(b, b.TempDir())
@@ -80,7 +80,7 @@ func BenchmarkTusSmall(b *testing.B) {
 				defer w.conn.Close()
 				own := slices.Clone(body)
 				for n := range queue {
-					binary.LittleEndian.PutUint64(own, uint64(n)<<32|uint64(time.Now().Nanosecond())) // no two are alike
+					binary.LittleEndian.PutUint64(own, uint64(n)<<32|uint64(time.Now().Nanosecond())) // distinct for each file
 					if err := one(w, n, own); err != nil {
 						b.Errorf("file %d: %v", n, err)
 						return
@@ -124,7 +124,7 @@ func BenchmarkTusSmall(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// tusRequest is a request with a body that is sent times over.
+// tusRequest is a request whose body is sent several times over.
 type tusRequest struct {
 	method, path, headers string
 	body                  []byte
@@ -144,7 +144,7 @@ func (w *wire) send(q tusRequest) error {
 	return w.answer()
 }
 
-// tusCreate begins an upload and returns its path.
+// tusCreate creates an upload and returns its path.
 func (w *wire) tusCreate(size int) (string, error) {
 	_, err := fmt.Fprintf(w.conn, "POST /tus/ HTTP/1.1\r\nHost: %s\r\n%sTus-Resumable: 1.0.0\r\nUpload-Length: %d\r\nContent-Length: 0\r\n\r\n", w.host, w.auth, size)
 	if err != nil {
@@ -162,7 +162,7 @@ func (w *wire) tusCreate(size int) (string, error) {
 	return path, nil
 }
 
-// deleteAll deletes every file for good.
+// deleteAll permanently deletes all files.
 func (s *server) deleteAll(b *testing.B) {
 	b.Helper()
 	for {

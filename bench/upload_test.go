@@ -19,20 +19,20 @@ const (
 	conns    = 4
 )
 
-// run is what one upload of 1 GiB cost.
+// run is the cost of one upload of 1 GiB.
 type run struct {
-	rate float64 // MiB/s, from the first byte to the last answer
+	rate float64 // MiB/s, from the first byte to the last response
 	cpu  float64 // CPU seconds of the server per GiB
 }
 
-// column collects the runs of one way to upload.
+// column collects the runs of one upload method.
 type column struct{ rate, cpu sample }
 
 func (c *column) add(r run) { c.rate.add(r.rate); c.cpu.add(r.cpu) }
 
 // BenchmarkUpload sends 1 GiB to the real server in parts of 8 MiB over 4 connections in random
-// order, with begin and complete, and to the bare one: as one PUT, and as the same parts over 4
-// connections. The order within a round changes from round to round.
+// order, including begin and complete, and to the bare server: as one PUT, and as the same parts.
+// The order of the methods changes from round to round.
 func BenchmarkUpload(b *testing.B) {
 	bare := startBare(b)
 	process, part := startReal(b, b.TempDir()), startReal(b, b.TempDir(), "--durability", "part")
@@ -52,7 +52,7 @@ func BenchmarkUpload(b *testing.B) {
 			for i := range ways {
 				w := &ways[(i+round)%len(ways)]
 				warm(b, bare.data)
-				if r := w.send(); round > 0 { // the first round warms the processes up
+				if r := w.send(); round > 0 { // the first round is a warm-up
 					w.add(r)
 				}
 			}
@@ -72,7 +72,7 @@ func BenchmarkUpload(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// measure times what send does and what it costs the server.
+// measure measures the duration of send and the server's CPU time.
 func measure(b *testing.B, s *server, send func()) run {
 	b.Helper()
 	cpu, start := s.cpu(b), time.Now()
@@ -112,8 +112,8 @@ func realParts(b *testing.B, s *server, body []byte) run {
 	return r
 }
 
-// waitUnlinked waits until the file of the deleted blob is gone, so that it does not disturb the
-// next run.
+// waitUnlinked waits until the file of the deleted blob is unlinked, so that this does not disturb
+// the next run.
 func (s *server) waitUnlinked(b *testing.B) {
 	b.Helper()
 	again := time.NewTicker(50 * time.Millisecond)

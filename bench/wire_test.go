@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// wire is a client's keep-alive connection, as thin as it can be: the client shares two cores with
-// the server.
+// wire is a minimal client connection with keep-alive. It is cheap because client and server share
+// two cores.
 type wire struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -41,7 +41,7 @@ func (w *wire) begin(path string, size int64) error {
 	return err
 }
 
-// put sends a body, times times over, and reads the answer.
+// put sends a body, repeated times times, and reads the response.
 func (w *wire) put(path string, body []byte, times int) error {
 	head := fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n\r\n", path, w.host, w.auth, len(body)*times)
 	first := net.Buffers{[]byte(head), body}
@@ -56,7 +56,7 @@ func (w *wire) put(path string, body []byte, times int) error {
 	return w.answer()
 }
 
-// answer reads an answer, which must be a success.
+// answer reads a response, which must be a success.
 func (w *wire) answer() error {
 	resp, err := http.ReadResponse(w.in, nil)
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 	"smartdrive/internal/export/zipline"
 )
 
-// documents is a store in memory that has one document under every name, and lets each request
-// wait: Open, and the first read.
+// documents is a store in memory with the same document under every name. It delays each Open and
+// each first read.
 type documents struct {
 	content []byte
 	wait    time.Duration
@@ -63,7 +63,7 @@ func (d *document) ReadAt(p []byte, off int64) (int, error) {
 
 func (d *document) Close() error { return nil }
 
-// manifest has n documents of 100 KB.
+// manifest returns n documents of 100 KB and their frozen manifest.
 func manifest(n int) (documents, []byte) {
 	content := make([]byte, 100_000)
 	_, _ = rand.NewChaCha8([32]byte{7}).Read(content)
@@ -77,14 +77,14 @@ func manifest(n int) (documents, []byte) {
 	return documents{content: content}, zipline.Encode(entries)
 }
 
-// virtual sends the archive of a frozen manifest, which was laid out when it was sealed, as in the
-// product.
+// virtual serves the archive of a frozen manifest. As in the product, its layout was computed when
+// it was sealed.
 func virtual(b *testing.B, frozen []byte, src zipline.Source) http.HandlerFunc {
 	a := thaw(b, frozen)
 	return func(w http.ResponseWriter, r *http.Request) { a.Serve(w, r, src, zipline.ServeOptions{}) }
 }
 
-// thaw is what the first request after a restart has to do.
+// thaw decodes a frozen manifest, as the first request after a restart does.
 func thaw(b *testing.B, frozen []byte) *zipline.Archive {
 	entries, err := zipline.Decode(frozen)
 	must(b, err)
@@ -93,7 +93,7 @@ func thaw(b *testing.B, frozen []byte) *zipline.Archive {
 	return a
 }
 
-// temporary is what everybody does: archive/zip writes a file, which is sent.
+// temporary is the common method: archive/zip writes a temporary file, which is then sent.
 func temporary(b *testing.B, frozen []byte, src documents, written *int64) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		f, err := os.CreateTemp(b.TempDir(), "*.zip")
@@ -112,6 +112,7 @@ func temporary(b *testing.B, frozen []byte, src documents, written *int64) http.
 	}
 }
 
+// pack writes an archive of the entries with archive/zip.
 func pack(ctx context.Context, out io.Writer, entries []zipline.Entry, src zipline.Source) error {
 	z := zip.NewWriter(out)
 	for i := range entries {
@@ -132,8 +133,8 @@ func pack(ctx context.Context, out io.Writer, entries []zipline.Entry, src zipli
 	return z.Close()
 }
 
-// fetch returns when the first byte came and when the last. With first alone it hangs up after the
-// first.
+// fetch returns the times to the first and to the last byte. With first it disconnects after the
+// first byte.
 func fetch(b *testing.B, url string, first bool) (toFirst, toLast time.Duration, size int64) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -155,9 +156,9 @@ func fetch(b *testing.B, url string, first bool) (toFirst, toLast time.Duration,
 	return toFirst, time.Since(began), n + 1
 }
 
-// BenchmarkZip sends 10,000 documents of 100 KB, as an archive that is computed and as one that
-// archive/zip writes to a temporary file first. Both read the same store in memory; client and
-// server share this process.
+// BenchmarkZip sends 10,000 documents of 100 KB as a computed archive, and as one that archive/zip
+// first writes to a temporary file. Both read the same store in memory; client and server share
+// this process.
 func BenchmarkZip(b *testing.B) {
 	src, frozen := manifest(10_000)
 	for b.Loop() {
@@ -200,8 +201,8 @@ func BenchmarkZip(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// memoryOfStreams is what each of ten streams costs that wait for their clients, in MiB, these
-// clients included.
+// memoryOfStreams returns the memory of each of ten streams whose clients do not read, in MiB,
+// including the clients.
 func memoryOfStreams(b *testing.B, url string) float64 {
 	b.Helper()
 	const n = 10
@@ -216,16 +217,17 @@ func memoryOfStreams(b *testing.B, url string) float64 {
 	return float64(inUse()-before) / n / (1 << 20)
 }
 
+// inUse returns the bytes of live heap objects.
 func inUse() int64 {
 	runtime.GC()
-	runtime.GC() // pools keep for one more
+	runtime.GC() // again, because pools keep objects for one more collection
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapInuse + m.StackInuse)
 }
 
-// BenchmarkZipLatency reads documents of 100 KB from a store that takes 20 ms for each request, two
-// for each document.
+// BenchmarkZipLatency reads documents of 100 KB from a store with a latency of 20 ms and two
+// requests per document.
 func BenchmarkZipLatency(b *testing.B) {
 	src, frozen := manifest(2_000)
 	src.wait = 20 * time.Millisecond

@@ -1,9 +1,9 @@
 // Command services starts and stops the services that tests run against; see package test/services.
 //
-//	go run ./scripts/services up       start what does not run; writes .services/env
-//	go run ./scripts/services down     stop what runs, and remove their data
-//	go run ./scripts/services status   what runs
-//	go run ./scripts/services env      the addresses, for a shell: eval "$(go run ./scripts/services env)"
+//	go run ./scripts/services up       start the services that are down, and write .services/env
+//	go run ./scripts/services down     stop the services and delete their data
+//	go run ./scripts/services status   list the services
+//	go run ./scripts/services env      print the addresses for a shell: eval "$(go run ./scripts/services env)"
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// limit is how long starting may take, with everything fetched.
+// limit bounds the whole command, downloads included.
 const limit = 10 * time.Minute
 
 func run(ctx context.Context, args []string) error {

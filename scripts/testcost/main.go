@@ -1,6 +1,6 @@
-// Command testcost runs a test binary for "go test -exec" and says afterwards what it cost:
-// processor time of the test and of the processes that it started and waited for, which a busy
-// machine does not change much.
+// Command testcost runs a test binary for "go test -exec" and then prints the processor time of the
+// test and of the processes that it waited for. Processor time depends little on the machine's
+// load.
 //
 //	go test -exec .tools/testcost ./...
 package main
@@ -25,7 +25,7 @@ func main() {
 func run(cmd *exec.Cmd) int {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	signals := make(chan os.Signal, 1)
-	// "go test" ends a test that is too late by SIGQUIT: the test prints its goroutines.
+	// "go test" sends SIGQUIT to a test that times out, so that it prints its goroutines.
 	signal.Notify(signals, os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM)
 	if err := cmd.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, "testcost:", err)
@@ -33,14 +33,14 @@ func run(cmd *exec.Cmd) int {
 	}
 	go func() {
 		for s := range signals {
-			_ = cmd.Process.Signal(s) // it may have ended
+			_ = cmd.Process.Signal(s) // the process may have ended
 		}
 	}()
 	err := cmd.Wait()
 	state := cmd.ProcessState
 	fmt.Printf("cost: %.2f s of CPU\n", (state.UserTime() + state.SystemTime()).Seconds())
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return max(exit.ExitCode(), 1) // a signal is -1
+		return max(exit.ExitCode(), 1) // -1 for a signal
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testcost:", err)

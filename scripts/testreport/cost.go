@@ -10,26 +10,27 @@ import (
 	"strings"
 )
 
-// spent is what a test or a package took in one run.
+// spent is the time that one run of a test or package took.
 type spent struct {
 	run     string
-	name    string  // of a test: package and test
-	elapsed float64 // seconds; tests beside it are part of it
-	cpu     float64 // seconds; of packages only, and only where testcost ran them
+	name    string  // package, or package and test
+	elapsed float64 // seconds, including waits for parallel tests
+	cpu     float64 // seconds; only of packages run by testcost, else 0
 }
 
+// spend records the time of a finished test or package. Subtests count within their test.
 func (r *report) spend(e event, output []string) {
 	s := spent{run: r.run, name: e.Package, elapsed: e.Elapsed, cpu: cpuOf(output)}
 	switch {
 	case e.Test == "":
 		r.packages = append(r.packages, s)
-	case !strings.Contains(e.Test, "/"): // a subtest is part of its test
+	case !strings.Contains(e.Test, "/"): // no subtest
 		s.name += " " + e.Test
 		r.tests = append(r.tests, s)
 	}
 }
 
-// cpuOf reads the line of testcost.
+// cpuOf returns the processor time that testcost printed, 0 if it printed none.
 func cpuOf(output []string) float64 {
 	for _, line := range slices.Backward(output) {
 		if text, ok := strings.CutPrefix(line, "cost: "); ok {
@@ -41,7 +42,7 @@ func cpuOf(output []string) float64 {
 	return 0
 }
 
-// slowest prints where the time went: it is what to look at when a target becomes slow.
+// slowest prints the most packages and tests with the longest times.
 func (r *report) slowest(out io.Writer, most int) {
 	table := func(what string, all []spent) {
 		slices.SortFunc(all, func(a, b spent) int { return int(1000 * (b.elapsed - a.elapsed)) })
@@ -58,6 +59,7 @@ func (r *report) slowest(out io.Writer, most int) {
 	table("tests", slices.Clone(r.tests))
 }
 
+// inRun names the run for a message, or returns "" for an unnamed run.
 func inRun(run string) string {
 	if run == "" {
 		return ""
@@ -65,13 +67,14 @@ func inRun(run string) string {
 	return "  (" + run + ")"
 }
 
-// budget is how many seconds of CPU a package may use in one run.
+// budget limits the seconds of processor time that a package may use in one run.
 type budget struct {
-	rest     float64 // those that the file does not name
+	rest     float64 // limit of packages without their own; 0: unlimited
 	packages map[string]float64
 }
 
-// readBudget reads lines "PACKAGE SECONDS [# reason]"; the package "*" stands for all others.
+// readBudget reads lines "PACKAGE SECONDS [# reason]"; the package "*" stands for all others. An
+// empty path means no limits.
 func readBudget(path string) (budget, error) {
 	b := budget{packages: map[string]float64{}}
 	if path == "" {
@@ -105,7 +108,7 @@ func readBudget(path string) (budget, error) {
 	return b, in.Err()
 }
 
-// over names the packages that used more than their budget.
+// over returns a message for each package that exceeded its budget.
 func (b budget) over(packages []spent) []string {
 	var lines []string
 	for _, p := range packages {

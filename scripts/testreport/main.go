@@ -1,9 +1,9 @@
-// Command testreport reads "go test -json" and prints what people look for: a line per package, the
-// output of what failed, the slowest tests and packages, and one block at the end with what this
-// run left out. Several runs may follow each other, each with a line of text before it.
+// Command testreport reads the output of "go test -json" and prints a line per package, the output
+// of failures, the slowest tests and packages, and at the end the tests that were left out. The
+// input may contain several runs, each after a line "=== NAME".
 //
-//	-budget FILE   a package that uses more processor time than it says there fails; see cost.go
-//	-missing FILE  a line for each service that could not be had
+//	-budget FILE   fail packages that use more processor time than the file allows; see cost.go
+//	-missing FILE  a line for each service that is not available
 package main
 
 import (
@@ -18,6 +18,7 @@ import (
 	"strings"
 )
 
+// event is a line of "go test -json".
 type event struct {
 	Action  string
 	Package string
@@ -52,14 +53,15 @@ func main() {
 	}
 }
 
+// report accumulates the results of all runs.
 type report struct {
-	run      string // the line of text before the run that is being read
+	run      string // name of the current run
 	output   map[test][]string
-	late     test            // of a package that has passed its time: what all goroutines do is said for a test that has ended
-	skipped  map[test]string // and why
-	ran      map[test]bool   // in one of the runs
+	late     test            // test during which a timeout was reported; its output is printed at once
+	skipped  map[test]string // reason by skipped test
+	ran      map[test]bool   // tests that passed or failed in any run
 	passed   int
-	failed   []string // a paragraph for each test
+	failed   []string // one paragraph per failure
 	tests    []spent
 	packages []spent
 }
@@ -68,13 +70,14 @@ func newReport() *report {
 	return &report{output: map[test][]string{}, skipped: map[test]string{}, ran: map[test]bool{}}
 }
 
+// read consumes the output of all runs. Lines that are not JSON are printed.
 func (r *report) read(from io.Reader) error {
 	in := bufio.NewScanner(from)
 	in.Buffer(nil, 16<<20)
 	for in.Scan() {
 		var e event
 		if err := json.Unmarshal(in.Bytes(), &e); err != nil {
-			fmt.Println(in.Text()) // build errors, and the lines between runs
+			fmt.Println(in.Text()) // build errors and the names of runs
 			r.begin(in.Text())
 			continue
 		}
@@ -83,13 +86,14 @@ func (r *report) read(from io.Reader) error {
 	return in.Err()
 }
 
-// begin notes which run follows.
+// begin sets the name of the run that follows.
 func (r *report) begin(text string) {
 	if name, ok := strings.CutPrefix(text, "=== "); ok {
 		r.run = name
 	}
 }
 
+// take processes one event.
 func (r *report) take(e event) {
 	key := test{e.Package, e.Test}
 	switch e.Action {
@@ -122,8 +126,8 @@ func (r *report) take(e event) {
 	delete(r.output, key)
 }
 
-// fail notes a test that failed; a package that failed before or beside its tests (a build, a
-// panic, a limit) is one, too.
+// fail records a failed test, or a package that failed outside of its tests: a build, a panic, a
+// limit.
 func (r *report) fail(key test) {
 	if key.name != "" {
 		r.count(key)
@@ -133,11 +137,11 @@ func (r *report) fail(key test) {
 	r.failed = append(r.failed, verdict(key, r.output[key]))
 }
 
-// said is how a line of the test itself begins: "    file_test.go:12: ", or of a panic or a race.
+// said matches lines that the test itself wrote: "    file_test.go:12: ", a panic or a race.
 var said = regexp.MustCompile(`^\s*[a-z0-9_]+\.go:\d+: |^panic: |^WARNING: DATA RACE|^fatal error: `)
 
-// verdict names a test that failed, with the last words of the test itself: what servers logged
-// stands further up.
+// verdict describes a failed test with the last lines that the test itself wrote. Log output of
+// servers is printed elsewhere.
 func verdict(key test, output []string) string {
 	const most, width = 12, 600
 	var words []string
@@ -150,6 +154,7 @@ func verdict(key test, output []string) string {
 	return fmt.Sprintf("failed: %s %s\n%s", key.pkg, key.name, strings.Join(words, ""))
 }
 
+// count marks a test as run and returns 1; it returns 0 for a package.
 func (r *report) count(key test) int {
 	if key.name == "" {
 		return 0
@@ -158,13 +163,13 @@ func (r *report) count(key test) int {
 	return 1
 }
 
-// omission is a test that no run has run, and why.
+// omission is a test that no run has executed, with the reason.
 type omission struct {
 	test
 	why string
 }
 
-// never lists what was skipped in each run that came to it.
+// never returns the tests that were skipped and never executed, by name.
 func (r *report) never() []omission {
 	var all []omission
 	for key, why := range r.skipped {
@@ -176,7 +181,7 @@ func (r *report) never() []omission {
 	return all
 }
 
-// services reads the lines about services that could not be had. No file, no such service.
+// services returns a line for each missing service in the file, or nil if there is no file.
 func services(path string) []string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -189,7 +194,7 @@ func services(path string) []string {
 	return lines
 }
 
-// shout prints what this run left out, by reason, so that nobody takes it for done.
+// shout prints the omitted tests by reason, so that nobody mistakes them for passed tests.
 func shout(services []string, skipped []omission) {
 	if len(services)+len(skipped) == 0 {
 		return
@@ -221,6 +226,7 @@ func shout(services []string, skipped []omission) {
 	fmt.Println("  \"make services\" starts the services for the next run; \"make deep\" runs what is left to it.")
 }
 
+// line prints the result of a package.
 func (r *report) line(e event, word string) {
 	if e.Test == "" {
 		cost := ""
@@ -231,7 +237,7 @@ func (r *report) line(e event, word string) {
 	}
 }
 
-// reason is what the test gave t.Skip.
+// reason returns the message that the test passed to t.Skip.
 func reason(lines []string) string {
 	for _, line := range lines {
 		text := strings.TrimSpace(line)

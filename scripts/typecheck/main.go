@@ -1,7 +1,6 @@
-// Command typecheck reads all packages of the module, tests included, as the compiler of another
-// platform would, and prints what does not fit. It compiles nothing: what is different on another
-// platform are the files that are chosen and the types in them, and these it finds in seconds,
-// where building everything for three platforms takes minutes.
+// Command typecheck type-checks all packages of the module, tests included, for other platforms,
+// and prints the errors. It does not compile: platforms differ in the selected files and their
+// types, which it checks in seconds, while building for three platforms takes minutes.
 //
 //	go run ./scripts/typecheck linux/arm64 darwin/arm64 windows/amd64
 package main
@@ -23,8 +22,7 @@ func main() {
 			os.Exit(2)
 		}
 		all, err := packages.Load(&packages.Config{
-			// Types of dependencies, but not their uses in function bodies: those are read for our
-			// own packages alone.
+			// Dependencies are checked without their function bodies.
 			Mode:  packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps | packages.NeedTypes | packages.NeedSyntax,
 			Env:   append(os.Environ(), "GOOS="+system, "GOARCH="+processor, "CGO_ENABLED=0"),
 			Tests: true,

@@ -14,22 +14,23 @@ import (
 	"smartdrive/test/history"
 )
 
-// told is what a log tells of one upload.
+// told is the state of one upload according to the logs.
 type told struct {
 	id, user  string
 	begin     history.Record
-	parts     map[int]bool // acknowledged, and not taken back since
-	asked     map[int]bool // sent, and not known to be taken back
-	lastTouch int64        // Unix ms: when the last request began that made it or brought bytes which the server accepted; 0: not known
+	parts     map[int]bool // acknowledged and not dropped since
+	asked     map[int]bool // sent and not known to be dropped
+	lastTouch int64        // Unix ms when the last request was sent that created the upload or delivered accepted bytes; 0: unknown
+	// cancelled is the strongest phase of any cancel.
 	cancelled history.Phase
-	completed history.Phase // of complete and of proofs: done when one was acknowledged
+	completed history.Phase // strongest phase of any complete or proof
 	node      string
 }
 
-// attempt is a request to begin that was not answered.
+// attempt identifies a begin, or a put, that may have created an upload unknown to its client.
 type attempt struct{ account, name, fingerprint string }
 
-// uploadsOf compares the rows of uploads with what the logs tell.
+// uploadsOf compares the rows of uploads with the logs.
 func (c *checker) uploadsOf(records []history.Record, accounts map[string]string) {
 	uploads, attempts, starts := c.gather(records, accounts)
 	for _, u := range uploads {
@@ -41,7 +42,7 @@ func (c *checker) uploadsOf(records []history.Record, accounts map[string]string
 	}
 	prints := map[string]int{}
 	for id, r := range c.rows {
-		if r.fingerprint != "" && r.reason != "abandoned" { // who comes back too late rightly gets another one
+		if r.fingerprint != "" && r.reason != "abandoned" { // after an abandonment the client rightly gets a new upload
 			prints[r.fingerprint]++
 		}
 		if uploads[id] == nil && !attempts[attempt{r.account, r.name, r.fingerprint}] {
@@ -55,8 +56,9 @@ func (c *checker) uploadsOf(records []history.Record, accounts map[string]string
 	}
 }
 
-// gather sorts the records by upload. attempts are begins without an answer and files in one
-// request, which may be uploads underneath; starts are the moments at which a server was started.
+// gather groups the records by upload. It also returns the attempts, because a begin may be
+// unanswered and a put uses an upload internally, and the times at which servers were started, in
+// Unix ms.
 func (c *checker) gather(records []history.Record, accounts map[string]string) (map[string]*told, map[attempt]bool, []int64) {
 	uploads, attempts, starts := map[string]*told{}, map[attempt]bool{}, []int64{}
 	type key struct {
@@ -93,8 +95,7 @@ func (c *checker) gather(records []history.Record, accounts map[string]string) (
 	return uploads, attempts, starts
 }
 
-// shown checks that a server which showed an upload to its owner named every part that it had
-// acknowledged (P2).
+// shown checks that an upload as shown to its owner contains every part acknowledged before (P2).
 func (c *checker) shown(u *told, r history.Record) {
 	if r.State == "done" || r.State == "gone" {
 		return
@@ -106,10 +107,10 @@ func (c *checker) shown(u *told, r history.Record) {
 	}
 }
 
-// hear takes in one record; intent is the one that it ends, or r itself.
+// hear applies one record. intent is the intent that r ends, or r itself.
 func (u *told) hear(r, intent history.Record) {
-	// Activity is bytes arriving. A begin that made nothing has found what an earlier one made
-	// whose answer was lost.
+	// Only arriving bytes count as activity. A begin that created nothing found an upload whose
+	// own begin lost its response.
 	if r.Phase == history.Done && (r.Do == history.Part || r.Do == history.Begin && r.Status == http.StatusCreated) {
 		u.lastTouch = max(u.lastTouch, intent.At)
 	}
@@ -139,9 +140,9 @@ func (u *told) hear(r, intent history.Record) {
 	}
 }
 
-// stronger keeps the more telling of what is known of an action that was tried several times. An
-// intent counts as unsure until its outcome is there; a refusal takes back no earlier doubt, for
-// that is settled by what is seen.
+// stronger returns the phase that says more about an action tried several times. An intent counts
+// as unsure until its outcome. A refusal does not cancel an earlier unsure outcome; only an
+// observation can.
 func stronger(have, next history.Phase) history.Phase {
 	order := map[history.Phase]int{history.Refused: 1, history.Intent: 2, history.Unsure: 2, history.Done: 3}
 	if order[next] > order[have] {
@@ -150,6 +151,7 @@ func stronger(have, next history.Phase) history.Phase {
 	return have
 }
 
+// judge checks that the row of an upload agrees with the logs (P4).
 func (c *checker) judge(u *told, r *uploadRow, starts []int64) {
 	switch r.state {
 	case "active", "parked", "sealing":
@@ -172,8 +174,8 @@ func (c *checker) judge(u *told, r *uploadRow, starts []int64) {
 	}
 }
 
-// partsThere checks that what was acknowledged has arrived (P2), with the bytes that the client has
-// sent, and nothing else.
+// partsThere checks that all acknowledged parts have arrived (P2), that the bytes are those sent,
+// and that no other parts exist.
 func (c *checker) partsThere(u *told, r *uploadRow) {
 	for n := range u.parts {
 		if p, ok := r.parts[n]; !ok || p.tail {
@@ -185,7 +187,7 @@ func (c *checker) partsThere(u *told, r *uploadRow) {
 	}
 	data, err := os.Open(filepath.Join(c.staging(r), "data"))
 	if err != nil {
-		return // reported before
+		return // reported by bytesOf
 	}
 	defer data.Close()
 	content := history.Content{Seed: u.begin.Seed, Size: u.begin.Size}
@@ -201,7 +203,8 @@ func (c *checker) partsThere(u *told, r *uploadRow) {
 	}
 }
 
-// goneRightly checks why an upload is gone, and that it was not given up too early.
+// goneRightly checks the reason why an upload is gone, and that it was not abandoned too early
+// (T1).
 func (c *checker) goneRightly(u *told, r *uploadRow, starts []int64) {
 	switch r.reason {
 	case "cancelled":
@@ -218,12 +221,12 @@ func (c *checker) goneRightly(u *told, r *uploadRow, starts []int64) {
 	}
 }
 
-// mayGiveUp reports whether a server may have begun to reclaim an upload that was gone at ended: in
-// one of its lives, after it had been up for a while and the upload was quiet for the time, all in
-// Unix ms. A reclaim that was begun goes on in the next life.
+// mayGiveUp reports whether a server could have begun to reclaim an upload that was gone at ended.
+// That requires one run of the server in which it had been up for the hold time and the upload idle
+// for abandon. A reclaim may continue in the next run. All times are Unix ms.
 func mayGiveUp(starts []int64, touched, ended, abandon int64) bool {
 	if len(starts) == 0 {
-		starts = []int64{0} // it is not known when: long ago
+		starts = []int64{0} // start unknown: long ago
 	}
 	hold := min(time.Hour.Milliseconds(), abandon)
 	for i, start := range starts {

@@ -16,7 +16,7 @@ import (
 	"smartdrive/test/history"
 )
 
-// fixture is a data directory made by hand, with what a client of it was told.
+// fixture is a hand-made data directory and the log of a client.
 type fixture struct {
 	t       *testing.T
 	dir     string
@@ -25,11 +25,11 @@ type fixture struct {
 }
 
 const (
-	// Ids end in two digits of their own: these name the directory of a file.
-	sealedID = "00000000-0000-7000-8000-0000000000a1" // an upload that is done; its blob's file
+	// The last two digits of an id are the directory of its file.
+	sealedID = "00000000-0000-7000-8000-0000000000a1" // a completed upload; also the name of its blob's file
 	smallID  = "00000000-0000-7000-8000-0000000000a2"
-	openID   = "00000000-0000-7000-8000-0000000000a3" // active, part 1 of 2 has arrived
-	quietID  = "00000000-0000-7000-8000-0000000000a4" // parked, part 0 of 1 has arrived
+	openID   = "00000000-0000-7000-8000-0000000000a3" // active; part 1 of 2 was received
+	quietID  = "00000000-0000-7000-8000-0000000000a4" // parked; part 0 of 1 was received
 	goneID   = "00000000-0000-7000-8000-0000000000a5"
 	begun    = 1_800_000_000_000 // Unix ms: 2027-01-15
 	part     = 1 << 20
@@ -87,7 +87,7 @@ func (f *fixture) exec(query string, args ...any) {
 	}
 }
 
-// migrate runs the server's own migrations, read as text.
+// migrate runs the SQL of the server's migrations.
 func (f *fixture) migrate() {
 	names, err := filepath.Glob("../../internal/engine/sqldb/migrations/sqlite/*.sql")
 	if err != nil || len(names) == 0 {
@@ -118,6 +118,7 @@ func (f *fixture) write(path string, b []byte) {
 
 func blobPath(file string) string { return "blobs/" + file[len(file)-2:] + "/" + file }
 
+// file adds a file with one version and its blob.
 func (f *fixture) file(node, name, file string, c history.Content) {
 	b := c.Bytes(0, c.Size)
 	f.write(blobPath(file), b)
@@ -133,12 +134,14 @@ func (f *fixture) file(node, name, file string, c history.Content) {
 	f.exec(`INSERT INTO versions VALUES (?, ?, 'acc', ?, ?, 0, '', 0, 'u')`, "v-"+node, node, "b-"+node, c.Size)
 }
 
+// upload adds a row of uploads; set is an SQL list of further columns.
 func (f *fixture) upload(id, name, state string, c history.Content, set string) {
 	f.exec(`INSERT INTO uploads (id, account_id, user_id, parent_id, name, conflict, size, part_size, mtime, mime, fingerprint, digests, state, gen, reserved, held, created_at, active_at)
 		VALUES (?, 'acc', 'u', 'dir', ?, 'fail', ?, ?, 0, '', ?, '{}', ?, 1, 0, 0, ?, ?)`, id, name, c.Size, part, "fp-"+id, state, begun, begun)
 	f.exec(`UPDATE uploads SET `+set+` WHERE id = ?`, id)
 }
 
+// frame encodes a frame of a journal.
 func frame(kind byte, payload []byte) []byte {
 	b := binary.LittleEndian.AppendUint16(nil, uint16(len(payload)))
 	b = append(append(b, kind, 1), payload...)
@@ -158,19 +161,20 @@ func stagingPath(id string) string {
 	return "staging/" + time.UnixMilli(begun).UTC().Format("2006/01/02") + "/" + id + "/"
 }
 
-// stage puts part n of an upload on disk.
+// stage writes part n of an upload to its staging.
 func (f *fixture) stage(id string, c history.Content, n int) {
 	b := c.Bytes(int64(n)*part, min(part, c.Size-int64(n)*part))
 	f.write(stagingPath(id)+"data", append(make([]byte, n*part), b...))
 	f.write(stagingPath(id)+"journal", append(frame(journalHeader, []byte("SDJOURNL and more")), partFrame(n, b)...))
 }
 
+// tell adds a record to the log.
 func (f *fixture) tell(phase history.Phase, r history.Record) {
 	r.User, r.Client, r.Phase, r.At = "ann", "c0", phase, begun+1000
 	f.records = append(f.records, r)
 }
 
-// ack tells of an action that was acknowledged.
+// ack logs an acknowledged action.
 func (f *fixture) ack(r history.Record) {
 	r.Op = int64(len(f.records) + 1)
 	intent := r
@@ -183,6 +187,7 @@ func (f *fixture) ack(r history.Record) {
 	f.tell(history.Done, r)
 }
 
+// tellAll logs the history that leads to the fixture's directory.
 func (f *fixture) tellAll() {
 	f.ack(history.Record{Do: history.Put, Path: "/c0/small", Seed: small.Seed, Size: small.Size, Node: "n2"})
 	for _, u := range []struct {
@@ -199,7 +204,8 @@ func (f *fixture) tellAll() {
 	f.ack(history.Record{Do: history.Cancel, Upload: goneID})
 }
 
-// A sound directory has no findings; without this every other test would pass for the wrong reason.
+// TestSoundDirectory: a correct directory has no findings. Otherwise all other tests would be
+// meaningless.
 func TestSoundDirectory(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -212,12 +218,12 @@ func TestSoundDirectory(t *testing.T) {
 	}
 }
 
-// Every way of being wrong is noticed, under its invariant.
+// TestDamageIsFound: each kind of damage is reported under its invariant.
 func TestDamageIsFound(t *testing.T) {
 	t.Parallel()
 	sql := func(query string) func(*fixture) { return func(f *fixture) { f.exec(query) } }
 	for name, tc := range map[string]struct {
-		want   string // the invariant, and a word of the text
+		want   string // the invariant and a word of the text
 		damage func(*fixture)
 	}{
 		"finished is off by one":           {"Q1: ", sql(`UPDATE ledgers SET finished = finished + 1`)},
@@ -318,6 +324,7 @@ func TestDamageIsFound(t *testing.T) {
 	}
 }
 
+// change rewrites a file with fn.
 func (f *fixture) change(path string, fn func([]byte) []byte) {
 	f.t.Helper()
 	b, err := os.ReadFile(filepath.Join(f.dir, filepath.FromSlash(path)))

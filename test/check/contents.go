@@ -26,9 +26,9 @@ type blobRow struct {
 	parts            []byte
 }
 
-// contents hashes every blob's file (P1, P3, B1) and looks for a row that explains each file (B3).
+// contents hashes the file of every blob (P1, P3, B1), and reports files that no row explains (B3).
 func (c *checker) contents() error {
-	explained := map[string]string{} // file → why it may be there
+	explained := map[string]string{} // file name → reason why it may exist
 	var blobs []blobRow
 	err := c.db.each(func(scan func(...any) error) error {
 		var b blobRow
@@ -62,7 +62,7 @@ func (c *checker) contents() error {
 	return c.strays(explained)
 }
 
-// place returns where a blob's file lies: the directory is the last two digits of its id.
+// place returns the path of a blob's file: its directory is the last two digits of its id.
 func (c *checker) place(file string) string {
 	id := file
 	if m := slotName.FindStringSubmatch(file); m != nil {
@@ -71,6 +71,7 @@ func (c *checker) place(file string) string {
 	return filepath.Join(c.blobs, "blobs", id[max(0, len(id)-2):], file)
 }
 
+// blob checks one blob: its file exists and has the size and the digests of the row.
 func (c *checker) blob(b blobRow) error {
 	f, err := c.openContent(b.file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -108,14 +109,13 @@ func (c *checker) blob(b blobRow) error {
 	return nil
 }
 
-// sum is a digest that the database knows of a blob.
+// sum is a digest of a blob in the database, and its hash to recompute it.
 type sum struct {
 	algo, want string
 	h          hash.Hash
 }
 
-// hashers returns the digests of a blob, to be computed over its file as a whole. SM3 is left to
-// others.
+// hashers returns the digests of a blob to recompute. It does not check SM3.
 func (c *checker) hashers(b blobRow) ([]sum, error) {
 	sums := []sum{{"blake3", b.digest, blake3.New(32, nil)}}
 	err := c.db.each(func(scan func(...any) error) error {
@@ -132,7 +132,8 @@ func (c *checker) hashers(b blobRow) ([]sum, error) {
 	return sums, err
 }
 
-// readParts feeds the file to the hashes and returns the CRC-32 of each slice of partSize bytes.
+// readParts feeds f to the hashes. It returns the CRC-32 of each slice of partSize bytes, and the
+// size.
 func readParts(f io.Reader, partSize int64, hashes []io.Writer) (crcs []uint32, size int64, err error) {
 	in := bufio.NewReaderSize(f, 256<<10)
 	for {
@@ -149,9 +150,11 @@ func readParts(f io.Reader, partSize int64, hashes []io.Writer) (crcs []uint32, 
 	}
 }
 
-// partEntry is the size of an entry of blobs.parts: chaining value, CRC-32 little-endian.
+// partEntry is the size of an entry in blobs.parts: a chaining value of 32 bytes, a CRC-32 in
+// little-endian.
 const partEntry = 36
 
+// partSums compares the CRC-32 of the whole file and of its parts with the row.
 func (c *checker) partSums(b blobRow, crcs []uint32, whole uint32) {
 	if whole != b.crc {
 		c.found("B1", "blob %s: the CRC-32 of its file is %08x, its row says %08x", b.id, whole, b.crc)
@@ -167,7 +170,8 @@ func (c *checker) partSums(b blobRow, crcs []uint32, whole uint32) {
 	}
 }
 
-// strays looks at every file below blobs and quarantine.
+// strays reports every file below blobs and quarantine that explained, by file name, does not
+// contain.
 func (c *checker) strays(explained map[string]string) error {
 	top := filepath.Join(c.blobs, "blobs")
 	look := func(path, name string) {
@@ -202,6 +206,7 @@ func (c *checker) strays(explained map[string]string) error {
 	})
 }
 
+// known describes the upload with an id for a message; "" if there is none.
 func (c *checker) known(id string) string {
 	if r := c.rows[id]; r != nil {
 		return fmt.Sprintf(" (upload in state %s)", r.state)
@@ -209,7 +214,7 @@ func (c *checker) known(id string) string {
 	return ""
 }
 
-// files calls fn for all that is not a directory below top. A top that is not there has none.
+// files calls fn for all non-directories below top. A missing top is empty.
 func files(top string, fn func(path string)) error {
 	return filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && path == top {

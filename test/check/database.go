@@ -14,14 +14,14 @@ import (
 
 const databaseFile = "smartdrive.db"
 
-// database is a copy of the server's, in a directory of its own.
+// database is a copy of the server's database, in a temporary directory.
 type database struct {
 	*sql.DB
 	dir string
 }
 
-// openCopy copies the database with its log, so that opening it recovers the copy and leaves the
-// original as the server left it.
+// openCopy copies the database and its write-ahead log. Opening the copy recovers it and leaves the
+// original unchanged. The caller must call Close.
 func openCopy(data string) (*database, error) {
 	dir, err := os.MkdirTemp("", "smartdrive-check-")
 	if err != nil {
@@ -50,7 +50,7 @@ func openCopy(data string) (*database, error) {
 // Close closes and deletes the copy.
 func (d *database) Close() error { return errors.Join(d.DB.Close(), os.RemoveAll(d.dir)) }
 
-// each calls row for every row of a query.
+// each calls row for every row of a query and stops at its first error.
 func (d *database) each(row func(scan func(...any) error) error, query string, args ...any) error {
 	rows, err := d.Query(query, args...)
 	if err != nil {
@@ -65,7 +65,7 @@ func (d *database) each(row func(scan func(...any) error) error, query string, a
 	return rows.Err()
 }
 
-// sums returns what a query of two columns (key, number) gives.
+// sums returns the result of a query for (key, number) as a map.
 func (d *database) sums(query string) (map[string]int64, error) {
 	out := map[string]int64{}
 	return out, d.each(func(scan func(...any) error) error {
@@ -77,7 +77,7 @@ func (d *database) sums(query string) (map[string]int64, error) {
 	}, query)
 }
 
-// database checks the file itself.
+// database runs SQLite's integrity and foreign key checks.
 func (c *checker) database() error {
 	err := c.db.each(func(scan func(...any) error) error {
 		var text string

@@ -9,8 +9,8 @@ import (
 	"smartdrive/test/history"
 )
 
-// history holds the database to what clients were told: their files, their uploads, and nothing
-// besides.
+// history compares the database with the logs: every acknowledged file and upload exists, and no
+// others.
 func (c *checker) history(records []history.Record) error {
 	accounts, err := c.accountsByUser()
 	if err != nil {
@@ -39,6 +39,7 @@ func (c *checker) history(records []history.Record) error {
 	return nil
 }
 
+// accountsByUser returns the account id of each user by name.
 func (c *checker) accountsByUser() (map[string]string, error) {
 	out := map[string]string{}
 	return out, c.db.each(func(scan func(...any) error) error {
@@ -49,18 +50,18 @@ func (c *checker) accountsByUser() (map[string]string, error) {
 	}, `SELECT name, account_id FROM users WHERE state <> 'deleted'`)
 }
 
-// nodeRow is a node with its versions.
+// nodeRow is a node and the digests of its versions.
 type nodeRow struct {
 	id, parent, name, kind string
 	trashed, owned         bool
 	versions               []string // digests, oldest first
 }
 
-// tree is the nodes of an account.
+// tree contains the nodes of an account by id.
 type tree map[string]*nodeRow
 
-// pathOf returns where a node lies, and whether it or a folder above it is in the trash or owned by
-// an operation.
+// pathOf returns the path of a node, and whether the node or a folder above it is in the trash, or
+// owned by an operation.
 func (t tree) pathOf(n *nodeRow) (p string, trashed, owned bool) {
 	for p = ""; n != nil && n.parent != ""; n = t[n.parent] {
 		p, trashed, owned = path.Join("/", n.name, p), trashed || n.trashed, owned || n.owned
@@ -68,6 +69,7 @@ func (t tree) pathOf(n *nodeRow) (p string, trashed, owned bool) {
 	return p, trashed, owned
 }
 
+// filesOf returns all nodes of an account.
 func (c *checker) filesOf(account string) (tree, error) {
 	t := tree{}
 	err := c.db.each(func(scan func(...any) error) error {
@@ -89,7 +91,7 @@ func (c *checker) filesOf(account string) (tree, error) {
 	}, `SELECT v.node_id, b.digest FROM versions v JOIN blobs b ON b.id = v.blob_id WHERE v.account_id = ? ORDER BY v.id`, account)
 }
 
-// compare looks for a world of the client that the database agrees with.
+// compare reports a client unless the database matches one of the client's possible worlds.
 func (c *checker) compare(s *story, here tree) {
 	if s.broken {
 		return
@@ -117,6 +119,7 @@ func (c *checker) compare(s *story, here tree) {
 	c.found("log", "the files of client %s (%s) are not what it was told: %s", s.client, s.user, strings.Join(why, "; or: "))
 }
 
+// differences describes how the files here, by path or by node, differ from the expected ones.
 func differences(told map[string]file, here map[string]*nodeRow) (diff []string) {
 	for key, f := range told {
 		n := here[key]
@@ -138,7 +141,7 @@ func differences(told map[string]file, here map[string]*nodeRow) (diff []string)
 	return diff
 }
 
-// uninvited looks for nodes outside of what clients have asked for.
+// uninvited reports nodes that no client requested.
 func (c *checker) uninvited(account string, told []*story, here tree) {
 	folders := map[string]bool{"/": true, "": true}
 	for _, s := range told {

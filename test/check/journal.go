@@ -7,9 +7,9 @@ import (
 	"hash/crc32"
 )
 
-// The journal of a staged upload, read from its description (docs/formats/journal.md) alone: frames
-// of size u16, kind u8, since u8, payload, CRC-32C of all before it, little-endian. Kinds that do
-// not change what has arrived are skipped.
+// The journal of a staged upload, parsed by its specification (docs/formats/journal.md) only:
+// frames of size u16, kind u8, since u8, payload, and CRC-32C of all preceding bytes,
+// little-endian. Kinds that do not affect the received parts are skipped.
 const (
 	journalHeader = 1
 	journalPart   = 2 // n u32, flags u8, gen u64, size u64, crc32 u32, ...
@@ -19,19 +19,20 @@ const (
 	frameTail     = 4 // bytes after it
 )
 
-// arrived is a part that a journal names, or the first bytes of one.
+// arrived is a received part in a journal; tail marks a part of which only the first bytes arrived.
 type arrived struct {
 	size int64
 	crc  uint32
 	tail bool
 }
 
+// errJournal reports a file that is not a valid journal.
 var errJournal = errors.New("this is not a journal")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// readJournal returns the parts and tails that a journal names, and how many bytes behind its last
-// whole frame a crash has left.
+// readJournal returns the received parts by number, and the number of bytes after the last complete
+// frame, which a crash leaves behind.
 func readJournal(b []byte) (parts map[int]arrived, torn int, err error) {
 	parts = map[int]arrived{}
 	le, begun := binary.LittleEndian, false

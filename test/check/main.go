@@ -1,18 +1,18 @@
-// Command check judges a data directory after its server has stopped, or was killed. It is
-// independent: it reads the database with plain SQL, hashes files as a whole, reads the journals
-// with a parser of its own, and shares no code with the server.
+// Command check verifies a data directory after its server has stopped or was killed. It shares no
+// code with the server: it reads the database with plain SQL, hashes whole files, and has its own
+// parser of journals.
 //
 //	go run ./test/check [-strict] [-abandon 2s] [-blobs DIR] DATADIR [LOG...]
 //
-// LOGs are what clients have written down (package history): then it also checks that all that was
-// acknowledged is there and that nothing is there that nobody has asked for. It changes nothing;
-// the database is read from a copy.
+// LOGs are the logs of clients (package history). With them it also checks that everything
+// acknowledged exists, and nothing that nobody requested. It changes nothing; it reads a copy of
+// the database.
 //
-// A killed server may leave files behind that its auditor may remove: stagings of uploads that have
-// ended or never got a row, small files of an older generation. They are listed as leftovers and
-// are findings only with -strict, which is for after a repair.
+// A killed server may leave files that its auditor may remove: stagings of uploads that have ended
+// or have no row, small files of an older generation. They are listed as leftovers, and are
+// findings only with -strict, which is meant for a directory after a repair.
 //
-// Exit codes: 0 nothing found, 1 findings, 2 it could not be judged.
+// Exit codes: 0 no findings, 1 findings, 2 the check could not run.
 package main
 
 import (
@@ -73,7 +73,7 @@ type options struct {
 	abandon     time.Duration
 }
 
-// check runs all checks. An error says that the directory cannot be judged.
+// check runs all checks and returns the report. An error means that they could not run.
 func check(o options, records []history.Record) (rep *report, err error) {
 	db, err := openCopy(o.data)
 	if err != nil {
@@ -94,15 +94,15 @@ func check(o options, records []history.Record) (rep *report, err error) {
 	return c.report, nil
 }
 
-// checker is one run.
+// checker holds the state of one run.
 type checker struct {
 	options
 	*report
 	db   *database
-	rows map[string]*uploadRow // by id
+	rows map[string]*uploadRow // all uploads by id
 }
 
-// report is what was found.
+// report contains the findings and statistics of a run.
 type report struct {
 	findings  []finding
 	leftovers int
@@ -111,7 +111,7 @@ type report struct {
 	bytes                     int64
 }
 
-// finding is one thing that is not as it should be.
+// finding is a violated invariant.
 type finding struct {
 	invariant string // a number of docs/invariants.md, or "log"
 	text      string
@@ -125,15 +125,18 @@ func (f finding) String() string {
 	return f.invariant + ": " + f.text
 }
 
+// found adds a finding.
 func (r *report) found(invariant, format string, args ...any) {
 	r.findings = append(r.findings, finding{invariant: invariant, text: fmt.Sprintf(format, args...)})
 }
 
+// left adds a leftover, which is only a finding with -strict.
 func (r *report) left(invariant, format string, args ...any) {
 	r.findings = append(r.findings, finding{invariant, fmt.Sprintf(format, args...), true})
 	r.leftovers++
 }
 
+// failed reports whether there are findings.
 func (r *report) failed(strict bool) bool {
 	return len(r.findings) > r.leftovers || strict && r.leftovers > 0
 }

@@ -16,17 +16,18 @@ import (
 	"strings"
 )
 
-// Packs are files in which several small contents lie (docs/formats/pack.md).
+// A pack is a file that contains several small contents (docs/formats/pack.md).
 const (
 	packSuffix = ".pack"
 	packBlock  = 4096
 	slotHead   = 40
 )
 
-// slotName is a name of content that says in which pack it lies, and where.
+// slotName matches the file name of a content in a pack: the pack, the first block and the number
+// of blocks.
 var slotName = regexp.MustCompile(`^(put-\d+-[0-9a-f-]{36})\.([0-9a-f]{4})\.([0-9a-f]{2})$`)
 
-// openContent opens the file of a blob, or the part of a pack that is it where it has no file.
+// openContent opens the content of a blob: its own file or, if that is missing, its slot in a pack.
 func (c *checker) openContent(file string) (io.ReadCloser, error) {
 	f, missing := os.Open(c.place(file))
 	m := slotName.FindStringSubmatch(file)
@@ -44,8 +45,8 @@ func (c *checker) openContent(file string) (io.ReadCloser, error) {
 	return nil, missing
 }
 
-// ofBucket returns the contents of a pack that comes from a bucket, by their first units; nil: it
-// does not.
+// ofBucket returns the contents of a pack in the bucket format, by their first unit, or nil for
+// another format.
 func ofBucket(pack []byte) map[int64][]byte {
 	const unit, index = 512, 32
 	if len(pack) < 4096 || string(pack[:4]) != "SDPI" {
@@ -61,7 +62,7 @@ func ofBucket(pack []byte) map[int64][]byte {
 	return all
 }
 
-// slotAt returns the content of the slot that begins at a block; nil: none does.
+// slotAt returns the content of the slot at a block, or nil if no valid slot begins there.
 func slotAt(pack []byte, name string, block int64) []byte {
 	if all := ofBucket(pack); all != nil {
 		return all[block]
@@ -83,7 +84,7 @@ func slotAt(pack []byte, name string, block int64) []byte {
 	return b[slotHead : slotHead+size]
 }
 
-// packed calls fn with the names of the contents in a pack.
+// packed calls fn with the name of each content in a pack.
 func (c *checker) packed(path string, fn func(name string)) error {
 	pack, err := os.ReadFile(path)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A file of a content's whole name goes before the pack, as in the store.
+// TestAFileGoesBeforeThePack: as in the store, a file with the full name of a content takes
+// precedence over the pack.
 func TestAFileGoesBeforeThePack(t *testing.T) {
 	t.Parallel()
 	c := &checker{options: options{blobs: t.TempDir()}}

@@ -9,20 +9,21 @@ import (
 	"smartdrive/test/history"
 )
 
-// story is what one client tells: the worlds that its files may be in.
+// story replays the log of one client and keeps all states that its files may be in.
 type story struct {
 	user, client string
 	worlds       []world
-	open         map[int64]history.Record // intents without an outcome, by op
-	asked        map[string]bool          // paths that it wanted files at
-	broken       bool                     // no world was left: reported, and not judged any further
+	open         map[int64]history.Record // intents without an outcome yet, by op
+	asked        map[string]bool          // paths that intents named
+	broken       bool                     // contradictory: reported, and not checked further
 }
 
-// maxWorlds bounds what unsure changes may multiply to. Clients look after each, so more than a few
-// is a defect of theirs.
+// maxWorlds bounds the states that unsure changes multiply to. Clients look after each unsure
+// change, so more states indicate a bug of the client.
 const maxWorlds = 64
 
-// tell applies one record. The error says which acknowledged answer or observation cannot be.
+// tell applies one record. It fails if an acknowledged outcome or an observation is impossible in
+// every world.
 func (s *story) tell(r history.Record) error {
 	if r.Phase == history.Intent {
 		s.open[r.Op] = r
@@ -53,6 +54,7 @@ func (s *story) tell(r history.Record) error {
 	return nil
 }
 
+// changesFiles reports whether an action changes existing files.
 func changesFiles(do history.Action) bool {
 	switch do {
 	case history.Move, history.Trash, history.Delete, history.Restore, history.Purge:
@@ -62,7 +64,8 @@ func changesFiles(do history.Action) bool {
 	}
 }
 
-// keep replaces each world by what becomes of it and drops those in which r cannot be.
+// keep replaces each world by next of it and drops worlds in which r is impossible. It fails if
+// none remains.
 func (s *story) keep(r history.Record, next func(world) (world, bool)) error {
 	var kept []world
 	for _, w := range s.worlds {
@@ -77,7 +80,7 @@ func (s *story) keep(r history.Record, next func(world) (world, bool)) error {
 	return nil
 }
 
-// split adds the worlds in which an unsure change has happened.
+// split adds, for each world, the one in which an unsure change has happened.
 func (s *story) split(r history.Record) error {
 	if !r.MayAppear() && !changesFiles(r.Do) {
 		return nil
@@ -93,7 +96,7 @@ func (s *story) split(r history.Record) error {
 	return nil
 }
 
-// end makes what has no outcome unsure.
+// end treats the intents without an outcome as unsure.
 func (s *story) end() error {
 	for _, op := range slices.Sorted(maps.Keys(s.open)) {
 		if err := s.split(s.open[op]); err != nil {
@@ -111,7 +114,7 @@ func (s *story) describe() string {
 	return strings.Join(all, " or ")
 }
 
-// stories replays the logs.
+// stories replays the logs and returns a story per client. It reports contradictions.
 func (c *checker) stories(records []history.Record) map[string]*story {
 	all := map[string]*story{}
 	for _, r := range records {

@@ -84,8 +84,8 @@ func TestWhenAnUploadMayBeGivenUp(t *testing.T) {
 	}
 }
 
-// A begin whose answer was lost made the upload, and the next one finds it: that is not an
-// activity.
+// TestWhatCountsAsActivity: a begin that finds an upload, because the response to an earlier begin
+// was lost, does not count as activity.
 func TestWhatCountsAsActivity(t *testing.T) {
 	t.Parallel()
 	u := &told{parts: map[int]bool{}, asked: map[int]bool{}}

@@ -2,8 +2,8 @@ package main
 
 import "database/sql"
 
-// ledgers compares every ledger row with the sums that it stands for (Q1-Q3), and the sum with the
-// total (Q4).
+// ledgers compares every ledger row with the sums of the rows that it summarizes (Q1-Q3, Q6), and
+// its sum with the total (Q4).
 func (c *checker) ledgers() error {
 	sums := map[string]map[string]int64{}
 	for invariant, query := range map[string]string{
@@ -40,7 +40,7 @@ func (c *checker) ledgers() error {
 	if err != nil {
 		return err
 	}
-	delete(sums, "Q6") // what is left are files of accounts that were purged
+	delete(sums, "Q6") // the remaining files belong to purged accounts
 	for invariant, left := range sums {
 		for account, n := range left {
 			c.found(invariant, "account %s has %d bytes and no ledger", account, n)
@@ -49,7 +49,7 @@ func (c *checker) ledgers() error {
 	return nil
 }
 
-// none reports one finding for each row that a query of one column gives.
+// none reports a finding for each row of a query of one column, the id of the subject.
 func (c *checker) none(invariant, text, query string) error {
 	return c.db.each(func(scan func(...any) error) error {
 		var subject string
@@ -61,7 +61,8 @@ func (c *checker) none(invariant, text, query string) error {
 	}, query)
 }
 
-// tree checks that accounts, trees, nodes and versions fit together.
+// tree checks the consistency of accounts, trees, nodes, versions and the tables that refer to
+// them.
 func (c *checker) tree() error {
 	for _, rule := range []struct{ invariant, text, query string }{
 		{"Q1", "(account) has no ledger", `SELECT id FROM accounts WHERE id NOT IN (SELECT account_id FROM ledgers)`},
@@ -142,8 +143,8 @@ func (c *checker) tree() error {
 	return nil
 }
 
-// references checks that a blob has as many references as versions and exports name it, at least
-// one (B2), and their size.
+// references checks that each blob has as many references as versions and exports name it, at least
+// one (B2), and the size that they name.
 func (c *checker) references() error {
 	for _, rule := range []struct{ invariant, text, query string }{
 		{"B2", "(blob) has references that do not match its versions", `SELECT b.id FROM blobs b

@@ -21,19 +21,21 @@ type uploadRow struct {
 	node                                          sql.NullString
 	created, active, ended                        int64 // Unix ms
 
-	parts map[int]arrived // of its journal, while it is open
+	parts map[int]arrived // received parts in its journal, while it is open
 }
 
+// open reports whether the upload still has a journal and bytes.
 func (r *uploadRow) open() bool {
 	return r.state == "active" || r.state == "parked" || r.state == "sealing"
 }
 
-// staging returns the directory of an upload, below the UTC date on which it was begun.
+// staging returns the directory of an upload, which is below the UTC date of its creation.
 func (c *checker) staging(r *uploadRow) string {
 	day := time.UnixMilli(r.created).UTC().Format("2006/01/02")
 	return filepath.Join(c.blobs, "staging", filepath.FromSlash(day), r.id)
 }
 
+// loadUploads reads all rows of uploads into c.rows.
 func (c *checker) loadUploads() error {
 	c.rows = map[string]*uploadRow{}
 	return c.db.each(func(scan func(...any) error) error {
@@ -46,8 +48,8 @@ func (c *checker) loadUploads() error {
 	}, `SELECT id, account_id, name, fingerprint, state, reason, size, part_size, gen, reserved, held, node_id, created_at, active_at, ended_at FROM uploads`)
 }
 
-// uploadRows checks that every row is in exactly one state, with the amounts that this state may
-// have (Q2, Q3, P4), and that the bytes which it names are there (P1).
+// uploadRows checks that every row is in a valid state with valid amounts (Q2, Q3, P4), and that
+// its bytes exist (P1).
 func (c *checker) uploadRows() error {
 	for _, r := range c.rows {
 		c.amounts(r)
@@ -59,6 +61,7 @@ func (c *checker) uploadRows() error {
 	return nil
 }
 
+// amounts checks reserved and held against the state.
 func (c *checker) amounts(r *uploadRow) {
 	var wrong bool
 	switch r.state {
@@ -78,6 +81,7 @@ func (c *checker) amounts(r *uploadRow) {
 	}
 }
 
+// ending checks the node, the reason and the end time against the state.
 func (c *checker) ending(r *uploadRow) {
 	done, gone, leaving := r.state == "done", r.state == "gone", r.state == "reclaiming"
 	if done != r.node.Valid || (gone || leaving) != (r.reason != "") || (done || gone) != (r.ended > 0) {
@@ -88,7 +92,7 @@ func (c *checker) ending(r *uploadRow) {
 	}
 }
 
-// bytesOf reads what an open upload has on disk.
+// bytesOf reads the journal and the bytes of an open upload and checks them.
 func (c *checker) bytesOf(r *uploadRow) error {
 	if !r.open() {
 		return nil
@@ -126,8 +130,9 @@ func (c *checker) bytesOf(r *uploadRow) error {
 	return c.partsOf(r, data)
 }
 
-// takingOver names the journal and the bytes of an upload. One that takes over those of another one
-// has data.adopt from the moment on that it does, and journal.adopt until that is the journal.
+// takingOver returns the names of the journal and the data file in a staging. An upload that adopts
+// the bytes of another one has data.adopt from the start of the adoption, and journal.adopt until
+// that is renamed to journal.
 func takingOver(dir string) (journal, data string) {
 	if _, err := os.Lstat(filepath.Join(dir, "data.adopt")); err != nil {
 		return "journal", "data"
@@ -138,8 +143,8 @@ func takingOver(dir string) (journal, data string) {
 	return "journal.adopt", "data.adopt"
 }
 
-// partsOf compares the bytes of each part with its CRC-32 (P2), and what is held with what they
-// need (Q3).
+// partsOf compares the bytes of each part with its CRC-32 (P2), and the held amount with their sum
+// (Q3).
 func (c *checker) partsOf(r *uploadRow, data io.ReaderAt) error {
 	var sum int64
 	for n, p := range r.parts {
@@ -159,7 +164,7 @@ func (c *checker) partsOf(r *uploadRow, data io.ReaderAt) error {
 	return nil
 }
 
-// stagings looks for staged directories that no open upload explains.
+// stagings reports staging directories without an open upload.
 func (c *checker) stagings() error {
 	seen := map[string]bool{}
 	err := files(filepath.Join(c.blobs, "staging"), func(path string) {

@@ -11,14 +11,15 @@ import (
 
 // file is a file as a client knows it.
 type file struct {
-	node     string // "" where no answer has told it
+	node     string // "" if no response has named it
 	path     string
 	contents []history.Content // its versions, oldest first
 }
 
+// last returns the current content.
 func (f file) last() history.Content { return f.contents[len(f.contents)-1] }
 
-// world is one state that the files of a client may be in. Worlds are not changed but replaced.
+// world is one possible state of a client's files. Worlds are immutable.
 type world struct {
 	live  map[string]file // by path
 	trash map[string]file // by node
@@ -28,7 +29,7 @@ func newWorld() world { return world{map[string]file{}, map[string]file{}} }
 
 func (w world) clone() world { return world{maps.Clone(w.live), maps.Clone(w.trash)} }
 
-// after returns the world after a change; ok is false when the change cannot have happened in it.
+// after returns the world after a change; ok is false if the change is impossible in w.
 func (w world) after(r history.Record) (next world, ok bool) {
 	next = w.clone()
 	f, there := w.live[r.Path]
@@ -70,7 +71,8 @@ func (w world) after(r history.Record) (next world, ok bool) {
 	}
 }
 
-// agrees returns the world with what a client has seen in it; ok is false when it contradicts.
+// agrees returns w with the details that a client observed; ok is false if the observation
+// contradicts w.
 func (w world) agrees(r history.Record) (next world, ok bool) {
 	switch r.Do {
 	case history.LookPath:
@@ -93,7 +95,7 @@ func (w world) agrees(r history.Record) (next world, ok bool) {
 	}
 }
 
-// digests remembers what contents hash to: the same ones are asked for again and again.
+// digests caches digests, because the same contents are compared repeatedly.
 var digests = map[history.Content]string{}
 
 func digestOf(c history.Content) string {
@@ -105,7 +107,7 @@ func digestOf(c history.Content) string {
 	return d
 }
 
-// describe is a world for people.
+// describe returns w as text for messages.
 func (w world) describe() string {
 	var lines []string
 	for path, f := range w.live {

@@ -14,7 +14,7 @@ import (
 	"smartdrive/test/history"
 )
 
-// actor is a client in a folder of its own. It does one thing after the other; parts it sends in
+// actor is a client with its own folder. It performs one action at a time, but sends parts in
 // parallel.
 type actor struct {
 	*wire
@@ -26,13 +26,14 @@ type actor struct {
 	made    int
 }
 
-// item is what the client reads of a node.
+// item is a node in a response.
 type item struct {
 	ID      string
 	Size    int64
 	Digests map[string]string
 }
 
+// turn performs one random action.
 func (a *actor) turn(ctx context.Context) {
 	things := []struct {
 		weight int
@@ -53,10 +54,10 @@ func (a *actor) turn(ctx context.Context) {
 	}
 }
 
-// ask sends a request once and holds its answer to what answers must be.
+// ask sends a request once and checks that the response is acceptable.
 func (a *actor) ask(ctx context.Context, what string, q request) reply {
 	r := a.send(ctx, q)
-	if r.from == "" { // nobody is there
+	if r.from == "" { // no instance answers
 		<-time.After(50 * time.Millisecond)
 	}
 	a.l.note(what, r)
@@ -66,7 +67,7 @@ func (a *actor) ask(ctx context.Context, what string, q request) reply {
 	return r
 }
 
-// insist repeats a request that may be repeated until it is answered for good.
+// insist retries an idempotent request until it gets a definite response.
 func (a *actor) insist(ctx context.Context, what string, q request) reply {
 	late := time.Now().Add(patience)
 	for {
@@ -78,11 +79,11 @@ func (a *actor) insist(ctx context.Context, what string, q request) reply {
 			a.l.fail("%s %s %s: not within %s: %s", a.name, q.method, q.path, patience, r)
 			return r
 		}
-		<-time.After(20 * time.Millisecond) // between two tries, as a client does
+		<-time.After(20 * time.Millisecond) // a client's retry delay
 	}
 }
 
-// expect fails for refusals that nothing has given a reason for.
+// expect fails the run if a response is refused with an unexpected problem code.
 func (a *actor) expect(what string, r reply, codes ...string) {
 	if !slices.Contains(append(codes, "rate", "quota"), r.code) {
 		a.l.fail("%s: %s was refused: %s", a.name, what, r)
@@ -91,14 +92,16 @@ func (a *actor) expect(what string, r reply, codes ...string) {
 
 func (a *actor) somePath() string { return fmt.Sprintf("/%s/f%d", a.name, a.rand.IntN(5)) }
 
+// content returns content of about size bytes; some of it is shared between actors.
 func (a *actor) content(size int64) history.Content {
-	if a.rand.IntN(6) == 0 { // what others have too is stored once
+	if a.rand.IntN(6) == 0 { // content that others also have, to test deduplication
 		seed := 1 + a.rand.Uint64N(3)
 		return history.Content{Seed: seed, Size: partSize + int64(seed)*1000}
 	}
 	return history.Content{Seed: 1000 + a.rand.Uint64N(1<<62), Size: size}
 }
 
+// at returns what is known of a path, initially that no file is there.
 func (a *actor) at(path string) *file {
 	f := a.files[path]
 	if f == nil {
@@ -108,7 +111,7 @@ func (a *actor) at(path string) *file {
 	return f
 }
 
-// putFile sends a whole file in one request; one in a few is larger than a part.
+// putFile sends a whole file in one request; some files are larger than a part.
 func (a *actor) putFile(ctx context.Context) {
 	size := a.rand.Int64N(300_000)
 	if a.rand.IntN(8) == 0 {
@@ -131,8 +134,8 @@ func (a *actor) putFile(ctx context.Context) {
 	}
 }
 
-// awaitSeals waits until no upload to path is being sealed: what was begun underneath a lost answer
-// goes on.
+// awaitSeals waits until no upload to path is sealing, because a request whose response was lost
+// may still be running.
 func (a *actor) awaitSeals(ctx context.Context, path string) {
 	for late := time.Now().Add(patience); ; {
 		list, err := into[struct{ Items []view }](a.insist(ctx, "list", request{method: "GET", path: "/uploads?limit=1000"}))
@@ -150,7 +153,7 @@ func (a *actor) awaitSeals(ctx context.Context, path string) {
 	}
 }
 
-// look reads what is at path; it must be one of what is possible.
+// look reads the node at path and fails the run unless its content is one of the possible ones.
 func (a *actor) look(ctx context.Context, path string) *item {
 	r := a.insist(ctx, "look", request{method: "GET", path: "/nodes?path=" + url.QueryEscape(path)})
 	f := a.at(path)
@@ -213,7 +216,7 @@ func (a *actor) readFile(ctx context.Context) {
 		return
 	}
 	r := a.ask(ctx, "read", request{method: "GET", path: "/nodes/" + n.ID + "/content"})
-	if r.result() != done { // among others, half an answer: the instance or the store died
+	if r.result() != done { // for example a truncated body, because the instance or the store died
 		return
 	}
 	for _, c := range a.at(path).possible {

@@ -17,9 +17,9 @@ import (
 	system "smartdrive/test/system/rig"
 )
 
-// A folder of small files comes in batches at one instance, and goes out at the other. Then users
-// of both delete files whose contents lie in the same packs, which both instances rewrite. What was
-// kept is there.
+// TestPacksOverTwoInstances: small files are uploaded in batches through one instance and read
+// through the other. Then users of both instances delete files in the same packs, and both
+// instances rewrite these packs. The remaining files are intact.
 func TestPacksOverTwoInstances(t *testing.T) {
 	t.Parallel()
 	c := rig.New(t, rig.Options{})
@@ -59,14 +59,14 @@ func TestPacksOverTwoInstances(t *testing.T) {
 	for which, at := range []*node{a, b} {
 		both.Go(func() {
 			u := ann.At(at.Server)
-			for i := which; i < files; i += 3 { // of three files one stays
+			for i := which; i < files; i += 3 { // of three files one remains
 				id := u.Node(t, fmt.Sprint("/t/", i))["id"].(string)
 				u.Do(t, http.MethodDelete, "/nodes/"+id+"?permanent=true", nil).Is(t, http.StatusNoContent)
 			}
 		})
 	}
 	both.Wait()
-	// What frees too little of its pack is deferred for weeks (decision 166); all else goes.
+	// Content that frees too little of its pack is deferred for weeks (decision 166).
 	notDeferred := fmt.Sprintf(`SELECT COUNT(*) FROM released WHERE released_at < %d`, time.Now().Add(24*time.Hour).UnixMilli())
 	process.Eventually(t, patience, "the released contents are deleted", func() (err error) {
 		j.each(notDeferred, func(scan func(...any) error) error {

@@ -12,7 +12,7 @@ import (
 	"smartdrive/test/cluster/rig"
 )
 
-// victim is something that is killed and started again.
+// victim is an instance or a component to kill and restart.
 type victim struct {
 	name  string
 	kill  func()
@@ -20,7 +20,7 @@ type victim struct {
 	node  *node  // nil for a component
 }
 
-// chaos is one run.
+// chaos is one run of random kills.
 type chaos struct {
 	t       *testing.T
 	rand    *rand.Rand
@@ -30,16 +30,16 @@ type chaos struct {
 	probe   *probe
 	nodes   []*node
 	victims []victim
-	deck    []victim // not yet chosen
+	deck    []victim // victims not chosen yet
 	kills   int
 
 	judgement *judge
 }
 
-// Clients upload, resume, cancel, replace, delete through two instances while one thing or two are
-// killed, again and again, and restarted: an instance, the database, Redis, Kafka, the S3 server.
-// Every answer on the way has to be right or retryable; at the end everything that was acknowledged
-// is there, every balance is the sum of its rows, and nothing is left that no row explains.
+// TestChaos: clients upload, resume, cancel, replace and delete through two instances, while one or
+// two processes at a time are killed and restarted: an instance, the database, Redis, Kafka, the S3
+// server. Every response must be correct or retryable. At the end everything acknowledged is there,
+// every balance is the sum of its rows, and there are no orphaned objects.
 func TestChaos(t *testing.T) {
 	kills := number(t, "SMARTDRIVE_CLUSTER_KILLS", depth.Pick(2, 2, 9))
 	if os.Getenv("SMARTDRIVE_SOAK") != "" {
@@ -85,8 +85,10 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	return x
 }
 
+// answers reports whether the node serves the API.
 func (n *node) answers() bool { return strings.Contains(n.roles, "api") }
 
+// instance returns the victim for a node; it leaves the balancer while it is down.
 func (x *chaos) instance(n *node) victim {
 	return victim{name: n.name, node: n, kill: func() {
 		x.to.remove(n)
@@ -99,12 +101,12 @@ func (x *chaos) instance(n *node) victim {
 	}}
 }
 
-// round kills one victim or two at some moment, starts them again, and waits until everything
+// round kills one or two victims at a random moment, restarts them, and waits until everything
 // works.
 func (x *chaos) round() {
 	x.t.Helper()
 	x.working()
-	<-time.After(time.Duration(x.rand.Int64N(int64(time.Second)))) // at some moment
+	<-time.After(time.Duration(x.rand.Int64N(int64(time.Second)))) // a random moment
 	victims := x.choose()
 	names := make([]string, len(victims))
 	for i, v := range victims {
@@ -114,7 +116,7 @@ func (x *chaos) round() {
 	}
 	name := strings.Join(names, "+")
 	x.t.Logf("%s kill %d: %s", time.Now().UTC().Format("15:04:05.000"), x.kills, name)
-	<-time.After(time.Duration(x.rand.Int64N(int64(3 * time.Second)))) // away for a while
+	<-time.After(time.Duration(x.rand.Int64N(int64(3 * time.Second)))) // a random downtime
 	for _, v := range victims {
 		began := time.Now()
 		v.start()
@@ -128,7 +130,8 @@ func (x *chaos) round() {
 	x.alive()
 }
 
-// choose takes every victim alone before it takes pairs; components are started before instances.
+// choose returns every victim alone before it returns pairs. Components precede instances, so that
+// they are started first.
 func (x *chaos) choose() []victim {
 	if len(x.deck) == 0 {
 		x.deck = slices.Clone(x.victims)
@@ -153,7 +156,7 @@ func (x *chaos) choose() []victim {
 	return chosen
 }
 
-// alive fails the test when an instance has ended that nobody has killed.
+// alive fails the test if an instance ended without being killed.
 func (x *chaos) alive() {
 	x.t.Helper()
 	for _, n := range x.nodes {
@@ -165,8 +168,8 @@ func (x *chaos) alive() {
 	}
 }
 
-// judge holds the cluster to what its clients know, waits until nothing is left to do, and has it
-// judged.
+// judge compares the cluster with what the clients know, waits until no background work is left,
+// and runs the judge.
 func (x *chaos) judge() {
 	x.t.Helper()
 	x.load.compare()

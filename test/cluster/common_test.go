@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql" // the judge asks the database itself
+	_ "github.com/go-sql-driver/mysql" // the judge queries the database directly
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/redis/go-redis/v9"
@@ -21,30 +21,29 @@ import (
 
 func TestMain(m *testing.M) { process.Main(m) }
 
-// What servers are started with: short times, so that parking, reclaiming and unlinking happen
-// between faults.
+// Server settings with short times, so that uploads are parked, reclaimed and deleted between
+// faults.
 const (
 	idle    = time.Second
 	abandon = 30 * time.Second
 	grace   = 2 * time.Second
 
 	mib = 1 << 20
-	// partSize is the smallest that S3 allows here.
+	// partSize is the smallest part size that S3 allows here.
 	partSize = 8 * mib
 
-	// patience is how long a test waits for what is only a matter of time. A machine that runs
-	// other tests beside is slow.
+	// patience bounds waits that always end; other tests may slow the machine down.
 	patience = 3 * time.Minute
 )
 
-// settings are the flags of every instance; more come after them and win.
+// settings returns the flags of every instance; more overrides them.
 func settings(more ...string) []string {
 	return append([]string{
 		"--upload-idle", idle.String(), "--upload-abandon", abandon.String(), "--blob-grace", grace.String(), "--user-requests", "64",
 	}, more...)
 }
 
-// node is an instance that is killed and started again.
+// node is an instance that can be killed and restarted.
 type node struct {
 	name  string
 	roles string
@@ -59,7 +58,7 @@ func startNode(t *testing.T, c *rig.Cluster, name, roles string, flags ...string
 	return n
 }
 
-// number reads a setting of the run.
+// number returns an integer setting from the environment, or def.
 func number(t *testing.T, name string, def int) int {
 	t.Helper()
 	text := os.Getenv(name)
@@ -98,7 +97,7 @@ func mysqlClient(t *testing.T, c *rig.Cluster) *sql.DB {
 	return db
 }
 
-// s3Client returns a client and the bucket.
+// s3Client returns a client and the bucket name.
 func s3Client(t *testing.T, c *rig.Cluster) (*minio.Core, string) {
 	t.Helper()
 	u, err := url.Parse(c.S3.URL())
@@ -113,5 +112,5 @@ func s3Client(t *testing.T, c *rig.Cluster) (*minio.Core, string) {
 	return s3, strings.Trim(u.Path, "/")
 }
 
-// parts is the member of a begin that asks for the smallest ones.
+// parts makes a begin request the smallest part size.
 var parts = map[string]any{"part_size": partSize}

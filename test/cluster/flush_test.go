@@ -15,17 +15,17 @@ import (
 	"smartdrive/test/process"
 )
 
-// crowd are many uploads of one user, each with one small part: the last one of two.
+// crowd is many uploads of one user. Each has two parts and sends the small second one first.
 type crowd struct {
 	*load
 	wire *wire
 	user string
 	ids  []string
-	// sent is how many parts were acknowledged
+	// sent counts the acknowledged parts.
 	sent atomic.Int64
 }
 
-// smallPart is what each upload of a crowd sends, in bytes.
+// smallPart is the size in bytes of the part that each upload sends.
 const smallPart = 1000
 
 func newCrowd(t *testing.T, to *balancer, n *node, size int) *crowd {
@@ -39,7 +39,7 @@ func (c *crowd) content(i int) history.Content {
 	return history.Content{Seed: uint64(100 + i), Size: partSize + smallPart}
 }
 
-// each does something for every upload, 24 at a time.
+// each calls do for every upload, 24 at a time.
 func (c *crowd) each(do func(a *actor, i int)) {
 	var all sync.WaitGroup
 	next := atomic.Int64{}
@@ -54,7 +54,7 @@ func (c *crowd) each(do func(a *actor, i int)) {
 	all.Wait()
 }
 
-// begin begins upload i and sends its small part, until that is acknowledged.
+// begin begins upload i and sends its small part, with retries until it is acknowledged.
 func (c *crowd) begin(a *actor, i int) {
 	name := fmt.Sprintf("/u%d", i)
 	r := a.insist(context.Background(), "begin", request{method: "POST", path: "/uploads", key: name, body: map[string]any{
@@ -70,7 +70,7 @@ func (c *crowd) begin(a *actor, i int) {
 	c.sent.Add(1)
 }
 
-// part sends a part until it is acknowledged.
+// part sends a part, with retries until it is acknowledged.
 func (c *crowd) part(a *actor, i, n int) {
 	began := time.Now()
 	r := a.insist(context.Background(), "part", request{
@@ -82,15 +82,15 @@ func (c *crowd) part(a *actor, i, n int) {
 	c.touch(c.ids[i], began)
 }
 
-// received fails unless every upload that is not gone has the part that was acknowledged.
+// received fails the test unless every upload that is not gone has its acknowledged part.
 func (c *crowd) received() {
 	c.each(func(a *actor, i int) {
 		a.lookUpload(context.Background(), &upload{id: c.ids[i], content: c.content(i), acked: map[int]bool{1: true}})
 	})
 }
 
-// parked waits until every upload is parked, and nothing but what has arrived is charged. Where the
-// machine is slow, some are given up by then.
+// parked waits until every upload is parked and only the received bytes are charged. On a slow
+// machine some uploads may already be abandoned.
 func (c *crowd) parked(j *judge, uploads int) {
 	j.t.Helper()
 	process.Eventually(j.t, patience, "all uploads are parked", func() error {
@@ -105,13 +105,13 @@ func (c *crowd) parked(j *judge, uploads int) {
 	})
 }
 
-// All that Redis has is deleted while many uploads come in, and once more when they are quiet. What
-// was acknowledged is there, every timer is armed again: each upload is parked, and given up in its
-// time, not before; no balance is wrong at any moment.
+// TestRedisIsEmptied: all data in Redis is deleted during many uploads, and again when they are
+// idle. All acknowledged parts remain, and all timers are armed again: each upload is parked, and
+// abandoned in time but not early. No balance is ever wrong.
 func TestRedisIsEmptied(t *testing.T) {
 	depth.Deep(t)
 	uploads := number(t, "SMARTDRIVE_CLUSTER_UPLOADS", 1000)
-	until := time.Minute + time.Duration(uploads)*20*time.Millisecond // all come in before the first is given up, unless the machine is slow
+	until := time.Minute + time.Duration(uploads)*20*time.Millisecond // long enough to receive all uploads before the first one is abandoned, except on a slow machine
 	c := rig.New(t, rig.Options{NoKafka: true})
 	flags := []string{"--upload-idle", "3s", "--upload-abandon", until.String(), "--upload-max-open", "5000", "--log-level", "warn"}
 	a, b := startNode(t, c, "a", "", flags...), startNode(t, c, "b", "", flags...)
@@ -124,7 +124,7 @@ func TestRedisIsEmptied(t *testing.T) {
 	began := time.Now()
 	var working sync.WaitGroup
 	working.Go(func() { w.each(w.begin) })
-	for i := range 3 { // at three moments on the way
+	for i := range 3 { // at three moments during the uploads
 		process.Eventually(t, 2*patience, "uploads come in", func() error {
 			if n := w.sent.Load(); int(n) < uploads*(2*i+1)/6 && !w.broken() {
 				return fmt.Errorf("%d have", n)
@@ -137,7 +137,7 @@ func TestRedisIsEmptied(t *testing.T) {
 	}
 	working.Wait()
 	t.Logf("%d uploads with a part each in %s, Redis was emptied 3 times", uploads, time.Since(began).Round(time.Second))
-	finish(t, w) // at once: they must not be given up before
+	finish(t, w) // immediately, before they are abandoned
 	w.received()
 	w.parked(j, uploads-finished)
 	if err := db.FlushAll(t.Context()).Err(); err != nil {
@@ -156,11 +156,12 @@ func TestRedisIsEmptied(t *testing.T) {
 // finished is how many uploads of a crowd are completed.
 const finished = 3
 
+// finish completes the last uploads of a crowd and checks their files.
 func finish(t *testing.T, w *crowd) {
 	t.Helper()
 	one := &actor{l: w.load, wire: w.wire, name: w.user, files: map[string]*file{}}
 	for n := range finished {
-		i := len(w.ids) - 1 - n // begun last: the furthest from being given up
+		i := len(w.ids) - 1 - n // begun last, so abandoned last
 		w.part(one, i, 0)
 		u := &upload{id: w.ids[i], path: fmt.Sprintf("/u%d", i), content: w.content(i), acked: map[int]bool{0: true, 1: true}}
 		r := one.insist(t.Context(), "complete", request{method: "POST", path: "/uploads/" + u.id + "/complete", body: map[string]any{}})

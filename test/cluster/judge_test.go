@@ -21,7 +21,7 @@ import (
 	"smartdrive/test/process"
 )
 
-// judge looks at what a cluster has left, past its instances and the faulty network.
+// judge checks the state of a cluster directly, without its instances and the faulty network.
 type judge struct {
 	t      *testing.T
 	db     *sql.DB
@@ -36,9 +36,9 @@ func newJudge(t *testing.T, c *rig.Cluster) *judge {
 	return j
 }
 
-// judge stops the instances, in order, fails the test for everything that is not as it should be,
-// and starts the last of them again to run fsck. Leftovers of killed instances, which an auditor
-// may delete in its time, are deleted by a repair.
+// judge stops the instances in order, fails the test for every inconsistency, and restarts the last
+// instance to run fsck. A repair deletes the leftovers of killed instances that an auditor may
+// delete.
 func (j *judge) judge(nodes ...*node) {
 	j.t.Helper()
 	for _, n := range nodes {
@@ -63,7 +63,7 @@ func (j *judge) judge(nodes ...*node) {
 	}
 }
 
-// rules are queries that count what is wrong.
+// rules maps names to queries that count violations.
 var rules = map[string]string{
 	"Q1 finished":   "SELECT COUNT(*) FROM ledgers l WHERE finished <> (SELECT COALESCE(SUM(size), 0) FROM versions v WHERE v.account_id = l.account_id)",
 	"Q2 reserved":   "SELECT COUNT(*) FROM ledgers l WHERE reserved <> (SELECT COALESCE(SUM(reserved), 0) FROM uploads u WHERE u.account_id = l.account_id AND state IN ('active', 'sealing'))",
@@ -81,7 +81,7 @@ var rules = map[string]string{
 	"dead letters":  "SELECT COUNT(*) FROM dead_letters",
 }
 
-// sums compares balances with the rows that they stand for, and rows with each other.
+// sums compares balances with the rows that they summarize, and rows with each other.
 func (j *judge) sums() {
 	j.t.Helper()
 	for what, query := range rules {
@@ -92,7 +92,7 @@ func (j *judge) sums() {
 	}
 }
 
-// contents reads every object that a file needs, and compares its BLAKE3 (P1, B1).
+// contents reads the object of every content and compares its BLAKE3 (P1, B1).
 func (j *judge) contents() {
 	j.t.Helper()
 	n, sum := 0, int64(0)
@@ -112,13 +112,14 @@ func (j *judge) contents() {
 	j.t.Logf("read %d contents of %d bytes", n, sum)
 }
 
-// place is the key of a content: the directory is the last two digits of its name, or of that of
-// its pack.
+// place returns the object key of a content: the directory is the last two digits of its name, or
+// of its pack's name.
 func place(file string) string {
 	stem, _, _ := strings.Cut(file, ".")
 	return "blobs/" + stem[len(stem)-2:] + "/" + file
 }
 
+// hash returns the BLAKE3 and the size of a content.
 func (j *judge) hash(file string) (digest string, size int64, err error) {
 	body, err := j.open(file)
 	if err != nil {
@@ -130,9 +131,10 @@ func (j *judge) hash(file string) (digest string, size int64, err error) {
 	return hex.EncodeToString(h.Sum(nil)), size, err
 }
 
+// open opens a content in its own object or in a pack.
 func (j *judge) open(file string) (io.ReadCloser, error) {
 	if stem, _, packed := strings.Cut(file, "."); packed {
-		for key := range j.objectsOf(place(stem + packSuffix)) { // one, or others once it was rewritten
+		for key := range j.objectsOf(place(stem + packSuffix)) { // usually one; more after a rewrite
 			if content, there := j.pack(key)[file]; there {
 				return io.NopCloser(bytes.NewReader(content)), nil
 			}
@@ -142,11 +144,11 @@ func (j *judge) open(file string) (io.ReadCloser, error) {
 	return body, err
 }
 
-// packSuffix ends the name of an object with several contents; of one that was rewritten a dot and
-// digits follow.
+// packSuffix ends the name of an object with several contents. A rewritten pack has a dot and
+// digits after it.
 const packSuffix = ".pack"
 
-// pack returns the contents of an object of a pack by their names (docs/formats/pack.md).
+// pack returns the contents of a pack by their names (docs/formats/pack.md).
 func (j *judge) pack(key string) map[string][]byte {
 	j.t.Helper()
 	all := map[string][]byte{}
@@ -170,8 +172,8 @@ func (j *judge) pack(key string) map[string][]byte {
 	return all
 }
 
-// strays looks for bytes in the bucket that no row explains, and counts those that an auditor may
-// delete in its time.
+// strays reports objects that no row explains, and returns the number of leftovers that an auditor
+// may delete later.
 func (j *judge) strays() (leftovers int) {
 	j.t.Helper()
 	explained := map[string]bool{}
@@ -205,8 +207,8 @@ func (j *judge) strays() (leftovers int) {
 	return leftovers
 }
 
-// young reports whether an upload may still be about to get its row, for an auditor: clocks of
-// instances may be 10 min apart.
+// young reports whether the row of an upload may still be missing, from an auditor's view: the
+// clocks of instances may differ by 10 min.
 func young(id string) bool {
 	parsed, err := uuid.Parse(id)
 	if err != nil {
@@ -216,7 +218,7 @@ func young(id string) bool {
 	return time.Since(time.Unix(sec, nsec)) < 10*time.Minute
 }
 
-// story tells what the database knows of an upload; empty when it knows nothing.
+// story describes an upload's row; "" if there is none.
 func (j *judge) story(id string) string {
 	var state, reason string
 	var gen int64
@@ -230,7 +232,7 @@ func (j *judge) story(id string) string {
 	return fmt.Sprintf("upload %s, gen %d %s", state, gen, reason)
 }
 
-// keys are those of all objects, and what would be those of the contents of packs.
+// keys returns the keys of all objects, and the keys that contents in packs would have.
 func (j *judge) keys() map[string]bool {
 	j.t.Helper()
 	all := map[string]bool{}
@@ -248,7 +250,7 @@ func (j *judge) keys() map[string]bool {
 
 func (j *judge) objects() map[string]int64 { return j.objectsOf("") }
 
-// objectsOf returns the sizes of the objects whose keys begin with prefix.
+// objectsOf returns the sizes of objects by key, for keys with the prefix.
 func (j *judge) objectsOf(prefix string) map[string]int64 {
 	j.t.Helper()
 	all := map[string]int64{}
@@ -274,6 +276,7 @@ func (j *judge) multiparts() map[string]string {
 	return all
 }
 
+// each calls row for every row of a query.
 func (j *judge) each(query string, row func(scan func(...any) error) error) {
 	j.t.Helper()
 	rows, err := j.db.QueryContext(j.t.Context(), query)
@@ -291,8 +294,8 @@ func (j *judge) each(query string, row func(scan func(...any) error) error) {
 	}
 }
 
-// quiet waits until nothing is left to do: uploads that nobody goes on with are given up, and files
-// that nobody needs deleted.
+// quiet waits until no background work is left: idle uploads are abandoned and unused files
+// deleted.
 func (j *judge) quiet(within time.Duration) {
 	j.t.Helper()
 	process.Eventually(j.t, within, "nothing is left to do", func() error {
@@ -306,8 +309,8 @@ func (j *judge) quiet(within time.Duration) {
 	})
 }
 
-// neverEarly checks that no upload was given up before its time (T1), counted from the last request
-// that brought bytes.
+// neverEarly fails the test if an upload was abandoned too early (T1), counted from the last
+// request that delivered bytes.
 func (j *judge) neverEarly(l *load) {
 	j.t.Helper()
 	n := 0

@@ -15,26 +15,26 @@ import (
 	"smartdrive/test/process"
 )
 
-// load are clients at work through all instances that answer.
+// load is a set of clients that work through all running instances.
 type load struct {
 	t       *testing.T
 	seed    uint64
 	to      *balancer
 	actors  []*actor
-	abandon time.Duration // of the instances
+	abandon time.Duration // --upload-abandon of the instances
 
-	turns   sync.RWMutex // held for reading while a client does one thing, for writing to end all
+	turns   sync.RWMutex // read-locked during each client action, write-locked to stop all clients
 	working sync.WaitGroup
 	stop    context.CancelFunc
 
 	mu      sync.Mutex
 	failed  bool
 	count   map[string]int
-	slowest map[string]time.Duration // answer, by what was asked
-	touched map[string]int64         // Unix ms: when the last request was begun that brought bytes, by upload
+	slowest map[string]time.Duration // slowest response by request type
+	touched map[string]int64         // Unix ms when the last request that delivered bytes was sent, by upload
 }
 
-// newLoad makes users with their clients.
+// newLoad creates users and their clients.
 func newLoad(t *testing.T, to *balancer, n *node, seed uint64, clients int) *load {
 	t.Helper()
 	l := &load{t: t, seed: seed, to: to, abandon: abandon, count: map[string]int{}, slowest: map[string]time.Duration{}, touched: map[string]int64{}}
@@ -68,7 +68,7 @@ func (l *load) run() {
 	}
 }
 
-// end lets every client end its turn.
+// end waits until every client has ended its action, and stops them.
 func (l *load) end() {
 	l.turns.Lock()
 	l.stop()
@@ -76,8 +76,7 @@ func (l *load) end() {
 	l.working.Wait()
 }
 
-// abort ends the clients of a test that has ended before them. What they meet from now on says
-// nothing any more.
+// abort stops the clients when the test ends early. Later failures of theirs are ignored.
 func (l *load) abort() {
 	l.stop()
 	l.mu.Lock()
@@ -86,7 +85,7 @@ func (l *load) abort() {
 	l.working.Wait()
 }
 
-// compare holds the instances to what the clients know.
+// compare checks the instances against what the clients know.
 func (l *load) compare() {
 	l.t.Helper()
 	for _, a := range l.actors {
@@ -99,13 +98,14 @@ func (l *load) compare() {
 	}
 }
 
+// broken reports whether a violation was found or the load was aborted.
 func (l *load) broken() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.failed
 }
 
-// fail reports a broken promise. Only the first one is told: the others follow from it.
+// fail reports a violation. Only the first one is reported, because others follow from it.
 func (l *load) fail(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *load) fail(format string, args ...any) {
 	l.t.Errorf("%s seed %d: %s", time.Now().UTC().Format("15:04:05.000"), l.seed, fmt.Sprintf(format, args...))
 }
 
-// note counts an answer.
+// note counts a response.
 func (l *load) note(what string, r reply) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,13 +126,14 @@ func (l *load) note(what string, r reply) {
 	}
 }
 
+// touch records that a request with accepted bytes was sent at a time.
 func (l *load) touch(upload string, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.touched[upload] = max(l.touched[upload], at.UnixMilli())
 }
 
-// early returns how much too early an upload is gone at a moment.
+// early returns how much too early an upload was gone at a time in Unix ms.
 func (l *load) early(upload string, ended int64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,7 +141,7 @@ func (l *load) early(upload string, ended int64) time.Duration {
 	return max(0, l.abandon-quiet)
 }
 
-// done returns how many requests have succeeded.
+// done returns the number of successful requests.
 func (l *load) done() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,8 +153,8 @@ func (l *load) done() (n int) {
 	return n
 }
 
-// exercised waits until everything that the load is for has happened: before that it has shown
-// nothing about it. It is asked while the clients are at work.
+// exercised waits until every kind of request has succeeded; otherwise the run proves nothing. Call
+// it while the clients are at work.
 func (l *load) exercised() {
 	l.t.Helper()
 	process.Eventually(l.t, patience, "clients do everything", func() error {
@@ -182,5 +183,5 @@ func (l *load) String() string {
 	return strings.Join(words, ", ") + "; slowest: " + strings.Join(slow, ", ")
 }
 
-// file is what may be at a path: several contents after answers were lost, nil for nothing.
+// file is what a path may contain: several contents after lost responses; nil means no file.
 type file struct{ possible []*history.Content }

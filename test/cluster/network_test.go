@@ -14,7 +14,7 @@ import (
 	"smartdrive/test/process"
 )
 
-// wrongs are what may be wrong with the network before a component.
+// wrongs are the network faults before a component.
 var wrongs = []struct {
 	name string
 	make func(testing.TB, *rig.Link)
@@ -26,9 +26,9 @@ var wrongs = []struct {
 	{"deaf", func(t testing.TB, l *rig.Link) { l.LoseReplies(t) }},
 }
 
-// The network before each component fails in each way, during load. Whatever is asked meanwhile is
-// answered within a bounded time, rightly or with "come back later" (reply.unclear judges each
-// answer); after that everything goes on.
+// TestNetworkFaults: the network before each component fails in each way, under load. Requests are
+// answered within a bounded time, correctly or with a retryable error (see reply.unclear). After
+// the fault everything works again.
 func TestNetworkFaults(t *testing.T) {
 	depth.Deep(t)
 	seed := uint64(number(t, "SMARTDRIVE_CLUSTER_SEED", int(time.Now().UnixNano()%1_000_000)))
@@ -60,15 +60,14 @@ func TestNetworkFaults(t *testing.T) {
 	}
 }
 
-// fault is something wrong with the network before one component.
+// fault is a network fault before one component.
 type fault struct {
 	name string
 	link *rig.Link
 	make func(testing.TB, *rig.Link)
 }
 
-// faults are all of them, in any order in which each component has its turn after the others had
-// theirs.
+// faults returns all faults in random order, taking the components in turn.
 func (x *chaos) faults() (all []fault) {
 	components := []*rig.Component{x.cluster.MySQL, x.cluster.Redis, x.cluster.Kafka, x.cluster.S3}
 	orders := make([][]int, len(components))
@@ -84,8 +83,8 @@ func (x *chaos) faults() (all []fault) {
 	return all
 }
 
-// during asks for everything once while something is broken, and waits for all the answers; each is
-// a success or says when to come back. It notes how long the slowest took.
+// during sends every kind of request once during a fault and waits for all responses. Each must be
+// a success or retryable. It records the slowest response time.
 func (x *chaos) during(name string) {
 	x.t.Helper()
 	w := newWire(x.to, x.probe.token)
@@ -113,7 +112,7 @@ func (x *chaos) during(name string) {
 	x.probe.note(name, "serves", time.Since(began))
 }
 
-// working waits until clients have been at work for a while.
+// working waits until the clients have worked for a while.
 func (x *chaos) working() {
 	x.t.Helper()
 	before := x.load.done()

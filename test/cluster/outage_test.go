@@ -14,9 +14,9 @@ import (
 	"smartdrive/test/process"
 )
 
-// The database is away while many timers come due, twice: when uploads are to be parked, and when
-// they are to be given up. No message dies of it, and when it is back each effect comes once: every
-// upload goes one step at a time, and every byte is given back.
+// TestAnOutageKillsNoMessage: the database is down while many timers come due, once for parking and
+// once for abandoning. No message becomes a dead letter. Afterwards each effect happens once: every
+// upload advances step by step, and all bytes are released.
 func TestAnOutageKillsNoMessage(t *testing.T) {
 	depth.Deep(t)
 	away := 25 * time.Second
@@ -66,16 +66,16 @@ func TestAnOutageKillsNoMessage(t *testing.T) {
 	j.judge(a, b)
 }
 
-// steps returns the step that each upload is at.
+// steps returns the current generation of each upload.
 func (j *judge) steps() map[string]int64 { return j.gens(`SELECT id, gen FROM uploads`) }
 
-// lastSteps returns the step that each upload ends with when nobody goes on with it: it is parked,
-// being reclaimed, gone. One that was parked before its part came, on a slow machine, has come here
-// by more steps than the others.
+// lastSteps returns the generation at which each idle upload ends after it is parked, reclaimed and
+// gone. On a slow machine an upload that was parked before its part arrived has taken more steps.
 func (j *judge) lastSteps() map[string]int64 {
 	return j.gens(`SELECT id, gen + CASE state WHEN 'active' THEN 3 WHEN 'parked' THEN 2 WHEN 'reclaiming' THEN 1 ELSE 0 END FROM uploads`)
 }
 
+// gens returns the result of a query for (id, generation) as a map.
 func (j *judge) gens(query string) map[string]int64 {
 	j.t.Helper()
 	all := map[string]int64{}
@@ -89,7 +89,7 @@ func (j *judge) gens(query string) map[string]int64 {
 	return all
 }
 
-// some is nil when there are uploads of that kind.
+// some returns an error if no upload matches the condition.
 func (j *judge) some(where string) error {
 	var n int
 	err := j.db.QueryRowContext(j.t.Context(), `SELECT COUNT(*) FROM uploads WHERE `+where).Scan(&n)
@@ -99,7 +99,7 @@ func (j *judge) some(where string) error {
 	return err
 }
 
-// deadLetters returns how many records have ever been given up.
+// deadLetters returns the total number of dead letters.
 func deadLetters(t *testing.T, c *rig.Cluster) (n int64) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(c.Kafka.Link.Addr()))

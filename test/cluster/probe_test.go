@@ -19,12 +19,12 @@ type probe struct {
 	token string
 	known string // node of a file to read
 	n     int
-	rows  map[string]map[string][]time.Duration // victim, kind
+	rows  map[string]map[string][]time.Duration // times by victim and kind
 }
 
-// kinds is the order of the table. "serves" is the component itself, from its start to its first
-// answer; all others count from then on. "parked" is the whole way of a timer, less the idle time
-// that it waits for.
+// kinds lists the columns of the table. "serves" is the time from the component's start to its
+// first answer; all others count from that answer. "parked" is the time until an upload is parked,
+// without the idle time.
 var kinds = []string{"serves", "look", "read", "put", "begin", "part", "complete", "parked"}
 
 func newProbe(t *testing.T, n *node) *probe {
@@ -43,7 +43,7 @@ func (p *probe) note(victim, kind string, took time.Duration) {
 	row[kind] = append(row[kind], took)
 }
 
-// measure waits until everything works again through the instances of to, after what victim was.
+// measure measures how long each kind of request takes to succeed after a failure of victim.
 func (p *probe) measure(victim string, to *balancer) {
 	p.t.Helper()
 	began := time.Now()
@@ -86,7 +86,7 @@ func (p *probe) measure(victim string, to *balancer) {
 	p.until(w, "cancel", request{method: "DELETE", path: "/uploads/" + id})
 }
 
-// until repeats a request until it succeeds.
+// until retries a request until it succeeds.
 func (p *probe) until(w *wire, kind string, q request) reply {
 	p.t.Helper()
 	for late := time.Now().Add(patience); ; {
@@ -104,7 +104,7 @@ func (p *probe) until(w *wire, kind string, q request) reply {
 	}
 }
 
-// table shows the median and the longest of each time.
+// table returns the median and the maximum of each time as a table.
 func (p *probe) table() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -14,10 +14,10 @@ import (
 	"smartdrive/test/process"
 )
 
-// The master that Sentinels watch is killed under load, and its replica takes its place; then that
-// one is killed too, when the first has come back. What Redis acknowledged last is lost each time.
-// Clients notice a pause: nothing that was acknowledged to them is missing, no balance is wrong, no
-// upload is given up early.
+// TestSentinelsReplaceTheMaster: the Redis master is killed under load and its replica takes over.
+// Once the old master is back as a replica, the new one is killed as well. Redis loses its last
+// acknowledged writes each time. Clients notice a pause, but nothing acknowledged is missing, no
+// balance is wrong, and no upload is abandoned early.
 func TestSentinelsReplaceTheMaster(t *testing.T) {
 	depth.Deep(t)
 	c := rig.New(t, rig.Options{NoKafka: true, RedisSentinel: true})
@@ -34,7 +34,7 @@ func TestSentinelsReplaceTheMaster(t *testing.T) {
 		began := time.Now()
 		p.measure("the master", to)
 		t.Logf("everything works %s after the master was killed", time.Since(began).Round(time.Millisecond))
-		victim.Start(t) // the Sentinels make a replica of it
+		victim.Start(t) // the Sentinels make it a replica
 		replicated(t, master, replica)
 	}
 	l.goesOn(t, 50)
@@ -52,7 +52,7 @@ func TestSentinelsReplaceTheMaster(t *testing.T) {
 	j.judge(a, b)
 }
 
-// goesOn waits until more requests have succeeded.
+// goesOn waits for more successful requests.
 func (l *load) goesOn(t *testing.T, more int) {
 	t.Helper()
 	before := l.done()
@@ -64,7 +64,7 @@ func (l *load) goesOn(t *testing.T, more int) {
 	})
 }
 
-// replicated waits until one of two servers is the other's replica, and up to date.
+// replicated waits until one of the servers is an up-to-date replica of another.
 func replicated(t *testing.T, servers ...*rig.Component) {
 	t.Helper()
 	process.Eventually(t, patience, "one is the other's replica", func() error {

@@ -14,13 +14,13 @@ import (
 	system "smartdrive/test/system/rig"
 )
 
-// Two processes answer, one delivers timers, one acts on them. What comes in at one goes out at the
-// other; both fill one upload; when one is killed in the middle of a part, the other takes that
-// part and finishes.
+// TestTwoInstancesFillOneUpload: two instances serve the API, one delivers timers, one handles
+// them. Files uploaded through one instance are read through the other. Both fill one upload; when
+// one is killed in the middle of a part, the other receives that part and completes.
 func TestTwoInstancesFillOneUpload(t *testing.T) {
 	t.Parallel()
 	c := rig.New(t, rig.Options{})
-	const never = "1h" // is an upload given up here, however slow the machine is
+	const never = "1h" // no upload is abandoned in this test
 	a, b := startNode(t, c, "a", "api", "--upload-abandon", never), startNode(t, c, "b", "api", "--upload-abandon", never)
 	scheduler := startNode(t, c, "scheduler", "scheduler", "--upload-abandon", never)
 	worker := startNode(t, c, "worker", "worker", "--upload-abandon", never)
@@ -63,7 +63,7 @@ func TestTwoInstancesFillOneUpload(t *testing.T) {
 	newJudge(t, c).judge(b, scheduler, worker)
 }
 
-// dieInAPart kills an instance that has got half of a part, and is known to write it.
+// dieInAPart kills an instance after it has received and started to write half of a part.
 func dieInAPart(t *testing.T, c *rig.Cluster, n *node, up system.Upload, part int) {
 	t.Helper()
 	body := up.Part(part)
@@ -91,7 +91,7 @@ func dieInAPart(t *testing.T, c *rig.Cluster, n *node, up system.Upload, part in
 		return err
 	})
 	n.Kill()
-	more.CloseWithError(io.ErrUnexpectedEOF) // the request does not end while its body may still come
+	more.CloseWithError(io.ErrUnexpectedEOF) // the request stays open until its body ends
 	if err := <-failed; err != nil {
 		t.Fatal(err)
 	}

@@ -12,17 +12,17 @@ import (
 	"smartdrive/test/history"
 )
 
-// upload is an upload that a client has begun.
+// upload is an upload begun by a client.
 type upload struct {
 	id, path string
 	content  history.Content
 
 	mu    sync.Mutex
 	acked map[int]bool
-	over  bool // found gone while parts were sent
+	over  bool // found to be gone while parts were sent
 }
 
-// view is an upload as an instance shows it.
+// view is an upload in a response.
 type view struct {
 	ID       string
 	State    string
@@ -45,6 +45,7 @@ func (u *upload) missing() (list []int) {
 	return list
 }
 
+// some returns a random upload, nil if there is none.
 func (a *actor) some() *upload {
 	if len(a.uploads) == 0 {
 		return nil
@@ -52,12 +53,12 @@ func (a *actor) some() *upload {
 	return a.uploads[a.rand.IntN(len(a.uploads))]
 }
 
+// drop removes an upload from the actor's list.
 func (a *actor) drop(u *upload) {
 	a.uploads = slices.DeleteFunc(a.uploads, func(o *upload) bool { return o == u })
 }
 
-// begin begins an upload. While its answer is lost it is repeated: it must find the upload that it
-// made.
+// begin begins an upload. It retries after a lost response; the retry must find the same upload.
 func (a *actor) begin(ctx context.Context) {
 	path := a.somePath()
 	if len(a.uploads) >= 3 || slices.ContainsFunc(a.uploads, func(u *upload) bool { return u.path == path }) {
@@ -80,8 +81,8 @@ func (a *actor) begin(ctx context.Context) {
 	a.uploads = append(a.uploads, &upload{id: v.ID, path: path, content: content, acked: map[int]bool{}})
 }
 
-// sendParts sends some of what is missing, at once, each part to any instance; sometimes a
-// connection breaks in the middle.
+// sendParts sends some of the missing parts in parallel, each to any instance. Sometimes it breaks
+// the connection in the middle.
 func (a *actor) sendParts(ctx context.Context) {
 	u := a.some()
 	if u == nil {
@@ -123,7 +124,7 @@ func (a *actor) sendPart(ctx context.Context, u *upload, n int) {
 	}
 }
 
-// sendTorn hangs up in the middle of a part: it must never be there.
+// sendTorn breaks the connection in the middle of a part, which must not be stored.
 func (a *actor) sendTorn(ctx context.Context, u *upload, n int) {
 	q := a.partRequest(u, n)
 	whole := q.body.([]byte)
@@ -134,11 +135,12 @@ func (a *actor) sendTorn(ctx context.Context, u *upload, n int) {
 	}
 }
 
+// broken is a body that fails.
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// complete makes a file of an upload whose parts were all acknowledged.
+// complete completes an upload whose parts were all acknowledged.
 func (a *actor) complete(ctx context.Context) {
 	u := a.some()
 	if u == nil || len(u.missing()) > 0 {
@@ -159,12 +161,13 @@ func (a *actor) complete(ctx context.Context) {
 	}
 }
 
+// completed records that u is now the file at its path.
 func (a *actor) completed(u *upload) {
 	a.at(u.path).possible = []*history.Content{&u.content}
 	a.drop(u)
 }
 
-// settle waits until it is known what became of an upload.
+// settle waits until the outcome of an upload is known.
 func (a *actor) settle(ctx context.Context, u *upload) {
 	for late := time.Now().Add(patience); ; {
 		v := a.lookUpload(ctx, u)
@@ -179,8 +182,8 @@ func (a *actor) settle(ctx context.Context, u *upload) {
 	}
 }
 
-// lookUpload compares what an instance has with what was acknowledged. One that has ended is
-// forgotten; nil: it has.
+// lookUpload compares the upload in an instance with what was acknowledged. If the upload has
+// ended, it is dropped and lookUpload returns nil.
 func (a *actor) lookUpload(ctx context.Context, u *upload) *view {
 	r := a.insist(ctx, "view", request{method: "GET", path: "/uploads/" + u.id})
 	if r.status == http.StatusGone {
@@ -222,7 +225,7 @@ func (a *actor) cancel(ctx context.Context) {
 	a.drop(u)
 }
 
-// forget walks away: what has arrived must be reclaimed, in its time.
+// forget abandons an upload; its bytes must be reclaimed later.
 func (a *actor) forget(context.Context) {
 	if u := a.some(); u != nil {
 		a.drop(u)

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// balancer spreads requests over the instances that are there, as a proxy before them does.
+// balancer spreads requests over the running instances, like a reverse proxy.
 type balancer struct {
 	mu   sync.Mutex
-	urls map[string]string // by node
+	urls map[string]string // URL by name of the node
 }
 
 func (b *balancer) add(n *node) {
@@ -33,7 +33,7 @@ func (b *balancer) remove(n *node) {
 	delete(b.urls, n.name)
 }
 
-// pick returns the address of any instance; empty when there is none.
+// pick returns the URL of any instance, or "" if none is running.
 func (b *balancer) pick() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,11 +46,11 @@ func (b *balancer) pick() string {
 	return ""
 }
 
-// only is a balancer with one instance.
+// only returns a balancer with one instance.
 func only(n *node) *balancer { return &balancer{urls: map[string]string{n.name: n.URL}} }
 
-// bound is how long a request may go without an answer, whatever is broken. The server promises
-// less; this machine is busy.
+// bound limits the response time of any request during a fault. The server promises less, but this
+// machine is busy.
 const bound = 45 * time.Second
 
 // wire sends requests of one user.
@@ -64,18 +64,18 @@ func newWire(to *balancer, token string) *wire {
 	return &wire{to, token, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16, DisableCompression: true}}}
 }
 
-// reply is what came of a request.
+// reply is the outcome of a request.
 type reply struct {
 	status int
-	code   string // of a problem
+	code   string // problem code
 	body   []byte
 	header http.Header
-	err    error // no answer, or half of one
+	err    error // no response, or a truncated one
 	took   time.Duration
 	from   string
 }
 
-// result tells what a client may conclude from a reply.
+// result is what a client may conclude from a reply.
 type result int
 
 const (
@@ -94,8 +94,8 @@ func (r reply) result() result {
 	return done
 }
 
-// unclear says what is wrong with an answer, as an answer: what is not a success must be a problem,
-// one that may pass must say when to come back, and it must come in time.
+// unclear returns an error if a response is unacceptable: a failure must be a problem document, a
+// retryable one must have Retry-After, and it must arrive within bound.
 func (r reply) unclear() error {
 	later := r.status == http.StatusServiceUnavailable || r.status == http.StatusTooManyRequests || r.code == "in-progress"
 	switch {
@@ -119,7 +119,7 @@ func (r reply) String() string {
 	return fmt.Sprintf("%d %s", r.status, bytes.TrimSpace(r.body[:min(len(r.body), 500)]))
 }
 
-// into decodes the body.
+// into decodes the body of a successful reply.
 func into[T any](r reply) (v T, err error) {
 	if r.err != nil || r.status >= 300 {
 		return v, fmt.Errorf("no answer to read: %s", r)
@@ -127,7 +127,7 @@ func into[T any](r reply) (v T, err error) {
 	return v, json.Unmarshal(r.body, &v)
 }
 
-// request is one request. A body that is not a reader and no bytes is sent as JSON.
+// request describes a request. A body that is neither a reader nor bytes is sent as JSON.
 type request struct {
 	method, path string
 	body         any
@@ -158,7 +158,7 @@ func (w *wire) send(ctx context.Context, q request) reply {
 	r.took = time.Since(began)
 	if resp.StatusCode >= 400 {
 		var p struct{ Code string }
-		_ = json.Unmarshal(r.body, &p) // what is no problem has no code
+		_ = json.Unmarshal(r.body, &p) // other bodies have no code
 		r.code = p.Code
 	}
 	return r

@@ -43,17 +43,19 @@ var architectures = comparison{
 	run:   runArchitectures,
 }
 
-// The components that are killed. The others are names of servers.
+// Components to kill, besides the servers, which are named by their program.
 const (
 	noKill      = ""
 	killProcess = "process"
 )
 
-// architecture is a line of the table: a kind of taskRunner, and which components are killed.
+// architecture is a table row for each of its kills.
 type architecture struct {
-	kind  string
-	name  text
-	kills []string // noKill is the measured run; the servers are those that it uses beside the database
+	kind string
+	name text
+	// kills lists the components to kill, one run each; noKill is the measured run. The servers
+	// among them are all that the architecture uses besides the database.
+	kills []string
 }
 
 var architectureList = []architecture{
@@ -71,33 +73,35 @@ const (
 	rabbitEarly = "rabbitmq-early"
 )
 
-// workload describes one run to the child process that does it.
+// workload describes one run to the child process that executes it.
 type workload struct {
-	Kind, Name string            // of the architecture; of its keys, topics and queues
-	Addresses  map[string]string // of services
+	Kind, Name string            // kind of the architecture; prefix of its keys, topics and queues
+	Addresses  map[string]string // service addresses by name
 	Uploads    int
-	Window     int // uploads that a client sends at a time, part by part
-	Rate       int // parts per second, of all clients
-	Idle       time.Duration
-	AllStop    bool // no upload is completed, else four in five
-	Resume     bool // the uploads have begun: only wait for those that are due
+	Window     int // uploads that a client has open at a time, sending them part by part
+	Rate       int // parts per second, all clients together
+	// Idle is the time without parts after which an upload is due.
+	Idle    time.Duration
+	AllStop bool // every upload is abandoned; else one in five
+	Resume  bool // continue after a kill: send nothing, and only handle uploads that are due
 }
 
 const (
 	partsOfUpload = 10
 	partsOfStop   = 5 // parts of an abandoned upload
-	expiries      = 4 // written at a time
+	expiries      = 4 // uploads ended in parallel
 )
 
+// stops reports whether an upload is abandoned before its last part.
 func (w *workload) stops(upload int) bool { return w.AllStop || upload%5 == 0 }
 
-// environment has the services of all runs.
+// environment holds the services that all runs share.
 type environment struct {
 	bench     *bench
 	db        *sql.DB
 	addresses map[string]string
-	prefix    string                      // of names; keys of the shared Redis with it are removed
-	servers   map[string]*services.Server // none of them in a fast run
+	prefix    string                      // of all names; keys with it are removed from a shared Redis
+	servers   map[string]*services.Server // by name; empty in a fast run
 }
 
 func runArchitectures(ctx context.Context, b *bench, t *table) error {
@@ -145,7 +149,8 @@ func runArchitectures(ctx context.Context, b *bench, t *table) error {
 	return nil
 }
 
-// open starts servers of this comparison alone, as they are killed; a fast run has the shared ones.
+// open starts servers for this comparison, because it kills them. A fast run uses the shared
+// services.
 func (e *environment) open(ctx context.Context, t *table) error {
 	b := e.bench
 	if b.fast {
@@ -194,6 +199,7 @@ func (e *environment) open(ctx context.Context, t *table) error {
 	return nil
 }
 
+// start starts the servers. Without RabbitMQ it warns, and the table lacks those rows.
 func (e *environment) start(ctx context.Context, t *table) error {
 	root, err := services.Checkout()
 	if err != nil {
@@ -230,7 +236,7 @@ func (e *environment) start(ctx context.Context, t *table) error {
 	return err
 }
 
-// has reports whether a run is possible here. A fast run kills the process of the heap only.
+// has reports whether a run is possible. A fast run kills only the process of the heap.
 func (e *environment) has(arch architecture, kill string) bool {
 	if strings.HasPrefix(arch.kind, rabbit) && e.addresses[rabbit] == "" {
 		return false
@@ -238,12 +244,14 @@ func (e *environment) has(arch architecture, kill string) bool {
 	return !e.bench.fast || kill == noKill || arch.kind == "heap"
 }
 
-// outcome holds the figures of a run.
+// outcome holds the results of a run.
 type outcome struct {
 	writes           int
 	late             []time.Duration
-	program, servers time.Duration // of processors; servers is -1 where it cannot be read
-	lost, twice      int
+	program, servers time.Duration // processor time; servers is -1 if unknown
+	// lost counts uploads that never ended, twice those that came due again after they had
+	// ended.
+	lost, twice int
 }
 
 func (o *outcome) addTo(t *table, arch architecture, kill string, uploads int) {
@@ -264,7 +272,7 @@ func (o *outcome) addTo(t *table, arch architecture, kill string, uploads int) {
 		milliseconds(o.program)/n, servers, o.lost, o.twice)
 }
 
-// measure lets a child process do the work, kills one component on the way, and looks at the
+// measure runs the workload in a child process, kills one component on the way, and evaluates the
 // ledger.
 func (e *environment) measure(ctx context.Context, arch architecture, w workload, kill string, quiet time.Duration) (*outcome, error) {
 	if err := execAll(ctx, e.db,
@@ -273,7 +281,7 @@ func (e *environment) measure(ctx context.Context, arch architecture, w workload
 		"CREATE TABLE ledger (id INT AUTO_INCREMENT PRIMARY KEY, upload INT NOT NULL, due BIGINT NOT NULL, written BIGINT NOT NULL, counted BOOLEAN NOT NULL)"); err != nil {
 		return nil, err
 	}
-	if kill == "redis" { // an empty one has no snapshot of earlier runs
+	if kill == "redis" { // clear snapshots of earlier runs
 		if err := errors.Join(e.servers[kill].Wipe(ctx), e.servers[kill].Start(ctx)); err != nil {
 			return nil, err
 		}
@@ -284,7 +292,7 @@ func (e *environment) measure(ctx context.Context, arch architecture, w workload
 	if err != nil {
 		return nil, err
 	}
-	defer func() { c.kill() }() // or the one that took its place
+	defer func() { c.kill() }() // c may have been replaced
 	if kill == noKill {
 		err = e.await(ctx, w.Uploads, true, quiet)
 	} else if err = e.await(ctx, w.Uploads/4, false, time.Minute); err == nil {
@@ -321,9 +329,8 @@ func (e *environment) measure(ctx context.Context, arch architecture, w workload
 	return o, nil
 }
 
-// await returns when the ledger has n entries and, with allEnded, no upload is open. It also
-// returns when nothing was added for as long as quiet; that is an error for a caller that waits for
-// n only.
+// await returns when the ledger has n entries and, with allEnded, no upload is open. If nothing is
+// added for quiet, it returns nil with allEnded or n = MaxInt, and otherwise an error.
 func (e *environment) await(ctx context.Context, n int, allEnded bool, quiet time.Duration) error {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
@@ -354,6 +361,7 @@ func (e *environment) await(ctx context.Context, n int, allEnded bool, quiet tim
 	}
 }
 
+// readLedger fills in the results that are in the ledger. It fails if an upload was charged twice.
 func (e *environment) readLedger(ctx context.Context, w workload, o *outcome) (err error) {
 	var entries, counted, uploads int
 	err = e.db.QueryRowContext(ctx, "SELECT COUNT(*), COALESCE(SUM(counted), 0), COUNT(DISTINCT IF(counted, upload, NULL)) FROM ledger").Scan(&entries, &counted, &uploads)
@@ -380,7 +388,7 @@ func (e *environment) readLedger(ctx context.Context, w workload, o *outcome) (e
 }
 
 // serverTime returns the processor time of the database and of the servers that the architecture
-// uses, -1 where it cannot be read.
+// uses, or -1 if it is unknown.
 func (e *environment) serverTime(arch architecture) (all time.Duration) {
 	for _, name := range append([]string{"mysql"}, arch.kills...) {
 		if name == noKill || name == killProcess || name == "mysql" && all > 0 {
@@ -399,22 +407,22 @@ func (e *environment) serverTime(arch architecture) (all time.Duration) {
 	return all
 }
 
-// processTime returns the processor time of a process, as Linux tells it.
+// processTime returns the processor time of a process from /proc; false if that is unavailable.
 func processTime(pid int) (time.Duration, bool) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // behind the name
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the name ends with ')'
 	if err != nil || len(fields) < 13 {
 		return 0, false
 	}
 	ticks := 0
-	for _, f := range fields[11:13] { // user, system; in hundredths of a second
+	for _, f := range fields[11:13] { // user and system, in hundredths of a second
 		n, _ := strconv.Atoi(f) // digits
 		ticks += n
 	}
 	return time.Duration(10*ticks) * time.Millisecond, true
 }
 
-// worker is a child process that does the work of a run until its standard input is closed.
+// worker is a child process that executes a workload until its standard input is closed.
 type worker struct {
 	cmd  *exec.Cmd
 	in   io.Closer
@@ -445,7 +453,7 @@ func startWorker(ctx context.Context, w workload, log io.Writer) (*worker, error
 	return c, nil
 }
 
-// kill ends the process at once, if one runs.
+// kill kills the process if it is running.
 func (c *worker) kill() {
 	if c != nil && !c.done {
 		_ = c.cmd.Process.Kill()
@@ -454,7 +462,7 @@ func (c *worker) kill() {
 	}
 }
 
-// stop lets the process end and returns how many transactions have written.
+// stop lets the process finish and returns its number of write transactions.
 func (c *worker) stop() (writes int, err error) {
 	c.done = true
 	timeout := time.AfterFunc(time.Minute, func() { _ = c.cmd.Process.Kill() })
@@ -465,8 +473,8 @@ func (c *worker) stop() (writes int, err error) {
 	return writes, json.Unmarshal(c.out.Bytes(), &writes)
 }
 
-// work runs in the child process: it sends the uploads, ends those that are due, and prints the
-// number of its write transactions when its input is closed.
+// work is the main function of a worker: it sends the uploads, ends those that are due, and prints
+// the number of its write transactions once its input is closed.
 func work(ctx context.Context, raw string) error {
 	var w workload
 	if err := json.Unmarshal([]byte(raw), &w); err != nil {
@@ -503,17 +511,17 @@ func work(ctx context.Context, raw string) error {
 	return json.NewEncoder(os.Stdout).Encode(l.writes.Load())
 }
 
-// ledger is the part that all architectures share: clients, a row for each upload, and an entry for
-// each that has ended.
+// ledger is what all architectures share: the clients, a row for each upload, and an entry for each
+// ended upload.
 type ledger struct {
 	workload
 
 	db     *sql.DB
 	writes atomic.Int64
-	due    []atomic.Int64 // when each upload is due, as its client knows; 0 for those of an earlier process
+	due    []atomic.Int64 // due time by upload, as the client knows; 0 for uploads of an earlier process
 }
 
-// completed is the due time of an upload that is no longer waited for.
+// completed replaces the due time of a completed upload, so that late tasks of it are ignored.
 const completed = math.MaxInt64
 
 // send acts as the clients: it begins the uploads, sends their parts and completes four in five.
@@ -546,8 +554,8 @@ func (l *ledger) send(ctx context.Context, tasks taskRunner) error {
 	})
 }
 
-// part pushes the task of an upload back. The first part begins the upload, the last one completes
-// it.
+// part receives a part and postpones the task of its upload. The first part begins the upload, the
+// last part completes it.
 func (l *ledger) part(ctx context.Context, tasks taskRunner, upload, part int) error {
 	due := time.Now().Add(l.Idle).UnixMilli()
 	l.due[upload].Store(due)
@@ -571,8 +579,8 @@ func (l *ledger) part(ctx context.Context, tasks taskRunner, upload, part int) e
 	return l.end(ctx, upload)
 }
 
-// end ends the row of an upload and adds to the ledger, in one transaction. An upload that has
-// ended gets an entry that does not count.
+// end ends the row of an upload and adds to the ledger, in one transaction. If the upload had
+// already ended, its entry does not count.
 func (l *ledger) end(ctx context.Context, upload int) error {
 	l.writes.Add(1)
 	return transaction(ctx, l.db, func(tx *sql.Tx) error {
@@ -593,7 +601,7 @@ func (l *ledger) end(ctx context.Context, upload int) error {
 	})
 }
 
-// endAll ends uploads, some at a time, and tries until it succeeds.
+// endAll ends uploads, several in parallel, and retries until ctx is done.
 func (l *ledger) endAll(ctx context.Context, uploads []int) error {
 	var all errgroup.Group
 	all.SetLimit(expiries)
@@ -608,7 +616,8 @@ func (l *ledger) open(ctx context.Context) (map[int]int64, error) {
 	return readTasks(ctx, l.db, "SELECT id, due FROM uploads WHERE ended = 0")
 }
 
-// retry tries until it succeeds; when ctx is done it returns nil. What fails for long is reported.
+// retry calls do until it succeeds or ctx is done, and returns nil in both cases. It reports a
+// persistent failure once.
 func retry(ctx context.Context, do func() error) error {
 	pause := time.NewTicker(20 * time.Millisecond)
 	defer pause.Stop()

@@ -22,16 +22,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// comparison is one table of the articles, and how its figures are measured.
+// comparison is one table of the articles, with the function that measures its figures.
 type comparison struct {
 	name, id string
 	title    text
 	columns  []text
-	needs    []string // services: mysql, redis, kafka
+	needs    []string // required services: mysql, redis, kafka
 	run      func(ctx context.Context, b *bench, t *table) error
 }
 
-// comparisons lists them in the order in which they are printed.
+// comparisons lists all comparisons in the order of printing.
 var comparisons = []comparison{
 	structures,
 	places,
@@ -42,15 +42,15 @@ var comparisons = []comparison{
 	rows,
 }
 
-// bench is one run of one comparison: its sizes, and what it opened and has to close.
+// bench is one run of a comparison: its options and the resources to close at its end.
 type bench struct {
 	fast    bool
 	log     io.Writer
-	address map[string]string // of services, by name
+	address map[string]string // service addresses by name
 	closers []func() error
 }
 
-// newBench reads the addresses of the services from the environment, or else from the file that
+// newBench reads the addresses of services from the environment, and otherwise from the file that
 // "make services" writes.
 func newBench(fast bool, log io.Writer) *bench {
 	b := &bench{fast: fast, log: log, address: map[string]string{}}
@@ -75,8 +75,8 @@ func (b *bench) setAddress(variable, value string) {
 	}
 }
 
-// missing returns the services of needs that are not there. A Kafka inside the process of a test is
-// not a broker.
+// missing returns the needed services that are not available. An in-process Kafka (kfake) does not
+// count.
 func (b *bench) missing(needs []string) (all []string) {
 	for _, name := range needs {
 		if a := b.address[name]; a == "" || a == "kfake" {
@@ -86,7 +86,7 @@ func (b *bench) missing(needs []string) (all []string) {
 	return all
 }
 
-// run measures, closes everything that was opened, and returns the table.
+// run runs a comparison, closes everything that it opened, and returns the table.
 func (b *bench) run(ctx context.Context, c comparison) (t *table, err error) {
 	t = &table{comparison: c, machine: machine(), began: time.Now().UTC(), load: load(), fast: b.fast}
 	b.say("%s %s ...", c.id, c.name)
@@ -99,13 +99,13 @@ func (b *bench) run(ctx context.Context, c comparison) (t *table, err error) {
 	return t, err
 }
 
-// say reports progress.
+// say logs progress.
 func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.log, format+"\n", args...) }
 
-// later registers what has to be done at the end of the run, also after a failure.
+// later registers a function to call at the end of the run, even after a failure.
 func (b *bench) later(do func() error) { b.closers = append(b.closers, do) }
 
-// pick returns the size for a full run or a fast one.
+// pick returns full, or fast in a fast run.
 func pick[T any](b *bench, full, fast T) T {
 	if b.fast {
 		return fast
@@ -113,7 +113,7 @@ func pick[T any](b *bench, full, fast T) T {
 	return full
 }
 
-// unique returns a name that nobody else uses on a shared service.
+// unique returns a name that is unique on a shared service.
 func unique() string { return "cmp" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16] }
 
 // tempDir returns a directory that is removed at the end of the run.
@@ -125,7 +125,8 @@ func (b *bench) tempDir() (string, error) {
 	return dir, err
 }
 
-// redis returns a client of the shared Redis, and a prefix whose keys are removed at the end.
+// redis returns a client of the shared Redis, and a prefix; keys that contain it are removed at the
+// end.
 func (b *bench) redis(ctx context.Context) (*redis.Client, string, error) {
 	o, err := redis.ParseURL(b.address["redis"])
 	if err != nil {
@@ -152,8 +153,8 @@ func redisVersion(ctx context.Context, r *redis.Client) string {
 	return "Redis " + r.InfoMap(ctx, "server").Val()["Server"]["redis_version"]
 }
 
-// mysql returns a pool on a database of its own, which is dropped at the end. A statement is one
-// round trip, as in SmartDrive.
+// mysql returns a pool on a new database, which is dropped at the end. A statement takes one round
+// trip, as in SmartDrive.
 func (b *bench) mysql(ctx context.Context, connections int) (*sql.DB, error) {
 	address, err := b.mysqlDatabase(ctx)
 	if err != nil {
@@ -170,7 +171,7 @@ func (b *bench) mysql(ctx context.Context, connections int) (*sql.DB, error) {
 	return db, err
 }
 
-// mysqlDatabase makes a database, which is dropped at the end, and returns its address.
+// mysqlDatabase creates a database, which is dropped at the end, and returns its address.
 func (b *bench) mysqlDatabase(ctx context.Context) (string, error) {
 	at, err := url.Parse(b.address["mysql"])
 	if err != nil {
@@ -196,7 +197,7 @@ func (b *bench) mysqlDatabase(ctx context.Context) (string, error) {
 	return at.String(), nil
 }
 
-// mysqlConfig reads an address of the form mysql://user:password@host:port/database.
+// mysqlConfig parses an address of the form mysql://user:password@host:port/database.
 func mysqlConfig(address string) (*mysql.Config, error) {
 	at, err := url.Parse(address)
 	if err != nil {
@@ -221,7 +222,8 @@ func openMySQL(cfg *mysql.Config, connections int) (*sql.DB, error) {
 	return db, nil
 }
 
-// isDeadlock reports whether a transaction lost to others and may run again.
+// isDeadlock reports whether a transaction was aborted by a deadlock or lock timeout and may be
+// retried.
 func isDeadlock(err error) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
 	return ok && (e.Number == 1213 || e.Number == 1205)
@@ -247,7 +249,7 @@ func execAll(ctx context.Context, db *sql.DB, statements ...string) error {
 	return nil
 }
 
-// parallel runs do(0) to do(n-1), each in a goroutine of its own, and returns the first error.
+// parallel runs do(0) to do(n-1) concurrently and returns the first error.
 func parallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	all, ctx := errgroup.WithContext(ctx)
 	for i := range n {
@@ -256,7 +258,7 @@ func parallel(ctx context.Context, n int, do func(ctx context.Context, i int) er
 	return all.Wait()
 }
 
-// percentile returns the p-th hundredth of durations, which it sorts.
+// percentile returns the p-th percentile. It sorts all.
 func percentile(all []time.Duration, p int) time.Duration {
 	if len(all) == 0 {
 		return 0
@@ -265,10 +267,10 @@ func percentile(all []time.Duration, p int) time.Duration {
 	return all[min(len(all)-1, len(all)*p/100)]
 }
 
-// milliseconds returns a duration as a figure of a table.
+// milliseconds converts a duration to a table figure.
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// machine describes where the figures come from.
+// machine describes the machine: processors, system and Go version.
 func machine() string {
 	model := runtime.GOARCH
 	if f, err := os.Open("/proc/cpuinfo"); err == nil {
@@ -284,7 +286,7 @@ func machine() string {
 	return strings.TrimSpace(fmt.Sprintf("%d × %s, %s %s, %s", runtime.NumCPU(), model, runtime.GOOS, strings.TrimSpace(string(kernel)), runtime.Version()))
 }
 
-// moduleVersions names modules with the versions that this program was built with.
+// moduleVersions returns module paths with the versions in this build. It modifies paths.
 func moduleVersions(paths ...string) string {
 	versions := map[string]string{}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -298,7 +300,7 @@ func moduleVersions(paths ...string) string {
 	return strings.Join(paths, ", ")
 }
 
-// load returns the load average, empty where the system does not tell it.
+// load returns the load average, or "" if it is unknown.
 func load() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if fields := strings.Fields(string(text)); err == nil && len(fields) > 2 {

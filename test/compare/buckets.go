@@ -32,19 +32,19 @@ var buckets = comparison{
 	run:   runBuckets,
 }
 
-// How many due tasks a scheduler asks for at a time.
+// How many due tasks a scheduler takes at a time.
 const (
 	batchSize = 100
-	ownBatch  = 1000 // of SmartDrive: a lease asks all shards
+	ownBatch  = 1000 // SmartDrive: one lease covers all shards
 )
 
-// takeBatch removes due tasks and returns them.
+// takeBatch removes due tasks and returns their number.
 var takeBatch = redis.NewScript(`local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[2])
 if #due > 0 then redis.call('ZREM', KEYS[1], unpack(due)) end
 return #due`)
 
-// takeWay is how a scheduler takes due tasks of a bucket: it returns how many it has read, and how
-// many of them it and no other has removed.
+// takeWay is a way to take due tasks from a bucket. take returns how many tasks it read and how
+// many it removed before any other scheduler did.
 type takeWay struct {
 	name text
 	take func(ctx context.Context, r *redis.Client, key string, now int64) (read, taken int, err error)
@@ -128,7 +128,7 @@ func runBuckets(ctx context.Context, b *bench, t *table) error {
 	return nil
 }
 
-// zsets are the buckets of one run.
+// zsets are the buckets of one run, each a sorted set in Redis.
 type zsets struct {
 	redis  *redis.Client
 	prefix string
@@ -137,7 +137,7 @@ type zsets struct {
 
 func (z *zsets) key(bucket int) string { return fmt.Sprintf("%s:%d", z.prefix, bucket%z.n) }
 
-// fill adds tasks that become due from a time on, one each millisecond.
+// fill adds tasks that come due from the given time on, spread over one second.
 func (z *zsets) fill(ctx context.Context, kind string, tasks int, from time.Time) error {
 	members := make([][]redis.Z, z.n)
 	for i := range tasks {
@@ -166,7 +166,7 @@ func (z *zsets) add(ctx context.Context, bucket int, members [][]redis.Z) error 
 	return err
 }
 
-// drain lets schedulers take all that is due, and adds a row.
+// drain lets schedulers take all due tasks and adds a row to the table.
 func (z *zsets) drain(ctx context.Context, t *table, way takeWay, schedulers, due int) error {
 	now := time.Now().UnixMilli()
 	var read, taken atomic.Int64
@@ -208,7 +208,7 @@ func (z *zsets) drain(ctx context.Context, t *table, way takeWay, schedulers, du
 	return nil
 }
 
-// calls collects how long calls took.
+// calls collects the durations of calls.
 type calls struct {
 	mu  sync.Mutex
 	all []time.Duration
@@ -222,7 +222,8 @@ func (c *calls) add(d time.Duration) {
 
 func (c *calls) percentile(p int) float64 { return milliseconds(percentile(c.all, p)) }
 
-// drainOwn does the same with SmartDrive's queue, one of them for each scheduler.
+// drainOwn lets schedulers take all due tasks from SmartDrive's queue, through one queue object
+// each, and adds a row to the table.
 func drainOwn(ctx context.Context, b *bench, t *table, namespace string, schedulers, pending, due int) error {
 	queues := make([]*timers.Queue, schedulers)
 	running, stop := context.WithCancel(ctx)
@@ -234,7 +235,7 @@ func drainOwn(ctx context.Context, b *bench, t *table, namespace string, schedul
 	}
 	for i := range queues {
 		queues[i] = timers.New(timers.Options{Addrs: []string{o.Addr}, Namespace: namespace})
-		all.Go(func() { _ = queues[i].Run(running) }) // ends with running; a call that fails tells why
+		all.Go(func() { _ = queues[i].Run(running) }) // ends with running; a failing call reports the reason
 	}
 	b.later(func() (err error) {
 		stop()
@@ -295,7 +296,7 @@ func drainOwn(ctx context.Context, b *bench, t *table, namespace string, schedul
 	return nil
 }
 
-// leaseBatch leases and acknowledges a batch and returns its size.
+// leaseBatch leases and acknowledges a batch, and returns its size.
 func leaseBatch(ctx context.Context, q timer.Queue, size int) (int, error) {
 	batch, err := q.Lease(ctx, timer.Park, size, time.Minute)
 	if err != nil || len(batch.Fired) == 0 {

@@ -18,7 +18,7 @@ import (
 
 const docs = "../../docs"
 
-// TestMain runs the child of a comparison where this program is started as one.
+// TestMain runs the child of a comparison if this process was started as one.
 func TestMain(m *testing.M) {
 	if what := os.Getenv(childVariable); what != "" {
 		os.Exit(beChild(context.Background(), what))
@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// Each comparison runs in its fast form and says what the articles, and docs/comparisons.md, say
-// of it.
+// TestComparisonsRun runs each comparison in its fast form and checks the claims that the articles
+// and docs/comparisons.md make about the results.
 func TestComparisonsRun(t *testing.T) {
 	t.Parallel()
 	for _, c := range comparisons {
@@ -70,7 +70,7 @@ func all(tasks, n int) bool { return n == tasks }
 func some(_, _ int) bool    { return true }
 func none(_, n int) bool    { return n == 0 }
 
-// claims check what a comparison shows whatever the machine.
+// claims check results that do not depend on the machine.
 var claims = map[string]func(t *testing.T, table *table){
 	"structures": func(t *testing.T, table *table) {
 		t.Helper()
@@ -81,8 +81,8 @@ var claims = map[string]func(t *testing.T, table *table){
 	"places": func(t *testing.T, table *table) {
 		t.Helper()
 		for i, want := range []struct{ lost, forgotten func(tasks, n int) bool }{
-			{all, none},  // a snapshot is made after 60 s
-			{none, some}, // what it has not written yet while it syncs
+			{all, none},  // the first snapshot is made after 60 s
+			{none, some}, // pending writes are lost during a sync
 			{none, none},
 			{none, none},
 			{none, all},
@@ -103,11 +103,11 @@ var claims = map[string]func(t *testing.T, table *table){
 			if killed {
 				continue
 			}
-			least := 2.0 // the beginning and the end
+			least := 2.0 // begin and end
 			if strings.HasPrefix(name, "database directly") {
-				least = 11 // and each part
+				least = 11 // plus each part
 			}
-			if n := r[3].(float64); n < least || n >= least+1 { // more where a slow machine lets an upload come due early
+			if n := r[3].(float64); n < least || n >= least+1 { // more if a slow machine lets an upload come due early
 				t.Errorf("%s: %v write transactions for each upload, want %v", name, n, least)
 			}
 		}
@@ -161,7 +161,8 @@ var claims = map[string]func(t *testing.T, table *table){
 	},
 }
 
-// A service that is missing is said loudly, and the command fails unless it is told not to.
+// TestAMissingServiceIsLoud: a missing service is reported prominently, and the command fails
+// unless missing services are allowed.
 func TestAMissingServiceIsLoud(t *testing.T) {
 	t.Parallel()
 	needy := comparison{name: "needy", needs: []string{"no_such_service"}}
@@ -206,8 +207,8 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// The pages have the table of each comparison, with the columns that it prints now, and the
-// commands that they show are commands of this program.
+// TestPagesAreCurrent: the pages contain the table of each comparison with its current columns, and
+// the commands that they show are valid.
 func TestPagesAreCurrent(t *testing.T) {
 	t.Parallel()
 	shown := regexp.MustCompile(`go run \./test/compare((?: [\w-]+)*)`)
@@ -249,7 +250,8 @@ func TestPagesAreCurrent(t *testing.T) {
 	}
 }
 
-// A table goes between its marks and leaves the rest of a page alone.
+// TestRecord: record replaces the table between its marks and leaves the rest of the page
+// unchanged.
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

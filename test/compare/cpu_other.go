@@ -6,5 +6,6 @@ import "time"
 
 var started = time.Now()
 
-// cpuTime returns the time since the start: this system is not asked for processor time.
+// cpuTime returns the time since the start, because the processor time is not available on this
+// system.
 func cpuTime() time.Duration { return time.Since(started) }

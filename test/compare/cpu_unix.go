@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// cpuTime returns the processor time of this process, which other work on the machine changes less
-// than the clock.
+// cpuTime returns the processor time of this process, which depends less on other load than the
+// clock.
 func cpuTime() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {

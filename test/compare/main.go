@@ -1,15 +1,15 @@
-// Command compare repeats, with numbers, the comparisons that the articles behind SmartDrive make
-// (docs/sources.md, C1-C7): structures that hold delayed tasks, where tasks live, architectures
-// around them, what an upload costs the database, and how a row is made once. Each prints one
-// table.
+// Command compare measures the comparisons that the articles behind SmartDrive make
+// (docs/sources.md, C1-C7): data structures for delayed tasks, places to store tasks, architectures
+// around them, the database cost of an upload, and ways to create a row once. Each comparison
+// prints one table.
 //
 //	go run ./test/compare                  all of them
 //	go run ./test/compare structures --fast
 //	go run ./test/compare --record docs    writes the tables into docs/comparisons.md and .zh-CN.md
 //
-// It is a program of its own, so that the libraries that are only compared with stay out of
-// smartdrive's binary. It uses the services of "make services". A service that is missing is named
-// in capitals, and the exit code is 1 unless --allow-missing is given.
+// It is a separate program to keep the compared libraries out of smartdrive's binary. It uses the
+// services of "make services". It names missing services in capitals and exits with 1, unless
+// --allow-missing is given.
 package main
 
 import (
@@ -35,16 +35,16 @@ func main() {
 	os.Exit(code)
 }
 
-// options are what the command line says.
+// options are the parsed command line.
 type options struct {
 	names                   []string
 	fast, json, missingIsOK bool
 	lang                    language
-	record                  string // the directory of the pages; empty to write none
+	record                  string // directory of the pages; empty: do not write them
 }
 
-// command runs the command line and returns the exit code: 0, 1 for a comparison that failed or was
-// skipped, 2 for a wrong command line.
+// command executes a command line and returns the exit code: 0, 1 if a comparison failed or was
+// skipped, 2 for an invalid command line.
 func command(ctx context.Context, args []string, out, log io.Writer) int {
 	o, err := parse(args, log)
 	switch {
@@ -96,6 +96,7 @@ func parse(args []string, log io.Writer) (options, error) {
 	return o, nil
 }
 
+// cmpOr returns the first non-empty value.
 func cmpOr(values ...string) string {
 	for _, v := range values {
 		if v != "" {
@@ -107,8 +108,7 @@ func cmpOr(values ...string) string {
 
 var errSkipped = errors.New("a service is missing; \"make services\" starts them, --allow-missing accepts it")
 
-// runAll runs the comparisons one after the other. One that fails does not keep the others from
-// running.
+// runAll runs the selected comparisons one after the other. A failure does not stop the others.
 func runAll(ctx context.Context, o options, out, log io.Writer) error {
 	var failed error
 	for _, c := range comparisons {
@@ -120,6 +120,8 @@ func runAll(ctx context.Context, o options, out, log io.Writer) error {
 	return failed
 }
 
+// runOne runs one comparison and prints or records its table. It fails with errSkipped if a service
+// is missing, unless that is allowed.
 func runOne(ctx context.Context, c comparison, o options, out, log io.Writer) error {
 	bench := newBench(o.fast, log)
 	if missing := bench.missing(c.needs); len(missing) > 0 {

@@ -37,18 +37,19 @@ var places = comparison{
 	run: runPlaces,
 }
 
-// taskPlace holds delayed tasks, which are numbers from 0. Due times are milliseconds of the clock.
+// taskPlace stores delayed tasks, numbered from 0. Due times are in Unix ms.
 type taskPlace interface {
-	// insert adds n tasks from a number on; due tells when each is due.
+	// insert adds n tasks with numbers from from on; due returns each task's due time.
 	insert(ctx context.Context, from, n int, due func(task int) int64) error
+	// pushBack postpones a task to due.
 	pushBack(ctx context.Context, task int, due int64) error
-	// takeDue removes at most 100 tasks that are due now and returns when they were.
+	// takeDue removes at most 100 due tasks and returns their due times.
 	takeDue(ctx context.Context, now int64) (due []int64, err error)
-	// all returns when each pending task is due.
+	// all returns the due time of each pending task.
 	all(ctx context.Context) (map[int]int64, error)
 }
 
-// pushers is how many clients push tasks back at a time.
+// pushers is the number of concurrent clients that postpone tasks.
 const pushers = 16
 
 func runPlaces(ctx context.Context, b *bench, t *table) error {
@@ -139,7 +140,7 @@ func runPlaces(ctx context.Context, b *bench, t *table) error {
 	return nil
 }
 
-// server starts a server in a directory of its own, which is killed at the end.
+// server starts a server in a temporary directory. It is killed at the end of the run.
 func (b *bench) server(ctx context.Context, program string, o services.Options, find func(context.Context, string, services.Options) (*services.Server, error)) (*services.Server, error) {
 	dir, err := b.tempDir()
 	if err != nil {
@@ -154,16 +155,17 @@ func (b *bench) server(ctx context.Context, program string, o services.Options, 
 	return s, s.Start(ctx)
 }
 
-// killing pushes all tasks back to due, kills the process that holds them, and returns the place as
-// it is when it is back. A nil place is the one that was measured.
+// killing postpones all tasks to due, kills the process that stores them, and returns the place
+// after its restart; nil means the measured place itself.
 type killing func(ctx context.Context, tasks int, due int64) (taskPlace, error)
 
+// killServer returns a killing for a place in a server. The tasks are already postponed.
 func killServer(s *services.Server, ready func(context.Context) error) killing {
 	return func(ctx context.Context, _ int, _ int64) (taskPlace, error) {
 		if err := errors.Join(s.Kill(ctx), s.Start(ctx)); err != nil {
 			return nil, err
 		}
-		for try := 0; ; try++ { // connections of before are broken
+		for try := 0; ; try++ { // old connections are broken
 			if err := ready(ctx); err == nil || try == pushers {
 				return nil, err
 			}
@@ -171,7 +173,7 @@ func killServer(s *services.Server, ready func(context.Context) error) killing {
 	}
 }
 
-// measurePlace measures a place, and adds a row.
+// measurePlace measures a place and adds a row to the table.
 func measurePlace(ctx context.Context, b *bench, t *table, name text, p taskPlace, kill killing) error {
 	b.say("  %s", name.en)
 	tasks := pick(b, 10_000, 200)
@@ -233,7 +235,7 @@ func measurePlace(ctx context.Context, b *bench, t *table, name text, p taskPlac
 	return nil
 }
 
-// lateness lets n tasks come due within a second and returns how late each is taken.
+// lateness lets n tasks come due within a second and returns how late each one is taken.
 func lateness(ctx context.Context, p taskPlace, from, n int) ([]time.Duration, error) {
 	first := time.Now().Add(300 * time.Millisecond).UnixMilli()
 	if err := p.insert(ctx, from, n, func(task int) int64 { return first + int64(task-from)*1000/int64(n) }); err != nil {
@@ -262,7 +264,7 @@ func lateness(ctx context.Context, p taskPlace, from, n int) ([]time.Duration, e
 	return late, nil
 }
 
-// zsetPlace is a ZSET of Redis.
+// zsetPlace is a sorted set in Redis.
 type zsetPlace struct{ redis *redis.Client }
 
 const zsetKey = "tasks"
@@ -298,7 +300,7 @@ func (z zsetPlace) all(ctx context.Context) (map[int]int64, error) {
 	return left, err
 }
 
-// rowPlace is a table with an index on the due time.
+// rowPlace is a database table with an index on the due time.
 type rowPlace struct{ db *sql.DB }
 
 func newRowPlace(ctx context.Context, db *sql.DB) (rowPlace, error) {
@@ -335,6 +337,7 @@ func (r rowPlace) all(ctx context.Context) (map[int]int64, error) {
 	return readTasks(ctx, r.db, "SELECT id, due FROM tasks")
 }
 
+// readTasks runs a query for (id, due) and returns the due time by task.
 func readTasks(ctx context.Context, q interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }, query string, args ...any,
@@ -356,8 +359,8 @@ func readTasks(ctx context.Context, q interface {
 	return tasks, rows.Err()
 }
 
-// memoryPlace is SmartDrive's queue in memory. Rows say which tasks there are and when each was
-// made, as rows of uploads do; a push-back does not change them.
+// memoryPlace is SmartDrive's queue in memory. As with rows of uploads, its table stores the tasks
+// and their first due time; a push-back does not change it.
 type memoryPlace struct {
 	rows  rowPlace
 	queue *memory.Queue
@@ -370,6 +373,7 @@ func (m memoryPlace) insert(ctx context.Context, from, n int, due func(int) int6
 	return m.arm(ctx, from, n, due)
 }
 
+// arm adds the timers of n tasks to the queue.
 func (m memoryPlace) arm(ctx context.Context, from, n int, due func(int) int64) error {
 	entries := make([]timer.Entry, n)
 	for i := range entries {
@@ -397,16 +401,17 @@ func (m memoryPlace) takeDue(ctx context.Context, _ int64) ([]int64, error) {
 	return due, err
 }
 
-// all builds the queue again from the rows: the tasks are there, and count from then on.
+// all returns the tasks in the table, from which the queue is rebuilt with a new idle time.
 func (m memoryPlace) all(ctx context.Context) (map[int]int64, error) { return m.rows.all(ctx) }
 
-// The kinds of child processes.
+// Kinds of child processes.
 const (
 	childVariable = "SMARTDRIVE_COMPARE_CHILD" // KIND:PATH:TASKS:DUE
 	childSQLite   = "sqlite"
 	childMemory   = "memory"
 )
 
+// openChildPlace opens or creates a place at path and returns a function to close it.
 func openChildPlace(ctx context.Context, kind, path string) (taskPlace, func() error, error) {
 	db, err := openSQLite(path, 1)
 	if err != nil {
@@ -425,8 +430,8 @@ func openChildPlace(ctx context.Context, kind, path string) (taskPlace, func() e
 	return rows, db.Close, nil
 }
 
-// killChild starts this program again; the child makes tasks, pushes each of them back and says so,
-// and is killed.
+// killChild starts this program as a child that creates tasks, postpones each one and reports that.
+// It kills the child and returns the reopened place.
 func killChild(ctx context.Context, b *bench, kind, path string, tasks int, due int64) (taskPlace, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -455,7 +460,7 @@ func killChild(ctx context.Context, b *bench, kind, path string, tasks int, due 
 	return p, err
 }
 
-// beChild is what the program does when it is started as a child. It returns the exit code.
+// beChild is the main function of a child process and returns the exit code.
 func beChild(ctx context.Context, what string) int {
 	var err error
 	if raw, ok := strings.CutPrefix(what, childArchitecture); ok {
@@ -470,7 +475,7 @@ func beChild(ctx context.Context, what string) int {
 	return 0
 }
 
-// holdTasks makes tasks and pushes them back; it returns only for an error.
+// holdTasks creates tasks and postpones them, then waits to be killed. It returns only on an error.
 func holdTasks(ctx context.Context, what string) error {
 	words := strings.Split(what, ":")
 	kind, path := words[0], words[1]
@@ -495,7 +500,7 @@ func holdTasks(ctx context.Context, what string) error {
 			return err
 		}
 	}
-	fmt.Println("pushed back") //nolint:forbidigo // to the parent
+	fmt.Println("pushed back") //nolint:forbidigo // read by the parent
 	<-make(chan struct{})      // until it is killed
 	return nil
 }

@@ -6,16 +6,16 @@ import (
 	"testing"
 )
 
-// rig lets helpers that are written for tests run in a comparison. What they report as a failure
-// ends the comparison: asTest turns it into an error.
+// rig implements testing.TB, so that helpers written for tests can run in a comparison. Their
+// failures panic, and asTest returns them as errors.
 type rig struct {
-	testing.TB // nil: whatever is missing below is not called
+	testing.TB // nil: unimplemented methods are not called
 
-	ctx   context.Context //nolint:containedctx // as that of a test
+	ctx   context.Context //nolint:containedctx // returned by Context
 	bench *bench
 }
 
-// failure is what a rig panics with.
+// failure is the value that a rig panics with.
 type failure string
 
 func (*rig) Helper()                    {}
@@ -38,7 +38,7 @@ func (r *rig) TempDir() string {
 	return dir
 }
 
-// asTest runs do, which may call helpers of tests, and returns what they report as an error.
+// asTest runs do, which may call test helpers, and returns their failure as an error.
 func asTest(do func() error) (err error) {
 	defer func() {
 		switch f := recover().(type) {

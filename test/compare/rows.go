@@ -37,30 +37,30 @@ var rows = comparison{
 	run:   runRows,
 }
 
-// The settings of the articles' lock.
+// Settings of the lock in the articles.
 const (
 	lockLife    = time.Minute
 	lockRetries = 6
 	lockPause   = 6 * time.Millisecond
 )
 
-// In the variant in which the lock ends under its holder, its life and the pause of the holder are
-// scaled down.
+// For the variant in which a lock expires while it is held, the life of the lock and the pause of
+// its holder are scaled down.
 const (
 	shortLife   = 2 * time.Millisecond
 	holderPause = 10 * time.Millisecond
 )
 
-// rowScheme makes sure that a user's row is there.
+// rowScheme is a scheme to ensure that a user's row exists.
 type rowScheme struct {
 	name   text
-	unique bool // on the table with a unique key
-	lock   bool // the lock in Redis is its guard
+	unique bool // runs on the table with a unique key
+	lock   bool // guarded by a lock in Redis
 	do     func(r *rowRequest) error
 }
 
-// The articles' schemes. The numbers are those of this table. A scheme whose guard is a lock runs
-// on a table without a unique key, for the key would guard in its stead.
+// The schemes of the articles, numbered as in the table. A scheme guarded by a lock runs on a table
+// without a unique key, which would prevent duplicates instead of the lock.
 var rowSchemes = []rowScheme{
 	{name: text{"0: SELECT, INSERT, no guard", "0：SELECT、INSERT，无保护"}, do: (*rowRequest).lookInsert},
 	{name: text{"1: lock in Redis, else an error", "1：Redis 锁，拿不到就报错"}, lock: true, do: func(r *rowRequest) error { return r.locked(0, r.lookInsert) }},
@@ -165,7 +165,7 @@ func runRows(ctx context.Context, b *bench, t *table) error {
 	return nil
 }
 
-// crowd lets atOnce requests in at once for each user in turn.
+// crowd sends atOnce concurrent requests for each user in turn and counts the failed ones.
 func crowd(ctx context.Context, users, atOnce int, do func(ctx context.Context, user int) error) (latency []time.Duration, failed int, err error) {
 	var mu sync.Mutex
 	for user := range users {
@@ -194,18 +194,18 @@ func crowd(ctx context.Context, users, atOnce int, do func(ctx context.Context, 
 	return latency, failed, nil
 }
 
-// rowRun is what the requests of one row of the table share.
+// rowRun is shared by the requests of one table row.
 type rowRun struct {
 	db          *sql.DB
 	redis       *redis.Client
 	table       string
-	locks       string // in front of the user in the name of a lock
+	locks       string // prefix of lock names, followed by the user
 	life, pause time.Duration
 
 	statements, commands atomic.Int64
 }
 
-// rowRequest makes sure of the row of one user.
+// rowRequest ensures that the row of one user exists.
 type rowRequest struct {
 	*rowRun
 
@@ -213,19 +213,21 @@ type rowRequest struct {
 	user int64
 }
 
-const rowTotal = 100 // the field that matters
+const rowTotal = 100 // value to verify
 
 var (
 	errRefused  = errors.New("somebody else has the lock")
 	errNotThere = errors.New("the row is not there")
 )
 
+// insert inserts the user's row.
 func (r *rowRequest) insert(verb, tail string) error {
 	r.statements.Add(1)
 	_, err := r.db.ExecContext(r.ctx, verb+" INTO "+r.table+" (user_id, total) VALUES (?, ?)"+tail, r.user, rowTotal)
 	return err
 }
 
+// look reports whether the user's row exists, and fails if it has a wrong total.
 func (r *rowRequest) look() (bool, error) {
 	r.statements.Add(1)
 	var total int
@@ -239,6 +241,7 @@ func (r *rowRequest) look() (bool, error) {
 	return err == nil, err
 }
 
+// lookInsert inserts the row if it is missing, with r.pause in between.
 func (r *rowRequest) lookInsert() error {
 	found, err := r.look()
 	if err != nil || found {
@@ -250,6 +253,7 @@ func (r *rowRequest) lookInsert() error {
 	return r.insert("INSERT", "")
 }
 
+// insertRead inserts the row with a variant of INSERT, ignores a duplicate, and reads the row back.
 func (r *rowRequest) insertRead(verb, tail string) error {
 	if err := r.insert(verb, tail); err != nil && !sqldb.IsDuplicate(err) {
 		return err
@@ -261,6 +265,7 @@ func (r *rowRequest) insertRead(verb, tail string) error {
 	return err
 }
 
+// lookLockLook looks first and takes the lock only if the row is missing.
 func (r *rowRequest) lookLockLook() error {
 	found, err := r.look()
 	if err != nil || found {
@@ -271,7 +276,8 @@ func (r *rowRequest) lookLockLook() error {
 
 var unlockOwn = redis.NewScript(`return redis.call("GET", KEYS[1]) == ARGV[1] and redis.call("DEL", KEYS[1]) or 0`)
 
-// locked calls do under the user's lock, which it tries to get 1 + retries times.
+// locked calls do while holding the user's lock, after at most 1 + retries attempts to acquire it.
+// It fails with errRefused if all attempts fail.
 func (r *rowRequest) locked(retries int, do func() error) error {
 	key, mine := fmt.Sprint(r.locks, r.user), rand.Text()
 	for try := 0; ; try++ {
@@ -292,7 +298,7 @@ func (r *rowRequest) locked(retries int, do func() error) error {
 	return errors.Join(do(), unlockOwn.Run(r.ctx, r.redis, []string{key}, mine).Err())
 }
 
-// ledgers makes rows as SmartDrive does.
+// ledgers creates rows with SmartDrive's own code.
 type ledgers struct {
 	db    *sqldb.DB
 	calls sqldbtest.Counter
@@ -311,7 +317,7 @@ func openLedgers(ctx context.Context, b *bench, connections int) (*ledgers, erro
 	return l, err
 }
 
-// row measures, and adds a row to the table.
+// row measures and adds a row to the table.
 func (l *ledgers) row(ctx context.Context, t *table, requests, atOnce int) error {
 	users := max(2, requests/atOnce)
 	accounts := make([]drive.AccountID, users)
@@ -346,4 +352,5 @@ func (l *ledgers) row(ctx context.Context, t *table, requests, atOnce int) error
 	return nil
 }
 
+// asked returns the number of SQL statements so far.
 func (l *ledgers) asked() int { return l.calls.Count(sqldbtest.Exec) + l.calls.Count(sqldbtest.Query) }

@@ -21,14 +21,16 @@ import (
 	timers "smartdrive/internal/engine/timer/redis"
 )
 
-// taskRunner is an architecture: it keeps a delayed task for each open upload. Due times are
-// milliseconds of the clock.
+// taskRunner is an architecture: it keeps a delayed task for each open upload. Due times are in
+// Unix ms.
 type taskRunner interface {
+	// add creates the task of a new upload.
 	add(ctx context.Context, upload int, due int64) error
+	// pushBack postpones the task of an upload.
 	pushBack(ctx context.Context, upload int, due int64) error
 	// drop removes the task of an upload that is being completed.
 	drop(ctx context.Context, upload int) error
-	// run ends uploads that are due until ctx is done, and then returns nil.
+	// run ends due uploads until ctx is done, and then returns nil.
 	run(ctx context.Context) error
 }
 
@@ -55,7 +57,7 @@ func newTaskRunner(ctx context.Context, l *ledger) (taskRunner, error) {
 	return z, nil
 }
 
-// poll looks for due uploads every 5 ms and passes them to handle.
+// poll takes due uploads every 5 ms and passes them to handle.
 func poll(ctx context.Context, take func(ctx context.Context, now int64) ([]int, error), handle func(ctx context.Context, due []int) error) error {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
@@ -75,7 +77,7 @@ func poll(ctx context.Context, take func(ctx context.Context, now int64) ([]int,
 	return nil
 }
 
-// rowTasks has the due time in the row of the upload.
+// rowTasks stores the due time in the row of the upload.
 type rowTasks struct{ *ledger }
 
 func (rowTasks) add(context.Context, int, int64) error { return nil }
@@ -97,7 +99,7 @@ func (r rowTasks) run(ctx context.Context) error {
 	}, r.endAll)
 }
 
-// heapTasks is a heap in this process, in which stale entries stay until they come up.
+// heapTasks is a heap in this process. Stale entries stay until they reach the top.
 type heapTasks struct {
 	*ledger
 
@@ -137,8 +139,8 @@ func (h *heapTasks) take(_ context.Context, now int64) (due []int, err error) {
 	return due, nil
 }
 
-// run first adds the uploads of an earlier process from their rows. Their push-backs are lost, so
-// they are due after a full idle limit.
+// run first adds the open uploads of an earlier process. Their push-backs are lost, so they come
+// due after a full idle time.
 func (h *heapTasks) run(ctx context.Context) error {
 	if err := retry(ctx, func() error {
 		rows, err := h.open(ctx)
@@ -152,7 +154,7 @@ func (h *heapTasks) run(ctx context.Context) error {
 	return poll(ctx, h.take, h.endAll)
 }
 
-// zsetTasks is a ZSET, from which a script reads and removes what is due.
+// zsetTasks is a sorted set in Redis; a script reads and removes due tasks.
 type zsetTasks struct {
 	*ledger
 
@@ -179,7 +181,7 @@ func (z zsetTasks) take(ctx context.Context, now int64) ([]int, error) {
 	due, err := takeMembers.Run(ctx, z.redis, []string{z.Name}, now, batchSize).StringSlice()
 	uploads := make([]int, len(due))
 	for i, member := range due {
-		uploads[i], _ = strconv.Atoi(member) // pushBack wrote it
+		uploads[i], _ = strconv.Atoi(member) // written by pushBack
 	}
 	return uploads, err
 }
@@ -202,7 +204,7 @@ func newKafkaTasks(ctx context.Context, z zsetTasks) (taskRunner, error) {
 		return nil, err
 	}
 	_, err = kadm.NewClient(c).CreateTopic(ctx, 4, 1, nil, z.Name)
-	if errors.Is(err, kerr.TopicAlreadyExists) { // an earlier process has made it
+	if errors.Is(err, kerr.TopicAlreadyExists) { // created by an earlier process
 		err = nil
 	}
 	return kafkaTasks{z, c}, err
@@ -233,7 +235,7 @@ func (k kafkaTasks) consume(ctx context.Context) error {
 		if err := k.endAll(ctx, due); err != nil {
 			return err
 		}
-		_ = k.kafka.CommitUncommittedOffsets(ctx) // what fails is delivered again
+		_ = k.kafka.CommitUncommittedOffsets(ctx) // after a failure they are redelivered
 	}
 }
 
@@ -245,21 +247,21 @@ func (k kafkaTasks) run(ctx context.Context) error {
 	err := all.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	_, _ = kadm.NewClient(k.kafka).DeleteTopics(last, k.Name) // the broker may be away
+	_, _ = kadm.NewClient(k.kafka).DeleteTopics(last, k.Name) // the broker may be down
 	return err
 }
 
-// delayQueue is a queue of RabbitMQ whose messages expire after the idle limit and are
-// dead-lettered to a second queue. A message can be neither moved nor removed, so each part sends
-// another one. The consumer drops a message if this process knows of a later part.
+// delayQueue is a RabbitMQ queue whose messages expire after the idle time and are dead-lettered to
+// a second queue. Messages can be neither moved nor removed, so each part sends another one. The
+// consumer drops a message if this process knows of a later part.
 type delayQueue struct {
 	*ledger
 
-	early bool // messages are acknowledged on delivery
+	early bool // acknowledge on delivery
 
 	mu      sync.Mutex
 	conn    *amqp.Connection
-	channel *amqp.Channel // in confirm mode, for messages to send
+	channel *amqp.Channel // in confirm mode, for publishing
 }
 
 func rabbitVersion(address string) (string, error) {
@@ -271,7 +273,7 @@ func rabbitVersion(address string) (string, error) {
 	return fmt.Sprint(c.Properties["version"]), nil
 }
 
-// connect returns the connection and the channel, new ones where the old ones are broken.
+// connect returns the connection and the channel, and replaces broken ones.
 func (q *delayQueue) connect() (*amqp.Connection, *amqp.Channel, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -329,7 +331,7 @@ func (q *delayQueue) run(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.conn != nil {
-		_ = q.conn.Close() // the broker may be away
+		_ = q.conn.Close() // the broker may be down
 	}
 	return nil
 }
@@ -364,14 +366,14 @@ func (q *delayQueue) consume(ctx context.Context) error {
 				}
 			}
 			if !q.early {
-				_ = m.Ack(false) // what fails is delivered again
+				_ = m.Ack(false) // after a failure it is redelivered
 			}
 		}
 		return nil
 	})
 }
 
-// ownTasks is the timer engine of SmartDrive.
+// ownTasks uses SmartDrive's timer engine.
 type ownTasks struct {
 	*ledger
 
@@ -411,7 +413,7 @@ func (o *ownTasks) drop(ctx context.Context, upload int) error {
 	return o.engine.Cancel(ctx, timerKey(int32(upload)), 1)
 }
 
-// arm arms the timers of all rows that have not ended, at the start and after a loss.
+// arm arms the timers of all open uploads, at the start and after a loss of timers.
 func (o *ownTasks) arm(ctx context.Context) error {
 	rows, err := o.open(ctx)
 	var entries []timer.Entry

@@ -32,7 +32,7 @@ var schemas = comparison{
 	run:   runSchemas,
 }
 
-// The size of a folder, and folders of a user.
+// Files per folder, and folders per user.
 const (
 	folderSize  = 100
 	userFolders = 10
@@ -42,40 +42,44 @@ const (
 type place struct {
 	name  string
 	db    *sql.DB
-	bytes string // the query for the size of its tables
+	bytes string // query for the size of its tables
 }
 
-// schema is one of the two ways to say who has which file.
+// schema is one of the two ways to store which user has which file.
 type schema struct {
 	name   text
 	create []string
-	tables []row // how the i-th file is written; see fill
-	list   string
+	tables []row // rows to insert for each file; see fillTable
+	// list selects the files of (user, folder).
+	list string
+	// rename is an update with the arguments (new name, user, folder, name).
 	rename string
-	path   string // counts the places of one content
-	// instant adds a file with the content of a digest, stored at path if the content is new.
+	path   string // counts the storage places of a digest
+	// instant adds a file with the content of a digest. A new content is stored at path.
 	instant func(ctx context.Context, tx *sql.Tx, user int, name, md5, path string) error
-	remove  func(ctx context.Context, tx *sql.Tx, user, folder int, name string) error
-	move    string // gives the content of a digest another path
+	// remove deletes a file and finds out whether its content is still used.
+	remove func(ctx context.Context, tx *sql.Tx, user, folder int, name string) error
+	move   string // changes the path of a digest's content
 }
 
-// row writes a table's row of a file; ok is false where the file adds none.
+// row inserts a table's row of a file; ok is false if the file needs none.
 type row struct {
 	insert string
 	values func(f file) (args []any, ok bool)
 }
 
-// file is the i-th file that is there at the beginning.
+// file is the i-th initial file.
 type file struct {
 	i, content   int
 	user, folder int
-	fresh        bool // the first file of its content
+	fresh        bool // first file with its content
 }
 
+// fileAt returns the i-th file. Two files share each content, and all users share content 0.
 func fileAt(i, files int) file {
 	f := file{i: i, content: i % (files / 2), user: i / (folderSize * userFolders), folder: i / folderSize % userFolders}
 	f.fresh = i < files/2
-	if i%1000 == 0 { // what each user has
+	if i%1000 == 0 { // each user has it
 		f.content, f.fresh = 0, i == 0
 	}
 	return f
@@ -225,7 +229,7 @@ func runSchemas(ctx context.Context, b *bench, t *table) error {
 	return nil
 }
 
-// openSQLite opens a file with a log that is synced at each commit.
+// openSQLite opens a file with a write-ahead log that is synced at each commit.
 func openSQLite(path string, connections int) (*sql.DB, error) {
 	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
 	if err == nil {
@@ -235,6 +239,7 @@ func openSQLite(path string, connections int) (*sql.DB, error) {
 	return db, err
 }
 
+// measureSchema fills the tables, measures each operation, and adds a row.
 func measureSchema(ctx context.Context, b *bench, t *table, p place, s schema, files int) error {
 	b.say("  %s, %s: filling", p.name, s.name.en)
 	if err := execAll(ctx, p.db, s.create...); err != nil {
@@ -303,7 +308,7 @@ func measureSchema(ctx context.Context, b *bench, t *table, p place, s schema, f
 	return nil
 }
 
-// fillTable inserts the rows of all files, many in a statement and all in one transaction.
+// fillTable inserts the rows of all files in one transaction, many per statement.
 func fillTable(ctx context.Context, db *sql.DB, r row, files int) error {
 	return transaction(ctx, db, func(tx *sql.Tx) error {
 		var args []any
@@ -333,7 +338,7 @@ func fillTable(ctx context.Context, db *sql.DB, r row, files int) error {
 	})
 }
 
-// analyze brings the sizes up to date that the server reports.
+// analyze updates the table sizes that the server reports.
 func analyze(ctx context.Context, db *sql.DB, s schema) error {
 	for _, c := range s.create {
 		if name, ok := strings.CutPrefix(c, "CREATE TABLE "); ok {
@@ -368,8 +373,8 @@ func transaction(ctx context.Context, db *sql.DB, do func(tx *sql.Tx) error) err
 	return tx.Commit()
 }
 
-// storedTwice lets 8 users at once bring each of so many new contents, and returns how many of 100
-// have several places.
+// storedTwice lets 8 users concurrently add each of several new contents, and returns the
+// percentage of contents that were stored in several places.
 func storedTwice(ctx context.Context, db *sql.DB, s schema, contents int) (twice int, err error) {
 	for content := range contents {
 		md5 := fmt.Sprintf("%032d", 900_000+content)

@@ -15,11 +15,11 @@ import (
 	"smartdrive/internal/engine/timer/memory"
 )
 
-// storeKind is a structure to compare.
+// storeKind is a data structure to compare.
 type storeKind struct {
 	name        text
-	linear      bool // a push-back costs time in proportion to the number of tasks
-	wakesItself bool // it calls back and cannot be asked what is due
+	linear      bool // a push-back takes time linear in the number of tasks
+	wakesItself bool // calls back by itself, so takeDue cannot be measured
 	make        func(c *clock, tasks int) taskStore
 }
 
@@ -33,7 +33,7 @@ var storeKinds = []storeKind{
 	{name: text{"SmartDrive: heap with a lower bound, a push-back moves nothing", "SmartDrive：堆里存下界，推后不移动"}, make: newOwnQueue},
 }
 
-// item is a task and when it is due. No two are equal.
+// item is a task and its due time. Items are distinct.
 type item struct {
 	due  int64
 	task int32
@@ -43,7 +43,7 @@ func compareItems(a, b item) int {
 	return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.task, b.task))
 }
 
-// sortedList is a slice in order of the due time.
+// sortedList is a slice ordered by due time.
 type sortedList struct {
 	*clock
 
@@ -77,7 +77,7 @@ func (l *sortedList) takeDue() int {
 
 func (*sortedList) close() {}
 
-// items is a heap for container/heap.
+// items implements heap.Interface, ordered by due time.
 type items []item
 
 func (h *items) Len() int           { return len(*h) }
@@ -92,7 +92,7 @@ func (h *items) Pop() any {
 	return x
 }
 
-// movingHeap knows where each task is, and moves it when it is pushed back.
+// movingHeap tracks the index of each task and moves a task at each push-back.
 type movingHeap struct {
 	items
 
@@ -132,8 +132,7 @@ func (h *movingHeap) takeDue() (n int) {
 
 func (*movingHeap) close() {}
 
-// staleHeap adds an entry for each push-back. An entry that is not the task's last one is dropped
-// when it comes up.
+// staleHeap adds an entry for each push-back. It drops an outdated entry once it reaches the top.
 type staleHeap struct {
 	*clock
 
@@ -164,7 +163,7 @@ func (h *staleHeap) takeDue() (n int) {
 
 func (*staleHeap) close() {}
 
-// skipList is ordered by due time and task.
+// skipList is a skip list ordered by due time and task.
 type skipList struct {
 	*clock
 
@@ -172,7 +171,7 @@ type skipList struct {
 	at   []*skiplist.Element // by task
 }
 
-// byDue orders items for the library.
+// byDue orders items for the skiplist library.
 type byDue struct{}
 
 // Compare implements skiplist.Comparable.
@@ -237,13 +236,13 @@ func (t *tree) takeDue() (n int) {
 
 func (*tree) close() {}
 
-// goTimers has a timer of the runtime for each task. They count real time, and none fires during a
-// run.
+// goTimers has a runtime timer for each task. They run in real time, and none fires during a
+// measurement.
 type goTimers struct{ timers []*time.Timer }
 
 func newGoTimers(_ *clock, tasks int) taskStore { return &goTimers{make([]*time.Timer, tasks)} }
 
-// far keeps timers of the runtime from firing while they are measured.
+// far keeps runtime timers from firing during a measurement.
 const far = time.Hour
 
 func (g *goTimers) insert(task int32, idle int64) {
@@ -264,14 +263,14 @@ func (g *goTimers) close() {
 	}
 }
 
-// ownQueue is the queue of SmartDrive.
+// ownQueue is SmartDrive's queue in memory.
 type ownQueue struct{ queue *memory.Queue }
 
 func newOwnQueue(c *clock, _ int) taskStore {
 	return &ownQueue{memory.New(memory.Options{Now: func() time.Time { return time.UnixMilli(c.now) }})}
 }
 
-// timerKey spreads tasks over the 16 bytes of a key, as random ids do.
+// timerKey returns a key of 16 bytes, as evenly distributed as random ids.
 func timerKey(task int32) timer.Key {
 	k := timer.Key{Kind: timer.Park}
 	binary.LittleEndian.PutUint64(k.ID[:], uint64(task)*0x9E3779B97F4A7C15)
@@ -280,7 +279,7 @@ func timerKey(task int32) timer.Key {
 }
 
 func (q *ownQueue) insert(task int32, idle int64) {
-	// The queue in memory fails only for entries that no queue takes.
+	// Arm fails only for invalid entries.
 	_ = q.queue.Arm(context.Background(), []timer.Entry{{Key: timerKey(task), Gen: 1, Idle: time.Duration(idle) * time.Millisecond}})
 }
 

@@ -24,22 +24,22 @@ var structures = comparison{
 	run: runStructures,
 }
 
-// clock is the virtual time of the structures, in milliseconds.
+// clock is the virtual time of the structures, in ms.
 type clock struct{ now int64 }
 
-// taskStore holds delayed tasks, which are numbers. Only takeDue looks at what is due.
+// taskStore stores delayed tasks by number. Only takeDue checks for due tasks.
 type taskStore interface {
-	// insert adds a task that is due idle milliseconds from now.
+	// insert adds a task that comes due idle ms from now.
 	insert(task int32, idle int64)
-	// pushBack makes a pending task due idle milliseconds from now.
+	// pushBack postpones a pending task to idle ms from now.
 	pushBack(task int32, idle int64)
-	// takeDue removes the tasks that are due and returns their number.
+	// takeDue removes the due tasks and returns their number.
 	takeDue() int
-	// close ends what runs in the background.
+	// close stops background work.
 	close()
 }
 
-// idleTime is how long a task waits after its last push-back, in milliseconds.
+// idleTime is the time in ms from a task's last push-back until it comes due.
 const idleTime = 30_000
 
 func runStructures(_ context.Context, b *bench, t *table) error {
@@ -74,8 +74,8 @@ func runStructures(_ context.Context, b *bench, t *table) error {
 	return nil
 }
 
-// settling is how far the clock goes while tasks are inserted, and again while they are pushed
-// back: less than idleTime, so that none becomes due.
+// settling is how many ms the clock advances during the inserts, and again during the push-backs.
+// It is below idleTime, so that no task comes due meanwhile.
 const settling = 3_000
 
 // measureStore fills a structure with n tasks, times each operation, and adds a row.
@@ -91,7 +91,7 @@ func measureStore(t *table, kind storeKind, n int) error {
 	perTask := func() any { return float64(heapInUse()-before) / float64(n) }
 	filled := perTask()
 
-	patience := time.Hour // for ever
+	patience := time.Hour // no limit
 	if kind.linear {
 		patience = time.Second // a push-back moves half of the tasks
 	}
@@ -120,8 +120,8 @@ func measureStore(t *table, kind storeKind, n int) error {
 	return nil
 }
 
-// perOperation calls do most times or until patience is over, and returns the nanoseconds of one
-// call and the number of calls.
+// perOperation calls do up to most times, or until patience has passed. It returns the nanoseconds
+// per call and the number of calls.
 func perOperation(patience time.Duration, most int, do func(i int)) (float64, int) {
 	began := cpuTime()
 	for i := range most {

@@ -13,10 +13,10 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// text is a sentence or a word in both languages.
+// text is a word or sentence in both languages.
 type text struct{ en, zh string }
 
-// same is a text that is the same in both languages: a name, a version.
+// same returns a text that is the same in both languages, such as a name or a version.
 func same(s string) text { return text{s, s} }
 
 type language int
@@ -33,13 +33,13 @@ func (l language) of(t text) string {
 	return t.en
 }
 
-// table is the result of a comparison.
+// table holds the results of a comparison.
 type table struct {
 	comparison
 
-	settings []text // versions of what is compared, and how it is set
-	warnings []text // what is missing in it, printed in front
-	lacking  []text // those of the warnings that fail the command unless --allow-missing is given
+	settings []text // versions and configuration of the compared systems
+	warnings []text // what the table lacks; printed before it
+	lacking  []text // warnings that make the command fail without --allow-missing
 	rows     [][]any
 
 	machine, load string
@@ -48,14 +48,16 @@ type table struct {
 	fast          bool
 }
 
-// row adds a row: a text, a string, an integer, a float, or nil for what does not apply.
+// row adds a row. A cell is a text, a string, an integer, a float, or nil if it does not apply.
 func (t *table) row(cells ...any) { t.rows = append(t.rows, cells) }
 
+// set adds settings.
 func (t *table) set(settings ...text) { t.settings = append(t.settings, settings...) }
 
+// warn adds a warning.
 func (t *table) warn(w text) { t.warnings = append(t.warnings, w) }
 
-// cell writes a figure for people: three digits that count, groups of thousands.
+// cell formats a figure: three significant digits, thousands grouped.
 func cell(v any, l language) string {
 	switch v := v.(type) {
 	case nil:
@@ -77,6 +79,7 @@ func cell(v any, l language) string {
 	return fmt.Sprint(v)
 }
 
+// grouped formats an integer with commas between groups of thousands.
 func grouped(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
@@ -85,7 +88,7 @@ func grouped(n int64) string {
 	return digits
 }
 
-// about returns the lines that say where and how the figures were measured.
+// about returns lines on where, when and how the figures were measured.
 func (t *table) about(l language) []string {
 	lines := []string{
 		l.of(text{"machine: ", "机器："}) + t.machine,
@@ -101,6 +104,7 @@ func (t *table) about(l language) []string {
 	return lines
 }
 
+// head returns the column titles.
 func (t *table) head(l language) []string {
 	head := make([]string, len(t.columns))
 	for i, c := range t.columns {
@@ -109,6 +113,7 @@ func (t *table) head(l language) []string {
 	return head
 }
 
+// cells formats a row.
 func (t *table) cells(row []any, l language) []string {
 	cells := make([]string, len(row))
 	for i, v := range row {
@@ -151,7 +156,7 @@ func (t *table) writeText(out io.Writer, l language) error {
 	return err
 }
 
-// writeJSON prints the table as one object in one line.
+// writeJSON prints the table as one JSON object on one line.
 func (t *table) writeJSON(out io.Writer, l language) error {
 	rows := make([]map[string]any, 0, len(t.rows))
 	for _, r := range t.rows {
@@ -175,7 +180,7 @@ func (t *table) writeJSON(out io.Writer, l language) error {
 	})
 }
 
-// markdown writes the table for a page.
+// markdown returns the table in Markdown.
 func (t *table) markdown(l language) string {
 	var b strings.Builder
 	for _, w := range t.warnings {
@@ -194,15 +199,15 @@ func (t *table) markdown(l language) string {
 	return b.String()
 }
 
-// marks are the lines between which record writes the table of a comparison.
+// marks returns the lines between which record writes the table of a comparison.
 func marks(name string) (begin, end string) {
 	return fmt.Sprintf("<!-- compare %s: written by go run ./test/compare %s --record docs -->\n", name, name), fmt.Sprintf("<!-- end of %s -->", name)
 }
 
-// pages are the files of record.
+// pages are the files that record updates.
 var pages = map[language]string{english: "comparisons.md", chinese: "comparisons.zh-CN.md"}
 
-// record replaces the table in the pages of a directory.
+// record replaces the table in the pages below dir. It fails if a page lacks the marks.
 func record(dir string, t *table) error {
 	for l, page := range pages {
 		path := filepath.Join(dir, page)

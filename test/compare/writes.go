@@ -94,20 +94,22 @@ func runWrites(ctx context.Context, b *bench, t *table) error {
 	return nil
 }
 
-// uploadCost counts what an upload has asked for.
+// uploadCost counts the operations of an upload.
 type uploadCost struct{ transactions, statements, commands int }
 
-// uploadScheme keeps the books of one upload at a time.
+// uploadScheme does the accounting of one upload at a time.
 type uploadScheme interface {
 	about() text
+	// begin starts an upload of parts parts of 1 MiB.
 	begin(ctx context.Context, parts int) error
 	part(ctx context.Context, n int) error
-	// idle lets the idle limit pass.
+	// idle lets the idle time pass.
 	idle(ctx context.Context) error
-	// complete ends the upload, checks that its bytes are charged once, and returns what it cost.
+	// complete ends the upload, checks that its bytes are charged once, and returns the cost.
 	complete(ctx context.Context) (uploadCost, error)
 }
 
+// uploadOnce runs one upload, with an idle pause after half of the parts if pause is set.
 func uploadOnce(ctx context.Context, s uploadScheme, parts int, pause bool) (uploadCost, error) {
 	if err := s.begin(ctx, parts); err != nil {
 		return uploadCost{}, err
@@ -130,7 +132,7 @@ const (
 	someDigest = "d41d8cd98f00b204e9800998ecf8427e"
 )
 
-// finish adds the file and moves its bytes from unfinished to finished, and checks the balance.
+// finish adds the file, moves its bytes from unfinished to finished, and checks the balance.
 func finish(ctx context.Context, db *sql.DB, cost *uploadCost, size, unfinished int64) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -156,11 +158,11 @@ func finish(ctx context.Context, db *sql.DB, cost *uploadCost, size, unfinished 
 	return err
 }
 
-// perPart writes each part to the database. The quota is looked at there, or in Redis.
+// perPart writes each part to the database. It checks the quota there or in Redis.
 type perPart struct {
 	name  text
 	db    *sql.DB
-	redis *redis.Client // nil for none
+	redis *redis.Client // nil: no Redis
 	key   string
 
 	cost uploadCost
@@ -201,8 +203,8 @@ func (p *perPart) complete(ctx context.Context) (uploadCost, error) {
 	return p.cost, err
 }
 
-// dynamicTask is the scheme of the article: each part pushes a task in a slice of a minute back and
-// adds to a counter; the task fires when parts stop, and writes the sum.
+// dynamicTask is the scheme of the article: each part postpones a task within slices of a minute
+// and adds to a counter. The task fires when no more parts arrive, and writes the sum.
 type dynamicTask struct {
 	db     *sql.DB
 	redis  *redis.Client
@@ -214,14 +216,14 @@ type dynamicTask struct {
 }
 
 var (
-	// pushTask moves the task to another slice, and counts. KEYS: the map from task to slice, the
-	// bytes of each task. ARGV: task, bytes, prefix of slices, slice, due.
+	// pushTask moves the task to another slice and adds to its counter. KEYS: the map from task
+	// to slice, the bytes of each task. ARGV: task, bytes, prefix of slices, slice, due.
 	pushTask = redis.NewScript(`local old = redis.call('HGET', KEYS[1], ARGV[1])
 if old and old ~= ARGV[4] then redis.call('ZREM', ARGV[3] .. old, ARGV[1]) end
 redis.call('ZADD', ARGV[3] .. ARGV[4], ARGV[5], ARGV[1])
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[4])
 return redis.call('HINCRBY', KEYS[2], ARGV[1], ARGV[2])`)
-	// takeTask removes the task, if nobody else has, and returns its bytes, else -1.
+	// takeTask removes the task and returns its bytes, or -1 if it is already gone.
 	takeTask = redis.NewScript(`local old = redis.call('HGET', KEYS[1], ARGV[1])
 if not old then return -1 end
 redis.call('ZREM', ARGV[3] .. old, ARGV[1])
@@ -278,7 +280,7 @@ func (d *dynamicTask) complete(ctx context.Context) (uploadCost, error) {
 	return d.cost, err
 }
 
-// ownUpload is the upload service of SmartDrive, under a virtual clock.
+// ownUpload is SmartDrive's upload service under a virtual clock.
 type ownUpload struct {
 	bench *bench
 
@@ -304,7 +306,7 @@ func (o *ownUpload) begin(ctx context.Context, parts int) error {
 			o.rig, o.calls, o.body = &rig{ctx: ctx, bench: o.bench}, &sqldbtest.Counter{}, bytes.Repeat([]byte{7}, mib)
 			o.site = uploadtest.New(o.rig, uploadtest.Options{DB: sqldb.Options{MySQL: address, Connections: 4, Connector: o.calls.Connector}})
 		}
-		o.who = o.site.Account(o.rig, 0) // nobody has the content yet that is sent
+		o.who = o.site.Account(o.rig, 0) // a new account: no other has the content yet
 		o.before, o.statements = o.site.DB.Stats().Writes.Load(), o.asked()
 		size := drive.ByteSize(parts) * mib
 		var err error

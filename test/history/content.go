@@ -9,12 +9,12 @@ import (
 	"lukechampine.com/blake3"
 )
 
-// block is how many bytes one key gives: a piece of a content can be made without what comes before
-// it.
+// block is how many bytes one key generates. It allows reading at any offset without generating all
+// earlier bytes.
 const block = 64 << 10
 
-// Content is size bytes that follow from a seed: block i is the output of ChaCha8 under the key
-// (seed, i). Two sizes of one seed begin alike.
+// Content is a pseudo-random content of Size bytes: block i is the output of ChaCha8 with the key
+// (Seed, i). Of two contents with one seed, the shorter one is a prefix of the longer.
 type Content struct {
 	Seed uint64
 	Size int64
@@ -35,6 +35,7 @@ func (c Content) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
+// block returns the i-th block, of block bytes.
 func (c Content) block(i int64) []byte {
 	var key [32]byte
 	copy(key[:], "smartdrive kill")
@@ -45,17 +46,17 @@ func (c Content) block(i int64) []byte {
 	return b
 }
 
-// Bytes returns length bytes from off.
+// Bytes returns length bytes at off, or fewer at the end of the content.
 func (c Content) Bytes(off, length int64) []byte {
 	b := make([]byte, length)
-	n, _ := c.ReadAt(b, off) // at the end there are fewer
+	n, _ := c.ReadAt(b, off) // io.EOF at the end
 	return b[:n]
 }
 
 // Reader returns the whole content.
 func (c Content) Reader() *io.SectionReader { return io.NewSectionReader(c, 0, c.Size) }
 
-// Digest returns its BLAKE3 in hex.
+// Digest returns the BLAKE3 hash in hex.
 func (c Content) Digest() string {
 	h := blake3.New(32, nil)
 	_, _ = io.Copy(h, c.Reader()) // neither fails

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Every reader of a content must see the same bytes, whatever pieces it asks for.
+// TestContentIsTheSameInPieces: every reader sees the same bytes, at any offset and length.
 func TestContentIsTheSameInPieces(t *testing.T) {
 	t.Parallel()
 	c := Content{Seed: 7, Size: 3*block + 1234}

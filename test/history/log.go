@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Log appends records to a file. It may be used by several goroutines.
+// Log appends records to a file. It is safe for concurrent use.
 type Log struct {
 	mu     sync.Mutex
 	f      *os.File
@@ -20,17 +20,17 @@ type Log struct {
 	err    error
 }
 
-// remembered is how many records Recent gives: what led to a failure.
+// remembered is the number of records that Recent returns to explain a failure.
 const remembered = 25
 
-// Create makes a log.
+// Create creates a log file, replacing an existing one.
 func Create(path string) (*Log, error) {
 	f, err := os.Create(path)
 	return &Log{f: f}, err
 }
 
-// Write appends a record and stamps it. It is in the file when Write returns: the clients are not
-// killed, so no sync is needed.
+// Write stamps a record with the time and appends it. The line is written but not synced when Write
+// returns, which is enough because clients are not killed. Close returns its error.
 func (l *Log) Write(r Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,17 +45,17 @@ func (l *Log) Write(r Record) {
 	}
 }
 
-// Recent returns the last lines.
+// Recent returns the last records as JSON lines.
 func (l *Log) Recent() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]string(nil), l.recent...)
 }
 
-// Close closes the file and returns the first error of any Write.
+// Close closes the file and returns all errors of Write.
 func (l *Log) Close() error { return errors.Join(l.err, l.f.Close()) }
 
-// Read reads the logs, one after the other.
+// Read returns the records of several logs, one log after the other.
 func Read(paths ...string) ([]Record, error) {
 	var all []Record
 	for _, path := range paths {
@@ -72,7 +72,7 @@ func Read(paths ...string) ([]Record, error) {
 	return all, nil
 }
 
-// Parse reads the lines of one log. A last line that was cut off is left out.
+// Parse returns the records of one log. It skips a truncated last line.
 func Parse(b []byte) (records []Record, err error) {
 	in := bufio.NewReader(bytes.NewReader(b))
 	for n := 1; ; n++ {

@@ -7,8 +7,8 @@ import (
 	"smartdrive/test/services"
 )
 
-// Address is an address for a server that goes away and comes back: nobody else of these tests gets
-// it as long as this process lives.
+// Address returns a loopback address for a server that restarts. No other test of this kind gets
+// the same address while this process lives.
 func Address(t testing.TB) string {
 	t.Helper()
 	port, err := services.FreePort()

@@ -1,5 +1,5 @@
-// Package process runs the real binary for tests, as a person or a supervisor would: start, wait
-// until it says that it is ready, kill, stop. It ends only processes that it has started.
+// Package process runs the real binary in tests: start it, wait until it reports that it is ready,
+// kill or stop it. It ends only processes that it has started.
 package process
 
 import (
@@ -14,13 +14,15 @@ import (
 	"testing"
 )
 
+// built holds the commands compiled by Build: the directory and the path by package.
 var built struct {
 	mu    sync.Mutex
 	dir   string
 	paths map[string]string
 }
 
-// Main runs the tests of a package and removes what Build has left. Call it from TestMain.
+// Main runs the tests of a package, removes the commands compiled by Build, and exits. Call it from
+// TestMain.
 func Main(m *testing.M) {
 	code := m.Run()
 	if err := os.RemoveAll(built.dir); err != nil && code == 0 {
@@ -30,12 +32,13 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// directory names one with commands that are built already: linking them costs each package
-// seconds. scripts/test.sh fills it.
+// directory is the environment variable that names a directory of prebuilt commands, which
+// scripts/test.sh fills. Linking them again would cost each package seconds.
 const directory = "SMARTDRIVE_TEST_BIN"
 
-// Build compiles a command of this module, as a static binary, once per test process, and returns
-// its path. A command that SMARTDRIVE_TEST_BIN has is taken from there. flags go to it.
+// Build compiles a command of this module as a static binary and returns its path. It compiles a
+// command once per test process, and not at all if SMARTDRIVE_TEST_BIN has it. flags are passed to
+// go build.
 func Build(t testing.TB, pkg string, flags ...string) string {
 	t.Helper()
 	name := filepath.Base(pkg)
@@ -75,7 +78,8 @@ func Binary(t testing.TB) string {
 	return Build(t, "smartdrive/cmd/smartdrive")
 }
 
-// Exit returns the exit code that a command's error tells of, 0 for nil.
+// Exit returns the exit code of a finished command from the error of its Run or Wait, 0 for nil.
+// Other errors are returned unchanged.
 func Exit(err error) (int, error) {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode(), nil

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Eventually asks until what is there agrees (nil) and fails the test with the last error when the
-// time is over. It is for state of other processes, which nothing announces; 20 ms apart is often
-// enough not to be noticed and rare enough not to load.
+// Eventually calls agrees every 20 ms until it returns nil. If that takes longer than within, the
+// test fails with agrees' last error. Use it for the state of other processes, which sends no
+// notification.
 func Eventually(t testing.TB, within time.Duration, what string, agrees func() error) {
 	t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)

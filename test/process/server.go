@@ -14,32 +14,32 @@ import (
 	"time"
 )
 
-// Password is that of users of tests and benchmarks: long enough, and not guessable.
+// Password is the password of users in tests and benchmarks. It satisfies the password rules.
 const Password = "correct horse battery"
 
-// Options say how a server is started.
+// Options configure Start.
 type Options struct {
 	Binary string
-	Data   string    // --data
-	Listen string    // --listen
-	Args   []string  // more flags
-	Env    []string  // added to this process's
-	Log    io.Writer // gets its standard error
+	Data   string    // value of --data
+	Listen string    // value of --listen
+	Args   []string  // further flags
+	Env    []string  // added to the environment
+	Log    io.Writer // receives standard error
 }
 
 // Server is a running "smartdrive serve".
 type Server struct {
 	cmd   *exec.Cmd
 	url   string
-	ready chan struct{} // closed when it has said its line
-	ended chan struct{} // closed when it is gone
-	err   error         // of Wait, after ended
+	ready chan struct{} // closed when the ready line was read
+	ended chan struct{} // closed when the process has ended
+	err   error         // of Wait; valid after ended
 
 	mu   sync.Mutex
-	said []string // all lines on standard output
+	said []string // lines on standard output
 }
 
-// Start starts a server and does not wait for it to be ready.
+// Start starts a server without waiting until it is ready. The caller must call Kill or Stop.
 func Start(o Options) (*Server, error) {
 	s := &Server{ready: make(chan struct{}), ended: make(chan struct{})}
 	s.cmd = exec.Command(o.Binary, append([]string{"serve", "--data", o.Data, "--listen", o.Listen}, o.Args...)...)
@@ -60,8 +60,7 @@ func Start(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Environ is this process's environment without settings of SmartDrive: they must not leak into a
-// test.
+// Environ returns the environment without SmartDrive's variables, which must not leak into tests.
 func Environ() []string {
 	var env []string
 	for _, v := range os.Environ() {
@@ -74,6 +73,7 @@ func Environ() []string {
 
 const readyLine = "SmartDrive is ready at "
 
+// listen records standard output and closes ready at the ready line, which must be the first.
 func (s *Server) listen(out io.Reader) {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		line := lines.Text()
@@ -88,21 +88,21 @@ func (s *Server) listen(out io.Reader) {
 	}
 }
 
-// Said returns what it wrote to standard output so far.
+// Said returns the lines that the server has written to standard output.
 func (s *Server) Said() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.said...)
 }
 
-// PID returns its process id.
+// PID returns the process id.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
-// Ended is closed when the process is gone.
+// Ended is closed when the process has ended.
 func (s *Server) Ended() <-chan struct{} { return s.ended }
 
-// Ready waits until it answers and returns its URL. An error says that it ended instead, or took
-// too long.
+// Ready waits until the server is ready and returns its URL. It fails if the process ends first or
+// ctx is done.
 func (s *Server) Ready(ctx context.Context) (string, error) {
 	select {
 	case <-s.ready:
@@ -116,13 +116,14 @@ func (s *Server) Ready(ctx context.Context) (string, error) {
 
 var errEnded = errors.New("ended")
 
-// Kill ends it at once, with SIGKILL, and waits until it is gone. It may be called more than once.
+// Kill sends SIGKILL and waits for the end of the process. It may be called more than once.
 func (s *Server) Kill() {
-	_ = s.cmd.Process.Kill() // it may have ended by itself
+	_ = s.cmd.Process.Kill() // the process may have ended already
 	<-s.ended
 }
 
-// Stop asks it to end, with SIGTERM, and returns its exit code. After the time it is killed.
+// Stop sends SIGTERM and returns the exit code. If the process takes longer than within, Stop kills
+// the process and fails.
 func (s *Server) Stop(within time.Duration) (int, error) {
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return 0, fmt.Errorf("stop the server: %w", err)
@@ -138,7 +139,7 @@ func (s *Server) Stop(within time.Duration) (int, error) {
 	}
 }
 
-// Exit returns the exit code of a server that has ended.
+// Exit waits for the end of the process and returns its exit code.
 func (s *Server) Exit() (int, error) {
 	<-s.ended
 	return Exit(s.err)

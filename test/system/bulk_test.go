@@ -16,9 +16,9 @@ import (
 	"smartdrive/test/system/rig"
 )
 
-// Everything in a folder goes to the trash in one request, and the server is killed in the middle
-// of it; it is undone, and the server is killed in the middle of that. Each file is in the folder
-// again, once, and none is in the trash.
+// TestManyItemsSurviveAKill: a request trashes all files of a folder, and the server is killed
+// while it runs. The same happens to its undo. In the end each file is in the folder once, and none
+// is in the trash.
 func TestManyItemsSurviveAKill(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -49,7 +49,7 @@ func TestManyItemsSurviveAKill(t *testing.T) {
 	}
 }
 
-// heap is a folder with many files in it.
+// heap is a folder with many files.
 type heap struct {
 	site   *rig.Site
 	s      *rig.Server
@@ -58,7 +58,7 @@ type heap struct {
 	folder string
 }
 
-// plant makes the files.
+// plant creates the files.
 func (m *heap) plant(t *testing.T) {
 	t.Helper()
 	m.folder = m.u.Post(t, "/nodes", map[string]any{"type": "folder", "path": "/many"}).JSON(t, http.StatusCreated)["id"].(string)
@@ -80,8 +80,8 @@ func (m *heap) plant(t *testing.T) {
 	}
 }
 
-// interrupted kills the server when an operation has begun and is not over, starts it again, and
-// waits for the end. It returns the operation's id.
+// interrupted kills the server while an operation is running, restarts it, and waits for the end of
+// the operation. It returns the operation's id.
 func (m *heap) interrupted(t *testing.T, asked rig.Reply) string {
 	t.Helper()
 	asked.Is(t, http.StatusCreated)
@@ -117,7 +117,7 @@ func (m *heap) interrupted(t *testing.T, asked rig.Reply) string {
 	return op.ID
 }
 
-// counts fails the test unless a list has so many entries, each once.
+// counts fails the test unless a list has want entries, without duplicates.
 func (m *heap) counts(t *testing.T, what, list string, want int) {
 	t.Helper()
 	seen := map[string]bool{}

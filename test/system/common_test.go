@@ -9,11 +9,11 @@ import (
 	"smartdrive/test/system/rig"
 )
 
-// content is 1 MiB that is unlike that of every other number.
+// content returns 1 MiB of content that differs for each n.
 func content(n int) history.Content { return history.Content{Seed: uint64(n), Size: rig.MiB} }
 
-// sound fails the test unless neither the independent checker nor fsck finds anything in the
-// directory of a stopped server.
+// sound fails the test if the independent checker or fsck finds an error in the directory of a
+// stopped server.
 func sound(t *testing.T, site *rig.Site, args ...string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), process.Build(t, "smartdrive/test/check"), append(args, site.Data)...).CombinedOutput()

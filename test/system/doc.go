@@ -1,5 +1,4 @@
-// Package system tests the real binary from outside, as people, supervisors and broken machines
-// meet it: how it starts, stops and refuses to; what it makes of wrong directories and full disks;
-// what its limits look like over HTTP; and the scenarios of hostile or unlucky uploads that need a
-// process. Each test has an installation and a server of its own.
+// Package system tests the real binary from outside: starting, stopping and refusing to start;
+// wrong directories and full disks; limits over HTTP; and scenarios of hostile or interrupted
+// uploads that need a process. Each test has its own installation and server.
 package system

@@ -11,8 +11,8 @@ import (
 	"smartdrive/test/system/rig"
 )
 
-// The very first start dies as soon as it has made this or that. The next one goes on from there,
-// and the password that is kept is the one that works.
+// TestTheFirstStartMayDieAnywhere: the very first start dies right after creating one of several
+// files. The next start completes the installation, and the stored password is the valid one.
 func TestTheFirstStartMayDieAnywhere(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"lock", "smartdrive.db", "smartdrive.db-wal", "installation", "staging", "ballast", "initial-password", "admin.sock"} {

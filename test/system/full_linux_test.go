@@ -16,7 +16,7 @@ import (
 	"smartdrive/test/system/rig"
 )
 
-// disk mounts a file system of its own with so many MiB for one test.
+// disk mounts a file system of the given size for one test.
 func disk(t *testing.T, mib int) string {
 	t.Helper()
 	dir := rig.Dir(t)
@@ -31,7 +31,7 @@ func disk(t *testing.T, mib int) string {
 	return dir
 }
 
-// fillUp is another program that takes the last byte of a disk; the return value gives it back.
+// fillUp writes to a disk until it is full; calling free releases the space.
 func fillUp(t *testing.T, dir string) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "filler")
@@ -60,7 +60,7 @@ func fillUp(t *testing.T, dir string) (free func()) {
 // crowd is a user whose files fill a disk.
 type crowd struct {
 	rig.User
-	kept []int // numbers of the files that were acknowledged
+	kept []int // numbers of the acknowledged files
 }
 
 func fileName(n int) string { return fmt.Sprintf("/file-%d", n) }
@@ -79,7 +79,7 @@ func (c *crowd) putUntilFull(t *testing.T) rig.Reply {
 	return rig.Reply{}
 }
 
-// intact fails the test unless every acknowledged file is there.
+// intact fails the test unless every acknowledged file is there with its content.
 func (c *crowd) intact(t *testing.T) {
 	t.Helper()
 	for _, n := range c.kept {
@@ -87,7 +87,7 @@ func (c *crowd) intact(t *testing.T) {
 	}
 }
 
-// deleteOne deletes the last file for good.
+// deleteOne permanently deletes the last file.
 func (c *crowd) deleteOne(t *testing.T) {
 	t.Helper()
 	last := c.kept[len(c.kept)-1]
@@ -96,7 +96,8 @@ func (c *crowd) deleteOne(t *testing.T) {
 	c.kept = c.kept[:len(c.kept)-1]
 }
 
-// isFull fails the test unless a promise of room was refused with what is needed and what there is.
+// isFull fails the test unless r refuses for lack of disk space, with the needed and the available
+// bytes.
 func isFull(t *testing.T, r rig.Reply) {
 	t.Helper()
 	doc := r.Problem(t, http.StatusInsufficientStorage, "disk-full")
@@ -107,7 +108,8 @@ func isFull(t *testing.T, r rig.Reply) {
 	}
 }
 
-// Files stop at the floor; what frees room goes on, and then files go on.
+// TestScenarioJADiskThatUploadsFill: new files are refused at --min-free. Requests that free space
+// succeed, and afterwards new files do as well.
 func TestScenarioJADiskThatUploadsFill(t *testing.T) {
 	t.Parallel()
 	site := rig.New(t, "--min-free", "1MiB", "--blob-grace", "100ms", "--default-quota", "1TiB")
@@ -123,7 +125,7 @@ func TestScenarioJADiskThatUploadsFill(t *testing.T) {
 	c.Do(t, http.MethodPut, "/files/large", unknown).Problem(t, http.StatusInsufficientStorage, "disk-full")
 	c.intact(t)
 
-	// What was promised at begin can still come.
+	// The space reserved at begin is still available.
 	half.Send(t, 0, 1, 2, 5, 6, 7, 8, 9, 10, 11)
 	half.Complete(t)
 	c.Holds(t, "/half", half.Content)
@@ -135,7 +137,7 @@ func TestScenarioJADiskThatUploadsFill(t *testing.T) {
 	sound(t, site)
 }
 
-// comesBack waits until a file of 1 MiB finds room.
+// comesBack waits until a file of 1 MiB is accepted again.
 func (c *crowd) comesBack(t *testing.T, s *rig.Server) {
 	t.Helper()
 	n := len(c.kept)
@@ -152,8 +154,8 @@ func (c *crowd) comesBack(t *testing.T, s *rig.Server) {
 	}
 }
 
-// Somebody else takes the last byte of the disk on which everything lies, while an upload is under
-// way.
+// TestScenarioJADiskThatOthersFill: another program fills the disk with all data while an upload is
+// running.
 func TestScenarioJADiskThatOthersFill(t *testing.T) {
 	t.Parallel()
 	root := disk(t, 64)
@@ -177,7 +179,7 @@ func TestScenarioJADiskThatOthersFill(t *testing.T) {
 	isFull(t, c.Post(t, "/uploads", map[string]any{"path": "/more", "size": 1000}))
 	c.intact(t)
 
-	// Killed and started on the full disk: reads go on.
+	// Killed and restarted on the full disk: reads succeed.
 	s.Kill()
 	s = site.Start(t)
 	c.User, up = c.At(s), up.At(s)
@@ -195,12 +197,13 @@ func TestScenarioJADiskThatOthersFill(t *testing.T) {
 	sound(t, site)
 }
 
-// The database's disk is full and the blobs have room.
+// TestScenarioJADatabaseOnAFullDisk: the database's disk is full, the blobs' disk is not.
 func TestScenarioJADatabaseOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	root := disk(t, 40)
 	blobs := filepath.Join(rig.Dir(t), "blobs")
-	// A parked upload would need the database to go on, however long filling that up takes.
+	// Resuming a parked upload needs the database, so uploads are not parked while the disk is
+	// filled.
 	site := rig.New(t, "--min-free", "1MiB", "--blob-grace", "100ms", "--blobs", blobs, "--upload-idle", "1h")
 	site.Data = filepath.Join(root, "data")
 	s := site.Start(t)
@@ -213,7 +216,8 @@ func TestScenarioJADatabaseOnAFullDisk(t *testing.T) {
 	up.Send(t, 0, 1)
 	free := fillUp(t, root)
 
-	// The log of the database may still have room in its file; then it is full, and says so.
+	// The database's log file may still have free space; after that requests are refused as
+	// full.
 	refused := 0
 	for n := range 3000 {
 		r := c.Post(t, "/nodes", map[string]any{"parent": "root", "name": fmt.Sprintf("folder-%d", n), "type": "folder"})
@@ -229,7 +233,7 @@ func TestScenarioJADatabaseOnAFullDisk(t *testing.T) {
 	}
 	up.Send(t, 2) // parts need no database
 	c.intact(t)
-	c.deleteOne(t) // the ballast makes room for it
+	c.deleteOne(t) // the ballast file makes room for it
 	up.Cancel(t)
 
 	s.Kill()
@@ -237,7 +241,7 @@ func TestScenarioJADatabaseOnAFullDisk(t *testing.T) {
 	c.User = c.At(s)
 	c.intact(t)
 	s.Kill()
-	fillUp(t, root) // and the ballast is gone
+	fillUp(t, root) // the ballast file is gone as well
 	site.Refused(t, "is full", site.Data)
 	free()
 	s = site.Start(t)

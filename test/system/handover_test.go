@@ -13,11 +13,11 @@ import (
 	"smartdrive/test/system/rig"
 )
 
-const perFolder = 50 // files of the drive that is handed over
+const perFolder = 50 // files in the drive to hand over
 
-// The server is killed again and again while the drive of somebody who leaves goes to a colleague.
-// Each file comes once, with its id, its content and its old version; nothing stays behind; both
-// are charged what they have; and neither checker finds anything.
+// TestAHandoverSurvivesKills: the server is killed repeatedly while the drive of a leaving user is
+// handed over. Each file arrives once, with its id, content and old version; nothing stays behind;
+// both accounts are charged correctly; and both checkers find no error.
 func TestAHandoverSurvivesKills(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -64,7 +64,7 @@ func TestAHandoverSurvivesKills(t *testing.T) {
 	t.Logf("%d files, %d kills", l.many, kills)
 }
 
-// legacy is a drive that goes to somebody else.
+// legacy is a drive to hand over.
 type legacy struct {
 	site *rig.Site
 	s    *rig.Server
@@ -106,8 +106,8 @@ func (l *legacy) plant(t *testing.T, u rig.User) {
 	u.Put(t, "/f1/3.txt", history.Content{Seed: 2, Size: 4000})
 }
 
-// interrupt kills the server at the beginning, and up to so often when more has gone than before,
-// and waits for the end.
+// interrupt kills the server at the beginning, and again after further progress, at most most
+// times. It waits for the end and returns the number of kills.
 func (l *legacy) interrupt(t *testing.T, most int) (kills int) {
 	t.Helper()
 	seen := -1.0

@@ -12,7 +12,8 @@ import (
 	"smartdrive/test/system/rig"
 )
 
-// A user has 32 requests in flight; the next one is told to come again, other users do not notice.
+// TestRequestsInFlightOfAUser: a user may have 32 requests in flight. The next one is told to
+// retry; other users are not affected.
 func TestRequestsInFlightOfAUser(t *testing.T) {
 	t.Parallel()
 	s := rig.New(t).Start(t)
@@ -44,7 +45,7 @@ func TestRequestsInFlightOfAUser(t *testing.T) {
 	up.Holds(t, "/upload", up.Content)
 }
 
-// The same name in composed and decomposed letters is one file.
+// TestANameInTwoNormalForms: a name in composed and in decomposed form is the same file.
 func TestANameInTwoNormalForms(t *testing.T) {
 	t.Parallel()
 	s := rig.New(t).Start(t)
@@ -57,7 +58,7 @@ func TestANameInTwoNormalForms(t *testing.T) {
 	}
 	u.Holds(t, decomposed, content(2))
 	u.Post(t, "/uploads", map[string]any{"path": decomposed, "size": 5}).Problem(t, http.StatusConflict, "name-taken")
-	// Case is not form: these are two files.
+	// Case differs: these are two files.
 	u.Put(t, "/caf\u00e9/A", content(3))
 	u.Put(t, "/caf\u00e9/a", content(4))
 	u.Holds(t, "/cafe\u0301/A", content(3))
@@ -87,7 +88,7 @@ func TestReadingInPieces(t *testing.T) {
 		{[]string{"Range", "bytes=0-9", "If-Range", etag}, 206, 0, 10},
 		{[]string{"Range", "bytes=0-9", "If-Range", `"b3-00"`}, 200, 0, c.Size},
 		{[]string{"Range", "bytes=0-9", "If-Range", "W/" + etag}, 200, 0, c.Size},
-		{[]string{"Range", "bytes=0-9", "If-Range", modified}, 200, 0, c.Size}, // a client may choose a date: no strong validator
+		{[]string{"Range", "bytes=0-9", "If-Range", modified}, 200, 0, c.Size}, // no strong validator: a client can choose the date
 		{[]string{"Range", "lines=0-9"}, 200, 0, c.Size},                       // an unknown unit is ignored
 		{[]string{"Range", "bytes=99999999-"}, 416, 0, 0},
 		{[]string{"If-None-Match", etag}, 304, 0, 0},
@@ -124,14 +125,14 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 	if r := preflight(t, s, "https://evil.example"); r.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("another origin is let in: %v", r.Header)
 	}
-	// A page must be able to read refusals too.
+	// A page must also be able to read refusals.
 	r = u.Get(t, "/uploads/01900000-0000-7000-8000-000000000000", "Origin", "https://app.example").Is(t, http.StatusNotFound)
 	if r.Header.Get("Access-Control-Allow-Origin") != "https://app.example" || r.Header.Get("Access-Control-Allow-Credentials") == "true" {
 		t.Errorf("the refusal carries %v", r.Header)
 	}
 }
 
-// fetch reads a link as a browser does, without a token.
+// fetch follows a link as a browser does, without a token.
 func fetch(t *testing.T, s *rig.Server, url string) rig.Reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -173,7 +174,7 @@ func TestLinksEnd(t *testing.T) {
 	}
 	u.Post(t, "/nodes/"+id+"/links", map[string]any{"expires_in": 86401}).Problem(t, 400, "bad-request")
 
-	// In the trash it is void; restored it is good again.
+	// A link to a trashed file is void; after a restore it works again.
 	u.Do(t, http.MethodDelete, "/nodes/"+id, nil).Is(t, http.StatusNoContent)
 	if r := fetch(t, s, long); r.StatusCode == http.StatusOK {
 		t.Error("the link of a file in the trash works")
@@ -190,7 +191,8 @@ func TestLinksEnd(t *testing.T) {
 	}
 }
 
-// What a token may do is its scopes; what it may no longer do it ceases within seconds.
+// TestTokensAndTheirScopes: a token is limited to its scopes, and a revoked one stops working
+// within seconds.
 func TestTokensAndTheirScopes(t *testing.T) {
 	t.Parallel()
 	s := rig.New(t).Start(t)
@@ -227,7 +229,7 @@ func TestTokensAndTheirScopes(t *testing.T) {
 	})
 }
 
-// What belongs to one user does not exist for another.
+// TestTwoUsersDoNotSeeEachOther: resources of one user look nonexistent to another.
 func TestTwoUsersDoNotSeeEachOther(t *testing.T) {
 	t.Parallel()
 	s := rig.New(t, "--blob-grace", "0s").Start(t)
@@ -266,7 +268,7 @@ func TestTwoUsersDoNotSeeEachOther(t *testing.T) {
 		if doc := got.JSON(t, got.StatusCode); doc["code"] != "not-found" && doc["code"] != "parent-gone" {
 			t.Errorf("%s %s: %s", c.method, c.path, got)
 		}
-		// What is another's looks like what does not exist.
+		// Another user's resources must look like nonexistent ones.
 		const nothing = "01900000-0000-7000-8000-000000000000"
 		never := strings.NewReplacer(file, nothing, folder, nothing, up.ID, nothing, "/docs/file", "/nope")
 		if to, ok := c.body.(map[string]any); ok && to["parent"] == folder {
@@ -279,7 +281,7 @@ func TestTwoUsersDoNotSeeEachOther(t *testing.T) {
 	if own := bob.Get(t, "/uploads").Items(t); len(own) != 0 {
 		t.Errorf("bob sees uploads: %v", own)
 	}
-	// One copy of shared bytes goes; the other one's stay.
+	// Deleting one copy of shared bytes leaves the other.
 	ann.Do(t, http.MethodDelete, "/nodes/"+file+"?permanent=true", nil).Is(t, http.StatusNoContent)
 	bob.Holds(t, "/mine", content(1))
 	up.Complete(t)
@@ -289,7 +291,7 @@ func TestTwoUsersDoNotSeeEachOther(t *testing.T) {
 	}
 }
 
-// detail is what a problem says to people.
+// detail returns the text for people in a problem document.
 func detail(r rig.Reply) string {
 	_, after, _ := strings.Cut(string(r.Bytes), `"detail":`)
 	detail, _, _ := strings.Cut(after, `","`)

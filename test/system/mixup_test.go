@@ -14,14 +14,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	_ "modernc.org/sqlite" // a look into the database past the server
+	_ "modernc.org/sqlite" // reads the database directly
 
 	"smartdrive/test/history"
 	"smartdrive/test/system/rig"
 )
 
-// furnished is an installation with its blobs in a directory of their own: a file, an upload with a
-// part, in a server that ended well. Database and blobs have seen two starts.
+// furnished is an installation with separate blobs, after two starts and a clean stop. It has a
+// file and an upload with one part.
 type furnished struct {
 	*rig.Site
 	blobs  string
@@ -45,7 +45,7 @@ func furnish(t *testing.T) *furnished {
 	return f
 }
 
-// works starts the installation and finds everything.
+// works starts the installation and checks that all content is there.
 func (f *furnished) works(t *testing.T) {
 	t.Helper()
 	s := f.Start(t)
@@ -57,8 +57,7 @@ func (f *furnished) works(t *testing.T) {
 	s.End(t)
 }
 
-// refused checks that serve and admin refuse in those words and that not a byte of the blobs has
-// changed.
+// refused checks that serve and admin refuse with those words, and that the blobs stay unchanged.
 func (f *furnished) refused(t *testing.T, words ...string) {
 	t.Helper()
 	before := listing(t, f.blobs)
@@ -73,7 +72,7 @@ func (f *furnished) refused(t *testing.T, words ...string) {
 	}
 }
 
-// listing returns all files below a directory with their hashes, and all directories.
+// listing returns the hashes of all files below a directory, and its directories.
 func listing(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -117,7 +116,7 @@ func move(t *testing.T, from, to string) {
 	}
 }
 
-// copyDatabase copies the database of a stopped server, without the socket and the lock.
+// copyDatabase copies the database of a stopped server, without the socket and the lock file.
 func copyDatabase(t *testing.T, from, to string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(from, "smartdrive.db*"))
@@ -144,7 +143,7 @@ func TestAnOldDatabaseBesideNewerBlobsIsRefused(t *testing.T) {
 	old := rig.Dir(t)
 	copyDatabase(t, f.Data, old)
 	s := f.Start(t)
-	f.upload.User.At(s).Put(t, "/newer", history.Content{Seed: 10, Size: 1000}) // the old database does not explain its bytes
+	f.upload.User.At(s).Put(t, "/newer", history.Content{Seed: 10, Size: 1000}) // the old database does not know these bytes
 	s.End(t)
 	now := f.Data
 	f.Data = filepath.Join(rig.Dir(t), "data")
@@ -178,7 +177,7 @@ func TestAnEmptyDatabaseBesideBlobsIsRefused(t *testing.T) {
 	f.Data = filepath.Join(rig.Dir(t), "data")
 	f.refused(t, "the database is empty", f.blobs, "admin restore")
 
-	// The mark of the blobs is gone too: still nobody starts again over them.
+	// Even without the mark in the blobs, a new installation is refused over them.
 	mark := filepath.Join(f.blobs, "installation")
 	move(t, mark, f.blobs+".mark")
 	f.refused(t, "the database is empty", "without a mark")
@@ -187,7 +186,8 @@ func TestAnEmptyDatabaseBesideBlobsIsRefused(t *testing.T) {
 	f.works(t)
 }
 
-// Bytes of uploads are bytes too: where only staging is left, a new installation would sweep it.
+// TestAnEmptyDatabaseBesideStagedUploadsIsRefused: staged uploads count as data as well, because a
+// new installation would delete them.
 func TestAnEmptyDatabaseBesideStagedUploadsIsRefused(t *testing.T) {
 	t.Parallel()
 	f := furnish(t)
@@ -214,7 +214,7 @@ func TestBlobsOfAnotherInstallationAreRefused(t *testing.T) {
 	f.works(t)
 }
 
-// An empty or missing directory is what a file system leaves that is not mounted.
+// TestMissingBlobsAreRefused: an empty or missing directory may be an unmounted file system.
 func TestMissingBlobsAreRefused(t *testing.T) {
 	t.Parallel()
 	f := furnish(t)
@@ -235,12 +235,12 @@ func TestMissingBlobsAreRefused(t *testing.T) {
 	f.works(t)
 }
 
-// A mark that cannot be written, once or many times, must not make the next start take the
-// directory for another one.
+// TestStartsThatFailOnTheMarkDoNotSpoilTheNext: if writing the mark fails, even repeatedly, the
+// next start still recognizes the directory.
 func TestStartsThatFailOnTheMarkDoNotSpoilTheNext(t *testing.T) {
 	t.Parallel()
 	f := furnish(t)
-	inTheWay := filepath.Join(f.blobs, "installation.new") // where the new mark is written
+	inTheWay := filepath.Join(f.blobs, "installation.new") // the temporary name of a new mark
 	if err := os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -259,15 +259,15 @@ func TestASecondServerIsRefusedWithThePIDOfTheFirst(t *testing.T) {
 	s := f.Start(t)
 	f.Refused(t, "in use", strconv.Itoa(s.PID()))
 	f.upload.User.At(s).Holds(t, "/kept", kept)
-	s.Kill() // its lock file and its socket stay
+	s.Kill() // its lock file and socket stay
 	if _, err := os.Stat(filepath.Join(f.Data, "admin.sock")); err != nil {
 		t.Error(err)
 	}
 	f.works(t)
 }
 
-// The text of a lock file means nothing without the lock: a process of that number may even be
-// alive.
+// TestALockFileOfADeadProcessIsNoObstacle: without the lock itself, the process id in a lock file
+// is ignored, even if a process with this id is running.
 func TestALockFileOfADeadProcessIsNoObstacle(t *testing.T) {
 	t.Parallel()
 	f := furnish(t)
@@ -286,7 +286,7 @@ func TestADatabaseOfANewerReleaseIsRefused(t *testing.T) {
 	f.works(t)
 }
 
-// query changes the database of a stopped server.
+// query modifies the database of a stopped server.
 func query(t *testing.T, data, statement string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(data, "smartdrive.db"))
@@ -322,7 +322,7 @@ func TestADataDirectoryThatCannotBeWrittenIsRefused(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	site := &rig.Site{Data: filepath.Join(file, "data")} // not even root can make a directory in a file
+	site := &rig.Site{Data: filepath.Join(file, "data")} // even root cannot create a directory in a file
 	site.Refused(t, "data directory "+site.Data)
 	if os.Geteuid() == 0 {
 		return // root may write everywhere
@@ -334,7 +334,7 @@ func TestADataDirectoryThatCannotBeWrittenIsRefused(t *testing.T) {
 	site.Refused(t, site.Data)
 }
 
-// A clean stop leaves the database in one file, as those who copy it expect.
+// TestACleanStopLeavesOneDatabaseFile: people who copy the database expect one file.
 func TestACleanStopLeavesOneDatabaseFile(t *testing.T) {
 	t.Parallel()
 	f := furnish(t)

@@ -36,7 +36,7 @@ func TestStandardOutputIsOneLine(t *testing.T) {
 func TestTheDataDirectoryIsPrivate(t *testing.T) {
 	t.Parallel()
 	site := rig.New(t)
-	if err := os.MkdirAll(site.Data, 0o755); err != nil { // as mkdir of a person leaves it
+	if err := os.MkdirAll(site.Data, 0o755); err != nil { // as a plain mkdir creates it
 		t.Fatal(err)
 	}
 	site.Start(t)
@@ -65,7 +65,7 @@ func TestTheInitialPasswordIsKeptUntilItIsChanged(t *testing.T) {
 		t.Errorf("it is printed %d times", n)
 	}
 	s.Kill()
-	s = site.Start(t) // the variable means nothing any more
+	s = site.Start(t) // the variable is ignored from now on
 	if strings.Contains(s.Log.String(), password) {
 		t.Error("it is printed again")
 	}
@@ -78,8 +78,8 @@ func TestTheInitialPasswordIsKeptUntilItIsChanged(t *testing.T) {
 	s.Login(t, "admin")
 }
 
-// A lost password of the administrator is reset on the machine, with or without a running server;
-// logins end with it.
+// TestALostAdminPasswordIsReset: "admin" resets the administrator's password with or without a
+// running server, which ends the sessions.
 func TestALostAdminPasswordIsReset(t *testing.T) {
 	t.Parallel()
 	site := rig.New(t)
@@ -98,7 +98,8 @@ func TestALostAdminPasswordIsReset(t *testing.T) {
 	s.Anybody(t).Post(t, "/sessions", map[string]any{"name": "admin", "password": "another password"}).Is(t, http.StatusCreated)
 }
 
-// Admin commands do the same to a running server and to a directory that nobody serves.
+// TestAdminCommandsWithAndWithoutAServer: admin commands have the same effect on a running server
+// and on a directory without one.
 func TestAdminCommandsWithAndWithoutAServer(t *testing.T) {
 	t.Parallel()
 	site := rig.New(t)
@@ -122,7 +123,8 @@ func TestAdminCommandsWithAndWithoutAServer(t *testing.T) {
 	}
 }
 
-// A user whom an administrator has given a password sets another one before anything else.
+// TestTheFirstLoginSetsAPassword: after an administrator has set a user's password, the user must
+// set another one first.
 func TestTheFirstLoginSetsAPassword(t *testing.T) {
 	t.Parallel()
 	site := rig.New(t)
@@ -175,7 +177,7 @@ func TestUnknownFlagsAndKeysAreRefused(t *testing.T) {
 	}
 }
 
-// A flag wins over a variable, a variable over the file, the file over the default.
+// TestPrecedenceOfSettings: a flag precedes a variable, a variable the file, the file the default.
 func TestPrecedenceOfSettings(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(rig.Dir(t), "config.yaml")
@@ -206,9 +208,9 @@ func TestBaseURLWithASubPath(t *testing.T) {
 	if !strings.HasSuffix(s.URL, "/drive") {
 		t.Errorf("the URL is %s", s.URL)
 	}
-	u := s.NewUser(t, "ann", 50*rig.MiB) // speaks below the sub-path
+	u := s.NewUser(t, "ann", 50*rig.MiB) // uses the sub-path
 	node := u.Put(t, "/a", history.Content{Seed: 1, Size: 10})
-	u.URL = strings.TrimSuffix(u.URL, "/drive") // a proxy that strips it
+	u.URL = strings.TrimSuffix(u.URL, "/drive") // as behind a proxy that strips the sub-path
 	u.Get(t, "/me").Is(t, http.StatusOK)
 	link := u.Post(t, "/nodes/"+node["id"].(string)+"/links", map[string]any{"expires_in": 60}).JSON(t, http.StatusCreated)
 	if !strings.HasPrefix(link["url"].(string), "https://example.org/drive/api/v1/") {
@@ -216,13 +218,13 @@ func TestBaseURLWithASubPath(t *testing.T) {
 	}
 }
 
-// SIGTERM lets a part and a download that are under way come to their end.
+// TestSIGTERMDrains: after SIGTERM, a part and a download in flight still complete.
 func TestSIGTERMDrains(t *testing.T) {
 	t.Parallel()
 	site := rig.New(t)
 	s := site.Start(t)
 	u := s.NewUser(t, "ann", 500*rig.MiB)
-	// Larger than what the sockets between hold, so that the download waits for its reader.
+	// Larger than the socket buffers, so that the download waits for its reader.
 	file := history.Content{Seed: 1, Size: 32 * rig.MiB}
 	u.Put(t, "/file", file)
 	up := u.Begin(t, "/upload", history.Content{Seed: 2, Size: 2 * rig.MiB})

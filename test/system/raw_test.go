@@ -13,7 +13,7 @@ import (
 	"smartdrive/test/system/rig"
 )
 
-// wire is a connection on which a test writes what no HTTP library would.
+// wire is a raw connection, for requests that no HTTP library would send.
 type wire struct {
 	net.Conn
 	read *bufio.Reader
@@ -28,11 +28,11 @@ func dial(t *testing.T, s *rig.Server) *wire {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() }) // it may be closed already
+	t.Cleanup(func() { _ = conn.Close() }) // may be closed already
 	return &wire{conn, bufio.NewReader(conn)}
 }
 
-// say writes the head of a request: its first line without the version, and more lines.
+// say sends the head of a request: its request line without the version, and header lines.
 func (w *wire) say(t *testing.T, u rig.User, first string, lines ...string) {
 	t.Helper()
 	head := append([]string{first + " HTTP/1.1", "Host: drive", "Authorization: Bearer " + u.Token}, lines...)
@@ -41,7 +41,7 @@ func (w *wire) say(t *testing.T, u rig.User, first string, lines ...string) {
 	}
 }
 
-// hear reads the answer.
+// hear reads the response.
 func (w *wire) hear(t *testing.T, method string) rig.Reply {
 	t.Helper()
 	req := &http.Request{Method: method, URL: nil}
@@ -62,7 +62,8 @@ type nothing struct{}
 
 func (nothing) Read(p []byte) (int, error) { return len(p), nil }
 
-// Browsers send the whole body before they read anything: a refusal must reach them.
+// TestScenarioNTheAnswerToARefusedBodyIsRead: browsers send the whole body before they read the
+// response, so a refusal must reach them.
 func TestScenarioNTheAnswerToARefusedBodyIsRead(t *testing.T) {
 	t.Parallel()
 	s := rig.New(t).Start(t)
@@ -99,7 +100,8 @@ func TestScenarioNTheAnswerToARefusedBodyIsRead(t *testing.T) {
 	}
 }
 
-// Paths are split before they are decoded; what cannot be a name is 400 and never a redirect.
+// TestPathsThatAreNoNames: paths are split before they are decoded. An invalid name is answered
+// with 400, never with a redirect.
 func TestPathsThatAreNoNames(t *testing.T) {
 	t.Parallel()
 	s := rig.New(t).Start(t)
@@ -151,7 +153,7 @@ func TestPathsThatAreNoNames(t *testing.T) {
 	u.Node(t, "/ ?x#y%")
 }
 
-// A header that is too large is refused, and the server goes on.
+// TestHugeHeaders: a header that is too large is refused, and the server continues.
 func TestHugeHeaders(t *testing.T) {
 	t.Parallel()
 	s := rig.New(t).Start(t)
@@ -162,7 +164,7 @@ func TestHugeHeaders(t *testing.T) {
 	} {
 		w := dial(t, s)
 		head := append([]string{"GET /api/v1/me HTTP/1.1", "Host: drive"}, lines...)
-		_, _ = io.WriteString(w, strings.Join(head, "\r\n")+"\r\n\r\n") // it may be cut off in the middle
+		_, _ = io.WriteString(w, strings.Join(head, "\r\n")+"\r\n\r\n") // the server may close the connection
 		if r := w.hear(t, http.MethodGet); r.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 			t.Errorf("%s: %s", name, r)
 		}

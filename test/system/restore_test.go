@@ -11,7 +11,7 @@ import (
 	"smartdrive/test/system/rig"
 )
 
-// holdsBytes reports whether a file with the content lies somewhere below a directory.
+// holdsBytes reports whether any file below a directory has the content.
 func holdsBytes(t *testing.T, dir string, c history.Content) bool {
 	t.Helper()
 	want := hashed(c.Bytes(0, c.Size))
@@ -23,8 +23,9 @@ func holdsBytes(t *testing.T, dir string, c history.Content) bool {
 	return false
 }
 
-// The refusal of an old database names "admin restore". That accepts it, deletes nothing that the
-// database cannot explain, and ends once fsck has put that aside.
+// TestAnOldDatabaseIsAcceptedByRestore: the refusal of an old database names "admin restore". That
+// accepts the database and deletes nothing unexplained; the state ends once fsck has moved that
+// away.
 func TestAnOldDatabaseIsAcceptedByRestore(t *testing.T) {
 	t.Parallel()
 	f := furnish(t)
@@ -35,7 +36,7 @@ func TestAnOldDatabaseIsAcceptedByRestore(t *testing.T) {
 	u := f.upload.User.At(s)
 	u.Put(t, "/newer", newer)
 	id := u.Node(t, "/small")["id"].(string)
-	u.Do(t, http.MethodDelete, "/nodes/"+id+"?permanent=true", nil).Is(t, http.StatusNoContent) // its file waits for the grace
+	u.Do(t, http.MethodDelete, "/nodes/"+id+"?permanent=true", nil).Is(t, http.StatusNoContent) // its file is kept for the grace period
 	s.End(t)
 	f.Data = filepath.Join(rig.Dir(t), "data")
 	copyDatabase(t, old, f.Data)
@@ -47,14 +48,14 @@ func TestAnOldDatabaseIsAcceptedByRestore(t *testing.T) {
 	u.Holds(t, "/kept", kept)
 	u.Holds(t, "/small", history.Content{Seed: 8, Size: 100}) // deleted after the copy was made
 	u.Get(t, "/nodes?path=/newer").Problem(t, http.StatusNotFound, "not-found")
-	u.Get(t, "/uploads/"+f.upload.ID).Is(t, http.StatusGone, http.StatusNotFound) // open uploads are ended
+	u.Get(t, "/uploads/"+f.upload.ID).Is(t, http.StatusGone, http.StatusNotFound) // open uploads end
 	if l := s.Ledger(t, "ann"); l.Finished != kept.Size+100 || l.Unfinished+l.Reserved != 0 {
 		t.Errorf("the ledger is %+v", l)
 	}
 	if !holdsBytes(t, f.blobs, newer) {
 		t.Fatal("what the database cannot explain was deleted")
 	}
-	u.Put(t, "/after", content(11)) // people go on working
+	u.Put(t, "/after", content(11)) // users continue to work
 	if r := f.Admin(t, "", "fsck", "--repair", "--blobs", f.blobs); !strings.Contains(r.Out+r.Err, "54321 bytes") {
 		t.Errorf("fsck does not name it: %s", r)
 	}
@@ -75,7 +76,8 @@ func TestAnOldDatabaseIsAcceptedByRestore(t *testing.T) {
 	sound(t, f.Site, "-blobs", f.blobs)
 }
 
-// A backup of an installation that has lost a content says so: by its exit code, and in the status.
+// TestABackupOfADamagedInstallationSaysSo: the backup of an installation that has lost a content
+// reports so in its exit code and in the status.
 func TestABackupOfADamagedInstallationSaysSo(t *testing.T) {
 	t.Parallel()
 	f := furnish(t)
@@ -101,13 +103,14 @@ func TestABackupOfADamagedInstallationSaysSo(t *testing.T) {
 		t.Errorf("the status: %s", r)
 	}
 	s.End(t)
-	f.Admin(t, "", "restore", to, "--force", "--blobs", f.blobs).OK(t) // the sound copy of the first backup
+	f.Admin(t, "", "restore", to, "--force", "--blobs", f.blobs).OK(t) // the undamaged content of the first backup
 	s = f.Start(t)
 	f.upload.User.At(s).Holds(t, "/lost", lost)
 	s.End(t)
 }
 
-// A backup of a server that is running, put in place somewhere else, has every file of the moment.
+// TestABackupOfARunningServerIsRestored: a backup of a running server, restored elsewhere, has
+// every file of that moment.
 func TestABackupOfARunningServerIsRestored(t *testing.T) {
 	t.Parallel()
 	f := furnish(t)
@@ -122,7 +125,7 @@ func TestABackupOfARunningServerIsRestored(t *testing.T) {
 	}
 	u.Put(t, "/too-late", content(13))
 	s.Kill()
-	for _, dir := range []string{f.Data, f.blobs} { // the disk is lost
+	for _, dir := range []string{f.Data, f.blobs} { // simulate the loss of the disk
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}

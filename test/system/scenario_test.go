@@ -16,7 +16,7 @@ import (
 	"smartdrive/test/system/rig"
 )
 
-// within fails the test when an account is charged more than it may have.
+// within fails the test if the account exceeds its quota.
 func within(t *testing.T, s *rig.Server, name string) rig.Ledger {
 	t.Helper()
 	l := s.Ledger(t, name)
@@ -26,7 +26,8 @@ func within(t *testing.T, s *rig.Server, name string) rig.Ledger {
 	return l
 }
 
-// Declare little and send much: in parts, beyond the length, without a length.
+// TestScenarioDDeclareSmallSendBig: sending more than declared is refused, in parts, beyond the
+// length, and without a length.
 func TestScenarioDDeclareSmallSendBig(t *testing.T) {
 	t.Parallel()
 	site := rig.New(t)
@@ -45,8 +46,8 @@ func TestScenarioDDeclareSmallSendBig(t *testing.T) {
 	}
 	up.Cancel(t)
 
-	// No length is known: what does not fit is refused when it comes, what came is charged. Parts
-	// are 64 MiB here.
+	// Without a declared size, excess parts are refused on arrival, and received bytes are
+	// charged. Parts are 64 MiB here.
 	begun := u.Post(t, "/uploads", map[string]any{"path": "/unknown", "size": nil}).JSON(t, http.StatusCreated)
 	id, size := begun["id"].(string), begun["part_size"].(float64)
 	full := make([]byte, int64(size))
@@ -60,7 +61,7 @@ func TestScenarioDDeclareSmallSendBig(t *testing.T) {
 	within(t, s, "ann")
 	u.Do(t, http.MethodPut, "/uploads/"+id+"/parts/1", full[:quota-len(full)]).Is(t, http.StatusNoContent)
 	u.Do(t, http.MethodPut, "/files/another", []byte("x")).Problem(t, http.StatusInsufficientStorage, "quota")
-	u.Post(t, "/uploads/"+id+"/complete", map[string]any{}).Is(t, 400) // the size is required now
+	u.Post(t, "/uploads/"+id+"/complete", map[string]any{}).Is(t, 400) // the size is required at completion
 	u.Post(t, "/uploads/"+id+"/complete", map[string]any{"size": quota}).Is(t, http.StatusCreated)
 	if got := u.Node(t, "/unknown")["size"]; got != float64(quota) {
 		t.Errorf("the file has %v bytes", got)
@@ -70,7 +71,8 @@ func TestScenarioDDeclareSmallSendBig(t *testing.T) {
 	}
 }
 
-// A whole file without a length beyond the quota leaves nothing, in one request or in ten at once.
+// TestScenarioDChunkedFilesAgainstTheQuota: a whole file without a length that exceeds the quota
+// leaves nothing behind, in one request or in ten concurrent ones.
 func TestScenarioDChunkedFilesAgainstTheQuota(t *testing.T) {
 	t.Parallel()
 	s := rig.New(t).Start(t)
@@ -116,8 +118,8 @@ func TestScenarioDChunkedFilesAgainstTheQuota(t *testing.T) {
 	})
 }
 
-// A header that lies about the length: the connection ends early, the torn part is not there and
-// not charged as if it were.
+// TestScenarioDALengthThatIsALie: the connection ends before Content-Length bytes were sent. The
+// partial part is neither stored nor charged as complete.
 func TestScenarioDALengthThatIsALie(t *testing.T) {
 	t.Parallel()
 	s := rig.New(t).Start(t)
@@ -150,8 +152,8 @@ func TestScenarioDALengthThatIsALie(t *testing.T) {
 	u.Holds(t, "/upload", content(1))
 }
 
-// The server is killed in the middle of parts: all that was acknowledged is there, and the upload
-// goes on.
+// TestScenarioKRestartMidUpload: the server is killed during parts. All acknowledged parts are
+// there, and the upload continues.
 func TestScenarioKRestartMidUpload(t *testing.T) {
 	t.Parallel()
 	site := rig.New(t)
@@ -166,7 +168,7 @@ func TestScenarioKRestartMidUpload(t *testing.T) {
 	}
 	metric(t, s, "http_in_flight", "2")
 	s.Kill()
-	for restart := range 3 { // killed again before anything has come
+	for restart := range 3 { // killed again before anything was received
 		s = site.Start(t)
 		up = up.At(s)
 		view := up.View(t)
@@ -178,7 +180,7 @@ func TestScenarioKRestartMidUpload(t *testing.T) {
 	}
 	s = site.Start(t)
 	up = up.At(s)
-	// The same client, or another one, finds it by what it is.
+	// A begin finds an upload by its fingerprint, not by its size.
 	again := up.Post(t, "/uploads", map[string]any{"path": "/other", "size": up.Content.Size}).JSON(t, http.StatusCreated)
 	if again["id"] == up.ID {
 		t.Error("it was found by its size alone")
@@ -191,8 +193,8 @@ func TestScenarioKRestartMidUpload(t *testing.T) {
 	up.At(s).Holds(t, "/upload", up.Content)
 }
 
-// A parked upload survives restarts as parked, is charged for what it holds, and the next part
-// wakes it.
+// TestScenarioKAParkedUploadIsWokenAfterARestart: a parked upload stays parked after restarts, is
+// charged for the received bytes, and resumes with the next part.
 func TestScenarioKAParkedUploadIsWokenAfterARestart(t *testing.T) {
 	t.Parallel()
 	site := rig.New(t, "--upload-idle", "200ms")
@@ -227,8 +229,8 @@ func TestScenarioKAParkedUploadIsWokenAfterARestart(t *testing.T) {
 	sound(t, site)
 }
 
-// The server commits a creation and dies before its answer is read. The same request, sent again,
-// is answered as the first time.
+// TestACreationIsNotDoneTwiceAcrossAKill: the server commits a creation and dies before its
+// response is read. A retry gets the original response.
 func TestACreationIsNotDoneTwiceAcrossAKill(t *testing.T) {
 	t.Parallel()
 	site := rig.New(t)
@@ -268,7 +270,7 @@ func TestACreationIsNotDoneTwiceAcrossAKill(t *testing.T) {
 	}
 }
 
-// committed waits until the database has a key, reading past the server.
+// committed waits until the database contains an idempotency key; it reads the database directly.
 func committed(t *testing.T, data, key string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(data, "smartdrive.db")+"?_pragma=busy_timeout(5000)&_pragma=query_only(ON)")

@@ -11,7 +11,7 @@ import (
 	"smartdrive/test/system/rig"
 )
 
-// The server that people run decodes images in a process of its own.
+// TestImagesAreDecodedApart: the released binary decodes images in a child process.
 func TestImagesAreDecodedApart(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

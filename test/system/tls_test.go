@@ -56,7 +56,7 @@ func write(t *testing.T, path string, content []byte) {
 	}
 }
 
-// serial returns the number of the certificate that a new connection is shown.
+// serial returns the serial number of the certificate on a new connection.
 func serial(t *testing.T, s *rig.Server) (int64, error) {
 	t.Helper()
 	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the test's own
@@ -81,7 +81,7 @@ func hangUp(t *testing.T, s *rig.Server) {
 	}
 }
 
-// healthy asks over a connection, which must be alive then and stay so.
+// healthy sends a request on a connection, which must be open and stay open.
 func healthy(t *testing.T, conn net.Conn) {
 	t.Helper()
 	if _, err := fmt.Fprintf(conn, "GET /healthz HTTP/1.1\r\nHost: drive\r\n\r\n"); err != nil {
@@ -113,7 +113,7 @@ func TestSIGHUPReadsTheCertificateAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer old.Close()
-	healthy(t, old) // a connection that has asked nothing yet is closed after some seconds
+	healthy(t, old) // before the server closes the idle connection
 
 	certify(t, dir, 2)
 	hangUp(t, s)
@@ -125,7 +125,7 @@ func TestSIGHUPReadsTheCertificateAgain(t *testing.T) {
 	})
 	healthy(t, old)
 
-	// What cannot be read does not take the server down.
+	// An unreadable file does not stop the server.
 	write(t, filepath.Join(dir, "key.pem"), []byte("nonsense"))
 	hangUp(t, s)
 	process.Eventually(t, rig.Patience, "the log says that it could not be loaded", func() error {

@@ -44,7 +44,7 @@ const (
 
 const grantColumns = "g.node_id, g.account_id, g.principal_id, g.kind, g.role, g.granted_by, g.note, g.created_at, g.updated_at, g.expires_at"
 
-// namedGrants is grantColumns with the name of the principal, and the tables.
+// namedGrants selects grantColumns and the name of the principal; it ends after FROM and the joins.
 const namedGrants = grantColumns + `, COALESCE(u.name, p.name, '') FROM grants g
 	LEFT JOIN users u ON u.id = g.principal_id LEFT JOIN user_groups p ON p.id = g.principal_id `
 

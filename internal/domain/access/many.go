@@ -56,8 +56,8 @@ func (b batch) addRights(ctx context.Context, who drive.Who, nodes []drive.NodeI
 	return err
 }
 
-// PassesOf returns the user's passes at nodes of any accounts, by id, as At does. It costs two
-// statements per 500 nodes. Nodes without any right have no entry.
+// PassesOf returns the user's passes at nodes of any accounts, by node id. It costs two statements
+// per 500 nodes. Nodes without any right have no entry.
 func (a *Access) PassesOf(ctx context.Context, q sqldb.Querier, who drive.Who, nodes []drive.NodeID) (map[drive.NodeID]Pass, error) {
 	passes := make(map[drive.NodeID]Pass, len(nodes))
 	for some := range slices.Chunk(nodes, nodesPerStatement) {

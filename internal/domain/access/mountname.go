@@ -126,12 +126,13 @@ func updateShown(ctx context.Context, tx *sqldb.Tx, user drive.UserID, k MountNa
 
 // mountState is the stored state of a mount.
 type mountState struct {
-	// there is a row
+	// exists reports whether there is a row.
 	exists bool
 	shown  string
 }
 
-// mountsAt returns those of the nodes that are shared with the user or have a mount row, by id.
+// mountsAt returns the state of the mounts at those nodes that are shared with the user or have a
+// mount row, by node id.
 func (a *Access) mountsAt(ctx context.Context, tx *sqldb.Tx, user drive.UserID, nodes []drive.NodeID) (map[drive.NodeID]mountState, error) {
 	found := make(map[drive.NodeID]mountState, len(nodes))
 	if len(nodes) == 0 {

@@ -252,7 +252,8 @@ func ableIfQuery(account string) string {
 	return `SELECT EXISTS (SELECT 1 FROM mine JOIN grants g ON g.principal_id = mine.id WHERE g.account_id = COALESCE((` + account + `), '')) AS able`
 }
 
-// findByID is Find for a place given by the id of a space, of its root, or of a folder.
+// findByID resolves an address whose place is the id of a space, of a space's root, or of a folder.
+// It fails with NotFound if there is no such place or the caller has no grant in its account.
 func (a *Access) findByID(ctx context.Context, q sqldb.Querier, who drive.Who, id drive.NodeID, path drive.Path) (Target, error) {
 	t := Target{Path: path}
 	user := who.User.String()

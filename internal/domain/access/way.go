@@ -22,9 +22,10 @@ type grantPath struct {
 	steps   []grantStep
 }
 
-// findPath is readPath with cached grants above the node's folder, if they are valid: then it costs
-// one small statement regardless of depth. In a transaction it reads everything, because the
-// transaction may have changed grants.
+// findPath returns the user's grants at a node and above it. It uses cached grants above the node's
+// folder if they are valid: then it costs one small statement regardless of depth. In a transaction
+// it reads everything, because the transaction may have changed grants. It fails with NotFound as
+// readPath does.
 func (a *Access) findPath(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (grantPath, error) {
 	stamp, known := a.Stamp() // taken before the query, so that concurrent changes invalidate the entry
 	if _, writes := q.(*sqldb.Tx); writes || !known {

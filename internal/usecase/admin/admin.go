@@ -13,35 +13,36 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// defaultQuota is what an account gets that is created without a total.
+// defaultQuota is the limit of an account created without one, unless Options.DefaultQuota is set.
 const defaultQuota = 10 * drive.GiB
 
 // Options configure New. The zero value of each field is its default.
 type Options struct {
-	// DefaultQuota returns the total of an account created without one, nil for unlimited. Default:
-	// 10 GiB.
+	// DefaultQuota returns the limit of an account created without one; nil means unlimited.
+	// Default: 10 GiB.
 	DefaultQuota func() *drive.ByteSize
 }
 
-// Parts are what the use cases are composed of.
+// Parts are the dependencies of the use cases. Those without a default are required.
 type Parts struct {
 	DB     *sqldb.DB
 	Users  *account.Users
 	Ledger quota.Ledger
 	Trees  *tree.Tree
-	Access *access.Access // default: one of the database
+	Access *access.Access // default: access rights from DB
 	Keys   *idem.Keys
-	// Busy refuses to delete an account whose files are on their way. Default: none is.
+	// Busy fails if the account must not be deleted now, as during a handover. Default: it
+	// never fails.
 	Busy func(ctx context.Context, q sqldb.Querier, account drive.AccountID) error
 }
 
-// Admin holds the use cases. It is safe for concurrent use.
+// Admin implements the use cases. It is safe for concurrent use.
 type Admin struct {
 	parts Parts
 	opt   Options
 }
 
-// New returns the use cases.
+// New returns an Admin.
 func New(parts Parts, opt Options) *Admin {
 	if parts.Access == nil {
 		parts.Access = access.New(access.Options{DB: parts.DB})
@@ -55,12 +56,13 @@ func New(parts Parts, opt Options) *Admin {
 	return &Admin{parts, opt}
 }
 
-// Local is the caller of a command on the machine itself, which may do all that an administrator
-// may.
+// Local is the identity of a command on the server's machine: it has all rights of an administrator
+// and no user.
 func Local() drive.Who {
 	return drive.Who{Admin: true, Scopes: drive.ScopeRead | drive.ScopeWrite | drive.ScopeAdmin}
 }
 
+// check returns Forbidden if the caller is not an administrator.
 func check(who drive.Who) error {
 	if !who.Admin {
 		return drive.Fail(drive.Forbidden)
@@ -68,13 +70,14 @@ func check(who drive.Who) error {
 	return nil
 }
 
-// User is a user and the balance of their account, as administrators see it (Q5).
+// User is a user with the balance of their account, as administrators see it (Q5).
 type User struct {
 	account.User
 	Balance quota.Balance
 }
 
-// FindUser returns a user; NotFound for a deleted one.
+// FindUser returns a user. It fails with NotFound for an unknown or deleted user, and with
+// Forbidden if the caller is not an administrator.
 func (a *Admin) FindUser(ctx context.Context, who drive.Who, id drive.UserID) (User, error) {
 	if err := check(who); err != nil {
 		return User{}, err
@@ -90,6 +93,7 @@ func (a *Admin) read(ctx context.Context, q sqldb.Querier, id drive.UserID) (Use
 	return a.withBalance(ctx, q, u)
 }
 
+// withBalance adds the balance of the user's account.
 func (a *Admin) withBalance(ctx context.Context, q sqldb.Querier, u account.User) (User, error) {
 	b, err := a.parts.Ledger.Get(ctx, q, u.Account)
 	if err != nil {
@@ -98,26 +102,30 @@ func (a *Admin) withBalance(ctx context.Context, q sqldb.Querier, u account.User
 	return User{u, b}, nil
 }
 
-// LedgerOf returns the balance of a user's account: finished, unfinished and reserved (Q5).
+// LedgerOf returns the balance of a user's account: finished, unfinished and reserved bytes (Q5).
+// It fails with NotFound for an unknown or deleted user, and with Forbidden if the caller is not an
+// administrator.
 func (a *Admin) LedgerOf(ctx context.Context, who drive.Who, id drive.UserID) (quota.Balance, error) {
 	u, err := a.FindUser(ctx, who, id)
 	return u.Balance, err
 }
 
-// UserQuery says which users to list.
+// UserQuery selects users.
 type UserQuery struct {
-	Name   string // only the user of this name, whatever its case
-	Cursor string // of the page before
-	Limit  int    // users a page, 1 to 1,000
+	Name   string // only the user with this name, case-insensitive; empty: all
+	Cursor string // UserPage.Next of the previous page; empty: the first page
+	Limit  int    // users per page, 1 to 1,000
 }
 
-// UserPage is a page of users by name; Next is the cursor of the next one, "" at the end.
+// UserPage is a page of users in order of name. Next is the cursor of the next page, "" on the
+// last.
 type UserPage struct {
 	Items []User
 	Next  string
 }
 
-// ListUsers returns a page of users, deleted ones excepted.
+// ListUsers returns a page of users without deleted ones. It fails with Forbidden if the caller is
+// not an administrator.
 func (a *Admin) ListUsers(ctx context.Context, who drive.Who, query UserQuery) (UserPage, error) {
 	if err := check(who); err != nil {
 		return UserPage{}, err

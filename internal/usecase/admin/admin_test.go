@@ -319,7 +319,8 @@ func TestFirstUserWithAGivenPassword(t *testing.T) {
 	f.login(t, strings.ToUpper(FirstUser), secret)
 }
 
-// I2: many first starts, one administrator.
+// TestConcurrentFirstStartsMakeOneUser (I2): of many concurrent first starts, one creates the
+// administrator.
 func TestConcurrentFirstStartsMakeOneUser(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -328,7 +329,7 @@ func TestConcurrentFirstStartsMakeOneUser(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range starts {
 		all.Go(func() {
-			for { // the queue for hashing is bounded; a start that is told to come back does
+			for { // the hashing queue is bounded; a start that is told to retry does so
 				generated, _, err := f.EnsureFirstUser(t.Context(), "", nil)
 				if !drive.IsKind(err, drive.Rate) {
 					if made[i] = generated; err != nil {
@@ -366,7 +367,7 @@ func TestDeletedUserIsPurgeable(t *testing.T) {
 	if err != nil || len(due) != 1 {
 		t.Fatalf("%v, %v", due, err)
 	}
-	// An account that still has a ledger is not removed from under it.
+	// An account with a ledger cannot be purged.
 	if err := f.parts.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { return f.parts.Users.Purge(ctx, tx, due[0]) }); err == nil {
 		t.Fatal("an account was purged before its ledger and its tree")
 	}

@@ -8,19 +8,20 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Change is a change of a user; what is absent stays as it is.
+// Change lists the changes to a user. Absent fields leave the user unchanged.
 type Change struct {
 	Total    Total
 	Password *string
-	State    account.State // Active or Disabled; "": absent
-	Admin    *bool         // nil: absent
+	State    account.State // Active or Disabled; "": unchanged
+	Admin    *bool         // nil: unchanged
 
-	MustChange bool // with a Password: whoever logs in with it has to set another one first
+	MustChange bool // with Password only: the user must set another password at the next sign-in
 }
 
-// SetUser changes a user, all of it or nothing. A total below what is used is allowed: growth is
-// refused from then on (Q4). A new password ends the user's sessions and tokens, but not the
-// session that this request came with.
+// SetUser applies c completely or not at all and returns the user. A limit below the current usage
+// is allowed; uploads then fail (Q4). A new password ends the user's sessions and tokens, except
+// the caller's own session. It fails with Forbidden if the caller is not an administrator, with
+// NotFound, and with BadRequest for MustChange without a Password.
 func (a *Admin) SetUser(ctx context.Context, who drive.Who, id drive.UserID, c Change) (User, error) {
 	if err := check(who); err != nil {
 		return User{}, err
@@ -64,9 +65,9 @@ func (a *Admin) SetUser(ctx context.Context, who drive.Who, id drive.UserID, c C
 	return user, err
 }
 
-// open opens the drive of a user who is enabled: it was closed if its files went to somebody else.
+// open reopens the tree of a user who is enabled again. A handover closes it.
 func (a *Admin) open(ctx context.Context, tx *sqldb.Tx, id drive.UserID) error {
-	user, err := a.parts.Users.Find(ctx, tx, id) // whose drive it is does not change
+	user, err := a.parts.Users.Find(ctx, tx, id) // before the lock: the account of a user never changes
 	if err != nil {
 		return err
 	}
@@ -76,9 +77,9 @@ func (a *Admin) open(ctx context.Context, tx *sqldb.Tx, id drive.UserID) error {
 	return a.parts.Trees.Open(ctx, tx, user.Account)
 }
 
-// DeleteUser makes a user unknown at once; the data is purged after account.DeletedKeep. The last
-// administrator stays: WrongState. So does one whose files are being handed over, or who gets those
-// of another one: WrongState {state: handing-over}.
+// DeleteUser hides a user at once; the data is purged after account.DeletedKeep. It fails with
+// Forbidden if the caller is not an administrator, with WrongState for the last administrator, and
+// with WrongState {state: handing-over} while the account is either side of a handover.
 func (a *Admin) DeleteUser(ctx context.Context, who drive.Who, id drive.UserID) error {
 	if err := check(who); err != nil {
 		return err

@@ -14,24 +14,25 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// NewUser describes a user to be created.
+// NewUser describes a user to create.
 type NewUser struct {
 	Name     string
 	Password string
-	Total    Total // absent: the default quota
+	Total    Total // absent: the default limit
 	Admin    bool
 
-	MustChange bool // whoever logs in with it has to set another one first
+	MustChange bool // the user must set another password at the first sign-in
 }
 
-// CreateUser creates a user with an account of their own, its ledger and its tree. NameTaken when
-// the name, whatever its case, is another user's. A reply that was lost cannot be told from a name
-// that was taken: see CreateUserOnce.
+// CreateUser creates a user with an account, a ledger and a tree. It fails with Forbidden if the
+// caller is not an administrator, and with NameTaken if the name is in use, whatever its case. A
+// retry after a lost reply fails with NameTaken as well; CreateUserOnce avoids that.
 func (a *Admin) CreateUser(ctx context.Context, who drive.Who, in NewUser) (User, error) {
 	return a.CreateUserAnd(ctx, who, in, func(context.Context, *sqldb.Tx, account.User) error { return nil })
 }
 
-// CreateUserAnd is CreateUser, and what and does in the same transaction.
+// CreateUserAnd creates a user as CreateUser does, and calls and with the new user in the same
+// transaction. An error of and undoes the creation.
 func (a *Admin) CreateUserAnd(ctx context.Context, who drive.Who, in NewUser, and func(context.Context, *sqldb.Tx, account.User) error) (User, error) {
 	draft, err := a.draft(ctx, who, in)
 	if err != nil {
@@ -47,9 +48,10 @@ func (a *Admin) CreateUserAnd(ctx context.Context, who drive.Who, in NewUser, an
 	return user, err
 }
 
-// CreateUserOnce is CreateUser under an idempotency key; render makes the response that is kept and
-// repeated. The fingerprint of the request is made here, without the password: a fast hash of it
-// must not lie about for a day.
+// CreateUserOnce creates a user under the idempotency key req. render builds the response, which is
+// stored and returned again for a retry. The fingerprint leaves out the password, because the
+// database would hold a fast hash of it for a day. It fails with Forbidden if the caller is not an
+// administrator, and with NameTaken.
 func (a *Admin) CreateUserOnce(ctx context.Context, who drive.Who, in NewUser, req idem.Request,
 	render func(User) (status int, body []byte, err error),
 ) (idem.Response, error) {
@@ -74,6 +76,7 @@ func (a *Admin) CreateUserOnce(ctx context.Context, who drive.Who, in NewUser, r
 	})
 }
 
+// fingerprint identifies the request for idempotency: all fields but the password.
 func (in NewUser) fingerprint() idem.Fingerprint {
 	total := "default"
 	switch {
@@ -83,12 +86,13 @@ func (in NewUser) fingerprint() idem.Fingerprint {
 		total = "unlimited"
 	}
 	must := ""
-	if in.MustChange { // what was sent before it was there has the sum that it had
+	if in.MustChange { // only if set, so that fingerprints stored by older versions still match
 		must = " must-change"
 	}
 	return sha256.Sum256(fmt.Appendf(nil, "%q %s %t%s", in.Name, total, in.Admin, must))
 }
 
+// draft checks the caller and the request, and hashes the password.
 func (a *Admin) draft(ctx context.Context, who drive.Who, in NewUser) (account.Draft, error) {
 	if err := check(who); err != nil {
 		return account.Draft{}, err
@@ -103,7 +107,7 @@ func (a *Admin) draft(ctx context.Context, who drive.Who, in NewUser) (account.D
 	return draft, err
 }
 
-// create writes all rows of a new user.
+// create inserts all rows of a new user.
 func (a *Admin) create(ctx context.Context, tx *sqldb.Tx, draft account.Draft, total Total) (User, error) {
 	user, err := a.parts.Users.Create(ctx, tx, draft)
 	if err != nil {
@@ -118,14 +122,14 @@ func (a *Admin) create(ctx context.Context, tx *sqldb.Tx, draft account.Draft, t
 	return a.withBalance(ctx, tx, user)
 }
 
-// FirstUser is the name of the user that a new installation has.
+// FirstUser is the name of the administrator that a new installation starts with.
 const FirstUser = "admin"
 
-// EnsureFirstUser creates the administrator FirstUser where there is no user at all, and does
-// nothing otherwise. An empty password is replaced by a generated one, which is returned. keep
-// (nil: nothing) is given the generated password before the user exists and must make it durable: a
-// crash after the creation must not lose the only password. When it turns out that another instance
-// was first (created is false) what was kept is the password of nobody.
+// EnsureFirstUser creates the administrator FirstUser if no user exists, and reports whether it
+// did. An empty password is replaced by a random one, which is returned. keep (may be nil) is
+// called with that password before the user exists and must store it durably: a crash must not lose
+// the only password. If another instance creates the user first, created is false and the password
+// passed to keep is void.
 func (a *Admin) EnsureFirstUser(ctx context.Context, password string, keep func(generated string) error) (
 	generated string, created bool, err error,
 ) {
@@ -154,7 +158,7 @@ func (a *Admin) EnsureFirstUser(ctx context.Context, password string, keep func(
 		return err
 	})
 	switch {
-	case drive.IsKind(err, drive.NameTaken): // by another instance that starts at the same moment
+	case drive.IsKind(err, drive.NameTaken): // by another instance that starts at the same time
 		created = false
 	case err != nil:
 		return "", false, fmt.Errorf("create the first user: %w", err)

@@ -1,7 +1,7 @@
-// Package admin is what an administrator does: create, change, list and delete users and read their
-// ledgers. It is also how the first user comes to be.
+// Package admin implements what administrators do with users: create, change, list and delete them,
+// and read their ledgers. It also creates the first user.
 //
-// A new user is rows of three owners (account, quota, tree) written in one transaction: there is no
-// user without a ledger or a root folder. Every use case but EnsureFirstUser checks that the caller
-// is an administrator; a command on the machine itself acts as Local.
+// A new user consists of rows of three packages (account, quota, tree), written in one transaction,
+// so that no user lacks a ledger or a root folder. Every use case but EnsureFirstUser checks that
+// the caller is an administrator; commands on the server's machine act as Local.
 package admin

@@ -7,23 +7,24 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Total is a limit of bytes in a request: absent (the zero value), unlimited (null in JSON) or a
-// number.
+// Total is an account's storage limit in a request: absent (the zero value), unlimited (null in
+// JSON) or a number of bytes.
 type Total struct {
 	Given bool
 	Bytes *drive.ByteSize // nil: unlimited
 }
 
-// Unlimited is not a limit.
+// Unlimited returns the Total without a limit.
 func Unlimited() Total { return Total{Given: true} }
 
-// Limit is a limit of n bytes.
+// Limit returns the Total of n bytes.
 func Limit(n drive.ByteSize) Total { return Total{Given: true, Bytes: &n} }
 
-// maxTotal keeps sums of ledger columns far from the end of int64.
+// maxTotal keeps sums of ledger columns far below the maximum of int64.
 const maxTotal = drive.ByteSize(1) << 60
 
-// UnmarshalJSON implements json.Unmarshaler; encoding/json does not call it for an absent member.
+// UnmarshalJSON implements json.Unmarshaler. encoding/json does not call it for an absent member,
+// so Given stays false. It fails with BadRequest for anything but an integer or null.
 func (t *Total) UnmarshalJSON(b []byte) error {
 	if bytes.Equal(b, []byte("null")) {
 		*t = Unlimited()
@@ -37,6 +38,7 @@ func (t *Total) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// check returns BadRequest if t is negative or above maxTotal.
 func (t Total) check() error {
 	if t.Bytes != nil && (*t.Bytes < 0 || *t.Bytes > maxTotal) {
 		return drive.BadField("total", drive.OutOfRange, "min", 0, "max", int64(maxTotal))
@@ -44,7 +46,7 @@ func (t Total) check() error {
 	return nil
 }
 
-// or returns t, or def where t is absent.
+// or returns t, or def if t is absent.
 func (t Total) or(def Total) Total {
 	if t.Given {
 		return t

@@ -1,20 +1,21 @@
-// Package handover gives all that is in a user's drive to another user or to a space, for users who
-// leave: an administrator asks for it, and package files does it, as an operation.
+// Package handover transfers the contents of a user's drive to another user or to a space, when the
+// user leaves. An administrator requests the transfer, and package files runs it as an operation in
+// the background.
 //
-// # What becomes of what the user had
+// # Effects
 //
-//   - Files go with their ids, versions and dates, those in the trash too, into a new folder of the
-//     receiver. Folders are made there and deleted here, so they get new ids.
-//   - What was shared with others by name stays shared with them, at the file or at the folder that
-//     took the place of the one it was. The receiver, whose drive it is now, decides about it.
-//   - Links by which others read or send are ended: the one who gave them out may not any more.
-//   - Sign-ins, tokens and app passwords are ended, and the user is disabled, which an administrator
-//     may take back.
-//   - Uploads that have not ended are cancelled.
-//   - Locks of WebDAV clients are ended. Stars at files stay, those at folders do not.
-//   - Exports, webhooks, sources of documents and the activity log stay with the account, and go with
-//     it when the user is deleted. Documents that were taken in lose their files.
-//   - The drive is closed at the end: nothing comes into it until the user is enabled again.
+//   - Files keep their ids, versions and dates and move, trash included, into a new folder of the
+//     receiver. Folders are created there and deleted here, so they get new ids.
+//   - Grants to named users and groups stay, on the moved file or on the folder that replaces the
+//     original. The receiver now manages them.
+//   - Share links and collect links end, because their owner may not grant access any more.
+//   - Sessions, tokens and app passwords end, and the user is disabled. An administrator may enable
+//     the user again.
+//   - Unfinished uploads are cancelled.
+//   - WebDAV locks end. Stars on files stay, stars on folders do not.
+//   - Exports, webhooks, sources of documents and the activity log stay with the account and are
+//     deleted with the user. Documents that were taken in lose their files.
+//   - At the end the drive is closed: nothing can be added until the user is enabled again.
 //
-// A user cannot be deleted before it is done: Busy.
+// The user cannot be deleted before the handover is done; see Busy.
 package handover

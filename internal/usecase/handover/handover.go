@@ -15,18 +15,19 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// Links are links of an account that others read or send by.
+// Links are the share links or the collect links of accounts.
 type Links interface {
+	// RemoveAll ends all links of an account.
 	RemoveAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error
 }
 
-// Uploads are those that have not ended.
+// Uploads cancels unfinished uploads.
 type Uploads interface {
 	// ReclaimAll cancels the uploads of an account.
 	ReclaimAll(ctx context.Context, account drive.AccountID) (int, error)
 }
 
-// Parts are what the use cases are composed of.
+// Parts are the dependencies of the use cases.
 type Parts struct {
 	DB       *sqldb.DB
 	Users    *account.Users
@@ -37,14 +38,15 @@ type Parts struct {
 	Shares   Links
 	Collects Links
 	Uploads  Uploads
-	Activity *activity.Log // nil: nothing is noted
-	Log      *slog.Logger
+	Activity *activity.Log // nil: no activity is recorded
+	// Log receives failures that do not fail the request. Default: discarded.
+	Log *slog.Logger
 }
 
-// Handovers holds the use cases. It is safe for concurrent use.
+// Handovers implements the use cases. It is safe for concurrent use.
 type Handovers struct{ parts Parts }
 
-// New returns the use cases.
+// New returns the Handovers.
 func New(parts Parts) *Handovers {
 	if parts.Log == nil {
 		parts.Log = slog.New(slog.DiscardHandler)
@@ -52,35 +54,37 @@ func New(parts Parts) *Handovers {
 	return &Handovers{parts}
 }
 
-// Request says whose drive goes to whom. Either Receiver or Space is given.
+// Request names the user and the receiver. Exactly one of Receiver and Space must be set.
 type Request struct {
 	User     drive.UserID
 	Receiver drive.UserID
 	Space    drive.AccountID
-	Folder   drive.Name // of the folder that it goes to; empty: "Files of NAME"
+	Folder   drive.Name // name of the folder to create at the receiver; empty: "Files of NAME"
 }
 
-// View is a handover.
+// View is the state of a handover.
 type View struct {
 	Operation files.Operation
 	User      drive.UserID
-	To        string          // name of the user or the space
-	ToSpace   bool            // it is a space
+	To        string          // name of the receiving user or space
+	ToSpace   bool            // To is a space
 	Account   drive.AccountID // of the receiver
-	Folder    drive.NodeID
-	Waits     string // the problem's code, while it cannot go on
+	// Folder is the new folder at the receiver.
+	Folder drive.NodeID
+	Waits  string // problem code of the last failure while the operation retries; else empty
 }
 
 // Hook runs at the end of the transaction that begins a handover, so that an idempotency key
-// commits with it. An error undoes it.
+// commits with it. An error rolls the transaction back.
 type Hook = func(ctx context.Context, tx *sqldb.Tx, v View) error
 
-// Begin disables a user and begins to give what is in the user's drive to somebody else; see Find
-// for how far it is. Errors: Forbidden to all but administrators; NotFound for the user; BadRequest
-// for a receiver who is not there, is disabled or archived, or is the user; Quota {needed,
-// available} and TooLarge {nodes or versions} when it does not fit, before anything is changed;
-// WrongState {state: handing-over} while it goes to somebody else, while something comes to it, or
-// while the receiver's own goes to somebody; WrongState {state: last-admin}.
+// Begin disables a user and starts to transfer the user's files; Find returns the progress.
+// Repeating a request that is running returns its state. Errors: Forbidden if the caller is not an
+// administrator; NotFound for the user; BadRequest if the receiver is unknown, disabled, archived
+// or the user, or if the user is the caller; Quota {needed, available} or TooLarge {nodes or
+// versions} if the files do not fit, before anything has changed; WrongState {state: handing-over}
+// if another handover from the user, to the user or from the receiver is running; WrongState
+// {state: last-admin}.
 func (s *Handovers) Begin(ctx context.Context, who drive.Who, in Request, hook Hook) (v View, err error) {
 	if !who.Admin {
 		return View{}, drive.Fail(drive.Forbidden)
@@ -100,7 +104,7 @@ func (s *Handovers) Begin(ctx context.Context, who drive.Who, in Request, hook H
 	}
 	if in.Folder == "" {
 		if in.Folder, err = drive.ParseName("Files of " + user.Name); err != nil {
-			in.Folder = "Files" // a name of a user may be longer than that of a file, or have other characters
+			in.Folder = "Files" // a user name may be longer than a file name, or contain other characters
 		}
 	}
 	made := false
@@ -127,16 +131,17 @@ func (s *Handovers) Begin(ctx context.Context, who drive.Who, in Request, hook H
 	return v, nil
 }
 
-// begin does all that the request itself does, in its transaction.
+// begin runs the transaction of Begin under the locks of both ledgers. made is false if the same
+// handover is running already.
 func (s *Handovers) begin(ctx context.Context, tx *sqldb.Tx, who drive.Who, user account.User, in Request) (v View, made bool, err error) {
-	to, err := s.receiver(ctx, tx, in) // as it is now, under the lock
+	to, err := s.receiver(ctx, tx, in) // again, now under the lock
 	if err != nil {
 		return View{}, false, err
 	}
 	running, err := s.find(ctx, tx, user)
 	switch {
 	case err == nil && running.Operation.State == files.Running && running.Account == to.account:
-		return running, false, nil // the reply of the first request was lost
+		return running, false, nil // a retry after a lost reply
 	case err == nil && running.Operation.State == files.Running:
 		return View{}, false, busy()
 	case err != nil && !drive.IsKind(err, drive.NotFound):
@@ -166,7 +171,7 @@ func (s *Handovers) begin(ctx context.Context, tx *sqldb.Tx, who drive.Who, user
 	return View{Operation: o, User: user.ID, To: to.name, ToSpace: to.user.IsZero(), Account: to.account, Folder: folder.ID}, true, nil
 }
 
-// note tells both sides.
+// note records the handover in the activity of both accounts.
 func (s *Handovers) note(tx *sqldb.Tx, user account.User, to receiver, folder drive.NodeID) error {
 	data := map[string]string{"from": user.Name, "to": to.name, "folder": folder.String()}
 	for _, id := range []drive.AccountID{user.Account, to.account} {
@@ -177,10 +182,11 @@ func (s *Handovers) note(tx *sqldb.Tx, user account.User, to receiver, folder dr
 	return nil
 }
 
+// busy returns WrongState {state: handing-over}.
 func busy() error { return drive.Fail(drive.WrongState, "state", "handing-over") }
 
-// apart refuses a handover out of a drive that something still comes to, and one into a drive that
-// is being given away: the end of the one would not be that of the other.
+// apart returns busy if a running handover adds to from, or takes from to: chained handovers could
+// leave files behind.
 func (s *Handovers) apart(ctx context.Context, q sqldb.Querier, from, to drive.AccountID) error {
 	all, err := s.parts.Files.Handovers.List(ctx, q)
 	for _, h := range all {
@@ -191,7 +197,7 @@ func (s *Handovers) apart(ctx context.Context, q sqldb.Querier, from, to drive.A
 	return err
 }
 
-// fits refuses what there is no room for, with the numbers, before anything is moved.
+// fits returns Quota or TooLarge, with the numbers, if the receiver has no room for the files.
 func (s *Handovers) fits(ctx context.Context, q sqldb.Querier, from, to drive.AccountID) error {
 	has, err := s.parts.Ledger.Get(ctx, q, from)
 	if err != nil {
@@ -207,13 +213,15 @@ func (s *Handovers) fits(ctx context.Context, q sqldb.Querier, from, to drive.Ac
 	return s.parts.Tree.CheckHandoverCapacity(ctx, q, from, to)
 }
 
-// receiver is who gets the files.
+// receiver is the destination of a handover.
 type receiver struct {
 	account drive.AccountID
 	user    drive.UserID // zero: a space
 	name    string
 }
 
+// receiver looks up the destination. It fails with BadRequest if it is missing, unknown or not
+// active.
 func (s *Handovers) receiver(ctx context.Context, q sqldb.Querier, in Request) (receiver, error) {
 	switch {
 	case in.Receiver.IsZero() && in.Space.IsZero():
@@ -234,8 +242,8 @@ func (s *Handovers) receiver(ctx context.Context, q sqldb.Querier, in Request) (
 	return receiver{account: one.ID, name: one.Name}, err
 }
 
-// Find returns the handover of a user that was begun last; NotFound: there is none, or it ended a
-// week ago.
+// Find returns the latest handover of a user. It fails with NotFound if there is none or it ended
+// more than a week ago, and with Forbidden if the caller is not an administrator.
 func (s *Handovers) Find(ctx context.Context, who drive.Who, id drive.UserID) (View, error) {
 	if !who.Admin {
 		return View{}, drive.Fail(drive.Forbidden)
@@ -259,7 +267,7 @@ func (s *Handovers) find(ctx context.Context, q sqldb.Querier, user account.User
 	if v.ToSpace {
 		one, err := s.parts.Access.FindSpace(ctx, q, h.To)
 		if v.To = one.Name; drive.IsKind(err, drive.NotFound) {
-			err = nil // it was deleted since
+			err = nil // the space was deleted since
 		}
 		return v, err
 	}
@@ -270,9 +278,9 @@ func (s *Handovers) find(ctx context.Context, q sqldb.Querier, user account.User
 	return v, err
 }
 
-// Busy is WrongState while what is in an account is being handed over, or goes there: whoever
-// deletes it would delete what was meant to be kept. The caller has the lock on the ledger of the
-// account.
+// Busy returns WrongState {state: handing-over} while the account gives or receives a handover:
+// deleting the account would delete files that are to be kept. The caller must hold the lock of the
+// account's ledger.
 func (s *Handovers) Busy(ctx context.Context, q sqldb.Querier, id drive.AccountID) error {
 	all, err := s.parts.Files.Handovers.List(ctx, q)
 	if err != nil {

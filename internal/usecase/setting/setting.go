@@ -1,6 +1,6 @@
-// Package setting holds the settings that administrators change while the server runs. What the
-// operator has given as a flag, a variable or in the file stays as it is: nobody overrides it from
-// the network. See decision 105.
+// Package setting holds the settings that administrators change while the server runs. A setting
+// that the operator fixes by a flag, an environment variable or the configuration file cannot be
+// changed over the network. See decision 105.
 package setting
 
 import (
@@ -21,10 +21,10 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// lookEvery is how long a change takes at most to reach the other instances.
+// lookEvery bounds how long a change takes to reach the other instances.
 const lookEvery = 5 * time.Second
 
-// Setting is a setting and where its value comes from.
+// Setting is a setting with its current value and the origin of the value.
 type Setting struct {
 	Name      string      `json:"name" doc:"that of the flag, without the dashes"`
 	Value     string      `json:"value" doc:"as it would be written in the flag; empty: not set"`
@@ -36,24 +36,24 @@ type Setting struct {
 	ChangedBy *string     `json:"changed_by" doc:"name of that administrator at that time"`
 }
 
-// Live is the configuration of a server as it is. It is safe for concurrent use.
+// Live is the current configuration of a running server. It is safe for concurrent use.
 type Live struct {
 	started config.Config
 	now     atomic.Pointer[config.Config]
 }
 
-// NewLive returns the configuration that a server was started with, which Settings change.
+// NewLive returns a Live that holds the configuration the server was started with. Settings update
+// it.
 func NewLive(started config.Config) *Live {
 	l := &Live{started: started}
 	l.now.Store(&started)
 	return l
 }
 
-// Now returns the configuration. It asks nobody, and is not to be changed.
+// Now returns the current configuration without I/O. The caller must not modify it.
 func (l *Live) Now() *config.Config { return l.now.Load() }
 
-// Settings are those of an installation, as an instance that was started with some of them sees
-// them. It is safe for concurrent use.
+// Settings reads and changes the settings in the database. It is safe for concurrent use.
 type Settings struct {
 	*Live
 
@@ -65,24 +65,24 @@ type Settings struct {
 	clock   func() time.Time
 	changed func(*config.Config)
 
-	reading sync.Mutex // of two readings the later one counts
-	refused string     // the name of a value in the database that this version does not take; under reading
+	reading sync.Mutex // held by Refresh, so that an older result never replaces a newer one
+	refused string     // name of the last setting that Refresh skipped; logged once; guarded by reading
 }
 
-// Parts are what the settings are composed of.
+// Parts are the dependencies of Settings.
 type Parts struct {
 	DB    *sqldb.DB
 	Users *account.Users
 	Live  *Live
 	Log   *slog.Logger
 	Now   func() time.Time // default: time.Now
-	// Activity is told who has changed what. Nil: nothing is noted.
+	// Activity records who changed which setting. Nil: nothing is recorded.
 	Activity *activity.Log
-	// Changed is called with the configuration whenever it was read. Default: nobody is.
+	// Changed is called with the configuration after every read. Optional.
 	Changed func(*config.Config)
 }
 
-// New returns the settings of an installation; Refresh reads what administrators have changed.
+// New returns Settings; call Refresh to load the changes of administrators.
 func New(p Parts) *Settings {
 	if p.Now == nil {
 		p.Now = time.Now
@@ -93,8 +93,7 @@ func New(p Parts) *Settings {
 	return &Settings{Live: p.Live, db: p.DB, users: p.Users, log: p.Log, noted: p.Activity, clock: p.Now, changed: p.Changed}
 }
 
-// Run reads again every few seconds what administrators have changed, here or at another instance,
-// until ctx is done.
+// Run calls Refresh every few seconds until ctx is done, and returns nil.
 func (s *Settings) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -109,8 +108,8 @@ func (s *Settings) Run(ctx context.Context) error {
 	}
 }
 
-// Refresh reads what administrators have changed. A value that this version does not take is left
-// out: an older or newer one has written it.
+// Refresh loads the changed settings from the database into Live. It skips a value that this
+// version rejects, because an older or newer version may have written it.
 func (s *Settings) Refresh(ctx context.Context) error {
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -135,7 +134,8 @@ func (s *Settings) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// changes returns what administrators have changed, by name.
+// changes returns the rows of changed settings by name. Only Name, Value, ChangedAt and ChangedBy
+// are set.
 func (s *Settings) changes(ctx context.Context) ([]Setting, error) {
 	rows, err := s.db.Query(ctx, "SELECT name, value, changed_at, changed_by FROM settings ORDER BY name")
 	all, err := sqldb.Scan(rows, err, func(c *Setting, scan func(...any) error) error {
@@ -147,8 +147,8 @@ func (s *Settings) changes(ctx context.Context) ([]Setting, error) {
 	return all, nil
 }
 
-// List returns all settings that can be changed while the server runs, in the order of the help.
-// Administrators may.
+// List returns all settings that can change while the server runs, in the order of the help. It
+// fails with Forbidden if the caller is not an administrator.
 func (s *Settings) List(ctx context.Context, who drive.Who) ([]Setting, error) {
 	if !who.Admin {
 		return nil, drive.Fail(drive.Forbidden)
@@ -175,8 +175,10 @@ func (s *Settings) List(ctx context.Context, who drive.Who) ([]Setting, error) {
 	return all, nil
 }
 
-// Set changes a setting: at once here, within seconds at other instances. To set what is set
-// already changes nothing. Administrators may.
+// Set changes a setting, at once here and within seconds on other instances. Setting the current
+// value again changes nothing. It fails with Forbidden if the caller is not an administrator, with
+// NotFound, with WrongState {state: fixed} if the server was started with the setting, and with
+// BadRequest for a malformed value.
 func (s *Settings) Set(ctx context.Context, who drive.Who, name, value string) (Setting, error) {
 	one, err := s.changeable(ctx, who, name)
 	if err != nil {
@@ -216,9 +218,8 @@ func (s *Settings) Set(ctx context.Context, who drive.Who, name, value string) (
 	return one, nil
 }
 
-// note writes into the administrator's activity what a setting is now, and what it was. Whoever
-// changes it on the machine itself has no account, and so no activity: the log of the process has
-// it.
+// note records the new and the old value in the administrator's activity. A caller on the server's
+// machine has no account; for such a caller only the process log records the change.
 func (s *Settings) note(ctx context.Context, tx *sqldb.Tx, who drive.Who, now Setting, was string) error {
 	if who.Account.IsZero() {
 		return nil
@@ -230,24 +231,25 @@ func (s *Settings) note(ctx context.Context, tx *sqldb.Tx, who drive.Who, now Se
 		map[string]any{"value": noted(now.Value), "was": noted(was)})
 }
 
-// noted is what of a value is noted: an entry has room for 2 KiB.
+// noted shortens a value for an activity entry, which holds 2 KiB.
 func noted(value string) string {
-	const most = 300 // bytes, each of which may become six in JSON
+	const most = 300 // JSON escaping may make six of each
 	if len(value) > most {
 		return strings.ToValidUTF8(value[:most], "") + "…"
 	}
 	return value
 }
 
-// soon reads what was changed here. It was changed: if it cannot be read, Run does so soon.
+// soon applies a change on this instance. If reading fails, Run retries within lookEvery.
 func (s *Settings) soon(ctx context.Context) {
 	if err := s.Refresh(ctx); err != nil {
 		s.log.WarnContext(ctx, "the settings could not be read after a change", telemetry.KeyError, err)
 	}
 }
 
-// Reset takes back what administrators have changed about a setting: it is its default again. It
-// may be repeated. Administrators may.
+// Reset restores the default of a setting and returns it. It is idempotent. It fails with Forbidden
+// if the caller is not an administrator, with NotFound, and with WrongState {state: fixed} if the
+// server was started with the setting.
 func (s *Settings) Reset(ctx context.Context, who drive.Who, name string) (Setting, error) {
 	one, err := s.changeable(ctx, who, name)
 	if err != nil || one.ChangedAt == nil {
@@ -270,7 +272,7 @@ func (s *Settings) Reset(ctx context.Context, who drive.Who, name string) (Setti
 	return one, nil
 }
 
-// changeable returns a setting that can be changed.
+// changeable returns a setting. It fails with Forbidden, NotFound, or WrongState if it is fixed.
 func (s *Settings) changeable(ctx context.Context, who drive.Who, name string) (Setting, error) {
 	all, err := s.List(ctx, who)
 	if err != nil {

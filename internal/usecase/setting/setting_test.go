@@ -19,7 +19,7 @@ import (
 
 var admin = drive.Who{Admin: true}
 
-// started returns the configuration of a server that was started with some flags.
+// started returns the configuration of a server started with args.
 func started(t *testing.T, args ...string) config.Config {
 	t.Helper()
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
@@ -34,7 +34,7 @@ func started(t *testing.T, args ...string) config.Config {
 	return cfg
 }
 
-// instance is a server of the installation that a database belongs to.
+// instance returns the settings of a server that uses the given database.
 func instance(t *testing.T, db *sqldb.DB, args ...string) *setting.Settings {
 	t.Helper()
 	auth := account.NewAuth(db, account.Options{})
@@ -68,13 +68,14 @@ func of(t *testing.T, s *setting.Settings, name string) setting.Setting {
 	return setting.Setting{}
 }
 
-// A change holds at once where it is made, after a look at other instances, and after a start; what
-// an instance was started with holds there whatever others change.
+// TestAChangeReachesAllButWhoWasStartedWithIt: a change applies at once on its own instance, on
+// others after their next read, and after a restart. It does not apply to an instance started with
+// a value.
 func TestAChangeReachesAllButWhoWasStartedWithIt(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
 	one, other, fixed := instance(t, db), instance(t, db), instance(t, db, "--default-quota=7GiB")
-	for range 2 { // the answer may be lost
+	for range 2 { // a retry after a lost reply
 		if _, err := one.Set(t.Context(), admin, "default-quota", " 50GiB "); err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +137,7 @@ func TestWhatIsNotAllowedChangesNothing(t *testing.T) {
 			t.Errorf("%s was %+v and is %+v", name, was, got)
 		}
 	}
-	for _, name := range []string{"data", "nothing", ""} { // the operator's alone, and none
+	for _, name := range []string{"data", "nothing", ""} { // for the operator only, unknown, empty
 		if _, err := s.Set(t.Context(), admin, name, "/tmp"); !drive.IsKind(err, drive.NotFound) {
 			t.Errorf("%q: %v", name, err)
 		}
@@ -149,7 +150,7 @@ func TestWhatIsNotAllowedChangesNothing(t *testing.T) {
 	}
 }
 
-// What another version wrote, or somebody by hand, keeps no server from its start.
+// TestAValueOfAnotherVersionIsLeftOut: invalid values in the database do not prevent the start.
 func TestAValueOfAnotherVersionIsLeftOut(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)

@@ -1,31 +1,30 @@
-// Package signon logs people in whom an identity provider vouches for, by OpenID Connect Core 1.0.
+// Package signon signs people in through an identity provider, by OpenID Connect Core 1.0.
 //
 //	page                       server                        provider
 //	Begin ──────────────────►  address, flow
-//	keeps the flow, goes to the address ─────────────────►  logs the person in
-//	comes back with a code  ◄────────────────────────────
+//	keeps the flow, goes to the address ─────────────────►  signs the person in
+//	returns with a code     ◄────────────────────────────
 //	Finish (code, flow) ────►  the code for tokens ──────►
-//	a session  ◄─────────────  whose it is, who that is here
+//	a session  ◄─────────────  claims, mapped to a user
 //
-// The flow holds what belongs to this one try: the state, the nonce and the code verifier (RFC
-// 7636, S256). The page keeps it, so that a code that somebody else has seen, or slipped into an
-// address, is of no use; and so that any instance can finish what another one began.
+// The flow holds the secrets of one sign-in attempt: the state, the nonce and the code verifier
+// (RFC 7636, S256). The page stores it. So a code that an attacker saw, or put into an address, is
+// useless, and any instance can finish an attempt that another instance began.
 //
-// # Who it is
+// # Identity
 //
-// A person is the issuer and the subject, whatever they are called; nobody is taken for somebody
-// else because of a name or a mail address, which at many providers people choose themselves. Who
-// comes for the first time gets a user of their own; who has one already connects it while they are
-// logged in (Connect).
+// A person is identified by issuer and subject, never by a name or a mail address, because at many
+// providers people choose both. A person who signs in for the first time gets a new user. A user
+// who already exists connects to the provider while signed in (Connect).
 //
-// What the ID token says and what the userinfo endpoint says is read as one, since providers put
-// the groups into either. At each login they decide who may come in, who is an administrator and
-// who is in which group; also that somebody is so no longer. A provider that does not answer lets
-// nobody in: half of what it says is not enough. Passwords go on to work beside it.
+// The claims of the ID token and of the userinfo endpoint are merged, because providers put groups
+// into either. Each sign-in applies them: who may sign in, who is an administrator, who is in which
+// group; rights that the claims no longer contain are revoked. If either source fails, the sign-in
+// fails. Passwords continue to work.
 //
-// # How long
+// # Lifetime
 //
-// What the provider says is asked again after Life at the latest: a login ends then, however much
-// it is used. Back-channel logout (OpenID Connect Back-Channel Logout 1.0) ends the logins of a
-// person at once. App passwords go on until the user is disabled here.
+// A session ends after Life at the latest, even if it is used, so that the claims are read again.
+// Back-channel logout (OpenID Connect Back-Channel Logout 1.0) ends a person's sessions at once.
+// App passwords stay valid until the user is disabled here.
 package signon

@@ -19,12 +19,12 @@ import (
 	"smartdrive/internal/usecase/space"
 )
 
-// fixture is an installation with an administrator, and a provider.
+// fixture is an installation with an administrator, and an identity provider.
 type fixture struct {
 	*SignOn
 	issuer *issuertest.Issuer
 	auth   *account.Auth
-	now    atomic.Int64 // what the clock is ahead
+	now    atomic.Int64 // offset of the clock
 	faults sqldbtest.Faults
 	admin  account.User
 }
@@ -60,7 +60,7 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	return f
 }
 
-// visit goes to the provider and comes back.
+// visit begins a sign-in and follows the provider's redirect back.
 func (f *fixture) visit(t *testing.T) Return {
 	t.Helper()
 	begun, err := f.Begin(t.Context(), redirect)
@@ -70,19 +70,20 @@ func (f *fixture) visit(t *testing.T) Return {
 	return f.back(t, begun)
 }
 
+// back visits the provider for a begun sign-in and returns the parameters of its redirect.
 func (f *fixture) back(t *testing.T, begun Begun) Return {
 	t.Helper()
 	back := f.issuer.Visit(t, begun.URL)
 	return Return{Code: back.Get("code"), State: back.Get("state"), Issuer: back.Get("iss"), Flow: begun.Flow}
 }
 
-// come logs in the person that the provider says.
+// come signs in the provider's current person.
 func (f *fixture) come(t *testing.T) (account.Granted, error) {
 	t.Helper()
 	return f.Finish(t.Context(), f.visit(t), account.Login{Agent: "a browser"})
 }
 
-// user is who comes in, who must.
+// user signs in and returns the user; the sign-in must succeed.
 func (f *fixture) user(t *testing.T) account.User {
 	t.Helper()
 	g, err := f.come(t)

@@ -16,8 +16,9 @@ import (
 	"smartdrive/internal/usecase/admin"
 )
 
-// find returns the user of a person, and makes one of who is new. Whoever may not come in any more
-// loses what the provider had given them.
+// find returns the user of a person, and creates one for a new person. If the person is in none of
+// the required groups, it revokes what the provider granted and fails with Forbidden
+// {sign-on-group}.
 func (s *SignOn) find(ctx context.Context, p person) (account.User, error) {
 	user, err := s.parts.Users.FindByIdentity(ctx, s.parts.DB, p.identity)
 	known := !drive.IsKind(err, drive.NotFound)
@@ -35,7 +36,7 @@ func (s *SignOn) find(ctx context.Context, p person) (account.User, error) {
 		return account.User{}, drive.Fail(drive.Forbidden, "reason", "sign-on-unknown")
 	}
 	first := 0
-	if p.chosen { // with a number nobody is who the name says: the first to come could be anybody
+	if p.chosen { // no numbered name: anybody could choose this name first and later be taken for the other person
 		first = 1
 		if _, err := s.isTaken(ctx, nameFor(p.name, 0), true); err != nil {
 			return account.User{}, err
@@ -52,14 +53,15 @@ func (s *SignOn) find(ctx context.Context, p person) (account.User, error) {
 			break
 		}
 	}
-	if drive.IsKind(err, drive.WrongState) || drive.IsKind(err, drive.NameTaken) { // they have come twice at once
+	if drive.IsKind(err, drive.WrongState) || drive.IsKind(err, drive.NameTaken) { // two first sign-ins of one person ran at once
 		return s.parts.Users.FindByIdentity(ctx, s.parts.DB, p.identity)
 	}
 	return user, err
 }
 
-// isTaken reports whether a user has that name. Where the first choice is that of a user who is not
-// connected, it is refused: they may be the same, and would have a second user.
+// isTaken reports whether a user has that name. If first is set and that user is not connected, it
+// fails with Forbidden {sign-on-taken}: the user may be the same person, who would get a second
+// user.
 func (s *SignOn) isTaken(ctx context.Context, name string, first bool) (bool, error) {
 	other, err := s.parts.Users.FindByName(ctx, s.parts.DB, name)
 	if drive.IsKind(err, drive.NotFound) {
@@ -74,10 +76,11 @@ func (s *SignOn) isTaken(ctx context.Context, name string, first bool) (bool, er
 	return true, drive.Fail(drive.Forbidden, "reason", "sign-on-taken", "name", other.Name)
 }
 
+// namesTried is how many names find tries for a new user.
 const namesTried = 30
 
-// nameFor is the i-th name to try: the person's, then with a number, and at last with something
-// that nobody has.
+// nameFor returns the i-th name to try: the person's name, then with a number, at last with a
+// random suffix.
 func nameFor(name string, i int) string {
 	switch {
 	case i == 0:
@@ -88,7 +91,7 @@ func nameFor(name string, i int) string {
 	return name + "-" + strings.ToLower(rand.Text()[:7])
 }
 
-// putOut takes from a user what the provider had given them.
+// putOut revokes what the provider granted to a user, and ends the sessions through it.
 func (s *SignOn) putOut(ctx context.Context, user account.User, as account.Identity) error {
 	if _, err := s.follow(ctx, user, person{identity: as}); err != nil {
 		return err
@@ -96,7 +99,7 @@ func (s *SignOn) putOut(ctx context.Context, user account.User, as account.Ident
 	return s.parts.Users.EndVouched(ctx, user)
 }
 
-// create makes a user of a person, whose password nobody knows.
+// create creates a user, connected to the person, with a random password that is not stored.
 func (s *SignOn) create(ctx context.Context, p person, name string) (account.User, error) {
 	user, err := s.parts.Admin.CreateUserAnd(ctx, admin.Local(), admin.NewUser{Name: name, Password: rand.Text()},
 		func(ctx context.Context, tx *sqldb.Tx, user account.User) error {
@@ -109,12 +112,13 @@ func (s *SignOn) create(ctx context.Context, p person, name string) (account.Use
 	return user.User, nil
 }
 
-// follow gives a user what the provider says of them, and takes what it says no longer.
+// follow applies the claims to a user: administrator rights and groups are granted or revoked. It
+// returns the changed user.
 func (s *SignOn) follow(ctx context.Context, user account.User, p person) (account.User, error) {
 	if is := p.isIn(s.opt.Admins); len(s.opt.Admins) > 0 && is != user.Admin {
 		changed, err := s.parts.Admin.SetUser(ctx, admin.Local(), user.ID, admin.Change{Admin: &is})
 		switch {
-		case drive.IsKind(err, drive.WrongState): // one must be able to set the rest right
+		case drive.IsKind(err, drive.WrongState): // at least one administrator must remain to fix the configuration
 			s.opt.Log.Warn("the identity provider says that somebody is no administrator, who is the last one, and stays one", "user", user.ID)
 		case err != nil:
 			return account.User{}, fmt.Errorf("follow the provider in who is an administrator: %w", err)
@@ -128,9 +132,9 @@ func (s *SignOn) follow(ctx context.Context, user account.User, p person) (accou
 	return user, nil
 }
 
-// followGroups puts a user into the groups of ours that their provider names, and takes them out of
-// those that it had put them into and names no longer. Who was put into a group by hand stays in
-// it. Dying in between leaves the rest to the next login.
+// followGroups adds a user to the groups that the claims name, and removes the user from groups
+// that an earlier sign-in added and the claims no longer name. Memberships added by hand stay.
+// After a crash the next sign-in does the rest.
 func (s *SignOn) followGroups(ctx context.Context, user account.User, p person) error {
 	had, err := s.parts.Users.GroupsOfProvider(ctx, s.parts.DB, user.ID)
 	if err != nil {
@@ -149,7 +153,7 @@ func (s *SignOn) followGroups(ctx context.Context, user account.User, p person) 
 	}
 	for _, group := range had {
 		err := s.parts.Spaces.RemoveMember(ctx, admin.Local(), group, user.ID)
-		if drive.IsKind(err, drive.WrongState) { // a space would be left without a manager
+		if drive.IsKind(err, drive.WrongState) { // a space would lose its last manager
 			s.opt.Log.Warn("the identity provider says that somebody is no longer in a group, who is the last manager of a space, and stays in it", "user", user.ID, "group", group)
 			continue
 		}
@@ -165,7 +169,8 @@ func (s *SignOn) followGroups(ctx context.Context, user account.User, p person) 
 	return nil
 }
 
-// addTo puts a user into a group. Who is in it stays, by hand where it is not noted.
+// addTo adds a user to a group. noted means that an earlier sign-in recorded this membership. A
+// membership that exists without such a record was added by hand and stays unrecorded.
 func (s *SignOn) addTo(ctx context.Context, user drive.UserID, as account.Identity, group drive.GroupID, noted bool) error {
 	is, err := s.parts.Spaces.IsMember(ctx, admin.Local(), group, user)
 	if err != nil || is {
@@ -179,7 +184,7 @@ func (s *SignOn) addTo(ctx context.Context, user drive.UserID, as account.Identi
 		}
 	}
 	err = s.parts.Spaces.AddMember(ctx, admin.Local(), group, user)
-	if drive.IsKind(err, drive.NotFound) || drive.IsKind(err, drive.TooManyOpen) { // it is gone by now, or full: no reason to keep anybody out
+	if drive.IsKind(err, drive.NotFound) || drive.IsKind(err, drive.TooManyOpen) { // the group is deleted or full; the sign-in succeeds nevertheless
 		s.opt.Log.Warn("who signed on cannot be put into a group that the identity provider names", "user", user, "group", group, "error", err)
 		return nil
 	}

@@ -11,14 +11,15 @@ import (
 	"smartdrive/internal/domain/account"
 )
 
-// person is somebody whom the provider vouches for.
+// person is an authenticated person as the claims describe them.
 type person struct {
 	identity account.Identity
-	name     string // that a new user of theirs may have
-	chosen   bool   // the provider lets people choose the name, and does not keep it unique
+	name     string // proposed user name
+	chosen   bool   // the person may have chosen the name, so it need not be unique at the provider
 	groups   []string
 }
 
+// personOf reads a person from the claims.
 func personOf(opt Options, claims map[string]any) person {
 	subject, _ := claims["sub"].(string)
 	p := person{identity: account.Identity{Issuer: opt.Issuer, Subject: subject}, groups: groupsAt(claims, opt.GroupsClaim)}
@@ -33,22 +34,23 @@ func personOf(opt Options, claims map[string]any) person {
 	return p
 }
 
-// mayCome reports whether the person may come in.
+// mayCome reports whether the groups of the person allow a sign-in.
 func (p person) mayCome(opt Options) bool { return len(opt.Users) == 0 || p.isIn(opt.Users) }
 
-// isIn reports whether the person is in one of the groups.
+// isIn reports whether the person is in at least one of the groups.
 func (p person) isIn(groups []string) bool {
 	return slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(p.groups, plainGroup(g)) })
 }
 
-// groupsAt returns the groups that a claim names: a list, one name, or an object whose members are
-// the names, as of Zitadel. The claim may be a member of others: "realm_access.roles" of Keycloak.
+// groupsAt returns the groups in the claim at path, sorted. The claim is a list, a single name, or
+// an object with the names as keys, as in Zitadel. Dots in path lead into nested objects, as in
+// Keycloak's "realm_access.roles".
 func groupsAt(claims map[string]any, path string) []string {
 	if path == "" {
 		return nil
 	}
 	var found any = claims
-	if whole, ok := claims[path]; ok { // a name with dots, such as an address
+	if whole, ok := claims[path]; ok { // a claim whose name contains dots, such as a URL
 		found, path = whole, ""
 	}
 	for path != "" {
@@ -75,10 +77,10 @@ func groupsAt(claims map[string]any, path string) []string {
 	return slices.Compact(slices.DeleteFunc(groups, func(g string) bool { return g == "" }))
 }
 
-// plainGroup is a group without the "/" that Keycloak begins its path with.
+// plainGroup removes the leading "/" of Keycloak's group paths.
 func plainGroup(s string) string { return strings.TrimPrefix(s, "/") }
 
-// userName makes a name of a user of what a provider calls somebody; empty: it cannot.
+// userName converts a name from the provider into a valid user name; "" if that is impossible.
 func userName(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -94,7 +96,7 @@ func userName(s string) string {
 		s = strings.ToValidUTF8(s[:account.MaxNameBytes-room], "")
 	}
 	s = strings.TrimSpace(s)
-	if strings.Trim(s, ".") == "" || account.MixesScripts(s) { // "." and ".." lead elsewhere in addresses
+	if strings.Trim(s, ".") == "" || account.MixesScripts(s) { // "." and ".." have a meaning in paths
 		return ""
 	}
 	return s

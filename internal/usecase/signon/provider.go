@@ -19,47 +19,52 @@ import (
 )
 
 const (
-	answerWithin = 10 * time.Second // of one request to the provider
-	askAgain     = time.Hour        // after it the description of the provider is read again
-	tryAgain     = time.Minute      // and after it, where that has failed
-	breath       = 3 * time.Second  // and after it, where it was never read
+	answerWithin = 10 * time.Second // timeout of one request to the provider
+	askAgain     = time.Hour        // the provider's metadata is read again after this
+	tryAgain     = time.Minute      // retry delay after a failed read, if older metadata exists
+	breath       = 3 * time.Second  // retry delay after a failed read, if none exists
 	maxSubject   = 255              // bytes (OpenID Connect Core 1.0 §2)
 	maxAnswer    = 1 << 20          // bytes
-	skew         = 2 * time.Minute  // that the provider's clock may be behind ours
+	skew         = 2 * time.Minute  // how far the provider's clock may be behind ours
 )
 
-// provider is the other side; its description is read when it is first needed, and again each hour.
+// provider caches the metadata of the identity provider. It is read on first use and then every
+// hour.
 type provider struct {
 	opt    Options
 	client *http.Client
 	flight singleflight.Group
 
 	mu    sync.Mutex
-	known *known    // nil: its description was not read yet
-	tried time.Time // when it could not be read
+	known *known    // last metadata read; nil: none yet
+	tried time.Time // time of the last failed read
 }
 
-// known is a provider whose description was read.
+// known is the provider with its metadata.
 type known struct {
 	*oidc.Provider
 	opt      Options
 	endpoint oauth2.Endpoint
 	verifier *oidc.IDTokenVerifier
-	context  func(context.Context) context.Context
-	at       time.Time
+	// context makes the libraries use our HTTP client.
+	context func(context.Context) context.Context
+	// at is when the metadata was read.
+	at time.Time
 }
 
+// newProvider returns a provider without I/O.
 func newProvider(opt Options) *provider {
 	transport := opt.Transport
 	if transport == nil {
 		own := http.DefaultTransport.(*http.Transport).Clone()
-		own.DisableKeepAlives = true // a code is good once: a request must not meet a connection that the provider is about to close
+		own.DisableKeepAlives = true // codes are single-use, so a request that dies on a closing connection cannot be retried
 		transport = own
 	}
 	return &provider{opt: opt, client: &http.Client{Transport: bounded{transport}, Timeout: answerWithin, CheckRedirect: onlyReading}}
 }
 
-// onlyReading follows no redirect of what has a secret in its body.
+// onlyReading is a redirect policy: it follows up to 5 redirects of GET, and none of other methods,
+// whose body contains secrets.
 func onlyReading(_ *http.Request, via []*http.Request) error {
 	if via[0].Method != http.MethodGet || len(via) > 5 {
 		return http.ErrUseLastResponse
@@ -67,7 +72,7 @@ func onlyReading(_ *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// bounded sends requests whose answers have an end.
+// bounded is a transport that truncates responses after maxAnswer bytes.
 type bounded struct{ to http.RoundTripper }
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -81,13 +86,13 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// context makes the libraries send by our client.
+// context makes the libraries use our HTTP client.
 func (p *provider) context(ctx context.Context) context.Context {
 	return oidc.ClientContext(ctx, p.client)
 }
 
-// get returns the provider. One whose description cannot be read again is taken as it was, and is
-// left alone for a while.
+// get returns the provider. If the metadata cannot be read again, it returns the old metadata and
+// does not retry for tryAgain. Without any metadata it fails with Unavailable.
 func (p *provider) get() (*known, error) {
 	now := p.opt.Now()
 	p.mu.Lock()
@@ -109,8 +114,8 @@ func (p *provider) get() (*known, error) {
 	return nil, unavailable(err)
 }
 
-// read reads the description. It serves all who wait for it: the client's time-out ends it, and no
-// request of theirs.
+// read reads the metadata. Concurrent callers share one read, so it ignores their contexts; the
+// HTTP client's timeout bounds it.
 func (p *provider) read(now time.Time) (*known, error) {
 	ctx := p.context(context.Background())
 	fresh, err := describe(ctx, p, now)
@@ -125,6 +130,7 @@ func (p *provider) read(now time.Time) (*known, error) {
 	return fresh, nil
 }
 
+// describe reads the metadata of the provider. With an https issuer, all endpoints must be https.
 func describe(ctx context.Context, p *provider, now time.Time) (*known, error) {
 	read, err := oidc.NewProvider(ctx, p.opt.Issuer)
 	if err != nil {
@@ -153,12 +159,12 @@ func describe(ctx context.Context, p *provider, now time.Time) (*known, error) {
 	return k, nil
 }
 
-// unavailable asks for patience that nobody has at a login: whoever waits is told at once.
+// unavailable returns Unavailable {reason: sign-on, retry_after}.
 func unavailable(err error) error {
 	return drive.Wrap(err, drive.Unavailable, "reason", "sign-on", "retry_after", int(tryAgain.Seconds()))
 }
 
-// client is what we are to the provider.
+// client returns our OAuth 2.0 client for a redirect address.
 func (k *known) client(redirect string) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID: k.opt.Client, ClientSecret: k.opt.Secret, Endpoint: k.endpoint, RedirectURL: redirect,
@@ -166,8 +172,10 @@ func (k *known) client(redirect string) *oauth2.Config {
 	}
 }
 
-// claims returns what the provider says of the person whose code it is: in the ID token, which
-// counts where both say something, and at the userinfo endpoint.
+// claims redeems a code and returns the claims of the ID token, merged with those of the userinfo
+// endpoint; the ID token takes precedence. It fails with Gone: reason sign-on if the provider
+// rejects the code or the nonce is wrong, else sign-on-failed. The error wraps errToken if the ID
+// token is invalid.
 func (k *known) claims(ctx context.Context, code string, f flow) (map[string]any, error) {
 	ctx = k.context(ctx)
 	token, err := k.client(f.Redirect).Exchange(ctx, code, oauth2.VerifierOption(f.Verifier))
@@ -213,14 +221,14 @@ func (k *known) claims(ctx context.Context, code string, f flow) (map[string]any
 	return said, k.complete(said)
 }
 
-// isOfTheCode reports whether a refusal is about what the page has sent, and not about us (RFC 6749
-// §5.2): providers call a code that is none by several names.
+// isOfTheCode reports whether the provider rejected the code, not our client (RFC 6749 §5.2).
+// Providers use several error codes for a bad code.
 func isOfTheCode(refused *oauth2.RetrieveError) bool {
 	status := refused.Response.StatusCode
 	return status >= 400 && status < 500 && !slices.Contains([]string{"", "invalid_client", "unauthorized_client"}, refused.ErrorCode)
 }
 
-// merged is what was said, and more where that said nothing.
+// merged adds to said the claims of more that said lacks or has empty, and returns said.
 func merged(said, more map[string]any) map[string]any {
 	for name, value := range more {
 		if list, ok := said[name].([]any); said[name] == nil || ok && len(list) == 0 {
@@ -230,8 +238,9 @@ func merged(said, more map[string]any) map[string]any {
 	return said
 }
 
-// complete refuses what leaves the groups out, where they decide: a provider that says that they
-// are to be asked for elsewhere (OpenID Connect Core 1.0 §5.6.2), as Entra ID does of many.
+// complete fails if groups matter and the provider refers to another endpoint for them (OpenID
+// Connect Core 1.0 §5.6.2), as Entra ID does for large numbers. A missing claim counts as no
+// groups.
 func (k *known) complete(said map[string]any) error {
 	if len(k.opt.Users)+len(k.opt.Admins)+len(k.opt.Groups) == 0 {
 		return nil
@@ -250,20 +259,21 @@ func (k *known) complete(said map[string]any) error {
 	return nil
 }
 
-// failed is told to the operator: nobody who logs in can repair it. The code is used up.
+// failed logs a failure of the provider for the operator and returns Gone {reason: sign-on-failed}:
+// the code is used up. It does not log a cancelled request.
 func (k *known) failed(what string, err error) error {
 	if errors.Is(err, context.Canceled) {
-		return err // who wanted to log in has gone away
+		return err // the client has left
 	}
 	k.opt.Log.Warn("the identity provider has not done its part of a login", "part", what, "issuer", k.opt.Issuer, "error", brief(err))
 	return drive.Wrap(brief(err), drive.Gone, "reason", "sign-on-failed")
 }
 
-// errToken marks a login that failed because of its ID token.
+// errToken reports that a sign-in failed because of its ID token.
 var errToken = errors.New("the ID token cannot be used")
 
-// unusable is failed because of an ID token: it counts as a failed login, unless the keys of the
-// provider could not be read.
+// unusable logs an invalid ID token and returns Gone {reason: sign-on-failed}. The error wraps
+// errToken, so that it counts as a failed sign-in, unless the provider's keys could not be read.
 func (k *known) unusable(what string, err error) error {
 	failed := k.failed(what, err)
 	if isOfTheKeys(err) {
@@ -272,11 +282,11 @@ func (k *known) unusable(what string, err error) error {
 	return fmt.Errorf("%w: %w", errToken, failed)
 }
 
-// isOfTheKeys reports whether go-oidc could not read the keys of the provider, for which it has no
-// error of its own.
+// isOfTheKeys reports whether go-oidc failed to fetch the provider's keys. go-oidc has no error
+// value for it.
 func isOfTheKeys(err error) bool { return strings.Contains(err.Error(), "fetching keys") }
 
-// brief is an error without the pages that providers answer with.
+// brief shortens an error to 300 bytes and drops the HTML pages that providers answer with.
 func brief(err error) error {
 	const most = 300 // bytes
 	text := err.Error()

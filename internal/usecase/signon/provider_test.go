@@ -20,8 +20,8 @@ import (
 	"smartdrive/internal/usecase/admin"
 )
 
-// Whoever is put out of the groups loses what the provider had given them, though they cannot log
-// in to be told.
+// TestWhoIsPutOutKeepsNothing: a person who leaves the required groups loses all granted rights at
+// the next sign-in, although that is refused.
 func TestWhoIsPutOutKeepsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *Options) { o.Users, o.Admins, o.Groups = []string{"drive"}, []string{"ops"}, []string{"*"} })
@@ -101,8 +101,8 @@ func TestProvidersDiffer(t *testing.T) {
 	}
 }
 
-// Entra ID names where to ask for groups when there are many; others leave the claim empty in the
-// token, and fill it at the userinfo endpoint.
+// TestGroupsThatAreNotThere: Entra ID refers to another endpoint when there are many groups. Other
+// providers leave the claim empty in the token and fill it at the userinfo endpoint.
 func TestGroupsThatAreNotThere(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *Options) { o.Admins = []string{"ops"} })
@@ -189,7 +189,7 @@ func TestConnectingWhoseCommitFails(t *testing.T) {
 	}
 }
 
-// A login that changes nothing writes nothing but itself.
+// TestALoginThatChangesNothing: a sign-in without changes writes only the session.
 func TestALoginThatChangesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *Options) { o.Groups = []string{"*"} })
@@ -209,7 +209,8 @@ func TestALoginThatChangesNothing(t *testing.T) {
 	}
 }
 
-// What is told to pass is sent again by programs themselves: after the code was sent, nothing is.
+// TestNothingMakesAPageSendACodeAgain: clients retry transient errors automatically, so none may be
+// returned after the code was sent.
 func TestNothingMakesAPageSendACodeAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -223,8 +224,8 @@ func TestNothingMakesAPageSendACodeAgain(t *testing.T) {
 	}
 }
 
-// A description that cannot be read again is taken as it was; one that was never read is asked for
-// again after a breath.
+// TestADescriptionThatCannotBeRead: if the metadata cannot be read again, the old metadata stays in
+// use. If it was never read, a retry follows after a short delay.
 func TestADescriptionThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -232,7 +233,7 @@ func TestADescriptionThatCannotBeRead(t *testing.T) {
 	_, err := f.Begin(t.Context(), redirect)
 	wantRefused(t, err, drive.Unavailable, "sign-on")
 	f.issuer.Stop(false)
-	_, err = f.Begin(t.Context(), redirect) // no breath yet
+	_, err = f.Begin(t.Context(), redirect) // still within the delay
 	wantRefused(t, err, drive.Unavailable, "sign-on")
 	f.now.Add(int64(breath))
 	if _, err := f.Begin(t.Context(), redirect); err != nil {
@@ -251,7 +252,8 @@ func TestADescriptionThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A provider that takes a connection and never answers holds nobody up for longer than its time.
+// TestAProviderThatStalls: if the provider accepts a connection and never answers, requests time
+// out.
 func TestAProviderThatStalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -265,7 +267,7 @@ func TestAProviderThatStalls(t *testing.T) {
 	})
 }
 
-// stalled is a connection whose other side never answers.
+// stalled is a transport that never gets a response.
 type stalled struct{}
 
 func (stalled) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -273,7 +275,8 @@ func (stalled) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, context.Cause(r.Context())
 }
 
-// The reply to a COMMIT is lost: what it has written is found by the next login.
+// TestACommitWhoseReplyIsLost: after a lost reply to a COMMIT, the next sign-in continues from the
+// committed state.
 func TestACommitWhoseReplyIsLost(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *Options) { o.Groups, o.Admins = []string{"*"}, []string{"ops"} })
@@ -281,11 +284,11 @@ func TestACommitWhoseReplyIsLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := 1; ; n++ { // the user, the role, the note, the group, the login
+	for n := 1; ; n++ { // the transactions for the user, the role, the record, the group and the session
 		name := "anna " + strconv.Itoa(n)
 		f.issuer.SetUser(claims{"sub": name, "preferred_username": name, "groups": []string{"ops"}}, nil)
 		f.faults.LoseReply(sqldbtest.Commit, n, errors.New("the connection was reset"))
-		_, _ = f.come(t) // whatever is said of it
+		_, _ = f.come(t) // any result
 		if f.faults.Clear() > 0 {
 			if n < 6 {
 				t.Errorf("a login has %d commits", n-1)
@@ -331,7 +334,7 @@ func FuzzGroups(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, path string) {
 		var said map[string]any
 		if json.Unmarshal([]byte(text), &said) != nil {
-			return // only an object has claims
+			return // claims are always an object
 		}
 		for _, g := range groupsAt(said, path) {
 			if g == "" {
@@ -341,8 +344,8 @@ func FuzzGroups(f *testing.F) {
 	})
 }
 
-// A provider may close a connection at any time that nothing is sent over it, also when a code that
-// is good once comes by it.
+// TestNoRequestMeetsAConnectionThatTheProviderCloses: a provider may close an idle connection at
+// any time, even while it receives a single-use code. So each request uses a new connection.
 func TestNoRequestMeetsAConnectionThatTheProviderCloses(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -363,8 +366,9 @@ func TestNoRequestMeetsAConnectionThatTheProviderCloses(t *testing.T) {
 	}
 }
 
-// An ID token for several clients says which of them it was made for (OpenID Connect Core 1.0
-// §3.1.3.7). One that cannot be used counts as a failed login of the address that brings it.
+// TestUnusableIDTokensCountAsFailures: an ID token for several clients names the one it was issued
+// to (OpenID Connect Core 1.0 §3.1.3.7). An unusable token counts as a failed sign-in of the
+// client's address.
 func TestUnusableIDTokensCountAsFailures(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -26,51 +26,52 @@ import (
 	"smartdrive/internal/usecase/space"
 )
 
-// Options say which provider it is and what its word is good for. Those without a default may be
-// empty, all but Issuer and Client.
+// Options describe the provider and the rights that its claims grant. Issuer and Client are
+// required.
 type Options struct {
-	Issuer string // URL; the provider's description is below it
-	Client string // our id there
-	Secret string // empty: we are a public client
-	Name   string // for people
+	Issuer string // URL; the provider's metadata is below it
+	Client string // client id at the provider
+	Secret string // client secret; empty: a public client
+	Name   string // name of the provider, shown to people
+	// Scopes are requested besides openid.
 	Scopes []string
 
-	GroupsClaim string   // where the groups are; "a.b": b in a; empty: nowhere
-	Users       []string // groups whose members may come in; empty: all
-	Admins      []string // groups whose members are administrators; empty: the provider says nothing of it
-	Groups      []string // groups of ours that have the members of those of the same name; "*": all that there are
-	Create      bool     // who is not known gets a user
+	GroupsClaim string   // claim with the groups; "a.b": member b of claim a; empty: no groups
+	Users       []string // groups whose members may sign in; empty: everybody
+	Admins      []string // groups whose members are administrators; empty: claims do not decide it
+	Groups      []string // our groups that follow the provider's groups of the same name; "*": all
+	Create      bool     // create a user for an unknown person
 
-	// Life is how long a login is good. Default: a week.
+	// Life bounds a session. Default: a week.
 	Life time.Duration
-	// Transport sends the requests to the provider. Default: as http.DefaultTransport does, by a
-	// connection each.
+	// Transport sends requests to the provider. Default: http.DefaultTransport without
+	// keep-alive.
 	Transport http.RoundTripper
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Log receives what people cannot repair. Default: slog.Default.
+	// Log receives problems for the operator. Default: slog.Default.
 	Log *slog.Logger
 }
 
-// Parts are what the package stands on.
+// Parts are the dependencies of SignOn.
 type Parts struct {
 	DB       *sqldb.DB
 	Users    *account.Users
 	Sessions *account.Sessions
 	Admin    *admin.Admin
 	Spaces   *space.Spaces
-	// Secret seals flows; all instances have the same.
+	// Secret returns the key that authenticates flows, the same on all instances.
 	Secret func(ctx context.Context) ([]byte, error)
 }
 
-// SignOn is one provider. It is safe for concurrent use.
+// SignOn signs people in through one provider. It is safe for concurrent use.
 type SignOn struct {
 	parts    Parts
 	opt      Options
 	provider *provider
 }
 
-// New returns the sign-on by a provider, which need not answer yet.
+// New returns a SignOn. It does no I/O, so the provider may be down.
 func New(parts Parts, opt Options) *SignOn {
 	opt.Life = cmp.Or(opt.Life, 7*24*time.Hour)
 	if opt.Now == nil {
@@ -80,12 +81,12 @@ func New(parts Parts, opt Options) *SignOn {
 	return &SignOn{parts, opt, newProvider(opt)}
 }
 
-// Name is what people know the provider by.
+// Name returns the provider's name for people.
 func (s *SignOn) Name() string { return s.opt.Name }
 
-const flowLife = time.Hour // from Begin to Finish: somebody may have to look for their second factor
+const flowLife = time.Hour // between Begin and Finish; includes the time to find a second factor
 
-// flow is what belongs to one try.
+// flow is the state of one sign-in attempt. The page keeps it, sealed, between Begin and Finish.
 type flow struct {
 	State    string `json:"s"`
 	Nonce    string `json:"n"`
@@ -93,34 +94,37 @@ type flow struct {
 	Redirect string `json:"r"`
 	Begun    int64  `json:"t"` // Unix seconds
 
-	// To connect a user: who they are, and by which of their passwords they were known.
+	// For Connect only: the user to connect, and the epoch of the password that the user
+	// confirmed.
 	User  drive.UserID `json:"u,omitzero"`
 	Epoch int64        `json:"e,omitempty"`
 }
 
-// Begun is a try: the page goes to URL, and keeps the flow for its end.
+// Begun is a started attempt: the page opens URL and keeps Flow for Finish or Connect.
 type Begun struct {
 	URL  string
 	Flow string
 }
 
-// Begin begins a login whose page is at redirect. Unavailable {reason: sign-on}: the provider does
-// not answer.
+// Begin starts a sign-in whose page is at redirect. It fails with Unavailable {reason: sign-on} if
+// the provider does not answer.
 func (s *SignOn) Begin(ctx context.Context, redirect string) (Begun, error) {
 	return s.begin(ctx, flow{Redirect: redirect})
 }
 
-// BeginConnect begins to connect the caller with a person at the provider. It takes the password,
-// as a change of it does: whoever finds an open page must not stay in for good. Forbidden {reason:
-// password}; Rate; the errors of Begin.
+// BeginConnect starts to connect the caller's user to a person at the provider. It requires the
+// password, so that nobody gains permanent access from an unattended page. It fails with Forbidden
+// {reason: password}, with Rate after too many wrong passwords, and with Unavailable {reason:
+// sign-on} if the provider does not answer.
 func (s *SignOn) BeginConnect(ctx context.Context, who drive.Who, password string, client netip.Addr, redirect string) (Begun, error) {
 	epoch, err := s.parts.Sessions.Confirm(ctx, who, password, client)
 	if err != nil {
 		return Begun{}, err
 	}
-	return s.begin(ctx, flow{Redirect: redirect, User: who.User, Epoch: epoch}, oauth2.SetAuthURLParam("prompt", "login")) // whom it connects is to be seen
+	return s.begin(ctx, flow{Redirect: redirect, User: who.User, Epoch: epoch}, oauth2.SetAuthURLParam("prompt", "login")) // the person sees which account is connected
 }
 
+// begin adds fresh secrets to f and seals it.
 func (s *SignOn) begin(ctx context.Context, f flow, also ...oauth2.AuthCodeOption) (Begun, error) {
 	known, err := s.provider.get()
 	if err != nil {
@@ -134,7 +138,7 @@ func (s *SignOn) begin(ctx context.Context, f flow, also ...oauth2.AuthCodeOptio
 	return Begun{known.client(f.Redirect).AuthCodeURL(f.State, append(also, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier))...), sealed}, nil
 }
 
-// seal writes a flow so that only we can have made it.
+// seal encodes a flow with a MAC, so that clients cannot forge it.
 func (s *SignOn) seal(ctx context.Context, f flow) (string, error) {
 	b, err := json.Marshal(f)
 	if err != nil {
@@ -144,6 +148,7 @@ func (s *SignOn) seal(ctx context.Context, f flow) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(append(sum, b...)), err
 }
 
+// sum returns the MAC of an encoded flow.
 func (s *SignOn) sum(ctx context.Context, b []byte) ([]byte, error) {
 	key, err := s.parts.Secret(ctx)
 	if err != nil {
@@ -155,16 +160,16 @@ func (s *SignOn) sum(ctx context.Context, b []byte) ([]byte, error) {
 	return mac.Sum(nil), nil
 }
 
-// Return is what the page has come back with.
+// Return contains the parameters that the provider sent to the page, and the flow.
 type Return struct {
 	Code   string
 	State  string
-	Issuer string // "iss" of RFC 9207; empty: the provider does not send it
-	Flow   string // of Begin
+	Issuer string // "iss" of RFC 9207; empty if the provider does not send it
+	Flow   string // Begun.Flow
 }
 
-// open returns the flow, if what came back is the end of it, for that user. Gone {reason: sign-on}:
-// it is not.
+// open verifies in and returns its flow. It fails with Gone {reason: sign-on} if the flow is
+// forged, expired, for another user, or does not match the state. user is zero for a sign-in.
 func (s *SignOn) open(ctx context.Context, in Return, user drive.UserID) (f flow, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(in.Flow)
 	if err != nil || len(b) < sha256.Size {
@@ -188,23 +193,23 @@ func (s *SignOn) open(ctx context.Context, in Return, user drive.UserID) (f flow
 		return flow{}, over(errors.New("another user, or for something else"))
 	case in.Issuer != "" && in.Issuer != s.opt.Issuer:
 		return flow{}, over(errors.New("another issuer"))
-	case age > flowLife, age < -flowLife: // instances' clocks differ
+	case age > flowLife, age < -flowLife: // either direction: the clocks of instances differ
 		return flow{}, over(errors.New("too late"))
 	}
 	return f, nil
 }
 
-// over is the error of a try that cannot be ended.
+// over returns Gone {reason: sign-on}: the attempt cannot be finished.
 func over(err error) error { return drive.Wrap(err, drive.Gone, "reason", "sign-on") }
 
-// Finish logs in whom the provider vouches for; from says where they come from and what they use. A
-// code is good once: whatever comes of it, nobody should send it again.
+// Finish signs a person in and returns the new session; from describes the client. A code is valid
+// once, so the caller must not retry, whatever the error:
 //
-//	Gone {reason}         sign-on: the flow is over, or another one's; sign-on-failed: the provider has not done its part
-//	Unavailable           {reason: sign-on}: the provider does not answer, and the code was not sent to it
-//	Forbidden {reason}    sign-on-group: in none of the groups; sign-on-unknown: there is no such user here; sign-on-taken: there
-//	                      is one of that name, who is not connected; sign-on-disabled: there is, and they may not log in
-//	Rate {retry_after}    too much that came from there was no login
+//	Gone {reason}         sign-on: the flow expired or is not the caller's; sign-on-failed: the provider failed
+//	Unavailable           {reason: sign-on}: the provider does not answer; the code was not sent
+//	Forbidden {reason}    sign-on-group: not in a required group; sign-on-unknown: no user, and none may be created;
+//	                      sign-on-taken: an unconnected user has the name; sign-on-disabled: the user is disabled
+//	Rate {retry_after}    too many failed sign-ins from this client
 func (s *SignOn) Finish(ctx context.Context, in Return, from account.Login) (account.Granted, error) {
 	f, err := s.open(ctx, in, drive.UserID{})
 	if err != nil {
@@ -221,7 +226,7 @@ func (s *SignOn) Finish(ctx context.Context, in Return, from account.Login) (acc
 	return g, usedUp(err)
 }
 
-// enter logs in a person.
+// enter finds or creates the user of a person, applies the claims and creates a session.
 func (s *SignOn) enter(ctx context.Context, p person, from account.Login) (account.Granted, error) {
 	user, err := s.find(ctx, p)
 	if err != nil {
@@ -236,8 +241,8 @@ func (s *SignOn) enter(ctx context.Context, p person, from account.Login) (accou
 	return s.parts.Sessions.Enter(ctx, user, p.identity, from, s.opt.Life)
 }
 
-// usedUp is an error after the code was sent: nobody should send it again, as people's programs do
-// by themselves with what is told to pass.
+// usedUp replaces retryable errors by Gone {reason: sign-on-failed}: after the code was sent,
+// clients must not retry automatically.
 func usedUp(err error) error {
 	if drive.IsKind(err, drive.Unavailable, drive.Rate, drive.Stopping) {
 		return drive.Wrap(err, drive.Gone, "reason", "sign-on-failed")
@@ -247,9 +252,9 @@ func usedUp(err error) error {
 
 const maxCode = 8 << 10 // bytes
 
-// vouched returns the person that the provider vouches for. A code that it does not know counts as
-// a wrong password does, so that nobody makes us ask the provider without end; what the provider
-// fails in does not, as passwords are what people log in by then.
+// vouched redeems a code and returns the person. A code that the provider rejects counts as a
+// failed sign-in of client, so that nobody can make the server flood the provider. Failures of the
+// provider do not count, because people then sign in by password.
 func (s *SignOn) vouched(ctx context.Context, code string, f flow, client netip.Addr) (person, error) {
 	if code == "" || len(code) > maxCode {
 		return person{}, over(errors.New("not a code"))
@@ -271,8 +276,10 @@ func (s *SignOn) vouched(ctx context.Context, code string, f flow, client netip.
 	return personOf(s.opt, c), nil
 }
 
-// Connect ends what BeginConnect began. WrongState {state: connected}: one of the two is connected
-// already. Gone and Unavailable as of Finish.
+// Connect finishes what BeginConnect started. It fails with WrongState {state: connected} if the
+// user or the person is connected already, with Forbidden {reason: sign-on-group} if the person is
+// not in a required group, with Gone if the attempt is over or the provider failed, and with
+// Unavailable if the provider does not answer.
 func (s *SignOn) Connect(ctx context.Context, who drive.Who, in Return, client netip.Addr) error {
 	f, err := s.open(ctx, in, who.User)
 	if err != nil {
@@ -295,8 +302,9 @@ func (s *SignOn) Connect(ctx context.Context, who drive.Who, in Return, client n
 	}))
 }
 
-// Disconnect ends that a user is somebody at the provider, their logins by it, and what they are
-// because it says so. It is for administrators: somebody without a password could not come back.
+// Disconnect separates a user from the provider, ends the sessions through it and revokes the
+// rights it granted. Only administrators may call it, because a user without a password could not
+// return; for others it fails with Forbidden.
 func (s *SignOn) Disconnect(ctx context.Context, who drive.Who, id drive.UserID) error {
 	if !who.Admin {
 		return drive.Fail(drive.Forbidden)
@@ -304,7 +312,8 @@ func (s *SignOn) Disconnect(ctx context.Context, who drive.Who, id drive.UserID)
 	return s.disconnect(ctx, who, id)
 }
 
-// DisconnectSelf is Disconnect for oneself, by the password. Forbidden {reason: password}; Rate.
+// DisconnectSelf disconnects the caller, who must confirm with the password. It fails with
+// Forbidden {reason: password} or Rate.
 func (s *SignOn) DisconnectSelf(ctx context.Context, who drive.Who, password string, client netip.Addr) error {
 	if _, err := s.parts.Sessions.Confirm(ctx, who, password, client); err != nil {
 		return err
@@ -312,7 +321,8 @@ func (s *SignOn) DisconnectSelf(ctx context.Context, who drive.Who, password str
 	return s.disconnect(ctx, who, who.User)
 }
 
-// disconnect takes first what the provider has given: whoever dies in between does it again.
+// disconnect revokes the provider's grants first, so that it can be repeated after a crash. It does
+// nothing if the user is not connected.
 func (s *SignOn) disconnect(ctx context.Context, who drive.Who, id drive.UserID) error {
 	user, err := s.parts.Users.Find(ctx, s.parts.DB, id)
 	if err != nil {
@@ -330,13 +340,14 @@ func (s *SignOn) disconnect(ctx context.Context, who drive.Who, id drive.UserID)
 	})
 }
 
-// IsConnected reports whether a user can log in by the provider.
+// IsConnected reports whether a user is connected to the provider.
 func (s *SignOn) IsConnected(ctx context.Context, id drive.UserID) (bool, error) {
 	return s.parts.Users.IsConnected(ctx, s.parts.DB, id, s.opt.Issuer)
 }
 
-// LogOut ends the logins of the person that a logout token of the provider names, all that it has
-// vouched for. BadRequest: it is none. Rate: too many from there were none.
+// LogOut ends all sessions through the provider of the person in a logout token. It fails with
+// BadRequest for an invalid token, with Rate after too many of them from client, and with
+// Unavailable.
 func (s *SignOn) LogOut(ctx context.Context, token string, client netip.Addr) error {
 	known, err := s.provider.get()
 	if err != nil {

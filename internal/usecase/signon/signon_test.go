@@ -43,7 +43,8 @@ func TestWhoComesForTheFirstTimeIsAUserFromThenOn(t *testing.T) {
 	}
 }
 
-// A name is not who somebody is: at many providers people choose it.
+// TestNobodyIsTakenForSomebodyElse: a name does not identify a person, because at many providers
+// people choose it.
 func TestNobodyIsTakenForSomebodyElse(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -71,7 +72,7 @@ func TestNobodyIsTakenForSomebodyElse(t *testing.T) {
 	if user := f.user(t); !strings.HasSuffix(user.Name, "-2") {
 		t.Errorf("a name that looks like a colleague's became %q", user.Name)
 	}
-	for sub, more := range map[string]claims{"9": {"nickname": "bob"}, "10": {"name": "bob"}, "11": {"email": "bob"}} { // as people choose
+	for sub, more := range map[string]claims{"9": {"nickname": "bob"}, "10": {"name": "bob"}, "11": {"email": "bob"}} { // claims that people can choose
 		more["sub"] = sub
 		f.issuer.SetUser(more, nil)
 		if user := f.user(t); user.Name == "bob" || !strings.HasPrefix(user.Name, "bob-") {
@@ -134,7 +135,8 @@ func TestWhatIsNotTheEndOfAFlow(t *testing.T) {
 	}
 }
 
-// A flow says whom it connects, by which password: the page holds it, and cannot make one.
+// TestAFlowThatSomebodyMade: a flow names the user to connect and the password's epoch, so the page
+// must not be able to forge one.
 func TestAFlowThatSomebodyMade(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -158,7 +160,7 @@ func TestAFlowThatSomebodyMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	back.Flow = base64.RawURLEncoding.EncodeToString(append(raw[:sha256.Size], b...))
-	who := drive.Who{User: f.admin.ID, Account: f.admin.Account, Scopes: drive.ScopeRead | drive.ScopeWrite} // by a login that was stolen
+	who := drive.Who{User: f.admin.ID, Account: f.admin.Account, Scopes: drive.ScopeRead | drive.ScopeWrite} // from a stolen session
 	wantRefused(t, f.Connect(t.Context(), who, back, netip.Addr{}), drive.Gone, "sign-on")
 	if is, err := f.IsConnected(t.Context(), f.admin.ID); err != nil || is {
 		t.Errorf("the administrator is connected: %t, %v", is, err)
@@ -216,7 +218,7 @@ func TestGroupsDecideWhoComesInAndWhoIsAnAdministrator(t *testing.T) {
 	if f.user(t).Admin {
 		t.Error("a member is an administrator")
 	}
-	is(claims{"ops": claims{"id": "x"}}) // the form of Zitadel
+	is(claims{"ops": claims{"id": "x"}}) // Zitadel's form
 	if !f.user(t).Admin {
 		t.Error("an administrator is none")
 	}
@@ -240,7 +242,7 @@ func TestTheLastAdministratorStaysOne(t *testing.T) {
 	}
 }
 
-// connect makes the subject that of a user.
+// connect connects a user to the person with the given subject.
 func (f *fixture) connect(t *testing.T, user account.User, subject, password string) error {
 	t.Helper()
 	f.issuer.SetUser(claims{"sub": subject, "preferred_username": "x"}, nil)
@@ -259,7 +261,7 @@ func TestAUserConnectsThemselves(t *testing.T) {
 	_, err := f.come(t)
 	wantRefused(t, err, drive.Forbidden, "sign-on-unknown")
 	wantRefused(t, f.connect(t, f.admin, "1", "another horse"), drive.Forbidden, "password")
-	for range 2 { // again is not an error
+	for range 2 { // idempotent
 		if err := f.connect(t, f.admin, "1", password); err != nil {
 			t.Fatal(err)
 		}
@@ -338,7 +340,7 @@ func TestMembersOfGroupsFollowTheProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	want([]string{"sales"}, "Sales")
-	want(nil, "Sales") // by hand
+	want(nil, "Sales") // added by hand
 }
 
 func TestAProviderThatDoesNotAnswer(t *testing.T) {
@@ -355,7 +357,7 @@ func TestAProviderThatDoesNotAnswer(t *testing.T) {
 	_, err = f.Finish(t.Context(), back, account.Login{})
 	wantRefused(t, err, drive.Gone, "sign-on-failed")
 	f.issuer.Stop(false)
-	if _, err := f.Finish(t.Context(), back, account.Login{}); err != nil { // nothing of it was used up
+	if _, err := f.Finish(t.Context(), back, account.Login{}); err != nil { // the code was not used up
 		t.Error(err)
 	}
 }
@@ -400,7 +402,8 @@ func TestAWordOfTheProviderEndsLogins(t *testing.T) {
 	}
 }
 
-// Whichever commit fails, nothing half is left, and the next login goes on from there.
+// TestACommitThatFails: whichever commit fails, no partial state is visible, and the next sign-in
+// continues.
 func TestACommitThatFails(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *Options) { o.Groups, o.Admins = []string{"*"}, []string{"ops"} })
@@ -437,7 +440,7 @@ func TestACommitThatFails(t *testing.T) {
 	}
 }
 
-// TestHowLongALoginIsGood: that it ends then, though it is used, is tried in package account.
+// TestHowLongALoginIsGood: a session gets the configured life. Package account tests that it ends.
 func TestHowLongALoginIsGood(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *Options) { o.Life = 60 * 24 * time.Hour })

@@ -17,46 +17,47 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// cache keeps thumbnails in files:
+// cache stores thumbnails, and refusals to make one, in files:
 //
-//	<dir>/<2 hex>/<sum>-<format>-<size>     what was made, or why nothing was
-//	<dir>/<2 hex>/tmp-<random>              one that is being written; a crash leaves it, and it goes with the oldest
+//	<dir>/<2 hex>/<sum>-<format>-<size>     a thumbnail, or the reason why there is none
+//	<dir>/<2 hex>/tmp-<random>              a file being written; trim removes those that a crash leaves behind
 //
-//	byte  0..3   CRC-32 (IEEE) of what follows, little-endian: nothing is synced, so a file may come out of a loss of power torn
-//	byte  4      'j' JPEG | 'p' PNG | '!' none | '~' none, as it took too long: for an hour after the file was written
+//	byte  0..3   CRC-32 (IEEE) of the rest, little-endian: nothing is synced, so a power cut can leave a torn file
+//	byte  4      'j' JPEG | 'p' PNG | '!' refused | '~' refused for taking too long, for forgetSlow after the file's mtime
 //	byte  5..    the picture, or the reason
 //
-// Everything in it may be deleted at any time, the process running or not. Nothing of it is in a
-// backup.
+// Any file may be deleted at any time, even while the process runs. Backups leave the cache out.
 type cache struct {
 	dir string
 	max drive.ByteSize
 	now func() time.Time
 
 	mu      sync.Mutex
-	size    drive.ByteSize // of all files, as of the last look
-	trimmed time.Time      // when the directory was looked through; zero: not by this process
+	size    drive.ByteSize // of all files: exact after trim, an estimate in between
+	trimmed time.Time      // when trim last ran; zero: not yet in this process
 }
 
 const (
+	// Values of byte 4 of a file.
 	kindJPEG = 'j'
 	kindPNG  = 'p'
 	kindNone = '!'
 	kindSlow = '~'
 
-	forgetSlow = time.Hour           // a machine that was busy is not for ever; an image that was made for it has two tries in it
-	touchAfter = 24 * time.Hour      // the time of a file that is used is exact to this
-	trimAfter  = 24 * time.Hour      // so often all files are looked at
-	keepFor    = 30 * 24 * time.Hour // unused: what was deleted for good shall not be looked at here for ever
-	keepPart   = 8                   // tenths of the cache that stay when it is full
+	forgetSlow = time.Hour           // how long a too-slow image is refused; the machine may only have been busy
+	touchAfter = 24 * time.Hour      // resolution of the last-used time, which is the file's mtime
+	trimAfter  = 24 * time.Hour      // trim runs at least this often
+	keepFor    = 30 * 24 * time.Hour // files unused for longer are removed, so thumbnails of deleted images do not stay
+	keepPart   = 8                   // tenths of max that remain after a full cache is trimmed
 )
 
 func newCache(opt Options) *cache { return &cache{dir: opt.Dir, max: opt.MaxCache, now: opt.Now} }
 
 func (c *cache) path(key string) string { return filepath.Join(c.dir, key[:2], key) }
 
-// find returns what is kept; nil and no error is nothing. NoThumbnail: there is none. Unavailable:
-// it took too long a while ago. A file that is not whole is removed.
+// find returns the cached thumbnail of key, or nil without an error on a cache miss. It fails with
+// NoThumbnail if the image was refused, and with Unavailable {retry_after} if it was too slow less
+// than forgetSlow ago. A damaged file is removed and counts as a miss.
 func (c *cache) find(key string) (*Thumbnail, error) {
 	if c.dir == "" {
 		return nil, nil
@@ -66,7 +67,7 @@ func (c *cache) find(key string) (*Thumbnail, error) {
 		return nil, nil //nolint:nilerr // it is made again
 	}
 	if len(raw) < 5 || binary.LittleEndian.Uint32(raw) != crc32.ChecksumIEEE(raw[4:]) {
-		_ = os.Remove(c.path(key)) // or it is overwritten
+		_ = os.Remove(c.path(key)) // if this fails, put overwrites it
 		return nil, nil
 	}
 	if raw[4] == kindSlow {
@@ -82,7 +83,8 @@ func (c *cache) find(key string) (*Thumbnail, error) {
 	return nil, refused(string(raw[5:]), nil)
 }
 
-// slow refuses what took too long until it may be tried again.
+// slow returns Unavailable {retry_after} for an image that was too slow, and nil once a retry is
+// due.
 func (c *cache) slow(key string) error {
 	info, err := os.Stat(c.path(key))
 	if err != nil {
@@ -95,15 +97,15 @@ func (c *cache) slow(key string) error {
 	return drive.Wrap(errTooSlow, drive.Unavailable, "retry_after", int((forgetSlow-age+time.Second-1)/time.Second))
 }
 
-// touch keeps what is used from being the oldest.
+// touch updates the last-used time of a file, so that trim does not evict it as the oldest.
 func (c *cache) touch(key string) {
 	info, err := os.Stat(c.path(key))
 	if now := c.now(); err == nil && now.Sub(info.ModTime()) > touchAfter {
-		_ = os.Chtimes(c.path(key), now, now) // it may be gone meanwhile
+		_ = os.Chtimes(c.path(key), now, now) // the file may be gone by now
 	}
 }
 
-// keep writes what was made.
+// keep caches a thumbnail.
 func (c *cache) keep(key string, t Thumbnail) {
 	kind := byte(kindJPEG)
 	if t.Type == "image/png" {
@@ -112,7 +114,7 @@ func (c *cache) keep(key string, t Thumbnail) {
 	c.put(key, kind, t.Body)
 }
 
-// refuse writes why nothing was made: a refusal, or errTooSlow.
+// refuse caches a refusal: why is a NoThumbnail error, or errTooSlow.
 func (c *cache) refuse(key string, why error) {
 	if e, ok := errors.AsType[*drive.Error](why); ok {
 		reason, _ := e.Args["reason"].(string)
@@ -122,8 +124,8 @@ func (c *cache) refuse(key string, why error) {
 	c.put(key, kindSlow, nil)
 }
 
-// put writes a file. That it cannot be written, as on a full disk, is not a reason to fail: it is
-// made again next time.
+// put writes a file and ignores errors such as a full disk: the thumbnail is then made again at the
+// next request.
 func (c *cache) put(key string, kind byte, content []byte) {
 	if c.dir == "" {
 		return
@@ -135,7 +137,7 @@ func (c *cache) put(key string, kind byte, content []byte) {
 	}
 }
 
-// writeFile makes the file appear as a whole, as others may be reading it.
+// writeFile replaces path atomically, because others may be reading it, and sets its mtime to now.
 func writeFile(path string, raw []byte, now time.Time) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -149,12 +151,12 @@ func writeFile(path string, raw []byte, now time.Time) (err error) {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // else it goes with the oldest
+		_ = os.Remove(f.Name()) // if this fails, trim removes it
 	}
 	return err
 }
 
-// grow counts a new file, and makes room when there are too many, or once a day.
+// grow adds n to the size and trims the cache if it is full or was not trimmed for trimAfter.
 func (c *cache) grow(n drive.ByteSize) {
 	now := c.now()
 	c.mu.Lock()
@@ -173,8 +175,8 @@ func (c *cache) grow(n drive.ByteSize) {
 	c.mu.Unlock()
 }
 
-// trim looks all files through, removes those that nobody used for long, and of the others the
-// oldest if they are too much, and returns what is left.
+// trim removes the files unused for keepFor. If the cache is larger than max, it also removes the
+// least recently used files until keepPart tenths of max remain. It returns the size of the rest.
 func (c *cache) trim(now time.Time) drive.ByteSize {
 	type file struct {
 		path string
@@ -183,7 +185,7 @@ func (c *cache) trim(now time.Time) drive.ByteSize {
 	}
 	var files []file
 	total := drive.ByteSize(0)
-	_ = filepath.WalkDir(c.dir, func(path string, d fs.DirEntry, err error) error { // what cannot be read counts nothing
+	_ = filepath.WalkDir(c.dir, func(path string, d fs.DirEntry, err error) error { // unreadable entries are skipped
 		if err != nil || d.IsDir() {
 			return nil //nolint:nilerr // see above
 		}

@@ -17,26 +17,26 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// A child is a process that decodes one image and ends. It has no environment, no file and no
-// connection of its parent's:
+// kindReady is the first byte that a child writes. A child is a process that decodes one image and
+// exits. It inherits no environment, file or connection:
 //
 //	arguments       size in pixels, memory in bytes, processor time in seconds, orientation
 //	standard input  the image
 //	standard output 'r' once its limits are set, then 'j' or 'p' and the picture, or '!' and the reason
 //
-// It ends with code 0 unless a limit ended it. One that does not say 'r' is none: a program without
-// this command, or a system that does not set limits.
+// It exits with code 0 unless a limit killed it. If 'r' is missing, the program lacks this command
+// or the system cannot set limits, and the caller decodes without a child.
 const kindReady = 'r'
 
-// maxAnswer is more than a picture of the largest of Sizes can take: four bytes a pixel and what
-// PNG adds.
+// maxAnswer bounds the output of a child. It exceeds the largest PNG of any of Sizes: four bytes a
+// pixel and the overhead of PNG.
 const maxAnswer = 8 << 20 // bytes
 
-// errNoChild says that no process could be had that keeps the limits.
+// errNoChild reports that no child could be started with its limits set.
 var errNoChild = errors.New("no process to decode in")
 
-// apartBySize decodes in a child that may take little; and, if that says it takes more, in one that
-// may take all that children have. Only a child looks at the image.
+// apartBySize decodes r in a child limited to Small bytes of memory. If that is not enough, it
+// retries in one limited to MaxMemory. The server itself never parses the image.
 func (m *Maker) apartBySize(ctx context.Context, r *reader, size int) (Thumbnail, error) {
 	small := min(m.opt.Small, m.opt.MaxMemory)
 	t, err := m.apart(ctx, r, size, small)
@@ -47,15 +47,16 @@ func (m *Maker) apartBySize(ctx context.Context, r *reader, size int) (Thumbnail
 	return m.apart(ctx, r, size, m.opt.MaxMemory)
 }
 
-// errTooLarge is an image that takes more memory than its child may.
+// errTooLarge reports that the decoder needs more memory than its child may use.
 var errTooLarge = errors.New("the decoder takes more memory than it may")
 
-// apart decodes in a child whose decoder may take so much memory. It waits until the children that
-// run leave it that much of MaxMemory; who comes first is served first.
+// apart decodes r in a child whose decoder may use the given memory. It first waits, first come,
+// first served, until the running children leave that much of MaxMemory. On errNoChild r is
+// rewound.
 func (m *Maker) apart(ctx context.Context, r *reader, size int, memory drive.ByteSize) (Thumbnail, error) {
 	began := time.Now()
 	err := m.memory.Acquire(ctx, int64(memory))
-	r.waited += time.Since(began) // not the image's fault
+	r.waited += time.Since(began) // does not count against the image
 	if err != nil {
 		return Thumbnail{}, err
 	}
@@ -84,32 +85,35 @@ func (m *Maker) apart(ctx context.Context, r *reader, size int, memory drive.Byt
 	return parse(answer.b[1:])
 }
 
-// limits are what a child may take.
+// limits are the resource limits of a child.
 type limits struct {
-	memory drive.ByteSize // by the decoder, beside what every process takes
-	time   time.Duration  // of the processor, whole seconds
-	file   drive.ByteSize // that it writes; zero: none
+	memory drive.ByteSize // of the decoder, on top of the overhead of the process
+	time   time.Duration  // processor time, whole seconds
+	file   drive.ByteSize // largest file it may write; zero: it may write none
 }
 
+// args returns the first three arguments of a child; parseArgs reads them.
 func (l limits) args(size int) []string {
 	return []string{strconv.Itoa(size), strconv.FormatInt(int64(l.memory), 10), strconv.Itoa(int(l.time / time.Second))}
 }
 
-// exceeded says why a child did not come to its end.
+// exceeded classifies the failure of a child: NoThumbnail {too-large} for a memory or time limit,
+// errTooSlow if another signal killed it, else NoThumbnail {damaged}.
 func (l limits) exceeded(end *os.ProcessState, complaint []byte, err error) error {
 	err = fmt.Errorf("decode apart: %w", err)
 	switch {
 	case outOfMemory.Match(complaint):
 		return refused(reasonTooLarge, errors.Join(errTooLarge, err))
-	case !end.Exited() && end.UserTime()+end.SystemTime() > l.time/2: // the system counts the two in different ways
+	case !end.Exited() && end.UserTime()+end.SystemTime() > l.time/2: // half: rlimit and rusage count processor time differently
 		return refused("too-large", err)
-	case !end.Exited(): // somebody killed it, perhaps because the machine had no memory left
+	case !end.Exited(): // another signal, perhaps the OOM killer
 		return fmt.Errorf("%w: %w", errTooSlow, err)
 	}
 	return refused("damaged", err)
 }
 
-// parse reads what a child answered.
+// parse decodes the output of a child after 'r': a thumbnail, or the NoThumbnail error that it
+// reports.
 func parse(answer []byte) (Thumbnail, error) {
 	if len(answer) > 0 {
 		switch content := answer[1:]; answer[0] {
@@ -124,8 +128,11 @@ func parse(answer []byte) (Thumbnail, error) {
 	return Thumbnail{}, refused("damaged", errors.New("the child answered nothing"))
 }
 
+// reasonTooLarge is the NoThumbnail reason for too many pixels, bytes or too much memory or time.
 const reasonTooLarge = "too-large"
 
+// causeOf returns errTooLarge for the reason too-large, so that apartBySize can retry, and else
+// nil.
 func causeOf(reason string) error {
 	if reason == reasonTooLarge {
 		return errTooLarge
@@ -133,7 +140,7 @@ func causeOf(reason string) error {
 	return nil
 }
 
-// capped keeps what is written to it, up to maxAnswer.
+// capped is a writer that stores up to maxAnswer bytes and fails beyond that.
 type capped struct{ b []byte }
 
 func (c *capped) Write(p []byte) (int, error) {
@@ -144,7 +151,8 @@ func (c *capped) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Serve is the whole life of a child: it decodes one image and returns the code to end with.
+// Serve is the main function of a child and returns its exit code. args are described at kindReady,
+// or begin with confined, in which case the process turns into a helper.
 func Serve(args []string, in io.Reader, out io.Writer) int {
 	const failed = 1
 	if len(args) > 0 && args[0] == confined {
@@ -167,6 +175,7 @@ func Serve(args []string, in io.Reader, out io.Writer) int {
 	return 0
 }
 
+// answer encodes the result of decoding as the output of a child.
 func answer(t Thumbnail, err error) []byte {
 	var refusal *drive.Error
 	switch {
@@ -181,6 +190,7 @@ func answer(t Thumbnail, err error) []byte {
 	return append([]byte{kindJPEG}, t.Body...)
 }
 
+// parseArgs reads the arguments of a child; turn is the orientation.
 func parseArgs(args []string) (size, turn int, limit limits, err error) {
 	var numbers [4]int64
 	if len(args) != len(numbers) {
@@ -194,6 +204,6 @@ func parseArgs(args []string) (size, turn int, limit limits, err error) {
 	return int(numbers[0]), int(numbers[3]), limits{memory: drive.ByteSize(numbers[1]), time: time.Duration(numbers[2]) * time.Second}, nil
 }
 
-// outOfMemory is how Go's runtime says it: of the heap, of what it keeps beside that, and of
-// threads.
+// outOfMemory matches the messages with which Go's runtime dies when memory runs out: for the heap,
+// for its own tables, or for a thread.
 var outOfMemory = regexp.MustCompile(`out of memory|failed to reserve page summary memory|runtime: cannot (allocate|map) |failed to create new OS thread`)

@@ -19,13 +19,13 @@ import (
 	"smartdrive/internal/usecase/thumb"
 )
 
-// TestMain is the child, too: the first argument says which one.
+// TestMain is also the main function of a child; the first argument selects which one.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		if in, ok := map[string]io.Reader{"decode": os.Stdin, "hungry": hungry{}, "busy": busy{}}[os.Args[1]]; ok {
 			os.Exit(thumb.Serve(os.Args[2:], in, os.Stdout))
 		}
-		if os.Args[1] == "helper" { // a program of somebody else's: what it can reach is what it tells
+		if os.Args[1] == "helper" { // a third-party program; it reports what it can access
 			os.Exit(probe(os.Args[2:]))
 		}
 		if os.Args[1] == "other" {
@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// hungry takes more memory than it may, and busy more time: what a decoder does that its header did
-// not tell of.
+// hungry uses more memory than allowed, and busy more time, like a decoder whose file has a false
+// header.
 type (
 	hungry struct{}
 	busy   struct{}
@@ -102,7 +102,8 @@ func reason(err error) any {
 	return e.Args["reason"]
 }
 
-// An image that takes more than its header told ends the child, once.
+// TestAChildEndsAtItsLimits: an image that exceeds its announced resources ends the child, and is
+// not tried again.
 func TestAChildEndsAtItsLimits(t *testing.T) {
 	t.Parallel()
 	if raceDetector {
@@ -127,8 +128,8 @@ func TestAChildEndsAtItsLimits(t *testing.T) {
 	}
 }
 
-// An image that takes more than children may beside each other is decoded in one that may take
-// more.
+// TestALargeImageIsDecodedAlone: an image that exceeds the memory of parallel children is decoded
+// in a child with all memory.
 func TestALargeImageIsDecodedAlone(t *testing.T) {
 	t.Parallel()
 	if raceDetector {
@@ -157,7 +158,7 @@ func TestWithoutAChildThisProcessDecodes(t *testing.T) {
 	}
 }
 
-// withTransparency puts a chunk tRNS behind the header of a grey PNG: grey 0 cannot be seen.
+// withTransparency adds a chunk tRNS to a grey PNG; grey 0 becomes transparent.
 func withTransparency(raw []byte) []byte {
 	chunk := append(binary.BigEndian.AppendUint32(nil, 2), "tRNS\x00\x00"...)
 	chunk = binary.BigEndian.AppendUint32(chunk, crc32.ChecksumIEEE(chunk[4:]))
@@ -179,7 +180,7 @@ func TestTransparencyTakesMemory(t *testing.T) {
 	}
 }
 
-// A scan of some bytes makes the decoder go over all pixels.
+// TestScansAreCounted: a scan of a few bytes makes the decoder pass over all pixels.
 func TestScansAreCounted(t *testing.T) {
 	t.Parallel()
 	raw := asJPEG(t, corner(64, 64))
@@ -199,7 +200,7 @@ func TestAnAccountHasItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := thumb.New(thumb.Options{Workers: 2})
 		release, results := make(chan struct{}), make(chan error)
-		for i := range 20 { // of one account
+		for i := range 20 { // all of one account
 			src := thumb.Source{Sum: string([]byte{'a' + byte(i)}) + "00", Open: func(context.Context) (thumb.File, error) {
 				<-release
 				return file{bytes.NewReader(content)}, nil
@@ -223,7 +224,7 @@ func TestAnAccountHasItsTurn(t *testing.T) {
 	})
 }
 
-// dawdling is an image that takes all the time while nothing is being read.
+// dawdling is a file that uses up the time between reads.
 type dawdling struct {
 	file
 	ctx context.Context

@@ -14,23 +14,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canConfine reports whether the system can take files from a process (Landlock, Linux 5.13).
+// canConfine reports whether the system supports Landlock (Linux 5.13), which helpers need.
 func canConfine() bool {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	return errno == 0 && version >= 1
 }
 
-// confine takes from this process what a helper needs not, and turns it into the helper. It returns
-// only with an error; what it has taken by then stays taken.
+// confine drops the privileges that a helper does not need and replaces this process by argv. It
+// returns only on an error; privileges already dropped are not restored.
 func confine(limit limits, dir string, argv []string) error {
-	runtime.LockOSThread() // what follows holds for a thread, and the one that calls exec is what remains
+	runtime.LockOSThread() // the restrictions apply to one thread, and exec keeps the calling one
 	if err := os.Chdir(dir); err != nil {
 		return err
 	}
 	if err := limit.set(); err != nil {
 		return err
 	}
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // where memory is short, this one and not the server
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // the OOM killer picks the helper before the server
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("give up new privileges: %w", err)
 	}
@@ -43,7 +43,7 @@ func confine(limit limits, dir string, argv []string) error {
 	return fmt.Errorf("run %s: %w", argv[0], syscall.Exec(argv[0], argv, os.Environ())) //nolint:gosec // the helper that was found at the start
 }
 
-// What may be done with files, as far as Landlock's first version knows it.
+// Sets of file access rights, as far as the first version of Landlock knows them.
 const (
 	look   = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	use    = look | unix.LANDLOCK_ACCESS_FS_EXECUTE
@@ -52,10 +52,11 @@ const (
 		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_MAKE_SYM
 )
 
-// giveUpFiles leaves the process its directory, programs, libraries and fonts.
+// giveUpFiles denies the process all files except dir, which it may change, and programs, libraries
+// and fonts.
 func giveUpFiles(dir, programs string) error {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: use | change | rest}
-	// The first field is all that the first version knows.
+	// The first field is all that the first version of Landlock knows.
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr.Handled_access_fs), 0) //nolint:gosec // the call takes a pointer
 	if errno != 0 {
 		return fmt.Errorf("make a set of rules for files: %w", errno)
@@ -76,7 +77,7 @@ func giveUpFiles(dir, programs string) error {
 	return nil
 }
 
-// leave adds a path to a set of rules; one that is not there needs none.
+// leave allows access below path in the ruleset rules. A missing path is skipped.
 func leave(rules int, path string, access uint64) error {
 	at, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
@@ -93,7 +94,7 @@ func leave(rules int, path string, access uint64) error {
 	return nil
 }
 
-// forbidden are the calls that reach the network, other processes, or much of the kernel.
+// forbidden are the system calls that reach the network, other processes or much of the kernel.
 var forbidden = []uint32{
 	unix.SYS_SOCKET, unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT4, unix.SYS_SENDTO, unix.SYS_SENDMSG, unix.SYS_SENDMMSG,
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KILL, unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL,
@@ -102,11 +103,12 @@ var forbidden = []uint32{
 	unix.SYS_FINIT_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_REBOOT, unix.SYS_SWAPON, unix.SYS_SETTIMEOFDAY, unix.SYS_OPEN_BY_HANDLE_AT,
 }
 
-// giveUpCalls makes the forbidden calls fail with EPERM from now on (seccomp(2)).
+// giveUpCalls makes the forbidden system calls fail with EPERM from now on (seccomp(2)). A call of
+// another architecture kills the process.
 func giveUpCalls() error {
 	const (
 		number, arch = 0, 4       // offsets in struct seccomp_data
-		compat       = 0x40000000 // from here on the numbers of amd64 mean another interface
+		compat       = 0x40000000 // numbers from here on are the x32 calls of amd64
 	)
 	load := func(at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}

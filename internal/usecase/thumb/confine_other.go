@@ -4,7 +4,8 @@ package thumb
 
 import "errors"
 
-// canConfine: there are no helpers where nothing can be taken from them.
+// canConfine returns false: there are no helpers on systems that cannot confine them.
 func canConfine() bool { return false }
 
+// confine always fails with ErrUnsupported.
 func confine(limits, string, []string) error { return errors.ErrUnsupported }

@@ -16,28 +16,31 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// format is a kind of image: how a file of it begins, and how it is decoded. There is no registry:
-// image.Decode would take whatever somebody else has registered.
+// format is a supported image format. The registry of package image is not used, because any import
+// can add decoders to it.
 type format struct {
-	name   string
+	name string
+	// begins reports whether a file with these first bytes has the format.
 	begins func(head []byte) bool
 	config func(io.Reader) (image.Config, error)
 	decode func(io.Reader) (image.Image, error)
-	// details are what the decoder's own look at the header does not tell.
+	// details returns what config does not: the decoder's memory and the orientation.
 	details func(head []byte, c image.Config) details
 }
 
-// details are what matters of an image before it is decoded.
+// details describe an image before it is decoded.
 type details struct {
 	width, height int
-	memory        drive.ByteSize // what the decoder takes
-	orientation   int            // of EXIF, 1 to 8
+	memory        drive.ByteSize // that the decoder will use
+	orientation   int            // from EXIF, 1 to 8
 }
 
+// starts returns a test for files that begin with magic.
 func starts(magic string) func([]byte) bool {
 	return func(head []byte) bool { return bytes.HasPrefix(head, []byte(magic)) }
 }
 
+// formats returns the supported formats.
 func formats() []format {
 	return []format{
 		{"jpeg", starts("\xff\xd8\xff"), jpeg.DecodeConfig, decodeJPEG, jpegDetails},
@@ -48,14 +51,16 @@ func formats() []format {
 	}
 }
 
-// headSize is how much of a file is looked at before it is decoded: where cameras put orientation
-// and size, with the preview that may stand between them.
+// headSize is how much of a file is read before decoding. Cameras store orientation and size within
+// it, even after an embedded preview.
 const headSize = 256 << 10 // bytes
 
-// maxSide keeps products of sides within their type; panoramas are shorter.
+// maxSide bounds width and height, so that their products do not overflow; panoramas are smaller.
 const maxSide = 1 << 17 // pixels
 
-// inspect says which format a file has and what its header says; what is none of them is refused.
+// inspect returns the format of an image and the details in its header. whole reads the file from
+// its beginning. It fails with NoThumbnail: type if no format matches, too-large beyond maxSide,
+// damaged.
 func inspect(head []byte, whole io.Reader) (format, details, error) {
 	for _, f := range formats() {
 		if !f.begins(head) {
@@ -77,8 +82,8 @@ func inspect(head []byte, whole io.Reader) (format, details, error) {
 	return format{}, details{}, refused("type", nil)
 }
 
-// reasonOf tells an image that is sound, of a kind that its decoder does not know, from a damaged
-// one.
+// reasonOf returns "type" for a valid image of a variant that the decoder does not support, else
+// "damaged".
 func reasonOf(err error) string {
 	_, jpegs := errors.AsType[jpeg.UnsupportedError](err)
 	_, pngs := errors.AsType[png.UnsupportedError](err)
@@ -90,7 +95,7 @@ func reasonOf(err error) string {
 
 func pixels(width, height int) drive.ByteSize { return drive.ByteSize(width) * drive.ByteSize(height) }
 
-// plainDetails are those of a format whose decoder takes the pixels and nothing else.
+// plainDetails are for decoders that use memory for the decoded pixels only.
 func plainDetails(_ []byte, c image.Config) details {
 	return details{width: c.Width, height: c.Height, memory: pixels(c.Width, c.Height) * bytesPerPixel(c.ColorModel), orientation: 1}
 }
@@ -110,7 +115,7 @@ func bytesPerPixel(m color.Model) drive.ByteSize {
 	return 4
 }
 
-// gifDetails: the lines of an interlaced one are put in order in a copy.
+// gifDetails doubles the memory: the decoder copies an interlaced image to reorder its lines.
 func gifDetails(head []byte, c image.Config) details {
 	d := plainDetails(head, c)
 	d.memory *= 2

@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// boxes yields the type and the content of each box of an ISO base media file (ISO 14496-12, 4.2),
-// until one that is cut off or longer than 4 GiB.
+// boxes yields the type and the content of each box of an ISO base media file (ISO 14496-12, 4.2).
+// It stops at a box that is truncated or longer than 4 GiB.
 func boxes(rest []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		for len(rest) >= 8 {
@@ -24,14 +24,14 @@ func boxes(rest []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// box returns the content of the first box at a path of types, or nil.
+// box returns the content of the first box at a path of box types, or nil if there is none.
 func box(content []byte, path ...string) []byte {
 	if len(path) == 0 {
 		return content
 	}
 	for kind, inner := range boxes(content) {
 		if kind == path[0] {
-			if kind == "meta" { // version and flags stand before its boxes
+			if kind == "meta" { // its boxes follow a version and flags
 				inner = inner[min(4, len(inner)):]
 			}
 			return box(inner, path[1:]...)
@@ -40,9 +40,9 @@ func box(content []byte, path ...string) []byte {
 	return nil
 }
 
-// turnedByEXIF returns the orientation that only the EXIF of a HEIC names, as heif-convert left it
-// in dir, and 1 if there is none. Where the file has a rotation or a mirroring of its own,
-// heif-convert has applied it, and the EXIF only repeats it (ISO 23008-12, 6.5.10 and A.4).
+// turnedByEXIF returns the orientation in the EXIF file that heif-convert wrote to dir, and 1 if
+// there is none. It also returns 1 if the HEIC has a rotation or mirroring property: heif-convert
+// has applied that, and the EXIF only repeats it (ISO 23008-12, 6.5.10 and A.4).
 func turnedByEXIF(heic File, dir string) int {
 	const asIs = 1
 	head := make([]byte, min(heic.Size(), headSize))

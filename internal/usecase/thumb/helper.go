@@ -16,38 +16,41 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// A helper is a program of somebody else's that makes a picture of a file which no decoder here
-// reads: ffmpeg of videos and TIFF, pdftoppm (poppler) of PDFs, heif-convert (libheif) of HEIC. It
-// is used where it is installed; it is the user's file that it reads, and such programs have had
-// holes, so it is fenced in:
+// A helper is a third-party program that renders a picture of a file which no decoder here reads:
+// ffmpeg for videos and TIFF, pdftoppm (poppler) for PDFs, heif-convert (libheif) for HEIC. It is
+// used if it is installed. Such programs have had vulnerabilities and read files of users, so each
+// helper is sandboxed:
 //
-//   - The child that becomes the helper gives up, before it does: memory, processor time and the size
-//     of files beyond its limits (limit_linux.go); every file but its own directory, programs,
-//     libraries and fonts (Landlock); the network and what reaches other processes (seccomp). Where
-//     the system cannot take these away there are no helpers.
-//   - It is told which format it reads, so that no file makes it read another one.
-//   - What it leaves is a picture like that of a stranger: a child decodes it.
+//   - Before a child executes the helper, it limits memory, processor time and file size
+//     (limit_linux.go). It gives up every file except its own directory, programs, libraries and
+//     fonts (Landlock), and the system calls for the network and other processes (seccomp). On
+//     systems without these there are no helpers.
+//   - Its arguments fix the format, so that a file cannot select another parser.
+//   - The picture that it writes is untrusted: a child decodes it.
 //
-// Of those that are light one runs at a time, and one of the others.
+// One light helper and one other helper run at a time.
 
-// helper is a program for files that begin in a way.
+// helper describes a program and the files that it renders, which it recognizes by their first
+// bytes.
 type helper struct {
-	kind     string // as Kinds says it
+	kind string // one of Kinds
+	// programs are names to look for; the first one installed is used.
 	programs []string
 	begins   func(head []byte) bool
-	args     func(format string) []string // the file is called in, the picture out.png
-	format   string                       // for args
-	pieces   bool                         // its beginning and its end are enough of a large file
-	light    bool                         // half of the memory and of the time is enough, and its turns are its own
+	args     func(format string) []string // command line; it reads helperIn and writes helperOut.png
+	format   string                       // argument of args
+	pieces   bool                         // of a large file, the beginning and the end suffice
+	light    bool                         // runs with half of the memory and time, and queues apart from other helpers
 }
 
-// helperIn and helperOut are the files of a helper, in a directory of its own.
+// helperIn and helperOut name the input and output (without .png) of a helper in its own directory.
 const (
 	helperIn   = "tmp-in"
 	helperOut  = "tmp-out"
 	helperSide = 1280 // pixels: the largest of Sizes
 )
 
+// helpers returns all helpers that the package knows, installed or not.
 func helpers() []helper {
 	ffmpeg, side := []string{"ffmpeg"}, strconv.Itoa(helperSide)
 	frame := func(format string) []string {
@@ -70,14 +73,15 @@ func helpers() []helper {
 	}
 }
 
-// isBrand says of an ISO base media file (ISO 14496-12, 4.3) whether its first brand is one of
-// these.
+// isBrand returns a test for ISO base media files (ISO 14496-12, 4.3) whose major brand is one of
+// brands.
 func isBrand(brands ...string) func([]byte) bool {
 	return func(head []byte) bool {
 		return len(head) >= 12 && string(head[4:8]) == "ftyp" && slices.Contains(brands, string(head[8:12]))
 	}
 }
 
+// isMP4 reports whether head begins an ISO base media file that is not a still image.
 func isMP4(head []byte) bool {
 	return len(head) >= 12 && string(head[4:8]) == "ftyp" && !isBrand("avif", "avis", "mif1", "msf1", "crx ")(head)
 }
@@ -86,13 +90,14 @@ func isAVI(head []byte) bool {
 	return len(head) >= 12 && string(head[:4]) == "RIFF" && string(head[8:12]) == "AVI "
 }
 
-// installed is a helper whose program is there.
+// installed is a helper whose program was found.
 type installed struct {
 	helper
-	program string // its path, without links
+	program string // its path, symbolic links resolved
 }
 
-// findHelpers looks which helpers there are on a search path.
+// findHelpers returns the helpers whose program lookPath finds, or nil if the system cannot confine
+// them.
 func findHelpers(lookPath func(string) (string, error)) (found []installed) {
 	if !canConfine() {
 		return nil
@@ -112,7 +117,7 @@ func findHelpers(lookPath func(string) (string, error)) (found []installed) {
 	return found
 }
 
-// Kinds are the kinds of files, besides images, that there are helpers for: video, pdf, heic, tiff.
+// Kinds returns the kinds of files that installed helpers render: video, pdf, heic, tiff.
 func (m *Maker) Kinds() []string {
 	kinds := []string{}
 	for _, h := range m.helpers {
@@ -123,13 +128,13 @@ func (m *Maker) Kinds() []string {
 	return kinds
 }
 
-// Draws reports whether it is worth to ask for the thumbnail of a file with a media type.
+// Draws reports whether files of a media type may have a thumbnail.
 func (m *Maker) Draws(mime string) bool {
 	kind, _, _ := strings.Cut(mime, "/")
 	return kind == "image" || slices.ContainsFunc(m.helpers, func(h installed) bool { return h.kind == kind || mime == "application/"+h.kind })
 }
 
-// helperFor is helperOf for a file that was not read yet; it leaves it at its beginning.
+// helperFor reads the beginning of r, rewinds r and returns helperOf of what it read.
 func (m *Maker) helperFor(r *reader) (h installed, ok bool, err error) {
 	head := make([]byte, helperHead)
 	n, err := io.ReadFull(r, head)
@@ -141,7 +146,7 @@ func (m *Maker) helperFor(r *reader) (h installed, ok bool, err error) {
 	return h, ok, nil
 }
 
-// helperOf returns the helper for a file that begins like this.
+// helperOf returns the installed helper for a file that begins with head; false if there is none.
 func (m *Maker) helperOf(head []byte) (installed, bool) {
 	at := slices.IndexFunc(m.helpers, func(h installed) bool { return h.begins(head) })
 	if at < 0 {
@@ -150,10 +155,11 @@ func (m *Maker) helperOf(head []byte) (installed, bool) {
 	return m.helpers[at], true
 }
 
-// helperHead is how much of a file says which helper it is for.
+// helperHead is how many bytes of a file determine its helper.
 const helperHead = 16 // bytes
 
-// byHelper has a helper make a picture of a file, and makes the thumbnail of that.
+// byHelper renders r with a helper and makes the thumbnail from the result. It fails with
+// NoThumbnail if r exceeds MaxFile and the helper needs the whole file.
 func (m *Maker) byHelper(ctx context.Context, h installed, r *reader, size int) (t Thumbnail, err error) {
 	whole := r.file.Size()
 	if whole > m.opt.MaxFile && !h.pieces {
@@ -182,7 +188,7 @@ func (m *Maker) byHelper(ctx context.Context, h installed, r *reader, size int) 
 	return m.decode(ctx, made, size)
 }
 
-// local is a file of this machine.
+// local is a File on the local file system.
 type local struct {
 	*os.File
 	size drive.ByteSize
@@ -191,8 +197,8 @@ type local struct {
 // Size implements File.
 func (l local) Size() drive.ByteSize { return l.size }
 
-// helped runs a helper and returns the picture that it has made, in a directory that the caller
-// removes.
+// helped runs a helper and returns the path of the picture that it wrote, and its directory. The
+// caller removes dir, on an error as well unless it is "".
 func (m *Maker) helped(ctx context.Context, h installed, r *reader) (out, dir string, err error) {
 	if m.opt.Dir != "" {
 		if err := os.MkdirAll(m.opt.Dir, 0o700); err != nil {
@@ -230,21 +236,22 @@ func (m *Maker) helped(ctx context.Context, h installed, r *reader) (out, dir st
 	case err != nil:
 		return "", dir, limit.exceeded(cmd.ProcessState, complaint.b, err)
 	}
-	made, err := filepath.Glob(filepath.Join(dir, helperOut+"*.png")) // of several pictures each has a number
+	made, err := filepath.Glob(filepath.Join(dir, helperOut+"*.png")) // heif-convert numbers several pictures
 	if err != nil || len(made) == 0 {
 		return "", dir, refused("damaged", fmt.Errorf("%s has made no picture: %.200s", filepath.Base(h.program), complaint.b))
 	}
 	return made[0], dir, nil
 }
 
-// The pieces of a large video: where its frames begin, and where its index may be.
+// Sizes of the pieces of a large video: the beginning has the first frames, the end may have the
+// index.
 const (
 	firstPiece = 48 << 20 // bytes
 	lastPiece  = 16 << 20
 )
 
-// copyTo writes the file to where a helper reads it, or of a large one the beginning and the end,
-// with a hole between them.
+// copyTo writes the file to path for a helper. With pieces, it copies only the beginning and the
+// end of a large file and leaves a hole between them.
 func (r *reader) copyTo(path string, pieces bool) (err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -270,17 +277,18 @@ func (r *reader) copyTo(path string, pieces bool) (err error) {
 	return err
 }
 
-// confined is the first argument of a child that becomes a helper; behind it stand its memory in
-// bytes, its processor time in seconds, its directory, the program and its arguments.
+// confined is the first argument of a child that becomes a helper. It is followed by memory in
+// bytes, processor time in seconds, the directory, the program and the program's arguments.
 const confined = "confined"
 
-// maxPicture is how large a file of a helper may become.
+// maxPicture is the largest file that a helper may write.
 const maxPicture = 64 << 20 // bytes
 
-// notConfined is the code that a child ends with which could not give up what it must.
+// notConfined is the exit code of a child that could not drop its privileges.
 const notConfined = 90
 
-// become confines this process and turns it into a helper. It returns only when it cannot.
+// become confines this process and executes the helper in args. It returns notConfined if that
+// fails.
 func become(args []string, complain io.Writer) int {
 	err := func() error {
 		if len(args) < 4 {
@@ -296,6 +304,6 @@ func become(args []string, complain io.Writer) int {
 		}
 		return confine(limits{drive.ByteSize(memory), time.Duration(seconds) * time.Second, maxPicture}, args[2], args[3:])
 	}()
-	_, _ = fmt.Fprintln(complain, err) // the code says it, too
+	_, _ = fmt.Fprintln(complain, err) // the exit code reports it as well
 	return notConfined
 }

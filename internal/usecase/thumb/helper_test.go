@@ -23,8 +23,8 @@ import (
 	"smartdrive/internal/usecase/thumb"
 )
 
-// probe tries what a helper must not be able to do, and leaves a picture as wide as the number of
-// things that it could do all the same, and 10 pixels more.
+// probe tries everything that a helper must not be able to do. It writes a picture whose width is
+// 10 pixels plus the number of successful attempts.
 func probe(args []string) int {
 	secret, address := args[0], args[1]
 	could := 10
@@ -38,7 +38,7 @@ func probe(args []string) int {
 		could++
 	}
 	if c, err := net.Dial("tcp", address); err == nil {
-		_ = c.Close() // it is the connection that counts
+		_ = c.Close() // connecting is what counts
 		could++
 	}
 	if p, err := os.FindProcess(os.Getppid()); err == nil && p.Signal(syscall.Signal(0)) == nil {
@@ -54,7 +54,7 @@ func probe(args []string) int {
 	return 0
 }
 
-// only finds one program under one name.
+// only returns a lookup that finds one program.
 func only(name, path string) func(string) (string, error) {
 	return func(asked string) (string, error) {
 		if asked == name {
@@ -64,8 +64,8 @@ func only(name, path string) func(string) (string, error) {
 	}
 }
 
-// A helper reads its file and leaves a picture; it reads and writes nothing else, reaches no
-// network and no other process, and leaves nothing behind.
+// TestAHelperIsConfined: a helper reads its file and writes a picture. It can read or write nothing
+// else, reach no network and no other process, and leaves no files behind.
 func TestAHelperIsConfined(t *testing.T) {
 	t.Parallel()
 	withoutRaceDetector(t)
@@ -81,12 +81,12 @@ func TestAHelperIsConfined(t *testing.T) {
 	}
 	defer l.Close() //nolint:errcheck // nobody is served
 	script := filepath.Join(dir, "pdftoppm")
-	// The program is a script, as some helpers are: what it runs is confined as well.
+	// The program is a script, as some helpers are. Programs that it runs are confined as well.
 	if err := os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\ntest -s tmp-in || exit 1\nexec %s helper %s %s\n", self[0], secret, l.Addr()), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	program := filepath.Join(dir, filepath.Base(self[0]))
-	if err := os.Link(self[0], program); err != nil { // Landlock leaves a helper what lies beside it
+	if err := os.Link(self[0], program); err != nil { // Landlock allows files beside the helper
 		t.Skipf("the test program cannot be linked: %v", err)
 	}
 	raw, err := os.ReadFile(script)
@@ -118,8 +118,8 @@ func TestAHelperIsConfined(t *testing.T) {
 	}
 }
 
-// Where there is no helper, a file is refused as not an image; once there is one, it is
-// asked.
+// TestHelpersComeLater: without a helper a file is refused with reason type. Once a helper is
+// installed, that refusal no longer applies.
 func TestHelpersComeLater(t *testing.T) {
 	t.Parallel()
 	withoutRaceDetector(t)
@@ -142,7 +142,7 @@ func withoutRaceDetector(t *testing.T) {
 	}
 }
 
-// helped is a Maker that has the helpers of this machine; the test is skipped if it lacks one for a
+// helped returns a Maker with the helpers of this machine. It skips the test if there is none for
 // kind.
 func helped(t *testing.T, dir, kind string) *thumb.Maker {
 	t.Helper()
@@ -154,7 +154,8 @@ func helped(t *testing.T, dir, kind string) *thumb.Maker {
 	return m
 }
 
-// The real programs make pictures of real files; damaged ones are refused, and that is kept.
+// TestRealHelpers: installed programs render real files. Damaged files are refused, and the refusal
+// is cached.
 func TestRealHelpers(t *testing.T) {
 	t.Parallel()
 	var scan bytes.Buffer
@@ -199,12 +200,12 @@ func TestRealHelpers(t *testing.T) {
 	}
 }
 
-// Of a film that is larger than what is read of it, the beginning and the end are enough.
+// TestAPieceOfALargeFilm: of a large film, the copied beginning and end suffice.
 func TestAPieceOfALargeFilm(t *testing.T) {
 	t.Parallel()
 	m := helped(t, t.TempDir(), "video")
 	content := film("mp4")(t)
-	// A free box (ISO 14496-12, 8.1.2) of 300 MiB makes it as large as films are.
+	// A free box (ISO 14496-12, 8.1.2) of 300 MiB gives it a realistic size.
 	const hole = 300 << 20
 	large := binary.BigEndian.AppendUint32(slices.Clone(content), hole)
 	large = append(large, "free"...)
@@ -218,7 +219,7 @@ func TestAPieceOfALargeFilm(t *testing.T) {
 	}
 }
 
-// sparse is a file that has nothing but zeros behind its head.
+// sparse is a file with zeros after its head.
 type sparse struct {
 	head []byte
 	size int64
@@ -235,7 +236,7 @@ func (s sparse) ReadAt(p []byte, at int64) (int, error) {
 func (s sparse) Size() drive.ByteSize { return drive.ByteSize(s.size) }
 func (sparse) Close() error           { return nil }
 
-// film makes one of a second with ffmpeg itself.
+// film creates a film of one second with ffmpeg.
 func film(format string) func(t *testing.T) []byte {
 	return func(t *testing.T) []byte {
 		t.Helper()
@@ -255,8 +256,8 @@ func film(format string) func(t *testing.T) []byte {
 	}
 }
 
-// heic makes one of a PNG or JPEG with heif-enc where that is, which is not always beside
-// heif-convert.
+// heic converts a PNG or JPEG to HEIC. It skips the test without heif-enc, which is not always
+// installed with heif-convert.
 func heic(t *testing.T, content []byte) []byte {
 	t.Helper()
 	enc, err := exec.LookPath("heif-enc")
@@ -280,12 +281,13 @@ func heic(t *testing.T, content []byte) []byte {
 	return raw
 }
 
-// A HEIC is turned by its own rotation, and by its EXIF where it has no rotation: once, not twice.
+// TestAHEICIsUpright: a HEIC is turned by its own rotation, or by its EXIF if it has none, but
+// never by both.
 func TestAHEICIsUpright(t *testing.T) {
 	t.Parallel()
 	m := helped(t, t.TempDir(), "heic")
-	const clockwise = 6 // of EXIF
-	// heif-enc writes a rotation that says the same, which another box takes the place of.
+	const clockwise = 6 // EXIF orientation
+	// heif-enc also writes a matching rotation box, which the second case replaces.
 	both := heic(t, withOrientation(asJPEG(t, corner(128, 64)), clockwise, binary.BigEndian, "MM\x00*"))
 	for name, content := range map[string][]byte{"both": both, "EXIF alone": bytes.Replace(both, []byte("irot"), []byte("free"), 1)} {
 		src, _ := source(content)
@@ -301,7 +303,7 @@ func TestAHEICIsUpright(t *testing.T) {
 	}
 }
 
-// onePage is a PDF of a page, A4.
+// onePage returns a PDF with one A4 page.
 func onePage(text string) []byte {
 	stream := "BT /F1 36 Tf 60 300 Td (" + text + ") Tj ET"
 	var b strings.Builder

@@ -14,15 +14,15 @@ import (
 
 // Markers of JPEG segments (ITU T.81 annex B).
 const (
-	markerSOF0  = 0xc0 // a frame: baseline,
-	markerSOF2  = 0xc2 // or progressive
-	markerSOS   = 0xda // from here on there is the picture
+	markerSOF0  = 0xc0 // frame header, baseline
+	markerSOF2  = 0xc2 // frame header, progressive
+	markerSOS   = 0xda // start of scan: the picture follows
 	markerAPP1  = 0xe1 // EXIF
-	markerAPP14 = 0xee // Adobe: which colours
+	markerAPP14 = 0xee // Adobe: colour transform
 )
 
-// segments yields the marker and the content of each segment before the picture, as far as the head
-// goes.
+// segments yields the marker and the content of each segment before the picture that lies
+// completely within head.
 func segments(head []byte) iter.Seq2[byte, []byte] {
 	return func(yield func(byte, []byte) bool) {
 		rest := head[min(2, len(head)):] // after SOI
@@ -40,9 +40,9 @@ func segments(head []byte) iter.Seq2[byte, []byte] {
 	}
 }
 
-// jpegDetails: the decoder keeps the samples of each component, a byte each; of a progressive image
-// also its coefficients, 4 bytes a sample; and it turns colours that are not YCbCr into an image of
-// 4 bytes a pixel. A frame out of sight is taken for the worst.
+// jpegDetails estimates the decoder's memory. It holds one byte for each sample of each component,
+// and 4 more for the coefficients of a progressive image. Colours other than YCbCr are converted to
+// an image of 4 bytes a pixel. If the frame header is beyond head, the worst case of 24 is assumed.
 func jpegDetails(head []byte, c image.Config) details {
 	d := details{width: c.Width, height: c.Height, orientation: 1}
 	bytesPer, seen, adobe := 24.0, false, false
@@ -63,10 +63,12 @@ func jpegDetails(head []byte, c image.Config) details {
 	return d
 }
 
-// frame is the content of a segment SOF: precision, height, width, number of components, and for
-// each its id, its sampling factors, its table.
+// frame is the content of a frame header (SOF): precision, height, width, number of components, and
+// for each its id, its sampling factors, its table.
 type frame []byte
 
+// bytesPerPixel returns the decoder's memory per pixel, or 24, the worst case, for a damaged
+// header.
 func (f frame) bytesPerPixel(progressive bool) float64 {
 	if len(f) < 6 || len(f) < 6+3*int(f[5]) || f[5] == 0 {
 		return 24
@@ -79,7 +81,7 @@ func (f frame) bytesPerPixel(progressive bool) float64 {
 	}
 	samples := float64(sum) / float64(maxH*maxV)
 	if f[5] == 1 {
-		samples = 1 // its factors mean nothing
+		samples = 1 // sampling factors of a single component are ignored
 	}
 	if progressive {
 		samples *= 5
@@ -90,19 +92,20 @@ func (f frame) bytesPerPixel(progressive bool) float64 {
 	return samples
 }
 
-// maxScans is how often the decoder may go over all pixels, which it does for each scan of some 30
-// bytes. Cameras and programs write at most some 20.
+// maxScans limits how often the decoder passes over all pixels: once for each scan, which may be
+// only 30 bytes long. Cameras and programs write at most some 20 scans.
 const maxScans = 100
 
+// errScans reports a JPEG with more than maxScans scans.
 var errScans = errors.New("too many scans")
 
 func decodeJPEG(r io.Reader) (image.Image, error) { return jpeg.Decode(&scanLimit{in: r}) }
 
-// scanLimit ends reading at one scan too many.
+// scanLimit fails with errScans after maxScans scans.
 type scanLimit struct {
 	in    io.Reader
 	scans int
-	last  uint64 // the bytes that were read last
+	last  uint64 // the last 8 bytes read
 }
 
 func (l *scanLimit) Read(p []byte) (int, error) {
@@ -118,9 +121,9 @@ func (l *scanLimit) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// beginsScan looks for a segment SOS: marker, a length of two bytes, and the number of components
-// that the length agrees with. In picture data a zero follows each 0xff, and in a profile nothing
-// looks like this by chance.
+// beginsScan reports whether last ends with a start of scan: the marker, a length of two bytes and
+// the number of components, which the length must match. Within picture data a zero follows each
+// 0xff, and a colour profile is unlikely to match.
 func beginsScan(last uint64) bool {
 	components, length := last&0xff, last>>8&0xffff
 	return last>>24&0xffff == 0xff00|markerSOS && 1 <= components && components <= 4 && length == 6+2*components

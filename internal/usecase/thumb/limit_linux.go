@@ -8,12 +8,12 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// overhead is what a process takes beside the decoder: the program's own data, what is read ahead,
-// the picture while it becomes smaller, and the 64 MiB in which the runtime takes memory.
+// overhead is the memory of a child beside its decoder: the program's data, the read-ahead buffer,
+// the picture while it is scaled down, and the runtime's 64 MiB arenas.
 const overhead = 160 * drive.MiB
 
-// set makes the system end this process where it takes more. RLIMIT_DATA counts what is written to
-// and not what is only set aside, of which a Go program has much (getrlimit(2); since Linux 4.7).
+// set applies the limits to this process; the system kills it if it exceeds them. RLIMIT_DATA
+// counts written memory, not reserved memory, of which Go has much (getrlimit(2); since Linux 4.7).
 func (l limits) set() error {
 	most := uint64(l.memory + overhead) //nolint:gosec // positive
 	seconds := uint64(l.time.Seconds())
@@ -27,11 +27,11 @@ func (l limits) set() error {
 			return fmt.Errorf("set limit %d: %w", resource, err)
 		}
 	}
-	debug.SetMemoryLimit(int64(l.memory + overhead/4)) // collect long before the system says no
-	const later = 10                                   // a thumbnail waits for who uploads and downloads (nice(2)); the group is all threads
+	debug.SetMemoryLimit(int64(l.memory + overhead/4)) // collect garbage well before the hard limit
+	const later = 10                                   // nice(2): uploads and downloads go first; the process group covers all threads
 	return syscall.Setpriority(syscall.PRIO_PGRP, 0, later)
 }
 
-// alone keeps what a terminal tells the server from the child, which ends with its request. When
-// the server dies its input ends, and so does the child.
+// alone keeps terminal signals to the server from a child, which ends with its request. If the
+// server dies, the child's input ends and so does the child.
 func alone() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

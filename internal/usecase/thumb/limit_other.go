@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// set: only Linux limits what a process writes to. Elsewhere the server decodes itself.
+// set fails: only Linux can limit written memory. Elsewhere the server itself decodes.
 func (limits) set() error { return errors.ErrUnsupported }
 
+// alone returns nil: no child runs on these systems.
 func alone() *syscall.SysProcAttr { return nil }

@@ -5,8 +5,8 @@ import (
 	"image"
 )
 
-// orientation reads the tag 0x0112 of the first directory of a TIFF block (TIFF 6.0 §2, Exif 2.32
-// §4.6.4): 1 to 8, and 1 where there is none that could be meant.
+// orientation returns the tag 0x0112 of the first directory of a TIFF block (TIFF 6.0 §2, Exif 2.32
+// §4.6.4), 1 to 8. It returns 1 if the tag is missing or invalid.
 func orientation(tiff []byte) int {
 	const asIs = 1
 	if len(tiff) < 8 {
@@ -39,8 +39,8 @@ func orientation(tiff []byte) int {
 	return asIs
 }
 
-// upright turns a picture as its orientation says: 2 to 4 are mirrored, turned round, upside down;
-// 5 to 8 have their sides exchanged.
+// upright turns a picture by its EXIF orientation: 2 to 4 mirror it, turn it by 180° or flip it; 5
+// to 8 also exchange its sides.
 func upright(src *image.RGBA, orientation int) *image.RGBA {
 	if orientation <= 1 || orientation > 8 {
 		return src
@@ -58,7 +58,7 @@ func upright(src *image.RGBA, orientation int) *image.RGBA {
 	return dst
 }
 
-// from says where the pixel of an upright picture of w by h is in the stored one.
+// from returns where the pixel (x, y) of an upright picture of w by h lies in the stored picture.
 func from(orientation, x, y, w, h int) (int, int) {
 	mx, my := w-1-x, h-1-y
 	switch orientation {

@@ -17,29 +17,30 @@ import (
 )
 
 const (
-	quality = 80 // of JPEG: at 512 pixels, some 30 KB
-	// rough is how many times larger than the thumbnail an image is made by taking four pixels for
-	// each, before all pixels of the rest are weighed: weighing all of a photo would take ten times
-	// as long, and a buffer of 100 MB.
+	quality = 80 // JPEG quality: some 30 KB at 512 pixels
+	// rough is how many times the size of the thumbnail a larger image is first reduced to, by
+	// fast sampling. Averaging all pixels of a photo would take ten times as long and a buffer
+	// of 100 MB.
 	rough = 4
-	// readAhead is how much is read at a time: a store far away answers each read by a request.
+	// readAhead is the size of a read: a remote store answers each read with a request.
 	readAhead = 1 << 20 // bytes
 )
 
-// maxHeader is how much may stand before the size of an image: the profiles and the second picture
-// of a camera.
+// maxHeader bounds what may precede the size of an image, such as colour profiles and a camera's
+// embedded preview.
 const maxHeader = 8 << 20 // bytes
 
-// picture makes the thumbnail of the image that in reads, once and from front to back. A decoder
-// may take at most memory. The image is turned by its own orientation, and then by turn.
+// picture makes a thumbnail, at most size pixels long, of the image that in yields in one pass. The
+// image is turned by its own orientation, then by turn. It fails with NoThumbnail {too-large} if
+// the decoder would use more than memory.
 func picture(ctx context.Context, in io.Reader, size, turn int, memory drive.ByteSize) (t Thumbnail, err error) {
 	defer func() {
-		if p := recover(); p != nil { // decoders do, now and then, with files made for it
+		if p := recover(); p != nil { // decoders can panic on crafted files
 			t, err = Thumbnail{}, refused("damaged", fmt.Errorf("the decoder panicked: %v", p))
 		}
 	}()
 	buffer := bufio.NewReaderSize(in, readAhead)
-	head, _ := buffer.Peek(headSize) // a shorter file is one
+	head, _ := buffer.Peek(headSize) // an error only means a shorter file
 	head, ahead := bytes.Clone(head), &timed{ctx.Err, buffer}
 	var looked bytes.Buffer
 	f, d, err := inspect(head, io.TeeReader(io.LimitReader(ahead, maxHeader), &looked))
@@ -59,8 +60,8 @@ func picture(ctx context.Context, in io.Reader, size, turn int, memory drive.Byt
 	return encode(upright(upright(shrink(img, size), d.orientation), turn))
 }
 
-// timed ends reading when the time is over also within what was read ahead: a progressive JPEG
-// makes the decoder go over all pixels again for each scan, which may be some 30 bytes long.
+// timed makes reading fail as soon as over does, even within buffered data: a progressive JPEG
+// makes the decoder pass over all pixels again for each scan, which may be only 30 bytes long.
 type timed struct {
 	over func() error
 	in   io.Reader
@@ -73,7 +74,7 @@ func (t *timed) Read(p []byte) (int, error) {
 	return t.in.Read(p)
 }
 
-// shrink returns the image with its longer side of at most size.
+// shrink scales an image down so that its longer side is at most size.
 func shrink(src image.Image, size int) *image.RGBA {
 	if at := src.Bounds(); max(at.Dx(), at.Dy()) > 2*rough*size {
 		src = scaled(draw.ApproxBiLinear, src, rough*size)
@@ -81,6 +82,7 @@ func shrink(src image.Image, size int) *image.RGBA {
 	return scaled(draw.BiLinear, src, size)
 }
 
+// scaled returns src scaled to fit size.
 func scaled(by draw.Interpolator, src image.Image, size int) *image.RGBA {
 	w, h := fit(src.Bounds().Dx(), src.Bounds().Dy(), size)
 	dst := image.NewRGBA(image.Rect(0, 0, w, h))
@@ -88,7 +90,8 @@ func scaled(by draw.Interpolator, src image.Image, size int) *image.RGBA {
 	return dst
 }
 
-// fit keeps the proportions, and makes nothing larger, nor less than a pixel.
+// fit returns w and h scaled down to a longer side of at most size, in proportion and at least 1
+// each.
 func fit(w, h, size int) (int, int) {
 	longer := max(w, h)
 	if longer <= size {
@@ -97,7 +100,7 @@ func fit(w, h, size int) (int, int) {
 	return max(1, (w*size+longer/2)/longer), max(1, (h*size+longer/2)/longer)
 }
 
-// encode writes a JPEG, or a PNG where something can be seen through.
+// encode returns a JPEG, or a PNG if any pixel is transparent.
 func encode(img *image.RGBA) (Thumbnail, error) {
 	var b bytes.Buffer
 	if img.Opaque() {

@@ -11,16 +11,15 @@ import (
 // A PNG file is a signature of 8 bytes, and chunks of a length, a type, a content and a CRC (W3C
 // PNG §5.3).
 
-// Where the bytes of a PNG lie that say how a pixel is stored: IHDR is the first chunk, and 13
-// bytes long.
+// Offsets in a PNG file. IHDR is the first chunk, and its content is 13 bytes long.
 const (
-	pngDepth     = 24
-	pngColour    = 25
-	pngInterlace = 28
-	pngChunks    = 33 // after IHDR
+	pngDepth     = 24 // bit depth
+	pngColour    = 25 // colour type
+	pngInterlace = 28 // interlace method
+	pngChunks    = 33 // the chunks after IHDR
 )
 
-// pngTypes yields the type of each chunk after the header as far as the head goes.
+// pngTypes yields the type of each chunk after IHDR that begins within head.
 func pngTypes(head []byte) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for rest := head[min(pngChunks, len(head)):]; len(rest) >= 8; {
@@ -32,15 +31,15 @@ func pngTypes(head []byte) iter.Seq[string] {
 	}
 }
 
-// pngDetails: a chunk tRNS makes the decoder give grey and plain colours an alpha, which is 4 or 8
-// bytes a pixel instead of 1 or 2. It stands before the first IDAT; where that is out of sight
-// there may be one. The passes of an interlaced image are images of their own beside the whole.
+// pngDetails estimates the decoder's memory. A chunk tRNS makes the decoder add alpha to grey and
+// RGB images: 4 or 8 bytes a pixel. tRNS precedes the first IDAT; if IDAT is beyond head, tRNS is
+// assumed. An interlaced image needs twice the memory, because its passes are decoded separately.
 func pngDetails(head []byte, c image.Config) details {
 	d := plainDetails(head, c)
 	if len(head) < pngChunks {
 		return d
 	}
-	const grey, colours = 0, 2 // with 4 and 6 the alpha is there already, with 3 it is in the palette
+	const grey, colours = 0, 2 // colour types 4 and 6 already have alpha, 3 has it in the palette
 	if kind := head[pngColour]; (kind == grey || kind == colours) && mayHaveAlpha(head) {
 		perPixel := drive.ByteSize(4)
 		if head[pngDepth] == 16 {
@@ -54,6 +53,7 @@ func pngDetails(head []byte, c image.Config) details {
 	return d
 }
 
+// mayHaveAlpha reports whether a chunk tRNS precedes IDAT, or may do so beyond head.
 func mayHaveAlpha(head []byte) bool {
 	for name := range pngTypes(head) {
 		switch name {

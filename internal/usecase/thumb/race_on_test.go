@@ -2,5 +2,6 @@
 
 package thumb_test
 
-// raceDetector: it reserves far more memory than a child may have, so that none starts.
+// raceDetector reports that the race detector is on. It reserves more memory than a child may use,
+// so that no child starts.
 const raceDetector = true

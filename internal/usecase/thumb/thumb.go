@@ -1,22 +1,23 @@
 // Package thumb makes small pictures of images: JPEG, PNG, GIF (its first frame), WebP and BMP;
 // and, where a helper for it is installed, of videos, PDFs, HEIC and TIFF (helper.go).
 //
-// Images are what strangers made, and decoding is where a few bytes become many. Three fences stand
-// one behind the other:
+// Images are untrusted, and a few bytes can decode to gigabytes. Three defences stand one behind
+// the other:
 //
-//   - Before the decoder sees the file, its header says which format it is (by its first bytes, never by its name), how many pixels it
-//     has, and how much memory the decoder will take for them (header.go).
-//   - The decoder runs in a process of its own, to which the system gives so much memory and so much time of the processor, and no
-//     more (child.go). What the header did not tell ends that process, and nobody else's.
-//   - Two images are decoded at a time, of one account all but one, each for so long at most. PDFs, and the other files that a helper
-//     reads, have turns of their own: one at a time, in turns between accounts.
+//   - Before the decoder sees the file, its header tells the format (by the first bytes, never by
+//     the name), the number of pixels and the memory that the decoder will use for them
+//     (header.go).
+//   - The decoder runs in a child process with limited memory and processor time (child.go). If the
+//     header lied, only that process dies.
+//   - Two images are decoded at a time, by default, and one account gets all but one of these
+//     workers. Each image has a time limit. PDFs, and other files that a helper reads, have
+//     separate queues of one worker each, fair between accounts.
 //
-// Where such a process cannot be had, which is where Options.Child is not set or the system does
-// not start it, decoders run in this one: then the first and the third hold, and a decoder that
-// panics has met a damaged file.
+// If Options.Child is not set, or the system cannot start a child, decoders run in this process.
+// Then the first and the third defence hold, and a panic of a decoder counts as a damaged file.
 //
-// What was made is kept by the content's digest in files that may be deleted at any time
-// (cache.go). That nothing could be made is kept, too; that it took too long is kept for an hour.
+// Thumbnails are cached by the digest of the content in files that may be deleted at any time
+// Concurrent requests for one thumbnail are coalesced.
 // The same thumbnail is made once however many ask for it at a time.
 package thumb
 
@@ -39,37 +40,37 @@ import (
 
 // Options configure New. The zero value of each field is its default.
 type Options struct {
-	// Dir is where thumbnails are kept; it is made when it is needed. Empty: they are made each
-	// time.
+	// Dir is the directory of the cache, created when needed. Empty: nothing is cached.
 	Dir string
-	// MaxCache is how much the files in Dir may take together. Default: 512 MiB, some 25,000
-	// thumbnails.
+	// MaxCache bounds the total size of the cache. Default: 512 MiB, some 25,000 thumbnails.
 	MaxCache drive.ByteSize
-	// MaxFile is the largest file that is read. Default: 128 MiB.
+	// MaxFile is the largest file that is decoded; of larger videos a helper reads parts.
+	// Default: 128 MiB.
 	MaxFile drive.ByteSize
-	// MaxMemory is the most that a decoder may take for one image, and all children together.
-	// Default: 128 MiB: a JPEG of 85 million pixels, a PNG of 33.
+	// MaxMemory bounds the memory of one decoder, and of all children but helpers together.
+	// Default: 128 MiB, enough for a JPEG of 85 million pixels or a PNG of 33 million.
 	MaxMemory drive.ByteSize
-	// Small is what each of several children may take beside each other; an image that takes more
-	// is decoded alone. Default: 40 MiB: a JPEG of 26 million pixels, a PNG of 10.
+	// Small is the memory of children that run in parallel. An image that needs more is decoded
+	// again in a child with MaxMemory, alone. Default: 40 MiB, enough for a JPEG of 26 million
+	// pixels or a PNG of 10 million.
 	Small drive.ByteSize
-	// Child is the program and its first arguments that decode an image in a process of their own;
-	// it calls Serve with the arguments that come after them. Empty: this process decodes.
+	// Child is the command line that starts a child: a program that passes its further
+	// arguments to Serve. Empty: this process decodes.
 	Child []string
-	// Helpers finds the programs that are there for other files (exec.LookPath); nil: there are
-	// none. They need Child.
+	// Helpers finds the program of a helper, like exec.LookPath. Nil: no helpers. Helpers need
+	// Child.
 	Helpers func(name string) (path string, err error)
-	// HelperMemory is what a helper may take, a light one half of it. Default: 384 MiB: a frame of
-	// a film in 4K.
+	// HelperMemory bounds the memory of a helper; a light helper gets half. Default: 384 MiB,
+	// enough for a frame of a film in 4K.
 	HelperMemory drive.ByteSize
-	// Workers is how many images are decoded at a time. Default: 2.
+	// Workers is how many images are decoded in parallel. Default: 2.
 	Workers int
-	// Time is how long one may take. Default: 20 s.
+	// Time bounds the work on one image, reading included. Default: 20 s.
 	Time time.Duration
-	// Processor is how much of a processor's time a child may take, in whole seconds, a light
-	// helper half of it. Default: 10 s.
+	// Processor bounds the processor time of a child, in whole seconds; a light helper gets
+	// half. Default: 10 s.
 	Processor time.Duration
-	// Wait is how long a request waits for its turn and a worker. Default: 20 s.
+	// Wait bounds how long a request waits for a worker. Default: 20 s.
 	Wait time.Duration
 	// Now is the clock of the cache. Default: time.Now.
 	Now func() time.Time
@@ -96,37 +97,37 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Sizes are the lengths of the longer side, in pixels, that thumbnails are made in. A smaller image
-// stays as small as it is.
+// Sizes returns the lengths of the longer side, in pixels, that thumbnails come in. A smaller image
+// is not enlarged.
 func Sizes() []int { return []int{256, 512, helperSide} }
 
-// Format is the version of what this package makes: it goes into the names of files and the tags of
-// answers.
+// Format is the version of the thumbnails: names in the cache and ETags contain it. Change it when
+// thumbnails of the same image change.
 const Format = "t2"
 
-// Source is an image.
+// Source is a file to make a thumbnail of.
 type Source struct {
-	Sum string // digest of the content in hex: what the thumbnail is kept under
-	// Open opens the content; the maker closes it. It may be called after the call that it was
-	// given to has ended.
+	Sum string // digest of the content in hex; the cache key
+	// Open opens the content; the Maker closes it. The Maker may call Open after Make has
+	// returned.
 	Open func(context.Context) (File, error)
 }
 
-// File is a content that is open for reading.
+// File is an opened content.
 type File interface {
 	io.ReaderAt
 	io.Closer
 	Size() drive.ByteSize
 }
 
-// Thumbnail is a small picture.
+// Thumbnail is an encoded picture.
 type Thumbnail struct {
-	Type string // image/jpeg, or image/png where something is transparent
+	Type string // image/jpeg, or image/png if any pixel is transparent
 	Body []byte
 }
 
-// Counters are what a Maker has done. Apart is how many images a process of their own was started
-// for, Helped how many files a helper was started for.
+// Counters count the work of a Maker: thumbnails made, answers from the cache, refusals, images
+// decoded in a child (Apart), and files given to a helper (Helped).
 type Counters struct{ Made, Kept, Refused, Apart, Helped atomic.Int64 }
 
 // Maker makes thumbnails. It is safe for concurrent use.
@@ -143,7 +144,7 @@ type Maker struct {
 	helpers []installed
 }
 
-// New returns a Maker. It looks for helpers, and does no other I/O.
+// New returns a Maker. It looks for installed helpers and does no other I/O.
 func New(opt Options) *Maker {
 	opt = opt.withDefaults()
 	m := &Maker{
@@ -156,9 +157,10 @@ func New(opt Options) *Maker {
 	return m
 }
 
-// Make returns the thumbnail of an image in one of Sizes; the work counts for account. The error is
-// NoThumbnail {reason: type | too-large | damaged} where there never will be one, Unavailable where
-// the workers are busy or the image takes too long, or the one of opening or reading it.
+// Make returns the thumbnail of src; size is one of Sizes. The work is charged to account. It fails
+// with NoThumbnail {reason: type | too-large | damaged} if src can never have a thumbnail, with
+// Unavailable if the workers are busy or the image takes too long, or with the error of opening or
+// reading src.
 func (m *Maker) Make(ctx context.Context, account drive.AccountID, src Source, size int) (Thumbnail, error) {
 	key := keyOf(src, size)
 	if t, err := m.cache.find(key); t != nil || err != nil {
@@ -169,8 +171,8 @@ func (m *Maker) Make(ctx context.Context, account drive.AccountID, src Source, s
 		m.Counters.Kept.Add(1)
 		return Thumbnail{}, err
 	}
-	// The work goes on when the one who asked first goes away: others may wait for it, and it is
-	// kept.
+	// The work continues after the caller has left: other callers may wait for it, and the
+	// result is cached.
 	result := m.flights.DoChan(key, func() (any, error) { return m.produce(context.WithoutCancel(ctx), account, src, size) })
 	select {
 	case <-ctx.Done():
@@ -181,16 +183,16 @@ func (m *Maker) Make(ctx context.Context, account drive.AccountID, src Source, s
 	}
 }
 
-// anySize is the size under which it is kept that nothing can be made: what holds of a file holds
-// of all its thumbnails.
+// anySize is the size under which refusals are cached: a refusal holds for all sizes.
 const anySize = 0
 
-// noneKey is where it is kept that nothing can be made: with another set of helpers it is asked
-// again.
+// noneKey is the cache key of a refusal of src. It includes Kinds, because another helper may
+// accept src.
 func (m *Maker) noneKey(src Source) string {
 	return strings.Join(append([]string{keyOf(src, anySize)}, m.Kinds()...), "-")
 }
 
+// keyOf is the cache key of a thumbnail.
 func keyOf(src Source, size int) string { return fmt.Sprintf("%s-%s-%d", src.Sum, Format, size) }
 
 func deref(t *Thumbnail) Thumbnail {
@@ -200,8 +202,8 @@ func deref(t *Thumbnail) Thumbnail {
 	return *t
 }
 
-// produce waits for its turn, makes the thumbnail and keeps the outcome if it will always be this
-// one.
+// produce waits for a worker, makes the thumbnail and caches it, or caches the refusal. Errors of
+// reading src are not cached.
 func (m *Maker) produce(ctx context.Context, account drive.AccountID, src Source, size int) (Thumbnail, error) {
 	wait, cancel := context.WithTimeout(ctx, m.opt.Wait)
 	defer cancel()
@@ -259,11 +261,12 @@ func (m *Maker) turnsOf(ctx context.Context, src Source) (_ *turn.Limiter, err e
 	return m.heavy, nil
 }
 
-// errTooSlow is an image whose decoder has used up its time.
+// errTooSlow reports that an image used up its time, or that its process could not run.
 var errTooSlow = errors.New("the image takes too long to decode")
 
-// read opens the image and makes its thumbnail. What fails while it is being decoded is the file's
-// fault, unless reading did.
+// read opens src and makes its thumbnail. It returns errTooSlow if the time ran out, unless at
+// least half of it was spent on waiting and reading. An error of reading src takes precedence over
+// the decoder's.
 func (m *Maker) read(ctx context.Context, src Source, size int) (_ Thumbnail, err error) {
 	began := time.Now()
 	f, err := src.Open(ctx)
@@ -278,7 +281,7 @@ func (m *Maker) read(ctx context.Context, src Source, size int) (_ Thumbnail, er
 		return t, nil
 	case r.failed != nil:
 		return Thumbnail{}, fmt.Errorf("read an image: %w", r.failed)
-	case ctx.Err() != nil && r.waited < m.opt.Time/2: // it was not the store that took the time
+	case ctx.Err() != nil && r.waited < m.opt.Time/2: // decoding took the time, not the store
 		return Thumbnail{}, fmt.Errorf("%w: %v", errTooSlow, err) //nolint:errorlint // what the decoder made of it is no refusal
 	case ctx.Err() != nil:
 		return Thumbnail{}, ctx.Err()
@@ -286,7 +289,7 @@ func (m *Maker) read(ctx context.Context, src Source, size int) (_ Thumbnail, er
 	return t, err
 }
 
-// look makes the thumbnail of a file that is open, whoever can.
+// look makes the thumbnail of an open file, by a helper or a decoder.
 func (m *Maker) look(ctx context.Context, r *reader, size int) (Thumbnail, error) {
 	if len(m.helpers) > 0 {
 		h, ok, err := m.helperFor(r)
@@ -303,7 +306,7 @@ func (m *Maker) look(ctx context.Context, r *reader, size int) (Thumbnail, error
 	return m.decode(ctx, r, size)
 }
 
-// decode makes the thumbnail in a process of its own, or here where there is none.
+// decode makes the thumbnail in a child, or in this process if no child can be started.
 func (m *Maker) decode(ctx context.Context, r *reader, size int) (Thumbnail, error) {
 	if len(m.opt.Child) > 0 {
 		t, err := m.apartBySize(ctx, r, size)
@@ -315,19 +318,22 @@ func (m *Maker) decode(ctx context.Context, r *reader, size int) (Thumbnail, err
 	return picture(ctx, r, size, r.orientation, m.opt.MaxMemory)
 }
 
+// refused returns a NoThumbnail error.
 func refused(reason string, cause error) error {
 	return drive.Wrap(cause, drive.NoThumbnail, "reason", reason)
 }
 
-// reader reads an image from front to back until the time is over. It remembers what failed, which
-// decoders wrap in words of their own, and how long it waited.
+// reader reads a file from front to back until over fails. It records read errors, which decoders
+// would hide in errors of their own, and the time spent waiting.
 type reader struct {
-	file        File
-	over        func() error // why nothing is read any more: the time is over
+	file File
+	over func() error // fails once the time is over
+	// at is the offset of the next read.
 	at          int64
-	orientation int // that the image is to be turned by, beside its own
-	waited      time.Duration
-	failed      error // of the file; that the time is over is not among it
+	orientation int // to turn the image by, after its own orientation
+	// waited is the time spent on reading and on waiting for memory.
+	waited time.Duration
+	failed error // error of reading the file; not of over
 }
 
 func (r *reader) Read(p []byte) (int, error) {

@@ -28,13 +28,13 @@ import (
 
 var someone = drive.NewID[drive.AccountID]()
 
-// file is a content in memory.
+// file is a File in memory.
 type file struct{ *bytes.Reader }
 
 func (f file) Size() drive.ByteSize { return drive.ByteSize(f.Reader.Size()) }
 func (file) Close() error           { return nil }
 
-// source is an image, and how often it was opened.
+// source returns a Source of content, and a counter of its opens.
 func source(content []byte) (thumb.Source, *atomic.Int64) {
 	var opened atomic.Int64
 	return thumb.Source{Sum: "ab12", Open: func(context.Context) (thumb.File, error) {
@@ -43,13 +43,14 @@ func source(content []byte) (thumb.Source, *atomic.Int64) {
 	}}, &opened
 }
 
+// make1 makes a thumbnail of content with a new Maker.
 func make1(t *testing.T, content []byte, size int) (thumb.Thumbnail, error) {
 	t.Helper()
 	src, _ := source(content)
 	return thumb.New(thumb.Options{}).Make(t.Context(), someone, src, size)
 }
 
-// decode reads a thumbnail and checks that it is what its type says.
+// decode decodes a thumbnail and checks that its type is correct.
 func decode(t *testing.T, th thumb.Thumbnail) image.Image {
 	t.Helper()
 	read := png.Decode
@@ -65,7 +66,7 @@ func decode(t *testing.T, th thumb.Thumbnail) image.Image {
 	return img
 }
 
-// corner is a picture that is blue but for a red quarter at its top left.
+// corner returns a blue picture with a red top left quarter.
 func corner(w, h int) *image.RGBA {
 	img := image.NewRGBA(image.Rect(0, 0, w, h))
 	for y := range h {
@@ -108,7 +109,7 @@ func asBMP(t testing.TB, img image.Image) []byte {
 	return encoded(t, bmp.Encode(&b, img), &b)
 }
 
-// tinyWebP is one pixel.
+// tinyWebP returns a picture of one pixel.
 func tinyWebP(t testing.TB) []byte {
 	raw, err := base64.StdEncoding.DecodeString("UklGRiIAAABXRUJQVlA4IBYAAAAwAQCdASoBAAEADsD+JaQAA3AAAAAA")
 	if err != nil {
@@ -117,7 +118,7 @@ func tinyWebP(t testing.TB) []byte {
 	return raw
 }
 
-// withOrientation puts an EXIF segment behind the first marker of a JPEG.
+// withOrientation inserts an EXIF segment after the first marker of a JPEG.
 func withOrientation(raw []byte, value uint16, order binary.AppendByteOrder, magic string) []byte {
 	tiff := []byte(magic)
 	tiff = order.AppendUint32(tiff, 8)
@@ -187,8 +188,8 @@ func TestWhatCanBeSeenThroughStaysSo(t *testing.T) {
 
 func TestPhotosAreUpright(t *testing.T) {
 	t.Parallel()
-	// Where the red quarter of a picture is that is stored with it at the top left: x, y as halves
-	// of the upright one.
+	// Position of the red quarter in the upright picture, which is stored at the top left: x
+	// and y in halves of the picture.
 	where := map[uint16][2]int{1: {0, 0}, 2: {1, 0}, 3: {1, 1}, 4: {0, 1}, 5: {0, 0}, 6: {1, 0}, 7: {1, 1}, 8: {0, 1}, 9: {0, 0}, 0: {0, 0}}
 	for value, at := range where {
 		for magic, order := range map[string]binary.AppendByteOrder{"II*\x00": binary.LittleEndian, "MM\x00*": binary.BigEndian} {
@@ -212,7 +213,7 @@ func TestPhotosAreUpright(t *testing.T) {
 	}
 }
 
-// bigPNG says 60,000 by 60,000 pixels; the other headers as much as theirs can.
+// bigPNG has a header that claims 60,000 by 60,000 pixels. The other headers claim their maximum.
 func bigPNG(t *testing.T) []byte {
 	raw := asPNG(t, corner(8, 8))
 	binary.BigEndian.PutUint32(raw[16:], 60000)
@@ -241,27 +242,27 @@ func bigBMP(t *testing.T) []byte {
 	return raw
 }
 
-// rleBMP says that its pixels are compressed (BI_RLE8).
+// rleBMP has a header that claims compressed pixels (BI_RLE8).
 func rleBMP(t *testing.T) []byte {
 	raw := asBMP(t, corner(8, 8))
 	binary.LittleEndian.PutUint32(raw[30:], 1)
 	return raw
 }
 
-// animatedWebP has two frames of the picture of tinyWebP.
+// animatedWebP has two frames, both with the picture of tinyWebP.
 func animatedWebP(t *testing.T) []byte {
 	raw := tinyWebP(t)
 	picture := raw[12:]
 	out := append(bytes.Clone(raw[:12]), "VP8X\x0a\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00ANIM\x06\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)
 	for range 2 {
 		out = binary.LittleEndian.AppendUint32(append(out, "ANMF"...), uint32(16+len(picture)))
-		out = append(append(out, make([]byte, 16)...), picture...) // at 0, 0, of 1 by 1 pixel
+		out = append(append(out, make([]byte, 16)...), picture...) // frame at 0, 0, of 1 by 1 pixel
 	}
 	binary.LittleEndian.PutUint32(out[4:], uint32(len(out)-8))
 	return out
 }
 
-// A canvas of one pixel, with a picture of 16,383 by 16,383 in it.
+// falseWebP has a canvas of one pixel and claims a picture of 16,383 by 16,383 in it.
 func falseWebP(t *testing.T) []byte {
 	raw := tinyWebP(t)
 	vp8x := append([]byte("VP8X\x0a\x00\x00\x00"), make([]byte, 10)...)
@@ -323,7 +324,7 @@ func TestWhatWasMadeIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(kept, raw[:len(raw)/2], 0o600); err != nil { // a loss of power
+	if err := os.WriteFile(kept, raw[:len(raw)/2], 0o600); err != nil { // as after a power cut
 		t.Fatal(err)
 	}
 	if torn, err := m.Make(t.Context(), someone, src, 256); err != nil || !bytes.Equal(first.Body, torn.Body) || opened.Load() != 2 {
@@ -422,7 +423,7 @@ func TestTheSameIsMadeOnceAtATime(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		leave() // the one who asked first
+		leave() // the first caller
 		if err := <-results; !errors.Is(err, context.Canceled) {
 			t.Errorf("the one who left got %v", err)
 		}
@@ -467,7 +468,7 @@ func TestNoImageTakesForever(t *testing.T) {
 	})
 }
 
-// late is an image whose first read, which is the only one, takes all the time that there is.
+// late is an image whose first and only read takes all the allowed time.
 type late struct {
 	file
 	ctx   context.Context
@@ -481,7 +482,7 @@ func (l late) ReadAt(p []byte, off int64) (int, error) {
 	return l.file.ReadAt(p, off)
 }
 
-// The time is over also for a decoder that has all it needs in what was read ahead.
+// TestWhatWasReadAheadIsNoTime: the time limit also ends a decoder that only needs buffered data.
 func TestWhatWasReadAheadIsNoTime(t *testing.T) {
 	t.Parallel()
 	content := asPNG(t, corner(40, 40))
@@ -496,7 +497,8 @@ func TestWhatWasReadAheadIsNoTime(t *testing.T) {
 	})
 }
 
-// What a store fails to read is not a property of the file: nothing is kept of it.
+// TestAFailedReadIsNotKept: a read error of the store is not a property of the file, so it is not
+// cached.
 func TestAFailedReadIsNotKept(t *testing.T) {
 	t.Parallel()
 	m := thumb.New(thumb.Options{Dir: t.TempDir()})
@@ -524,8 +526,8 @@ type failing struct {
 
 func (f failing) ReadAt([]byte, int64) (int, error) { return 0, f.err }
 
-// FuzzMake feeds files to all decoders: whatever comes, there is a small picture or a refusal, and
-// no large one in between.
+// FuzzMake feeds files to all decoders. Each file must give a small picture or a refusal, without a
+// large allocation.
 func FuzzMake(f *testing.F) {
 	f.Add(asJPEG(f, corner(20, 10)))
 	f.Add(withOrientation(asJPEG(f, corner(20, 10)), 6, binary.BigEndian, "MM\x00*"))

@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// A video does not wait for PDFs, whoever they are of, nor an image for either; a PDF waits for
-// those before it.
+// TestKindsOfFilesDoNotWaitForEachOther: neither a video nor an image waits for PDFs of any
+// account. A PDF waits for earlier PDFs.
 func TestKindsOfFilesDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -42,7 +42,7 @@ func TestKindsOfFilesDoNotWaitForEachOther(t *testing.T) {
 				began := time.Now()
 				_, err = m.Make(t.Context(), drive.NewID[drive.AccountID](), src, 256)
 				if waited := time.Since(began); err == nil || (waited > 0) != c.waits {
-					t.Errorf("waited %v: %v", waited, err) // no helper is there: it fails at once in its turn
+					t.Errorf("waited %v: %v", waited, err) // there is no helper program, so it fails as soon as it gets a worker
 				}
 			})
 		})

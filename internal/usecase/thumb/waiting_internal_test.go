@@ -16,8 +16,8 @@ type content struct{ *bytes.Reader }
 func (c content) Size() drive.ByteSize { return drive.ByteSize(c.Reader.Size()) }
 func (content) Close() error           { return nil }
 
-// An image that waits for the memory of others until its time is over was not looked at: nothing is
-// remembered of it.
+// TestWaitingForMemorySaysNothingOfAnImage: an image that times out while waiting for memory was
+// not examined, so no refusal is cached.
 func TestWaitingForMemorySaysNothingOfAnImage(t *testing.T) {
 	t.Parallel()
 	var raw bytes.Buffer
@@ -36,7 +36,7 @@ func TestWaitingForMemorySaysNothingOfAnImage(t *testing.T) {
 			t.Errorf("while others have the memory: %v", err)
 		}
 		m.memory.Release(all)
-		if _, err := m.Make(t.Context(), drive.AccountID{}, src, 256); err != nil { // there is no child: it is decoded here
+		if _, err := m.Make(t.Context(), drive.AccountID{}, src, 256); err != nil { // decoded in this process, because there is no child
 			t.Errorf("afterwards: %v", err)
 		}
 	})

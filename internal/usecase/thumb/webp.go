@@ -9,33 +9,34 @@ import (
 	"iter"
 )
 
-// A WebP file is RIFF: "RIFF", its size, "WEBP", and chunks of a name, a size and a content of an
-// even length (RFC 9649).
+// A WebP file is RIFF: "RIFF", its size, "WEBP", and chunks. A chunk is a name, a size and a
+// content padded to even length (RFC 9649).
 
 func isWebP(head []byte) bool {
 	return len(head) >= 12 && bytes.HasPrefix(head, []byte("RIFF")) && string(head[8:12]) == "WEBP"
 }
 
-// The flags of a file with several pictures, or with transparency in a chunk of its own (RFC 9649
-// §2.7).
+// Flags of the VP8X chunk: several pictures, alpha in a separate chunk (RFC 9649 §2.7).
 const (
 	animated = 1 << 1
 	alpha    = 1 << 4
 )
 
-// frameHead is how many bytes of an ANMF chunk stand before its picture: place, size, time, flags.
+// frameHead is the length of the fields before the picture in an ANMF chunk: position, size,
+// duration, flags.
 const frameHead = 16
 
-// still makes a decoder of WebP read the first picture of an animated file, which it refuses.
+// still wraps a WebP decoder to read the first picture of an animated file, which the decoder
+// rejects.
 func still[T any](decode func(io.Reader) (T, error)) func(io.Reader) (T, error) {
 	return func(in io.Reader) (T, error) { return decode(firstFrame(in)) }
 }
 
-// firstFrame returns a file of the first picture alone where the file is animated, and else the
-// file as it is. One that ends early, or has no picture, is left to the decoder to refuse.
+// firstFrame returns in as a file with only the first picture if it is animated, and unchanged
+// otherwise. Truncated or empty files are left to the decoder, which refuses them.
 func firstFrame(in io.Reader) io.Reader {
 	r := bufio.NewReader(in)
-	head, err := r.Peek(30) // with the whole VP8X chunk
+	head, err := r.Peek(30) // up to the end of the VP8X chunk
 	if err != nil || string(head[12:16]) != "VP8X" || head[20]&animated == 0 {
 		return r
 	}
@@ -55,7 +56,8 @@ func firstFrame(in io.Reader) io.Reader {
 	}
 }
 
-// onlyFrame returns a file of the picture of the ANMF chunk of that size that r is at.
+// onlyFrame returns a WebP file with the picture of the ANMF chunk at the start of r; size is the
+// chunk's.
 func onlyFrame(r *bufio.Reader, size int64) io.Reader {
 	head, err := r.Peek(8 + frameHead + 4)
 	if err != nil {
@@ -71,6 +73,7 @@ func onlyFrame(r *bufio.Reader, size int64) io.Reader {
 	return io.MultiReader(bytes.NewReader(header), io.LimitReader(r, size-frameHead))
 }
 
+// chunks yields the name and the content of each chunk in rest. The last content may be truncated.
 func chunks(rest []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		for len(rest) >= 8 {
@@ -84,9 +87,9 @@ func chunks(rest []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// webpDetails: the canvas and the picture in it say their size each, and the decoder believes both;
-// so the larger one counts. A lossless one takes 4 bytes a pixel, and a second image while it is
-// transformed; a lossy one less than that, its alpha included.
+// webpDetails uses the larger of the sizes in the canvas and the picture, because the decoder
+// believes both. It assumes 8 bytes a pixel: a lossless picture takes 4, and a second image during
+// its transforms; a lossy one takes less, alpha included.
 func webpDetails(head []byte, c image.Config) details {
 	d := details{width: c.Width, height: c.Height, orientation: 1}
 	for name, content := range chunks(head[min(12, len(head)):]) {
@@ -99,7 +102,7 @@ func webpDetails(head []byte, c image.Config) details {
 	return d
 }
 
-// look reads what chunks say of the picture in them.
+// look updates d with the sizes and the orientation found in chunks.
 func (d *details) look(some []byte) {
 	for name, content := range chunks(some) {
 		switch name {
@@ -118,6 +121,7 @@ func (d *details) look(some []byte) {
 	}
 }
 
+// grow raises the width and the height to at least these.
 func (d *details) grow(width, height int) {
 	d.width, d.height = max(d.width, width), max(d.height, height)
 }

@@ -1,6 +1,6 @@
-// Package rig runs a cluster of a test's own: MariaDB, Redis, Kafka and an S3 server that the test
+// Package rig runs a cluster for one test: MariaDB, Redis, Kafka and an S3 server, which the test
 // may kill, pause, empty and restart, a faulty network before each of them, and instances of
-// SmartDrive with the roles it names. It checks nothing by itself.
+// SmartDrive with chosen roles. It asserts nothing by itself.
 //
 //	c := rig.New(t, rig.Options{})
 //	a := c.Site(t, "api").Start(t)                  // instances are those of test/system/rig, with all its users and requests
@@ -12,12 +12,11 @@
 //	c.Kafka.Pause(t)
 //	c.Kafka.Resume(t)
 //
-// Instances reach each component through its Link, a proxy; the test itself reaches it at Direct,
-// whatever the network does.
+// Instances reach each component through its Link, a proxy. The test itself uses Direct, which
+// bypasses the faults.
 //
-// The programs are those that "make services" found or fetched; a test on a machine without them is
-// skipped, or fails where SMARTDRIVE_TEST_REQUIRE says so. Everything listens on loopback and ends
-// with the test.
+// "make services" installs the programs. Without them a test is skipped, or fails if
+// SMARTDRIVE_TEST_REQUIRE demands it. All processes listen on loopback and end with the test.
 package rig
 
 import (
@@ -33,31 +32,30 @@ import (
 	"smartdrive/test/services"
 )
 
-// Options say what a cluster is made of.
+// Options select the components of a cluster.
 type Options struct {
-	// NoKafka leaves Kafka out: timers' handlers run in the scheduler's process and events come
-	// from the outbox.
+	// NoKafka leaves out Kafka: handlers of timers run in the scheduler's process, and events
+	// come from the outbox.
 	NoKafka bool
-	// RedisCluster puts three masters in the place of one Redis; Cluster.Redis is the first of
-	// them. Clients are told the nodes' own addresses, so there is no faulty network before them.
+	// RedisCluster replaces Redis by a cluster of three masters; Cluster.Redis is the first.
+	// Clients connect to the nodes' own addresses, so these have no Link.
 	RedisCluster bool
-	// RedisSentinel puts a master, a replica and three Sentinels in the place of one Redis;
-	// Cluster.Redis is the first master and RedisNodes are all. Nor is there a faulty network
-	// before these.
+	// RedisSentinel replaces Redis by a master, a replica and three Sentinels. Cluster.Redis is
+	// the first master, and RedisNodes are all Redis servers. These have no Link either.
 	RedisSentinel bool
 }
 
-// Cluster is what instances share.
+// Cluster holds the components that the instances share.
 type Cluster struct {
 	MySQL, Redis, S3 *Component
 	Kafka            *Component   // nil without Kafka
-	RedisNodes       []*Component // of a Redis Cluster, or with Sentinels
+	RedisNodes       []*Component // nodes of a Redis Cluster, or the servers behind Sentinels; else empty
 
 	dir       string
 	sentinels *services.Sentinels
 }
 
-// New starts the components, all at once, and waits until they serve.
+// New starts all components in parallel and waits until they serve. They end with the test.
 func New(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	root, err := services.Checkout()
@@ -71,6 +69,7 @@ func New(t testing.TB, o Options) *Cluster {
 	return c
 }
 
+// assemble creates the components without starting them. It skips the test if a program is missing.
 func (c *Cluster) assemble(t testing.TB, tools *services.Tools, o Options) {
 	t.Helper()
 	durable := services.Options{Durable: true, Bound: true}
@@ -113,6 +112,7 @@ func (c *Cluster) assemble(t testing.TB, tools *services.Tools, o Options) {
 	}
 }
 
+// component returns a component in its own directory, or skips the test if its program is missing.
 func (c *Cluster) component(t testing.TB, s servicetest.Service, get func(dir string) (*services.Server, error)) *Component {
 	t.Helper()
 	server, err := get(filepath.Join(c.dir, string(s)))
@@ -122,6 +122,7 @@ func (c *Cluster) component(t testing.TB, s servicetest.Service, get func(dir st
 	return &Component{Name: string(s), server: server}
 }
 
+// start starts the components and opens their links.
 func (c *Cluster) start(t testing.TB, o Options) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -130,7 +131,7 @@ func (c *Cluster) start(t testing.TB, o Options) {
 	for _, one := range c.components() {
 		t.Cleanup(func() { one.end(t) })
 		if c.sentinels != nil && one.Name == "redis" {
-			continue // one after the other
+			continue // started below, in the required order
 		}
 		wait.Go(func() {
 			if err := one.server.Start(ctx); err != nil {
@@ -163,6 +164,7 @@ func (c *Cluster) start(t testing.TB, o Options) {
 	}
 }
 
+// join starts the nodes as a Redis Cluster.
 func (c *Cluster) join(t testing.TB, ctx context.Context) { //nolint:revive // t is first in tests
 	t.Helper()
 	nodes := &services.Cluster{}
@@ -185,8 +187,8 @@ func (c *Cluster) components() []*Component {
 	return append(all, c.Redis)
 }
 
-// Site is an instance of this cluster with a directory and roles of its own, such as "api,worker".
-// Empty roles are all of them.
+// Site returns a new, not yet started instance of this cluster with its own directory and the given
+// roles, such as "api,worker". Empty roles mean all roles.
 func (c *Cluster) Site(t testing.TB, roles string, args ...string) *system.Site {
 	t.Helper()
 	site := system.New(t, args...)
@@ -197,8 +199,8 @@ func (c *Cluster) Site(t testing.TB, roles string, args ...string) *system.Site 
 	return site
 }
 
-// settings are what instances are told, as variables, so that commands of an administrator see
-// them, too.
+// settings returns the configuration of the instances as environment variables, so that
+// administrator commands use it as well.
 func (c *Cluster) settings() []string {
 	env := []string{
 		"SMARTDRIVE_DB=" + c.MySQL.throughLink() + "smartdrive",

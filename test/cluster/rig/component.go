@@ -12,36 +12,38 @@ import (
 // Component is a service of a cluster.
 type Component struct {
 	Name string
-	Link *Link // what instances reach it through; nil for the nodes of a Redis Cluster
+	Link *Link // proxy that instances connect through; nil with Redis Cluster or Sentinels
 
 	server *services.Server
 }
 
-// patience is how long starting and ending may take. Kafka starts within ten seconds on a quiet
-// machine, and not within a minute on one that several other tests load.
+// patience bounds starting and stopping. Kafka starts within ten seconds on an idle machine, but
+// may need more than a minute under load.
 const patience = 5 * time.Minute
 
-// Direct is its own address, for the test.
+// Direct returns the component's own address, without its Link.
 func (c *Component) Direct() string { return c.server.Addr() }
 
-// URL is where the test finds it, in the form of internal/testkit/servicetest.
+// URL returns the component's own address in the form of internal/testkit/servicetest.
 func (c *Component) URL() string { return c.server.URL() }
 
+// throughLink returns URL with the address of the Link.
 func (c *Component) throughLink() string {
 	return strings.Replace(c.URL(), c.Direct(), c.Link.Addr(), 1)
 }
 
-// Kill ends it at once, as SIGKILL does. What it had not written is lost.
+// Kill ends the process with SIGKILL; unwritten data is lost.
 func (c *Component) Kill(t testing.TB) { c.do(t, "kill", c.server.Kill) }
 
-// Stop ends it in order.
+// Stop shuts the process down in order.
 func (c *Component) Stop(t testing.TB) { c.do(t, "stop", c.server.Stop) }
 
-// Wipe ends it at once and forgets all its data; Start begins with nothing. A wiped S3 server has
-// its bucket, and a wiped database its user.
+// Wipe kills the process and deletes its data, so that Start begins empty. The bucket of a wiped S3
+// server and the user of a wiped database exist again.
 func (c *Component) Wipe(t testing.TB) { c.do(t, "wipe", c.server.Wipe) }
 
-// Start starts it on the data that is there and returns how long it took until it served.
+// Start starts the component on its existing data, waits until it serves and returns how long that
+// took.
 func (c *Component) Start(t testing.TB) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -49,19 +51,20 @@ func (c *Component) Start(t testing.TB) time.Duration {
 	return time.Since(began)
 }
 
-// Pause stops it without ending it: connections stay open, new ones are taken by the system, and
-// nothing answers.
+// Pause suspends the process: connections stay open, the system accepts new ones, and nothing
+// responds.
 func (c *Component) Pause(t testing.TB) {
 	t.Helper()
 	c.do(t, "pause", c.server.Pause)
 }
 
-// Resume lets it go on.
+// Resume continues a paused process.
 func (c *Component) Resume(t testing.TB) {
 	t.Helper()
 	c.do(t, "resume", func(context.Context) error { return c.server.Resume() })
 }
 
+// do runs a step within patience; what names it in a failure.
 func (c *Component) do(t testing.TB, what string, step func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -71,7 +74,7 @@ func (c *Component) do(t testing.TB, what string, step func(context.Context) err
 	}
 }
 
-// end ends it when the test is over.
+// end kills the component at the end of the test.
 func (c *Component) end(t testing.TB) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -12,19 +12,20 @@ import (
 	"smartdrive/test/process"
 )
 
-// Link is the network before a component. Faults add up until Heal.
+// Link is a proxy before a component that simulates network faults. Faults accumulate until Heal.
 type Link struct {
 	proxy *toxiproxy.Proxy
 	addr  string
 	cut   bool
 }
 
-// newLink takes an address. Nobody listens there before open.
+// newLink reserves an address. Nothing listens there before open.
 func newLink(t testing.TB) *Link {
 	t.Helper()
 	return &Link{addr: process.Address(t)}
 }
 
+// open starts to forward connections to an address.
 func (l *Link) open(t testing.TB, to string) {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
@@ -35,43 +36,43 @@ func (l *Link) open(t testing.TB, to string) {
 	t.Cleanup(l.proxy.Stop)
 }
 
-// Addr is where instances connect to.
+// Addr returns the address that instances connect to.
 func (l *Link) Addr() string { return l.addr }
 
-// Cut ends all connections and refuses new ones.
+// Cut closes all connections and refuses new ones.
 func (l *Link) Cut(testing.TB) {
 	l.proxy.Stop()
 	l.cut = true
 }
 
-// Delay holds everything back for a time in both directions.
+// Delay adds a latency in both directions.
 func (l *Link) Delay(t testing.TB, d time.Duration) {
 	t.Helper()
 	l.fault(t, "latency", "upstream", map[string]int64{"latency": d.Milliseconds()})
 	l.fault(t, "latency", "downstream", map[string]int64{"latency": d.Milliseconds()})
 }
 
-// Reset resets each connection, old or new, as soon as a request comes over it.
+// Reset resets every connection, old or new, at its next request.
 func (l *Link) Reset(t testing.TB) {
 	t.Helper()
 	l.fault(t, "reset_peer", "upstream", map[string]int64{"timeout": 0})
 }
 
-// Silence is a half-open connection: nothing arrives in either direction and nobody is told. New
-// connections are taken and are as silent.
+// Silence simulates half-open connections: no data arrives in either direction, without an error.
+// New connections are accepted and are silent as well.
 func (l *Link) Silence(t testing.TB) {
 	t.Helper()
 	l.fault(t, "timeout", "upstream", map[string]int64{"timeout": 0})
 	l.LoseReplies(t)
 }
 
-// LoseReplies delivers what instances ask for and swallows all answers.
+// LoseReplies delivers requests and drops all responses.
 func (l *Link) LoseReplies(t testing.TB) {
 	t.Helper()
 	l.fault(t, "timeout", "downstream", map[string]int64{"timeout": 0})
 }
 
-// Heal ends all faults. Connections that were silent are closed; those that were slow go on.
+// Heal ends all faults. It closes connections that were silent; slow ones continue.
 func (l *Link) Heal(t testing.TB) {
 	t.Helper()
 	l.proxy.Toxics.ResetToxics(t.Context())
@@ -84,6 +85,7 @@ func (l *Link) Heal(t testing.TB) {
 	l.cut = false
 }
 
+// fault adds a toxiproxy fault to one direction, "upstream" or "downstream".
 func (l *Link) fault(t testing.TB, kind, stream string, attributes map[string]int64) {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { process.Main(m) }
 
-// store writes a value through a component's link and reads it there.
+// store writes a value through a component's link and reads it back.
 type store struct {
 	component *rig.Component
 	put       func(ctx context.Context) error
@@ -37,7 +37,7 @@ func TestComponentsKeepWhatTheyHaveThroughKillsAndFaults(t *testing.T) {
 			t.Parallel()
 			one := s.component
 			eventually(t, "put", s.put)
-			if one.Name == "redis" { // its file is synced once a second
+			if one.Name == "redis" { // its log is synced once a second
 				one.Stop(t)
 			} else {
 				one.Kill(t)
@@ -67,7 +67,7 @@ func TestComponentsKeepWhatTheyHaveThroughKillsAndFaults(t *testing.T) {
 			eventually(t, "get after resets", s.get)
 
 			one.Link.Delay(t, 150*time.Millisecond)
-			var took time.Duration // of the try that succeeds: the component may be slow, too
+			var took time.Duration // of the successful attempt, because the component may be slow as well
 			eventually(t, "get through a slow network", func(ctx context.Context) error {
 				began := time.Now()
 				defer func() { took = time.Since(began) }()
@@ -97,7 +97,7 @@ func TestRedisClusterSurvivesANode(t *testing.T) {
 	db := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{c.Redis.Direct()}})
 	defer db.Close()
 	set := func(ctx context.Context) error {
-		for i := range 30 { // every node has some of them
+		for i := range 30 { // enough for every node to get some
 			if err := db.Set(ctx, fmt.Sprint("key", i), "v", 0).Err(); err != nil {
 				return err
 			}
@@ -195,11 +195,12 @@ func onS3(t *testing.T, c *rig.Cluster) store {
 	}
 }
 
-// onKafka uses a new client each time: one that has lost its broker waits before it asks again.
+// onKafka uses a new client each time, because a client that lost its broker waits before it
+// retries.
 func onKafka(t *testing.T, c *rig.Cluster) store {
 	t.Helper()
 	with := func(ctx context.Context, do func(*kgo.Client) error) error {
-		deadline, _ := ctx.Deadline() // each has one; the client holds on to requests beyond it
+		deadline, _ := ctx.Deadline() // always set; the client would keep requests beyond it
 		most := max(time.Second, time.Until(deadline))
 		client, err := kgo.NewClient(kgo.SeedBrokers(c.Kafka.Link.Addr()), kgo.DefaultProduceTopic("t"), kgo.RequestRetries(1),
 			kgo.DialTimeout(most), kgo.RequestTimeoutOverhead(most), kgo.ProduceRequestTimeout(most), kgo.RecordDeliveryTimeout(most))

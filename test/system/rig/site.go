@@ -1,6 +1,5 @@
-// Package rig holds what tests of the real binary have in common: an installation in a directory of
-// its own, its servers, and users who speak raw HTTP with them. It checks nothing by itself that a
-// test does not ask for.
+// Package rig provides helpers for tests of the real binary: an installation in its own directory,
+// servers, and users who send raw HTTP requests. It asserts only what a test requests.
 package rig
 
 import (
@@ -19,31 +18,29 @@ import (
 	"smartdrive/test/process"
 )
 
-// Password is that of every user in a test.
+// Password is the password of every user in a test.
 const Password = process.Password
 
-// Patience is how long a test waits for what should take well under a second; the machine may be
-// busy.
+// Patience bounds waits that normally take well under a second; the machine may be busy.
 const Patience = 3 * time.Minute
 
-// Site is an installation: a directory and the settings of those who run it.
+// Site is an installation: a data directory and its settings.
 type Site struct {
 	Data string
-	Args []string // more flags of every command that opens it
-	Env  []string
+	Args []string // further flags of every server and command
+	Env  []string // further environment variables
 }
 
-// New returns an installation that nobody has started yet. Its path is short, because the path of a
-// socket must be.
+// New returns an installation that was not started yet.
 func New(t testing.TB, args ...string) *Site {
 	t.Helper()
 	return &Site{Data: filepath.Join(Dir(t), "data"), Args: args}
 }
 
-// Dir is t.TempDir with a short path.
+// Dir is t.TempDir with a shorter path, because the path of a Unix socket is limited.
 func Dir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "sd-") //nolint:usetesting // its path would be too long for a socket
+	dir, err := os.MkdirTemp("", "sd-") //nolint:usetesting // path too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,20 +52,21 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
-// Server is a server of a site that is ready.
+// Server is a running server of a site. URL is set once it is ready.
 type Server struct {
 	*process.Server
 	URL string
 	Log *Log
 }
 
-// Start starts a server and waits until it is ready. It is killed when the test ends.
+// Start starts a server and waits until it is ready. The server is killed when the test ends.
 func (s *Site) Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return s.StartEnv(t, nil, args...)
 }
 
-// StartEnv is Start with more variables.
+// StartEnv starts a server with further environment variables and waits until it is ready. The
+// server is killed when the test ends.
 func (s *Site) StartEnv(t testing.TB, env []string, args ...string) *Server {
 	t.Helper()
 	srv := s.Launch(t, env, args...)
@@ -81,7 +79,8 @@ func (s *Site) StartEnv(t testing.TB, env []string, args ...string) *Server {
 	return srv
 }
 
-// Launch starts a server and does not wait.
+// Launch starts a server without waiting until it is ready; URL stays empty. The server is killed
+// when the test ends.
 func (s *Site) Launch(t testing.TB, env []string, args ...string) *Server {
 	t.Helper()
 	log := new(Log)
@@ -101,7 +100,7 @@ func (s *Site) Launch(t testing.TB, env []string, args ...string) *Server {
 	return &Server{Server: p, Log: log}
 }
 
-// End stops a server as a supervisor does; it must end well.
+// End stops a server with SIGTERM and fails the test unless it exits with 0.
 func (s *Server) End(t testing.TB) {
 	t.Helper()
 	code, err := s.Stop(Patience)
@@ -110,8 +109,8 @@ func (s *Server) End(t testing.TB) {
 	}
 }
 
-// Refused starts a server that must end by itself with exit code 1, without the line on standard
-// output, and say all the words.
+// Refused starts a server and fails the test unless it exits with 1, without output, and with all
+// the words on standard error.
 func (s *Site) Refused(t testing.TB, words ...string) {
 	t.Helper()
 	if r := s.Run(t, "", append([]string{"serve", "--listen", "127.0.0.1:0"}, s.Args...)...); r.Code != 1 || r.Out != "" {
@@ -127,13 +126,13 @@ func (s *Site) Admin(t testing.TB, input string, args ...string) Result {
 	return s.Run(t, input, append([]string{"admin"}, args...)...)
 }
 
-// Run runs the binary with --data and waits for its end.
+// Run runs the binary with --data, waits for its end and returns the result.
 func (s *Site) Run(t testing.TB, input string, args ...string) Result {
 	t.Helper()
 	return run(t, s.Env, input, append(args, "--data", s.Data))
 }
 
-// Client runs a command of the client, whose settings are below home, and waits for its end.
+// Client runs a client command whose settings are below home, and waits for its end.
 func (s *Site) Client(t testing.TB, home, input string, args ...string) Result {
 	t.Helper()
 	return run(t, []string{"XDG_CONFIG_HOME=" + home}, input, args)
@@ -141,7 +140,7 @@ func (s *Site) Client(t testing.TB, home, input string, args ...string) Result {
 
 func run(t testing.TB, env []string, input string, args []string) Result {
 	t.Helper()
-	binary := process.Binary(t) // building it does not count
+	binary := process.Binary(t) // not counted in the timeout
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, args...)
@@ -155,7 +154,7 @@ func run(t testing.TB, env []string, input string, args []string) Result {
 	return Result{code, out.String(), errs.String()}
 }
 
-// Result is how a command ended.
+// Result is the exit code and the output of a command.
 type Result struct {
 	Code     int
 	Out, Err string
@@ -165,7 +164,7 @@ func (r Result) String() string {
 	return fmt.Sprintf("exit code %d\nstdout: %s\nstderr: %s", r.Code, r.Out, r.Err)
 }
 
-// OK fails the test unless the command ended well.
+// OK fails the test unless the exit code is 0, and returns r.
 func (r Result) OK(t testing.TB) Result {
 	t.Helper()
 	if r.Code != 0 {
@@ -174,7 +173,7 @@ func (r Result) OK(t testing.TB) Result {
 	return r
 }
 
-// Says fails the test unless all the words stand on standard error.
+// Says fails the test unless standard error contains all the words.
 func (r Result) Says(t testing.TB, words ...string) {
 	t.Helper()
 	for _, w := range words {
@@ -184,7 +183,7 @@ func (r Result) Says(t testing.TB, words ...string) {
 	}
 }
 
-// Log is what a server has written; it may be read while the server writes.
+// Log collects a server's log output. It is safe for concurrent use.
 type Log struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -14,7 +14,7 @@ import (
 	"smartdrive/test/history"
 )
 
-// User is somebody with a token. The zero Token is nobody.
+// User sends requests as a user. Without a Token it is anonymous.
 type User struct {
 	URL   string // of the server
 	Name  string
@@ -22,7 +22,7 @@ type User struct {
 	HTTP  *http.Client
 }
 
-// Anybody returns a client without a token. It follows no redirects: the API has none.
+// Anybody returns an anonymous user. It follows no redirects, because the API has none.
 func (s *Server) Anybody(t testing.TB) User {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 16}
@@ -31,7 +31,7 @@ func (s *Server) Anybody(t testing.TB) User {
 	return User{URL: s.URL, HTTP: &http.Client{Transport: transport, CheckRedirect: stay}}
 }
 
-// Login logs a user in.
+// Login signs a user in with Password.
 func (s *Server) Login(t testing.TB, name string) User {
 	t.Helper()
 	u := s.Anybody(t)
@@ -41,13 +41,13 @@ func (s *Server) Login(t testing.TB, name string) User {
 	return u
 }
 
-// At is the same user at another server of the installation: a token outlives a restart.
+// At returns the same user at another server of the installation; a token survives a restart.
 func (u User) At(s *Server) User {
 	u.URL = s.URL
 	return u
 }
 
-// NewUser makes a user with a quota in bytes and logs in.
+// NewUser creates a user with a quota of total bytes and signs in as the user.
 func (s *Server) NewUser(t testing.TB, name string, total int64) User {
 	t.Helper()
 	s.Login(t, "admin").Post(t, "/admin/users", map[string]any{"name": name, "password": Password, "total": total}).
@@ -55,7 +55,7 @@ func (s *Server) NewUser(t testing.TB, name string, total int64) User {
 	return s.Login(t, name)
 }
 
-// Reply is an answer that has been read to its end.
+// Reply is a response with its complete body.
 type Reply struct {
 	*http.Response
 	Bytes []byte
@@ -63,10 +63,12 @@ type Reply struct {
 
 func (r Reply) String() string { return fmt.Sprintf("%d %s", r.StatusCode, clip(r.Bytes)) }
 
+// clip shortens a body for an error message.
 func clip(b []byte) []byte { return b[:min(len(b), 600)] }
 
-// Do sends a request: method, path below /api/v1, body (nil, []byte, an io.Reader of unknown
-// length, else sent as JSON) and header fields in pairs.
+// Do sends a request to a path below /api/v1 and fails the test if the connection breaks. body is
+// nil, []byte, an io.Reader (sent with unknown length), or a value to send as JSON. header lists
+// names and values in turn.
 func (u User) Do(t testing.TB, method, path string, body any, header ...string) Reply {
 	t.Helper()
 	r, err := u.Try(t, method, path, body, header...)
@@ -76,7 +78,8 @@ func (u User) Do(t testing.TB, method, path string, body any, header ...string) 
 	return r
 }
 
-// Try is Do where the connection may break.
+// Try sends a request as Do does, but returns the error of a broken connection instead of failing
+// the test.
 func (u User) Try(t testing.TB, method, path string, body any, header ...string) (Reply, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, u.URL+"/api/v1"+path, reader(t, body))
@@ -89,7 +92,7 @@ func (u User) Try(t testing.TB, method, path string, body any, header ...string)
 	return u.Send(req, header...)
 }
 
-// Send sends a request of the caller's making.
+// Send adds the token and the header fields to req and sends it.
 func (u User) Send(req *http.Request, header ...string) (Reply, error) {
 	if u.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+u.Token)
@@ -106,6 +109,7 @@ func (u User) Send(req *http.Request, header ...string) (Reply, error) {
 	return Reply{resp, raw}, err
 }
 
+// reader returns the encoded body of a request.
 func reader(t testing.TB, body any) io.Reader {
 	t.Helper()
 	switch b := body.(type) {
@@ -123,7 +127,7 @@ func reader(t testing.TB, body any) io.Reader {
 	return bytes.NewReader(raw)
 }
 
-// isBytes reports whether a body is sent as it is.
+// isBytes reports whether a body is sent unchanged, not as JSON.
 func isBytes(body any) bool {
 	switch body.(type) {
 	case nil, []byte, io.Reader:
@@ -132,19 +136,19 @@ func isBytes(body any) bool {
 	return false
 }
 
-// Get reads.
+// Get sends a GET request.
 func (u User) Get(t testing.TB, path string, header ...string) Reply {
 	t.Helper()
 	return u.Do(t, http.MethodGet, path, nil, header...)
 }
 
-// Post sends JSON.
+// Post sends body as JSON.
 func (u User) Post(t testing.TB, path string, body any, header ...string) Reply {
 	t.Helper()
 	return u.Do(t, http.MethodPost, path, body, header...)
 }
 
-// JSON returns the body of an answer that must have the status.
+// JSON returns the decoded body and fails the test unless the status matches.
 func (r Reply) JSON(t testing.TB, status int) map[string]any {
 	t.Helper()
 	r.Is(t, status)
@@ -155,7 +159,7 @@ func (r Reply) JSON(t testing.TB, status int) map[string]any {
 	return doc
 }
 
-// Is fails the test unless the answer has one of the statuses.
+// Is fails the test unless the response has one of the statuses, and returns r.
 func (r Reply) Is(t testing.TB, status ...int) Reply {
 	t.Helper()
 	if !slices.Contains(status, r.StatusCode) {
@@ -164,7 +168,7 @@ func (r Reply) Is(t testing.TB, status ...int) Reply {
 	return r
 }
 
-// Problem returns the problem that the answer must be.
+// Problem returns the problem document and fails the test unless status, code and type match.
 func (r Reply) Problem(t testing.TB, status int, code string) map[string]any {
 	t.Helper()
 	doc := r.JSON(t, status)
@@ -174,7 +178,7 @@ func (r Reply) Problem(t testing.TB, status int, code string) map[string]any {
 	return doc
 }
 
-// Items returns the items of a page.
+// Items returns the items of a page with status 200.
 func (r Reply) Items(t testing.TB) []map[string]any {
 	t.Helper()
 	var all []map[string]any
@@ -191,7 +195,7 @@ func (u User) Put(t testing.TB, path string, c history.Content) map[string]any {
 	return r.JSON(t, r.StatusCode)
 }
 
-// Escape escapes a path segment by segment.
+// Escape percent-encodes each segment of a path.
 func Escape(path string) string {
 	parts := strings.Split(path, "/")
 	for i, p := range parts {
@@ -216,13 +220,13 @@ func (u User) Holds(t testing.TB, path string, c history.Content) {
 	}
 }
 
-// Ledger is what an account is charged, in bytes.
+// Ledger is the storage balance of an account, in bytes. Total is nil for unlimited.
 type Ledger struct {
 	Total                          *int64
 	Finished, Unfinished, Reserved int64
 }
 
-// Ledger returns the balance of this user, as an administrator sees it.
+// Ledger returns the balance of a user, read as an administrator.
 func (s *Server) Ledger(t testing.TB, name string) Ledger {
 	t.Helper()
 	admin := s.Login(t, "admin")

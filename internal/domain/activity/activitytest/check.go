@@ -46,7 +46,8 @@ func Broken(ctx context.Context, db *sqldb.DB, account drive.AccountID) (wrong [
 	return wrong
 }
 
-// brokenAt is Broken for a tree whose last change is last.
+// brokenAt returns the violations in the log of a tree. last is the tree's last change number
+// (trees.seq).
 func brokenAt(ctx context.Context, db *sqldb.DB, account drive.AccountID, last int64) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	type row struct {
