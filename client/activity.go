@@ -66,8 +66,8 @@ func (in ActivityQuery) values(p Page) url.Values {
 	return query
 }
 
-// UndoActivity undoes an activity entry as its Restore field says: it restores a node from the trash,
-// makes the previous version current, or moves a node back. It returns the node.
+// UndoActivity undoes an activity entry as its Restore field says: it restores a node from the
+// trash, makes the previous version current, or moves a node back. It returns the node.
 // ErrNotUndoable reports that Restore is empty or unknown.
 func (c *Client) UndoActivity(ctx context.Context, h ActivityEntry) (Node, error) {
 	var was struct {

@@ -242,8 +242,8 @@ func (b *batchRun) handleLine(line []byte) (last bool, err error) {
 	return false, nil
 }
 
-// IsBatchUnsupported reports whether err means that the server, or a proxy in front of it, does not support
-// batches or not of that size. The caller then sends the items one by one.
+// IsBatchUnsupported reports whether err means that the server, or a proxy in front of it, does not
+// support batches or not of that size. The caller then sends the items one by one.
 func IsBatchUnsupported(err error) bool {
 	if proxy, ok := errors.AsType[*ProxyError](err); ok {
 		switch proxy.Status {

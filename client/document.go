@@ -301,8 +301,8 @@ type SettleResult struct {
 	Left    int64 `json:"left"` // still open; call again
 }
 
-// SettleConflicts resolves up to 1,000 open conflicts the same way; keep is "old" or "new". An empty
-// source selects all sources.
+// SettleConflicts resolves up to 1,000 open conflicts the same way; keep is "old" or "new". An
+// empty source selects all sources.
 func (c *Client) SettleConflicts(ctx context.Context, source, keep string) (SettleResult, error) {
 	in := struct {
 		Keep   string `json:"keep"`

@@ -82,8 +82,8 @@ func (s Sharing) AdminChangeSpace(ctx context.Context, id string, ch SpaceChange
 	return fetch[Space](ctx, s.c, &request{method: http.MethodPatch, path: "/admin/spaces/" + url.PathEscape(id), input: ch})
 }
 
-// DeleteSpace deletes a space. For 30 days, AdminChangeSpace with the state "active" restores it. It
-// requires an administrator.
+// DeleteSpace deletes a space. For 30 days, AdminChangeSpace with the state "active" restores it.
+// It requires an administrator.
 func (s Sharing) DeleteSpace(ctx context.Context, id string) error {
 	return s.c.do(ctx, &request{method: http.MethodDelete, path: "/admin/spaces/" + url.PathEscape(id)})
 }

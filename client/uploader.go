@@ -87,8 +87,8 @@ func checkPath(dest string) error {
 
 // Put uploads src to the absolute remote path dest.
 //
-// It retries after interruptions until nothing has succeeded for RetryFor. The server keeps the parts
-// received by then; a later Put of the same file to the same path resumes.
+// It retries after interruptions until nothing has succeeded for RetryFor. The server keeps the
+// parts received by then; a later Put of the same file to the same path resumes.
 func (u *Uploader) Put(ctx context.Context, src Source, dest string, o PutOptions) (Result, error) {
 	if err := checkPath(dest); err != nil {
 		return Result{}, err

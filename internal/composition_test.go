@@ -15,12 +15,12 @@ import (
 // default, too.
 var onlyTests = map[string]string{
 	"Now": "a clock of the test's own", "Clock": "a clock of the test's own", "Sleep": "a clock of the test's own",
-	"Wall": "a clock of the test's own", "Passed": "a clock of the test's own",
-	"Stamped": "a clock of the test's own", "Dial": "a network of the test's own", "Transport": "a network of the test's own",
+	"Wall": "a clock of the test's own", "Elapsed": "a clock of the test's own",
+	"ConvertTimestamp": "a clock of the test's own", "Dial": "a network of the test's own", "Transport": "a network of the test's own",
 
 	"domain/account.Cost":        "a cheap hash; the program's is DefaultCost",
 	"engine/sqldb.Connector":     "faults and counts",
-	"engine/sqldb.Twice":         "finds what a function must not do that may run again",
+	"engine/sqldb.RunTwice":         "finds what a function must not do that may run again",
 	"engine/stream.Levels":       "shorter delays",
 	"engine/stream/kafka.Levels": "shorter delays",
 	"engine/stream/kafka.Roots":  "a broker of the test's own, which no authority vouches for",

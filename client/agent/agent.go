@@ -33,8 +33,8 @@ type Options struct {
 	Parallel int           // members sent concurrently; default 8
 	RetryFor time.Duration // how long one attempt to send retries without progress; default 1 minute. Attempts are repeated forever
 
-	// VerdictTimeout bounds how long RunOnce waits for the server's verdicts on the bundles; 0: it does
-	// not wait.
+	// VerdictTimeout bounds how long RunOnce waits for the server's verdicts on the bundles; 0: it
+	// does not wait.
 	VerdictTimeout time.Duration
 
 	Marker string   // if not empty, such as ".ok", a file is complete once NAME.ok or STEM.ok exists, whatever Settle says
@@ -195,8 +195,9 @@ var (
 	ErrNoVerdict = errors.New("the server has not said yet what became of everything that was sent")
 )
 
-// RunOnce sends all complete files, waits for the server's verdicts, and returns. The error says why
-// files are left: the error of sending, or ErrUnsent; for sent bundles ErrRejected or ErrNoVerdict.
+// RunOnce sends all complete files, waits for the server's verdicts, and returns. The error says
+// why files are left: the error of sending, or ErrUnsent; for sent bundles ErrRejected or
+// ErrNoVerdict.
 func (a *Agent) RunOnce(ctx context.Context) error {
 	defer a.writeStatus(true)
 	a.live.Once = true

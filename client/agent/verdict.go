@@ -101,8 +101,8 @@ const (
 )
 
 // waitForVerdicts waits until all verdicts are known, at most Options.VerdictTimeout. It returns
-// ErrRejected or ErrNoVerdict if one of the last n sent bundles was not completely accepted or has no
-// verdict.
+// ErrRejected or ErrNoVerdict if one of the last n sent bundles was not completely accepted or has
+// no verdict.
 func (a *Agent) waitForVerdicts(ctx context.Context, n int64) error {
 	until := time.Now().Add(a.opt.VerdictTimeout)
 	for pause := minWaitPoll; len(a.withoutVerdict()) > 0 && time.Now().Before(until); pause = min(2*pause, maxWaitPoll) {
@@ -135,8 +135,8 @@ func (a *Agent) waitForVerdicts(ctx context.Context, n int64) error {
 // allAccepted reports whether every document was accepted or is a duplicate.
 func (v *Verdict) allAccepted() bool { return v.State == "done" && v.Rejected == 0 && v.Conflict == 0 }
 
-// LoadVerdicts fetches the verdicts that the agent does not know yet from the server and adds them to the
-// status. Unfinished bundles stay without verdict.
+// LoadVerdicts fetches the verdicts that the agent does not know yet from the server and adds them
+// to the status. Unfinished bundles stay without verdict.
 func (s *Status) LoadVerdicts(ctx context.Context, api *client.Client) error {
 	source, err := parseSource(s.To)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 type Options struct {
 	BaseURL string // such as https://drive.example.org or https://example.org/drive
 	Token   string // access token of any user; the mail check needs an administrator's
-	// SlowReply is how long the server delays one reply, to test the timeouts of proxies: at most 90
-	// s. Zero: no such test.
+	// SlowReply is how long the server delays one reply, to test the timeouts of proxies: at most
+	// 90 s. Zero: no such test.
 	SlowReply time.Duration
 	// HTTP sends the requests. Default: an HTTP/1.1 client.
 	HTTP *http.Client

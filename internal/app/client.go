@@ -20,9 +20,9 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// ConnectControl returns a client for the control routes of a data directory: of the running server, or, if
-// none runs, of the installation opened in this process. The URL's host does not matter. The caller
-// calls done.
+// ConnectControl returns a client for the control routes of a data directory: of the running
+// server, or, if none runs, of the installation opened in this process. The URL's host does not
+// matter. The caller calls done.
 //
 // If another process holds the directory and does not respond, it is starting, stopping or another
 // such call. Then ConnectControl retries for connectTimeout and fails with *LockedError.

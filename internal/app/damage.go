@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// DamageInstructions returns instructions for operators of a damaged SQLite database. data is the directory of
-// --data, or "" if unknown.
+// DamageInstructions returns instructions for operators of a damaged SQLite database. data is the
+// directory of --data, or "" if unknown.
 func DamageInstructions(data string) string {
 	data = cmp.Or(data, "<data>")
 	file := filepath.Join(data, databaseFile)

@@ -110,8 +110,8 @@ func nextGeneration(ctx context.Context, db *sqldb.DB) (next int64, err error) {
 }
 
 // raiseMark writes the mark unless it is newer already. Concurrent writers may leave the smaller
-// number; housekeeping raises it again. It fails with *MismatchError if another installation owns the
-// mark.
+// number; housekeeping raises it again. It fails with *MismatchError if another installation owns
+// the mark.
 func raiseMark(ctx context.Context, at markStore, m blob.Mark) error {
 	have, found, err := at.ReadMark(ctx)
 	if err != nil || found && have.ID == m.ID && have.Generation >= m.Generation {

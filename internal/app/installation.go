@@ -113,8 +113,8 @@ func compare(ctx context.Context, in Installation, mark blob.Mark, found bool, a
 	return nil
 }
 
-// refuseOccupied fails with *MismatchError if there are blobs or staged uploads without a mark, over
-// which a new installation must not begin.
+// refuseOccupied fails with *MismatchError if there are blobs or staged uploads without a mark,
+// over which a new installation must not begin.
 func refuseOccupied(ctx context.Context, at markStore) error {
 	occupied, err := at.Occupied(ctx)
 	if err == nil && occupied {

@@ -29,7 +29,8 @@ type Counters struct {
 // Counters returns the counters of this process. They are updated concurrently.
 func (e *Exports) Counters() *Counters { return &e.counters }
 
-// EvictedDownloads returns the number of downloads that were cancelled to free memory for smaller clients.
+// EvictedDownloads returns the number of downloads that were cancelled to free memory for smaller
+// clients.
 func (e *Exports) EvictedDownloads() int64 { return e.sender.budget.Evicted() }
 
 // countingWriter is a ResponseWriter that adds the bytes of the body to n.

@@ -61,8 +61,8 @@ type Options struct {
 	Bucket Bucket
 	// Clock returns the time shared by all instances. Default: the database clock.
 	Clock func(ctx context.Context) (drive.Time, error)
-	// RetentionClock returns the time that decides whether a retention period is over; see package retention.
-	// Default: Clock.
+	// RetentionClock returns the time that decides whether a retention period is over; see package
+	// retention. Default: Clock.
 	RetentionClock func() time.Time
 	Log            *slog.Logger
 }

@@ -180,9 +180,9 @@ func (r *releaser) dropPins(ctx context.Context, tx *sqldb.Tx, b batch, pins []h
 	return r.opt.Content.ReleaseAll(ctx, tx, b.Account, blobs...)
 }
 
-// DeleteAccount ends and deletes all batches, schedules, marks and archives of an account that is being
-// purged. It works in short transactions and can be interrupted and repeated. When it returns nil,
-// the account's ledger has no charge of this package.
+// DeleteAccount ends and deletes all batches, schedules, marks and archives of an account that is
+// being purged. It works in short transactions and can be interrupted and repeated. When it returns
+// nil, the account's ledger has no charge of this package.
 func (e *Exports) DeleteAccount(ctx context.Context, account drive.AccountID) error {
 	return e.releaser.deleteAccount(ctx, account)
 }

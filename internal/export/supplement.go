@@ -18,8 +18,8 @@ const (
 	WithPrevious Mode = "complete" // also the entries of the previous batch
 )
 
-// SupplementRequest describes a supplement. Items replace the sources of failed entries; all other failed
-// entries are tried again with the same source.
+// SupplementRequest describes a supplement. Items replace the sources of failed entries; all other
+// failed entries are tried again with the same source.
 type SupplementRequest struct {
 	Mode  Mode
 	Items []ReplacedSource

@@ -88,8 +88,8 @@ func (r *releaser) publishEnding(ctx context.Context) error {
 	return nil
 }
 
-// publishLate reports each batch that runs longer than Options.OnForward once, with an event, a warning
-// and a counter.
+// publishLate reports each batch that runs longer than Options.OnForward once, with an event, a
+// warning and a counter.
 func (r *releaser) publishLate(ctx context.Context) error {
 	now, err := r.now(ctx)
 	if err != nil {

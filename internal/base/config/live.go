@@ -14,7 +14,8 @@ type LiveSetting struct {
 	Given   *string // value from a flag, variable or the file, which administrators cannot override; nil: not given
 }
 
-// LiveSettings returns the settings that can be changed while the server runs, in the order of the help.
+// LiveSettings returns the settings that can be changed while the server runs, in the order of the
+// help.
 func (c *Config) LiveSettings() []LiveSetting {
 	var all []LiveSetting
 	for i := range settings {

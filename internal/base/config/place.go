@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// BlobLocation is a storage location for contents other than the configured one, such as the target of
-// a move. Its text form is the value of --blobs and, for S3, a space and the value of --redis,
+// BlobLocation is a storage location for contents other than the configured one, such as the target
+// of a move. Its text form is the value of --blobs and, for S3, a space and the value of --redis,
 // including secrets.
 type BlobLocation struct {
 	Dir   string // absolute path; empty: S3

@@ -96,8 +96,8 @@ func (p *Part) next() int64 {
 // More bytes may be written afterwards.
 func (p *Part) CV() CV { return CV(toBytes(guts.ChainingValue(p.top()))) }
 
-// CVAndRoot returns CV and Root of the part at offset 0, hashing the bytes that are not in the tree only
-// once. It panics for other offsets.
+// CVAndRoot returns CV and Root of the part at offset 0, hashing the bytes that are not in the tree
+// only once. It panics for other offsets.
 func (p *Part) CVAndRoot() (CV, Sum) {
 	n := p.top()
 	return CV(toBytes(guts.ChainingValue(n))), p.root(n)

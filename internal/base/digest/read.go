@@ -50,9 +50,9 @@ func (p *Part) Load(ctx context.Context, src io.ReaderAt, n int64, buf []byte) (
 	return sum.Sum32(), err
 }
 
-// HashPart reads the part of n bytes at off of src and returns its CV and CRC-32, for comparison with
-// stored values. It reads through buf like Load. Errors are of reading or of ctx; it does not judge
-// the bytes. A file that ends early is io.ErrUnexpectedEOF.
+// HashPart reads the part of n bytes at off of src and returns its CV and CRC-32, for comparison
+// with stored values. It reads through buf like Load. Errors are of reading or of ctx; it does not
+// judge the bytes. A file that ends early is io.ErrUnexpectedEOF.
 func HashPart(ctx context.Context, src io.ReaderAt, off, n int64, buf []byte) (cv CV, crc uint32, err error) {
 	p := NewPart(off)
 	if crc, err = p.Load(ctx, src, n, buf); err != nil {

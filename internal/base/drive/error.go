@@ -116,8 +116,8 @@ func Wrap(err error, kind Kind, args ...any) *Error {
 	return e
 }
 
-// BadField returns a BadRequest for one field. args are alternating names and values that describe what
-// is allowed.
+// BadField returns a BadRequest for one field. args are alternating names and values that describe
+// what is allowed.
 func BadField(field string, reason Reason, args ...any) *Error {
 	return Fail(BadRequest, append([]any{"field", field, "reason", string(reason)}, args...)...)
 }

@@ -26,8 +26,8 @@ const version = 1
 // Key signs tickets of one kind.
 type Key []byte
 
-// DeriveKey derives the key for one kind of ticket from a secret. Signatures of different purposes are
-// not interchangeable.
+// DeriveKey derives the key for one kind of ticket from a secret. Signatures of different purposes
+// are not interchangeable.
 func DeriveKey(secret []byte, purpose string) Key { return Key(secret).Sum([]byte(purpose)) }
 
 // Sum returns the HMAC-SHA256 of message.
@@ -65,7 +65,8 @@ func AppendNumbers[N ~int64](fields []byte, numbers ...N) []byte {
 	return fields
 }
 
-// ReadNumber decodes the number at the beginning of fields. It panics if fields has fewer than 8 bytes.
+// ReadNumber decodes the number at the beginning of fields. It panics if fields has fewer than 8
+// bytes.
 func ReadNumber[N ~int64](fields []byte) N {
 	return N(binary.BigEndian.Uint64(fields)) //nolint:gosec // the same 64 bits
 }

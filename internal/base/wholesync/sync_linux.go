@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Supported reports whether Sync makes the files in dir durable and reports failed writes. That holds
-// from kernel 5.8 on, for file systems that write to disks themselves. For others, such as FUSE,
-// syncfs(2) may do nothing.
+// Supported reports whether Sync makes the files in dir durable and reports failed writes. That
+// holds from kernel 5.8 on, for file systems that write to disks themselves. For others, such as
+// FUSE, syncfs(2) may do nothing.
 func Supported(dir *os.File) bool {
 	var fs unix.Statfs_t
 	var name unix.Utsname

@@ -159,12 +159,13 @@ type GrantAbove struct {
 	Grant
 
 	Level int // levels above the node; zero: the node itself
-	// Ineffective tells that the grant currently gives nothing: the space shares with members only, and
-	// the principal is not a member.
+	// Ineffective tells that the grant currently gives nothing: the space shares with members only,
+	// and the principal is not a member.
 	Ineffective bool
 }
 
-// ListAbove lists up to limit grants at a node and above it, nearest first, up to most levels above.
+// ListAbove lists up to limit grants at a node and above it, nearest first, up to most levels
+// above.
 func (a *Access) ListAbove(ctx context.Context, q sqldb.Querier, node drive.NodeID, most, limit int) ([]GrantAbove, error) {
 	rows, err := q.Query(ctx, `WITH RECURSIVE up (id, parent_id, level) AS (
 			SELECT id, parent_id, 0 FROM nodes WHERE id = ?

@@ -12,8 +12,8 @@ import (
 // they are the same.
 type Successor struct{ Node, Heir drive.NodeID }
 
-// HandOver moves grants and mounts from nodes to their successors in another account. owner is the user
-// who owns that account and needs no grant there; zero: it is a space.
+// HandOver moves grants and mounts from nodes to their successors in another account. owner is the
+// user who owns that account and needs no grant there; zero: it is a space.
 func (a *Access) HandOver(ctx context.Context, tx *sqldb.Tx, from, to drive.AccountID, owner drive.UserID, all ...Successor) error {
 	if len(all) == 0 {
 		return nil

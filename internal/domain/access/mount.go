@@ -48,10 +48,10 @@ func scanMount(m *Mount, scan func(...any) error) error {
 	})
 }
 
-// ListSharedWith lists up to limit nodes shared with a user by name, after the given node and ordered by
-// id, with the strongest grant of each. Roots of spaces, expired and ineffective grants are left
-// out, and hidden mounts unless hidden is set. It costs one statement, or more if many rows are
-// left out.
+// ListSharedWith lists up to limit nodes shared with a user by name, after the given node and
+// ordered by id, with the strongest grant of each. Roots of spaces, expired and ineffective grants
+// are left out, and hidden mounts unless hidden is set. It costs one statement, or more if many
+// rows are left out.
 func (a *Access) ListSharedWith(ctx context.Context, q sqldb.Querier, user drive.UserID, after drive.NodeID, limit int, hidden bool) ([]Mount, error) {
 	var all []Mount
 	for look := limit + limit/4 + 16; ; look *= 2 { // a node may have several grants, for the user's groups

@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// MaxMountNames bounds the names of mounts stored per user. Further mounts have names that may change
-// when others are added or removed.
+// MaxMountNames bounds the names of mounts stored per user. Further mounts have names that may
+// change when others are added or removed.
 const MaxMountNames = 10_000
 
 // MountNamesPerTx bounds the names that one call of StoreMountNames stores.
@@ -24,8 +24,8 @@ type MountName struct {
 	Name    string // new stored name; empty: delete it
 }
 
-// MountNames returns the stored names of a user's mounts by node, including hidden ones and nodes no
-// longer shared.
+// MountNames returns the stored names of a user's mounts by node, including hidden ones and nodes
+// no longer shared.
 func (a *Access) MountNames(ctx context.Context, q sqldb.Querier, user drive.UserID) (map[drive.NodeID]string, error) {
 	rows, err := q.Query(ctx, `SELECT node_id, shown FROM mounts WHERE user_id = ? AND shown <> ''`, user)
 	all, err := sqldb.Scan(rows, err, func(k *MountName, scan func(...any) error) error { return scan(&k.Node, &k.Name) })
@@ -56,8 +56,8 @@ func (a *Access) ListNamed(ctx context.Context, q sqldb.Querier, user drive.User
 	return strongest(all), nil
 }
 
-// HasMountNamed reports whether any node shared with a user has one of the folded names, by its owner or
-// by the user's alias. It costs one statement.
+// HasMountNamed reports whether any node shared with a user has one of the folded names, by its
+// owner or by the user's alias. It costs one statement.
 func HasMountNamed(ctx context.Context, q sqldb.Querier, user drive.UserID, folds ...string) (bool, error) {
 	me := user.String()
 	marks, args := sqldb.ListArgs(folds)
@@ -74,9 +74,9 @@ func HasMountNamed(ctx context.Context, q sqldb.Querier, user drive.UserID, fold
 	}), nil
 }
 
-// StoreMountNames stores the names of up to MountNamesPerTx mounts. A name is only stored if the stored one
-// still equals OldName (compare-and-set). If one differs, kept is false and the caller must roll back
-// and start over. Nodes no longer shared are skipped. It may be repeated.
+// StoreMountNames stores the names of up to MountNamesPerTx mounts. A name is only stored if the
+// stored one still equals OldName (compare-and-set). If one differs, kept is false and the caller
+// must roll back and start over. Nodes no longer shared are skipped. It may be repeated.
 func (a *Access) StoreMountNames(ctx context.Context, tx *sqldb.Tx, user drive.UserID, names []MountName) (kept bool, err error) {
 	names = slices.SortedFunc(slices.Values(names), func(a, b MountName) int { return strings.Compare(a.Node.String(), b.Node.String()) })
 	nodes := make([]drive.NodeID, len(names))

@@ -132,9 +132,9 @@ func (g grantPath) apply(p *Pass, now drive.Time) bool {
 	return true
 }
 
-// GrantedRights returns the rights that the grants alone give, ignoring that a space is archived or deleted
-// and that a node is in the trash. It is All for the caller's own node, and 0 for a missing node or
-// one without grants.
+// GrantedRights returns the rights that the grants alone give, ignoring that a space is archived or
+// deleted and that a node is in the trash. It is All for the caller's own node, and 0 for a missing
+// node or one without grants.
 func (a *Access) GrantedRights(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (Right, error) {
 	found, err := a.readPath(ctx, q, who, node, maxLevels)
 	switch {
@@ -156,8 +156,8 @@ func InTrash(ctx context.Context, a *Access, q sqldb.Querier, who drive.Who, nod
 	return err == nil && found.trashed && decide(found.steps, a.now()).rights.Has(use.Needs()), err
 }
 
-// RightUntil returns until when a caller has a right at a node by the current grants. Zero: it does not
-// expire. A time that is not in the future: the caller does not have it.
+// RightUntil returns until when a caller has a right at a node by the current grants. Zero: it does
+// not expire. A time that is not in the future: the caller does not have it.
 func (a *Access) RightUntil(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID, want Right) (drive.Time, error) {
 	found, err := a.readPath(ctx, q, who, node, maxLevels)
 	if err != nil || found.isOwn {

@@ -95,9 +95,10 @@ func (d decision) narrowed(path grantPath) Right {
 	return d.rights
 }
 
-// IsEffective reports whether a grant is effective for all who hold it: the space is not deleted, and it
-// shares with users who are not members or the principal is a member. For a group below the root of
-// a space that shares with members only it returns false, because each of its users may differ.
+// IsEffective reports whether a grant is effective for all who hold it: the space is not deleted,
+// and it shares with users who are not members or the principal is a member. For a group below the
+// root of a space that shares with members only it returns false, because each of its users may
+// differ.
 func IsEffective(ctx context.Context, a *Access, q sqldb.Querier, g Grant) (bool, error) {
 	one, err := a.FindSpace(ctx, q, g.Account)
 	switch {

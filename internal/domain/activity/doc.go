@@ -11,10 +11,10 @@
 //
 // E1: the transaction of an effect inserts its entry (sqldb.Tx.InsertLate), so neither exists
 // without the other. Each value of trees.seq above the first retained one has exactly one row:
-// package tree reports every change of a node (RecordNode). E2: entries of one account commit in the
-// order of their positions, because the caller of Record or RecordNode holds the lock on the account's
-// ledger row. A reader that has passed a position has missed none before it. E3: only Purge and
-// Forget delete rows.
+// package tree reports every change of a node (RecordNode). E2: entries of one account commit in
+// the order of their positions, because the caller of Record or RecordNode holds the lock on the
+// account's ledger row. A reader that has passed a position has missed none before it. E3: only
+// Purge and Forget delete rows.
 //
 // It is neither the change feed (package tree), from which a client learns the current state, nor
 // the server's log. The package owns the table activity.

@@ -13,8 +13,8 @@ import (
 // account, have committed by then, because a transaction is aborted after 20 s (package sqldb).
 const settleTime = time.Minute
 
-// ListSettledAfter lists up to limit settled entries of all accounts after a position, oldest first.
-// Entries that commit later have higher positions. more reports that another call may return
+// ListSettledAfter lists up to limit settled entries of all accounts after a position, oldest
+// first. Entries that commit later have higher positions. more reports that another call may return
 // entries at once.
 func (l *Log) ListSettledAfter(ctx context.Context, q sqldb.Querier, after Position, limit int) (all []Entry, more bool, err error) {
 	rows, err := q.Query(ctx, "SELECT "+columns+" FROM activity WHERE id > ? ORDER BY id LIMIT ?", int64(after), limit)
@@ -34,8 +34,8 @@ func (l *Log) ListSettledAfter(ctx context.Context, q sqldb.Querier, after Posit
 	return all, len(all) == limit, nil
 }
 
-// PositionAfter returns the position from which an export continues after the entry with the event id;
-// empty: from the first entry. If account is set, the entry must belong to it. It fails with
+// PositionAfter returns the position from which an export continues after the entry with the event
+// id; empty: from the first entry. If account is set, the entry must belong to it. It fails with
 // CursorInvalid if the entry never existed there, for example after the restore of an older backup,
 // and with Gone if entries after it may have been purged.
 func (l *Log) PositionAfter(ctx context.Context, q sqldb.Querier, account drive.AccountID, event string) (Position, error) {

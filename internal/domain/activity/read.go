@@ -52,8 +52,8 @@ func parse[T ~[16]byte](s string) (id T, err error) {
 	return drive.ParseID[T](s)
 }
 
-// ListBefore lists up to limit entries of an account before a position (zero: from the newest), newest
-// first.
+// ListBefore lists up to limit entries of an account before a position (zero: from the newest),
+// newest first.
 func (l *Log) ListBefore(ctx context.Context, q sqldb.Querier, account drive.AccountID, before Position, limit int) ([]Entry, error) {
 	rows, err := q.Query(ctx, "SELECT "+columns+" FROM activity WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ?",
 		account, orTop(before), limit)
@@ -125,8 +125,8 @@ func (l *Log) Head(ctx context.Context, q sqldb.Querier, account drive.AccountID
 	return head, err
 }
 
-// PositionBefore returns the position of an account's last entry before the given time; zero: none. It
-// reads the entries after that time.
+// PositionBefore returns the position of an account's last entry before the given time; zero: none.
+// It reads the entries after that time.
 func (l *Log) PositionBefore(ctx context.Context, q sqldb.Querier, account drive.AccountID, moment drive.Time) (p Position, err error) {
 	err = q.QueryRow(ctx, "SELECT id FROM activity WHERE account_id = ? AND at < ? ORDER BY id DESC LIMIT 1", account, moment).Scan(&p)
 	if drive.IsKind(err, drive.NotFound) {

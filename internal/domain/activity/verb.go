@@ -110,8 +110,8 @@ func Matches(verb Verb, types []string) bool {
 // identities, and server settings that the user has changed.
 func Security() []string { return []string{"login", "token", "identity", "password", "setting"} }
 
-// SentToWebhook reports whether a webhook for types gets a verb. Empty types match as in Matches, but
-// without Security: a webhook must request those explicitly.
+// SentToWebhook reports whether a webhook for types gets a verb. Empty types match as in Matches,
+// but without Security: a webhook must request those explicitly.
 func SentToWebhook(verb Verb, types []string) bool {
 	return Matches(verb, types) && (len(types) > 0 || !Matches(verb, Security()))
 }

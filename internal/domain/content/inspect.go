@@ -131,8 +131,8 @@ func (i Inspector) Report(ctx context.Context, b Blob, cause error) error {
 	return i.MarkDamaged(ctx, b)
 }
 
-// MarkDamaged marks a blob as damaged: nothing links to it any more, and the next upload of the same
-// content replaces it. A blob that is gone or has another file is left alone.
+// MarkDamaged marks a blob as damaged: nothing links to it any more, and the next upload of the
+// same content replaces it. A blob that is gone or has another file is left alone.
 func (i Inspector) MarkDamaged(ctx context.Context, b Blob) error {
 	return i.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE blobs SET damaged_at = ? WHERE id = ? AND file = ? AND damaged_at = 0`, i.now(), b.ID, b.File)
@@ -197,7 +197,8 @@ func readChecked(file io.ReaderAt, b Blob) ([]byte, error) {
 	return bytes, nil
 }
 
-// classify converts definite errors of the store (missing, unreadable, truncated) to a UnsoundError.
+// classify converts definite errors of the store (missing, unreadable, truncated) to a
+// UnsoundError.
 func (i Inspector) classify(b Blob, err error) error {
 	switch {
 	case drive.IsKind(err, drive.NotFound):

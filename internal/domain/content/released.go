@@ -214,8 +214,8 @@ func (c Content) namedByBlobs(ctx context.Context, tx *sqldb.Tx, names []string)
 	return used, nil
 }
 
-// DeleteReleased deletes the released rows of deleted files and the debts for them. Files without a row are
-// ignored. It accepts as many names as a claim returns.
+// DeleteReleased deletes the released rows of deleted files and the debts for them. Files without a
+// row are ignored. It accepts as many names as a claim returns.
 func (c Content) DeleteReleased(ctx context.Context, tx *sqldb.Tx, files []string) error {
 	if len(files) == 0 {
 		return nil

@@ -35,8 +35,8 @@ func New(db *sqldb.DB, now func() time.Time) *Growth {
 	return &Growth{db: db, now: now}
 }
 
-// Record records today's figures and replaces earlier ones of the same day. free is the free space of
-// the store in bytes; nil: unknown. It may be repeated and run concurrently; the last call wins.
+// Record records today's figures and replaces earlier ones of the same day. free is the free space
+// of the store in bytes; nil: unknown. It may be repeated and run concurrently; the last call wins.
 func (g *Growth) Record(ctx context.Context, free *drive.ByteSize) error {
 	d := g.today()
 	d.Free = free

@@ -36,8 +36,8 @@ type Series struct { // results of earlier attempts, by item
 // ItemHash is a hash of an item's request; a retry must send the same.
 type ItemHash [16]byte
 
-// ItemResult is the recorded result of an item: success or refusal. Refusals are recorded because later
-// items could change the answer to a retry.
+// ItemResult is the recorded result of an item: success or refusal. Refusals are recorded because
+// later items could change the answer to a retry.
 type ItemResult struct {
 	Item    int
 	Mark    ItemHash

@@ -6,8 +6,8 @@
 // A lock belongs to a user. Other users cannot change the content of the locked node, move it or
 // delete it, through any head. If the node is a folder, they cannot add or remove children. A deep
 // lock on a folder also applies to everything below it. Package tree enforces this with Rules.Check
-// and Rules.ReleaseForMove in the transaction of the change. Requests of the lock's user pass, except WebDAV
-// requests that do not submit the lock's token (drive.Tokens).
+// and Rules.ReleaseForMove in the transaction of the change. Requests of the lock's user pass,
+// except WebDAV requests that do not submit the lock's token (drive.Tokens).
 //
 // A lock has expired when its timeout has passed or its owner may no longer write to the node, even
 // if its row still exists; Purge deletes such rows to free space. A lock is on the node, not on its
@@ -127,8 +127,8 @@ func Any(ctx context.Context, q sqldb.Querier, now drive.Time, account drive.Acc
 // Rules decide which locks are valid and which requests they block.
 type Rules struct {
 	Now func() time.Time
-	// WithoutRights returns the locks whose owners may no longer write to their nodes; they count as
-	// expired. If WithoutRights is nil, locks expire only by time.
+	// WithoutRights returns the locks whose owners may no longer write to their nodes; they count
+	// as expired. If WithoutRights is nil, locks expire only by time.
 	WithoutRights func(ctx context.Context, q sqldb.Querier, all []Lock) (map[drive.LockID]bool, error)
 }
 
@@ -298,9 +298,9 @@ func Release(ctx context.Context, tx *sqldb.Tx, ids ...drive.LockID) error {
 	return nil
 }
 
-// ReleaseForMove prepares to move a node out of its folder or delete it: it ends the locks on the node and
-// its descendants (RFC 4918 §7.6). It fails like Check if the node, its descendants or the folder
-// is locked for the request (§7.4).
+// ReleaseForMove prepares to move a node out of its folder or delete it: it ends the locks on the
+// node and its descendants (RFC 4918 §7.6). It fails like Check if the node, its descendants or the
+// folder is locked for the request (§7.4).
 func (r Rules) ReleaseForMove(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, folder, node drive.NodeID, by drive.Who) error {
 	any, err := Any(ctx, tx, r.now(), account)
 	if err != nil || !any {

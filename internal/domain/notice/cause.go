@@ -89,8 +89,8 @@ type ID = drive.ID[idTag]
 // idTag makes ID a distinct type.
 type idTag struct{}
 
-// NewRecord returns the stream record of a cause. Call it before the transaction, or once in it, because
-// each call creates a new id.
+// NewRecord returns the stream record of a cause. Call it before the transaction, or once in it,
+// because each call creates a new id.
 func NewRecord(c Cause) (stream.Record, error) {
 	return stream.New(stream.TopicNotices, stream.NoticeDue, c.Account, string(c.Kind), c)
 }
@@ -104,8 +104,8 @@ func CauseOf(r stream.Record) (Cause, ID, error) {
 	return c, ID(r.ID), nil
 }
 
-// DerivedID returns the id of a cause found by scanning, which may be found again: it derives from the
-// subject and from the time it belongs to.
+// DerivedID returns the id of a cause found by scanning, which may be found again: it derives from
+// the subject and from the time it belongs to.
 func DerivedID(at drive.Time, parts ...string) ID {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00") + fmt.Sprintf("\x00%d", int64(at))))
 	var id ID

@@ -71,8 +71,8 @@ func findPerson(ctx context.Context, q sqldb.Querier, user drive.UserID, lock st
 	return p, wrap(err, "find how to tell", user)
 }
 
-// ChangePreferences reads a user's settings, calls change and stores the result. It locks the row, which
-// serializes concurrent changes. An error from change is returned and nothing is stored.
+// ChangePreferences reads a user's settings, calls change and stores the result. It locks the row,
+// which serializes concurrent changes. An error from change is returned and nothing is stored.
 func (n *Notices) ChangePreferences(ctx context.Context, tx *sqldb.Tx, user drive.UserID, change func(*Preferences) error) (p Preferences, err error) {
 	if p, err = findPerson(ctx, tx, user, tx.ForUpdate()); err != nil {
 		return p, err
@@ -156,9 +156,9 @@ func (n *Notices) Has(ctx context.Context, q sqldb.Querier, user drive.UserID, i
 	return there > 0, wrap(err, "look whether to tell", user)
 }
 
-// ScheduleMail schedules a mail to a user: after soon, but at least pause after the last one (or after
-// now, if that has a time in the future). An earlier schedule stays. It always locks the user's
-// row, so that a mail being sent is recorded after the notices that this transaction adds.
+// ScheduleMail schedules a mail to a user: after soon, but at least pause after the last one (or
+// after now, if that has a time in the future). An earlier schedule stays. It always locks the
+// user's row, so that a mail being sent is recorded after the notices that this transaction adds.
 func (n *Notices) ScheduleMail(ctx context.Context, tx *sqldb.Tx, user drive.UserID, soon, pause time.Duration) error {
 	now := n.now()
 	at := now.Add(soon)

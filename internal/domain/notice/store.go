@@ -95,8 +95,8 @@ func parse[T ~[16]byte](s string) (id T, err error) {
 }
 
 // Add inserts a notice. made is false if the user already has it (E4). If the user then has more
-// than MaxPerUser, it deletes the oldest notice of the maker with the most notices (E5); if that is the
-// new one, made is false, too.
+// than MaxPerUser, it deletes the oldest notice of the maker with the most notices (E5); if that is
+// the new one, made is false, too.
 func (n *Notices) Add(ctx context.Context, tx *sqldb.Tx, one Notice) (made bool, err error) {
 	data, err := json.Marshal(one.Data)
 	if err != nil {

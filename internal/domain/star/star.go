@@ -32,9 +32,9 @@ func New(db *sqldb.DB, now func() time.Time) *Stars {
 	return &Stars{db: db, now: now, orphans: sqldb.Orphans{Table: "stars", Key: "node_id", Owner: "node_id", OwnerTable: "nodes"}}
 }
 
-// Add stars a node for a user. Repeating it changes nothing. It fails with TooManyOpen beyond MaxPerUser.
-// It locks the user's row, so that concurrent calls are counted correctly. The caller has checked
-// access.
+// Add stars a node for a user. Repeating it changes nothing. It fails with TooManyOpen beyond
+// MaxPerUser. It locks the user's row, so that concurrent calls are counted correctly. The caller
+// has checked access.
 func (s *Stars) Add(ctx context.Context, user drive.UserID, node drive.NodeID) error {
 	return s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		var locked drive.UserID

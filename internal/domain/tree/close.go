@@ -29,9 +29,9 @@ func (t *Tree) Open(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) 
 	return wrap(err, "open the tree of", account)
 }
 
-// CheckCapacity checks that the account may get n more nodes, by its limit of nodes and of changes per day.
-// It fails with TooLarge {field, reason, limit, sent}. It reserves nothing: the caller holds the
-// lock on the ledger and adds what running operations will create.
+// CheckCapacity checks that the account may get n more nodes, by its limit of nodes and of changes
+// per day. It fails with TooLarge {field, reason, limit, sent}. It reserves nothing: the caller
+// holds the lock on the ledger and adds what running operations will create.
 func CheckCapacity(ctx context.Context, t *Tree, q sqldb.Querier, account drive.AccountID, n int64) error {
 	var count, changed int64
 	err := q.QueryRow(ctx, "SELECT node_count, CASE WHEN changed_on = ? THEN changed ELSE 0 END FROM trees WHERE account_id = ?",
@@ -47,8 +47,8 @@ func CheckCapacity(ctx context.Context, t *Tree, q sqldb.Querier, account drive.
 	return nil
 }
 
-// CountNearLimit returns the number of accounts with more than nine tenths of MaxNodes. It reads all
-// trees: some 200 ms for a million accounts.
+// CountNearLimit returns the number of accounts with more than nine tenths of MaxNodes. It reads
+// all trees: some 200 ms for a million accounts.
 func CountNearLimit(ctx context.Context, t *Tree, q sqldb.Querier) (n int64, err error) {
 	if err = q.QueryRow(ctx, "SELECT COUNT(*) FROM trees WHERE node_count > ?", t.opt.MaxNodes/10*9).Scan(&n); err != nil {
 		err = fmt.Errorf("count the accounts near the limit of nodes: %w", err)
@@ -56,8 +56,8 @@ func CountNearLimit(ctx context.Context, t *Tree, q sqldb.Querier) (n int64, err
 	return n, err
 }
 
-// CheckHandoverCapacity checks that all nodes and old versions of the account from fit into the account to,
-// plus one folder for them. It fails with TooLarge {field, reason, limit, sent}.
+// CheckHandoverCapacity checks that all nodes and old versions of the account from fit into the
+// account to, plus one folder for them. It fails with TooLarge {field, reason, limit, sent}.
 func (t *Tree) CheckHandoverCapacity(ctx context.Context, q sqldb.Querier, from, to drive.AccountID) error {
 	var nodes, old int64
 	err := q.QueryRow(ctx, "SELECT COALESCE(SUM(node_count), 0) + 1 FROM trees WHERE account_id IN (?, ?)", from, to).Scan(&nodes)

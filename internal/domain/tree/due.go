@@ -121,8 +121,8 @@ func ListRetentionPeriods(ctx context.Context, q sqldb.Querier, kind DueKind) ([
 	return sqldb.Scan(rows, err, func(k *RetentionPeriod, scan func(...any) error) error { return scan(&k.Account, &k.Days) })
 }
 
-// RefreshDue updates the due entry of a place after items were deleted, or deletes the entry if no item
-// is left. The caller holds the lock on the account, so that no new item is missed.
+// RefreshDue updates the due entry of a place after items were deleted, or deletes the entry if no
+// item is left. The caller holds the lock on the account, so that no new item is missed.
 func (t *Tree) RefreshDue(ctx context.Context, tx *sqldb.Tx, d Due) error {
 	since, err := t.oldestDue(ctx, tx, d.Kind, d.ID)
 	switch {

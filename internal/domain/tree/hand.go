@@ -14,15 +14,15 @@ import (
 // the old one is deleted once empty. After each transaction every node is in the same account as
 // its parent (N1).
 
-// Handover names the accounts of a handover and the target folder. The caller holds the locks on both
-// ledgers.
+// Handover names the accounts of a handover and the target folder. The caller holds the locks on
+// both ledgers.
 type Handover struct {
 	From, To drive.AccountID
 	Folder   drive.NodeID
 }
 
-// HandoverChildren returns up to limit children of a folder to hand over, trashed ones first. It skips
-// children owned by an operation, which purges or builds them.
+// HandoverChildren returns up to limit children of a folder to hand over, trashed ones first. It
+// skips children owned by an operation, which purges or builds them.
 func (r Reader) HandoverChildren(ctx context.Context, q sqldb.Querier, folder drive.NodeID, limit int) ([]Node, error) {
 	return r.queryNodes(ctx, q, "WHERE n.parent_id = ? AND n.operation_id IS NULL ORDER BY n.slot LIMIT ?", folder, limit)
 }
@@ -161,8 +161,8 @@ func (t *Tree) HandFolder(ctx context.Context, tx *sqldb.Tx, h Handover, was Nod
 	return n, t.addDueOldTrash(ctx, tx, n)
 }
 
-// DeleteEmptyFolder deletes a folder whose contents were handed over and leaves a tombstone. left is
-// false if the folder is not empty and stays; true if it is deleted or was before.
+// DeleteEmptyFolder deletes a folder whose contents were handed over and leaves a tombstone. left
+// is false if the folder is not empty and stays; true if it is deleted or was before.
 func (t *Tree) DeleteEmptyFolder(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID) (left bool, err error) {
 	n, err := t.queryNode(ctx, tx, "WHERE n.id = ? AND n.account_id = ?", id, account)
 	if drive.IsKind(err, drive.NotFound) {

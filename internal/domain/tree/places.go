@@ -117,8 +117,8 @@ func (r Reader) AnyWithin(ctx context.Context, q sqldb.Querier, account drive.Ac
 	}), nil
 }
 
-// LocationsOf returns the locations of the nodes' parent folders, by folder id. A folder that does not
-// exist, or is owned by an operation, has no entry.
+// LocationsOf returns the locations of the nodes' parent folders, by folder id. A folder that does
+// not exist, or is owned by an operation, has no entry.
 func (r Reader) LocationsOf(ctx context.Context, q sqldb.Querier, nodes []Node) (map[drive.NodeID]Location, error) {
 	p, spots := folderIndex{}, map[drive.NodeID]Location{}
 	if err := p.load(ctx, q, nodes); err != nil {

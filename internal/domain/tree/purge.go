@@ -13,8 +13,8 @@ import (
 // top stays trashed and owned by its operation until its last descendant is deleted. After a crash
 // the remaining nodes are still a tree, and the next PurgeStep continues.
 
-// MarkForPurge assigns a node to an operation that will purge it; from then on it cannot be found or
-// restored. It fails with NotFound if another operation owns the node, and with Precondition
+// MarkForPurge assigns a node to an operation that will purge it; from then on it cannot be found
+// or restored. It fails with NotFound if another operation owns the node, and with Precondition
 // {current} if rev is neither zero nor the current revision.
 func (t *Tree) MarkForPurge(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID, rev int64, op drive.OperationID) (Node, error) {
 	n, up, err := t.lockNode(ctx, tx, account, id)
@@ -268,8 +268,8 @@ func (t *Tree) insertTombstones(ctx context.Context, tx *sqldb.Tx, account drive
 	return addDue(ctx, tx, Due{DueTombstones, account.String(), account, now})
 }
 
-// DropTombstones drops up to limit tombstones of the account older than before, oldest first, and returns
-// their number. Feed positions before them expire.
+// DropTombstones drops up to limit tombstones of the account older than before, oldest first, and
+// returns their number. Feed positions before them expire.
 func (t *Tree) DropTombstones(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, before drive.Time, limit int) (int64, error) {
 	var last int64
 	err := tx.QueryRow(ctx, `SELECT COALESCE(MAX(seq), 0) FROM (SELECT seq, deleted_at FROM tombstones WHERE account_id = ?

@@ -72,9 +72,10 @@ type Target struct {
 	path     drive.Path
 }
 
-// ResolveTarget resolves the path of a file to be put, with one statement. If parents is set, it creates
-// missing folders. It fails with NotFound (no such folder), ParentGone (the parent is a file),
-// NameTaken (with parents: a file is in the way) or BadName (the root, too deep, path too long).
+// ResolveTarget resolves the path of a file to be put, with one statement. If parents is set, it
+// creates missing folders. It fails with NotFound (no such folder), ParentGone (the parent is a
+// file), NameTaken (with parents: a file is in the way) or BadName (the root, too deep, path too
+// long).
 func (t *Tree) ResolveTarget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, path drive.Path, parents bool) (Target, error) {
 	above, name, ok := path.Split()
 	if !ok {

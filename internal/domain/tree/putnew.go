@@ -24,10 +24,10 @@ type BatchFile struct {
 	Separate bool // the caller puts this file on its own and may refuse it, so no folder is created for it
 }
 
-// ResolveTarget returns one target per file. It is set for a file whose folder exists, or was created by this
-// call, and whose name is free. It is zero for a file that depends on an existing node or on an
-// earlier file. Putting first the files with a target and then the others has the same result as
-// putting all in order. On error, folders may have been created.
+// ResolveTarget returns one target per file. It is set for a file whose folder exists, or was
+// created by this call, and whose name is free. It is zero for a file that depends on an existing
+// node or on an earlier file. Putting first the files with a target and then the others has the
+// same result as putting all in order. On error, folders may have been created.
 func (n NewFileBatch) ResolveTargets(ctx context.Context, tx *sqldb.Tx, files []BatchFile) ([]Target, error) {
 	a := targetResolver{tree: n.Tree, tx: tx, account: n.Account, folders: map[string]drive.NodeID{}, dependencies: map[string]bool{}}
 	targets := make([]Target, len(files))
@@ -162,8 +162,8 @@ func clearAfterRename(files []BatchFile, targets []Target) {
 	}
 }
 
-// Put creates the files at targets that ResolveTarget returned in the same transaction, one per file. All
-// targets must be set.
+// Put creates the files at targets that ResolveTarget returned in the same transaction, one per
+// file. All targets must be set.
 func (n NewFileBatch) Put(ctx context.Context, tx *sqldb.Tx, targets []Target, files []File) ([]PutResult, error) {
 	count := int64(len(files))
 	if count == 0 {

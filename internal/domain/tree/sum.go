@@ -32,8 +32,8 @@ func (s *Sum) add(other Sum) {
 // negated returns -s.
 func (s Sum) negated() Sum { return Sum{-s.Files, -s.Folders, -s.Size} }
 
-// ChangeTag identifies the state of a folder and its live descendants, like an ETag. It changes with
-// every change among them, because each change has a higher seq.
+// ChangeTag identifies the state of a folder and its live descendants, like an ETag. It changes
+// with every change among them, because each change has a higher seq.
 type ChangeTag struct {
 	Seq   int64 // of the last change of the folder or a descendant
 	Nodes int64 // descendants
@@ -277,7 +277,8 @@ func Sums(ctx context.Context, q sqldb.Querier, folders []drive.NodeID) (map[dri
 	return found, nil
 }
 
-// FoldersWithoutSum returns up to limit live child folders, of the given folders, that have no stored sum.
+// FoldersWithoutSum returns up to limit live child folders, of the given folders, that have no
+// stored sum.
 func FoldersWithoutSum(ctx context.Context, q sqldb.Querier, in []drive.NodeID, limit int) ([]drive.NodeID, error) {
 	marks, args := sqldb.ListArgs(in)
 	rows, err := q.Query(ctx, `SELECT n.id FROM nodes n LEFT JOIN folder_sums s ON s.folder_id = n.id WHERE n.parent_id IN (`+marks+`)
@@ -301,9 +302,10 @@ type ComputedSums struct {
 // treeVersion changes with each change of a tree.
 type treeVersion struct{ seq, nodes int64 }
 
-// ComputeSums computes the sums of folders of an account from their children, for StoreSums. It skips a folder
-// that has a stored sum, and one with a live child folder without one (see FoldersWithoutSum). It reads all
-// children with one statement; call it outside of transactions where there may be many.
+// ComputeSums computes the sums of folders of an account from their children, for StoreSums. It
+// skips a folder that has a stored sum, and one with a live child folder without one (see
+// FoldersWithoutSum). It reads all children with one statement; call it outside of transactions
+// where there may be many.
 func ComputeSums(ctx context.Context, q sqldb.Querier, account drive.AccountID, folders []drive.NodeID) (ComputedSums, error) {
 	type row struct {
 		id       drive.NodeID
@@ -336,8 +338,9 @@ func ComputeSums(ctx context.Context, q sqldb.Querier, account drive.AccountID, 
 	return a, nil
 }
 
-// StoreSums stores sums that ComputeSums computed. stale reports that nothing was written because the tree has
-// changed, or a folder got a row, since they were read: the caller computes them again.
+// StoreSums stores sums that ComputeSums computed. stale reports that nothing was written because
+// the tree has changed, or a folder got a row, since they were read: the caller computes them
+// again.
 func StoreSums(ctx context.Context, tx *sqldb.Tx, a ComputedSums) (stale bool, err error) {
 	if len(a.sumRows) == 0 {
 		return false, nil
@@ -372,9 +375,9 @@ func lockTree(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) (at tr
 	return at, wrap(err, "lock the tree of", account)
 }
 
-// ComputeSum returns the sum of the live descendants of a node, and the seq of the last change of the
-// node or a descendant, without using the node's own row. It reads descendants down to folders that
-// have a row, some 100 ms for 100,000 nodes. For a missing node it returns zeros.
+// ComputeSum returns the sum of the live descendants of a node, and the seq of the last change of
+// the node or a descendant, without using the node's own row. It reads descendants down to folders
+// that have a row, some 100 ms for 100,000 nodes. For a missing node it returns zeros.
 func ComputeSum(ctx context.Context, q sqldb.Querier, id drive.NodeID) (seq int64, s Sum, err error) {
 	err = q.QueryRow(ctx, `WITH RECURSIVE sub (id, levels) AS (
 			SELECT id, 0 FROM nodes WHERE id = ?

@@ -28,8 +28,8 @@ type Options struct {
 	KeepVersionsFor time.Duration
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// RetentionClock is the clock that retention periods are measured with; see package retention. Default:
-	// Now.
+	// RetentionClock is the clock that retention periods are measured with; see package retention.
+	// Default: Now.
 	RetentionClock func() time.Time
 	// OnPlaced is called after a node becomes visible at a place or gets new content: put, moved,
 	// renamed or restored. It is not called for descendants. Default: no call.
@@ -40,15 +40,15 @@ type Options struct {
 	// CheckReplace is called before a user changes a node's content, or only its time. Default:
 	// allowed.
 	CheckReplace func(ctx context.Context, tx *sqldb.Tx, n Node, by drive.Who) error
-	// CheckRemove is called before a live node leaves its place: moved, renamed, trashed, replaced or
-	// purged. It is not called for descendants. by is the user that the transaction acts for; zero:
-	// the server. Default: allowed.
+	// CheckRemove is called before a live node leaves its place: moved, renamed, trashed, replaced
+	// or purged. It is not called for descendants. by is the user that the transaction acts for;
+	// zero: the server. Default: allowed.
 	CheckRemove func(ctx context.Context, tx *sqldb.Tx, n Node, by drive.Who) error
-	// CheckAdd is called before a node is created in, moved into, renamed in or restored to a folder.
-	// by is as in CheckRemove. Default: allowed.
+	// CheckAdd is called before a node is created in, moved into, renamed in or restored to a
+	// folder. by is as in CheckRemove. Default: allowed.
 	CheckAdd func(ctx context.Context, tx *sqldb.Tx, in Folder, by drive.Who) error
-	// OnFolderTrashed is called when a folder goes to the trash: trashed, replaced or purged. Default: no
-	// call.
+	// OnFolderTrashed is called when a folder goes to the trash: trashed, replaced or purged.
+	// Default: no call.
 	OnFolderTrashed func(ctx context.Context, tx *sqldb.Tx, n Node) error
 	// LocksHeld reports whether all of these WebDAV locks are held. Default: false.
 	LocksHeld func(ctx context.Context, q sqldb.Querier, locks []drive.LockID) (bool, error)
@@ -66,8 +66,8 @@ type Effect struct {
 	Before  Node         // state before; zero: the node is new
 	Deleted bool         // permanently deleted: Node is its last state with the seq of its tombstone
 	From    drive.NodeID // source of a copy; zero: not a copy
-	// HandedFiles tells that the node came from another account, or with Deleted, that it left for one.
-	// From is then the original of a folder's counterpart.
+	// HandedFiles tells that the node came from another account, or with Deleted, that it left for
+	// one. From is then the original of a folder's counterpart.
 	HandedOver bool
 	By         drive.Who // author of the content; zero: the user that the transaction acts for
 }

@@ -88,8 +88,8 @@ func HashToken(token string) string {
 	return hashPrefix + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// TokenLookup returns the two possible column values for a token: its hash, and the token itself for
-// rows of earlier versions. A token that looks like a hash is not looked up in plain, because
+// TokenLookup returns the two possible column values for a token: its hash, and the token itself
+// for rows of earlier versions. A token that looks like a hash is not looked up in plain, because
 // otherwise a hash read from the database could be used as a token.
 func TokenLookup(token string) []any {
 	hash := HashToken(token)

@@ -83,8 +83,8 @@ func find(keys []Key, name string) (Key, bool) {
 	return keys[at], true
 }
 
-// newest returns the text key for sealing, at most five seconds old. It returns ErrUnknownKey if the
-// newest key cannot be opened.
+// newest returns the text key for sealing, at most five seconds old. It returns ErrUnknownKey if
+// the newest key cannot be opened.
 func (v *Vault) newest(ctx context.Context, q sqldb.Querier) (Key, error) {
 	v.mu.Lock()
 	keys, lost, age := v.texts, v.newestLost, v.opt.Now().Sub(v.textsReadAt)

@@ -56,9 +56,9 @@ func New(opt Options) *Vault {
 	return &Vault{opt: opt}
 }
 
-// LinkSecret returns the secret of signed links, from which other packages derive keys per kind of link.
-// The first call of an installation creates it. A plain secret, or one sealed by an old key, is
-// resealed. It returns ErrUnknownKey if no available key opens the secret.
+// LinkSecret returns the secret of signed links, from which other packages derive keys per kind of
+// link. The first call of an installation creates it. A plain secret, or one sealed by an old key,
+// is resealed. It returns ErrUnknownKey if no available key opens the secret.
 func (v *Vault) LinkSecret(ctx context.Context) ([]byte, error) {
 	now := v.opt.Now()
 	v.mu.Lock()

@@ -35,8 +35,8 @@ type Caps struct {
 // confirm. It makes the parts writable again and leaves the content in its place; a later Seal
 // replaces it. The caller that abandons the upload removes the content with Store.Remove.
 
-// PartExistsError refuses a Write because the journal already contains Part, written by this or another
-// instance.
+// PartExistsError refuses a Write because the journal already contains Part, written by this or
+// another instance.
 type PartExistsError struct{ Part Part }
 
 // Error returns a text for the log.

@@ -30,13 +30,13 @@ type Staging interface {
 	// Write stores part w.N from body at its final place. When Write returns nil, the part is in
 	// the journal and survives kill -9 (P2). On any error, a cancelled ctx included, nothing of
 	// this attempt remains and the part counts as missing, unless Write was refused before it
-	// began: NotFound, WrongState, InProgress, PartRange, PartSize of w, or PartExistsError. The caller
-	// must run at most one Write per part at a time; a second one returns InProgress and changes
-	// nothing. Cancelling ctx does not interrupt a Read of body, so the caller must make the body's
-	// reader fail. If all bytes have arrived, they are accepted even if ctx ends then.
+	// began: NotFound, WrongState, InProgress, PartRange, PartSize of w, or PartExistsError. The
+	// caller must run at most one Write per part at a time; a second one returns InProgress and
+	// changes nothing. Cancelling ctx does not interrupt a Read of body, so the caller must make
+	// the body's reader fail. If all bytes have arrived, they are accepted even if ctx ends then.
 	//
-	// Write returns PartExistsError before it reads the body if the journal already has the part; to
-	// send different bytes, the caller drops the part first. A part with unconfirmed bytes
+	// Write returns PartExistsError before it reads the body if the journal already has the part;
+	// to send different bytes, the caller drops the part first. A part with unconfirmed bytes
 	// (Part.Unread, Staged.Suspect) is replaced as if it were missing.
 	Write(ctx context.Context, ref Ref, w Write, body Body) (Part, error)
 	// Extend appends body to the tail of part e.N, which must be e.At bytes long; 0: there must be
@@ -51,8 +51,8 @@ type Staging interface {
 	// copying each byte O(log) times.
 	Extend(ctx context.Context, ref Ref, e Extend, body Body) (Part, error)
 	// PrepareExtend is Extend without the journal entry. The new bytes are invisible until
-	// Withheld.Commit, and lost if the process dies before. The caller must call Commit or Discard on
-	// the result; until then the part counts as being written.
+	// Withheld.Commit, and lost if the process dies before. The caller must call Commit or Discard
+	// on the result; until then the part counts as being written.
 	PrepareExtend(ctx context.Context, ref Ref, e Extend, body Body) (PendingExtend, error)
 	// OpenTail returns a reader of the tail of part n, from its first byte. It returns NotFound if
 	// there is no tail. The caller closes the reader.
@@ -176,8 +176,8 @@ func (e Extend) Write() Write {
 	return Write{N: e.N, Gen: e.Gen, Session: e.Session, Size: UnknownSize}
 }
 
-// CheckWrite checks e against the upload's shape: errors are those of Ref.CheckWrite, and PartSize if e.At
-// is negative or beyond e.Whole.
+// CheckWrite checks e against the upload's shape: errors are those of Ref.CheckWrite, and PartSize
+// if e.At is negative or beyond e.Whole.
 func (e Extend) CheckRef(ref Ref) error {
 	w := e.Write()
 	w.Size = e.Whole
@@ -195,7 +195,8 @@ func (e Extend) OffsetError(have drive.ByteSize) error {
 	return drive.Fail(drive.OffsetMismatch, "part", e.N, "offset", have, "sent", e.At)
 }
 
-// CheckResult returns an error unless got is the part that results from e after a body of came bytes.
+// CheckResult returns an error unless got is the part that results from e after a body of came
+// bytes.
 func (e Extend) CheckResult(got Part, came drive.ByteSize) error {
 	if got.N != e.N || got.Size != e.At+came || got.Size > e.Whole {
 		return fmt.Errorf("body ends part %d at byte %d, the tail of part %d is extended by %d from %d", got.N, got.Size, e.N, came, e.At)

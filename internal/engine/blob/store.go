@@ -19,14 +19,16 @@ type Store interface {
 	// returns nil the content is durable. On any error nothing remains. A full disk is DiskFull.
 	// The name may be visible before all bytes are there, because no row refers to new content yet.
 	Put(ctx context.Context, name string, body Body) (Part, error)
-	// ReserveName returns the best name for new content of that size: own, which no other content may use,
-	// or the name of a slot. If it is not own, the caller must call PutUnsynced once with it, and not Put.
+	// ReserveName returns the best name for new content of that size: own, which no other content
+	// may use, or the name of a slot. If it is not own, the caller must call PutUnsynced once with
+	// it, and not Put.
 	ReserveName(own string, size drive.ByteSize) string
-	// PutUnsynced is Put without the final sync. The content may be lost in a power failure until a Sync
-	// with its name has returned nil. many announces that one Sync will follow for many contents.
+	// PutUnsynced is Put without the final sync. The content may be lost in a power failure until a
+	// Sync with its name has returned nil. many announces that one Sync will follow for many
+	// contents.
 	PutUnsynced(ctx context.Context, name string, body Body, many bool) (Part, error)
-	// Sync makes content stored by PutUnsynced durable, for about the cost of one sync. If it fails, the
-	// caller cannot tell which of the contents are durable.
+	// Sync makes content stored by PutUnsynced durable, for about the cost of one sync. If it
+	// fails, the caller cannot tell which of the contents are durable.
 	Sync(ctx context.Context, names []string) error
 	// PutAtomic is Put for content that rows already refer to: the name is visible only when the
 	// content is complete and durable.
@@ -36,7 +38,8 @@ type Store interface {
 	Open(ctx context.Context, name string) (Object, error)
 	// Stat returns the size of content; missing content is NotFound.
 	Stat(ctx context.Context, name string) (drive.ByteSize, error)
-	// Free returns the number of bytes that may still be written. Call it only if Caps has ReportsFree.
+	// Free returns the number of bytes that may still be written. Call it only if Caps has
+	// ReportsFree.
 	Free(ctx context.Context) (drive.ByteSize, error)
 	// Presign returns a URL for a GET, ranges included, valid for l.Valid. Call it only if Caps has
 	// Links. Presign does not check that the content exists. It returns an empty URL for content in
@@ -63,8 +66,8 @@ type Store interface {
 	// reports that others may follow. The size of content is its length, as Stat returns it. List
 	// shows exactly the entries of ListPage for all shards and of ListUnsharded.
 	ListPage(ctx context.Context, shard, after string, limit int) (page []Entry, more bool, err error)
-	// ListUnsharded calls fn for every entry outside of the shards, in no order. It stops at the first
-	// error of fn.
+	// ListUnsharded calls fn for every entry outside of the shards, in no order. It stops at the
+	// first error of fn.
 	ListUnsharded(ctx context.Context, fn func(Entry) error) error
 	// Quarantine moves an entry reported by a listing to the quarantine.
 	Quarantine(ctx context.Context, s Entry) error
@@ -76,8 +79,8 @@ type StoreCaps struct {
 	Presigns      bool // clients can fetch content directly from the store: Presign works
 	DefersReclaim bool // Reclaim may leave contents in place
 	HighLatency   bool // each request has network latency: running several at once is worth their memory
-	// SmallMax is the largest size of content that is cheaper to store with PutUnsynced and a common Sync
-	// than with Put; 0: no size.
+	// SmallMax is the largest size of content that is cheaper to store with PutUnsynced and a
+	// common Sync than with Put; 0: no size.
 	SmallMax drive.ByteSize
 }
 

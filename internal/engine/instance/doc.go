@@ -5,8 +5,8 @@
 //
 // A process joins under the generation of its start and sends a heartbeat to the database every 5
 // s. Without a heartbeat for 20 s, by the database's clock, the others consider it dead. It may
-// come back unless it was ended meanwhile (by EndDead, or by a new start from the same data directory).
-// An ended instance commits no more writes (FenceTx) and stops (Run returns ErrEnded).
+// come back unless it was ended meanwhile (by EndDead, or by a new start from the same data
+// directory). An ended instance commits no more writes (FenceTx) and stops (Run returns ErrEnded).
 //
 //	joined ──heartbeat──► alive ◄──heartbeat──► silent for 20 s (dead, may come back)
 //	                        │                       │

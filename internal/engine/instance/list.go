@@ -42,8 +42,8 @@ func NoneAlive(ctx context.Context, db *sqldb.DB, now func(context.Context) (dri
 	return err
 }
 
-// RunExclusive runs change while no instance is alive. If one is alive, it fails with Unavailable. It
-// ends all instances permanently before and after the change, so that a frozen instance, or one
+// RunExclusive runs change while no instance is alive. If one is alive, it fails with Unavailable.
+// It ends all instances permanently before and after the change, so that a frozen instance, or one
 // that joined during the change, stops when it continues.
 func RunExclusive(ctx context.Context, db *sqldb.DB, now func(context.Context) (drive.Time, error), change func() error) error {
 	if err := NoneAlive(ctx, db, now); err != nil {
@@ -133,8 +133,8 @@ func (m *Member) Oldest(ctx context.Context) (drive.Time, error) {
 	return oldest, err
 }
 
-// EndDead ends the instance of that start permanently if it is dead, and reports whether it has ended.
-// The caller may then clean up after the instance: its later transactions fail in FenceTx.
+// EndDead ends the instance of that start permanently if it is dead, and reports whether it has
+// ended. The caller may then clean up after the instance: its later transactions fail in FenceTx.
 //
 // After an outage of the database all instances look dead until their next heartbeat. So an
 // instance ends others only if its own heartbeats have succeeded for longer than that.

@@ -68,8 +68,8 @@ func Alone(in Info) *Member {
 }
 
 // Join registers this process and ends earlier starts from the same data directory. The caller must
-// hold the lock of that directory. If Options.Exclusive is set and another instance is alive, it fails
-// with Unavailable.
+// hold the lock of that directory. If Options.Exclusive is set and another instance is alive, it
+// fails with Unavailable.
 func Join(ctx context.Context, db *sqldb.DB, opt Options) (*Member, error) {
 	opt.Log = cmp.Or(opt.Log, slog.Default())
 	m := &Member{db: db, opt: opt, log: opt.Log.With("generation", opt.Generation), stopped: make(chan struct{})}

@@ -57,8 +57,8 @@ func Create(ctx context.Context, tx *sqldb.Tx, name, value string) (made bool, e
 	return tx.InsertNew(ctx, `INSERT INTO meta (name, value) VALUES (?, ?)`, name, value)
 }
 
-// CompareAndSwap replaces the value was by value (compare-and-set). It returns false if the present value is
-// not was.
+// CompareAndSwap replaces the value was by value (compare-and-set). It returns false if the present
+// value is not was.
 func CompareAndSwap(ctx context.Context, tx *sqldb.Tx, name, was, value string) (swapped bool, err error) {
 	n, err := tx.Exec(ctx, `UPDATE meta SET value = ? WHERE name = ? AND value = ?`, value, name, was)
 	return n > 0, err

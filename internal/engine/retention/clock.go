@@ -85,8 +85,8 @@ type saved struct {
 	Steady int64      `json:"steady"` // ms without a step observed by any instance
 }
 
-// New returns a Clock. Until the first successful Update its time is zero, so that nothing counts as
-// old.
+// New returns a Clock. Until the first successful Update its time is zero, so that nothing counts
+// as old.
 func New(opt Options) *Clock {
 	if opt.Now == nil {
 		opt.Now = opt.DB.Now
@@ -146,8 +146,8 @@ func (c *Clock) Behind() time.Duration {
 	return c.behind
 }
 
-// Run calls Update every minute until ctx is done. After a failure the clock continues for 10 minutes
-// and then stops until Update succeeds.
+// Run calls Update every minute until ctx is done. After a failure the clock continues for 10
+// minutes and then stops until Update succeeds.
 func (c *Clock) Run(ctx context.Context) error {
 	tick := time.NewTicker(updateEvery)
 	defer tick.Stop()
@@ -162,7 +162,8 @@ func (c *Clock) Run(ctx context.Context) error {
 	}
 }
 
-// Update compares the clocks, advances the retention clock and adopts the updates of other instances.
+// Update compares the clocks, advances the retention clock and adopts the updates of other
+// instances.
 func (c *Clock) Update(ctx context.Context) error {
 	text, row, err := c.find(ctx)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 // defaultConnections is the default of Options.Connections.
 const defaultConnections = 32
 
-// MaxServerConnections returns the greatest number of server connections of a DB opened with Options.Connections
-// = connections.
+// MaxServerConnections returns the greatest number of server connections of a DB opened with
+// Options.Connections = connections.
 func MaxServerConnections(connections int) int {
 	if connections == 0 {
 		connections = defaultConnections

@@ -34,7 +34,8 @@ type Options struct {
 	// RunTwice runs each function of a MySQL transaction twice and rolls back the first run, for
 	// tests: they detect functions that cannot run again.
 	RunTwice bool
-	// NoForeignKeys disables foreign keys, for internal/move/migrate, which inserts rows in any order.
+	// NoForeignKeys disables foreign keys, for internal/move/migrate, which inserts rows in any
+	// order.
 	NoForeignKeys bool
 	// ReadOnly opens the database read-only: it creates and migrates nothing, and Write fails. A
 	// missing file fails with fs.ErrNotExist.
@@ -52,9 +53,9 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// OnSchemaChange decides about a schema change: it must call apply when no other process uses the database,
-// or return an error to keep the schema. It runs under the schema lock; db is valid until it
-// returns.
+// OnSchemaChange decides about a schema change: it must call apply when no other process uses the
+// database, or return an error to keep the schema. It runs under the schema lock; db is valid until
+// it returns.
 type Change func(ctx context.Context, db *DB, apply func() error) error
 
 // DB is an open database. It is safe for concurrent use. During a move to another database it

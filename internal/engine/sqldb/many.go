@@ -38,8 +38,8 @@ func (tx *Tx) InsertRows(ctx context.Context, head string, rows [][]any) error {
 	return nil
 }
 
-// ListArgs returns placeholders and arguments for a list of at least one value. Values are repeated to a
-// power of two, so that there are few different statement texts.
+// ListArgs returns placeholders and arguments for a list of at least one value. Values are repeated
+// to a power of two, so that there are few different statement texts.
 func ListArgs[T any](values []T) (marks string, args []any) {
 	n := 1 << bits.Len(uint(len(values)-1))
 	args = make([]any, n)

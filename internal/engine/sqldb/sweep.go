@@ -10,8 +10,8 @@ import (
 
 // Sweep deletes old rows of a table with an increasing integer key. Keys are roughly in the order
 // of time, so old rows come first, and most runs read only those. Rows with a time in the future,
-// from a wrong clock, may precede old rows. So a run also examines ReadOnly newer rows, and the next
-// run continues after them.
+// from a wrong clock, may precede old rows. So a run also examines ReadOnly newer rows, and the
+// next run continues after them.
 type Sweep struct {
 	Table       string
 	Time        string // the column with the time of the row

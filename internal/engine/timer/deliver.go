@@ -114,8 +114,8 @@ func (w *worker) outcomeOf(ctx context.Context, f Fired, err error, overrun bool
 	return out
 }
 
-// deadLetter gives a timer without attempts left to Options.OnDead. If OnDead fails, the outcome is a
-// retry.
+// deadLetter gives a timer without attempts left to Options.OnDead. If OnDead fails, the outcome is
+// a retry.
 func (w *worker) deadLetter(ctx context.Context, f Fired, out Outcome, cause error) Outcome {
 	log := w.engine.opt.Log.With("timer", f.Key.String(), "gen", f.Gen, "error", cause)
 	if dead := w.engine.opt.OnDead; dead != nil {

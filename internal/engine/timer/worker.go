@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// maxLease bounds the timers of one Lease, and so the timers that a crash delays by a whole LeaseTime.
+// maxLease bounds the timers of one Lease, and so the timers that a crash delays by a whole
+// LeaseTime.
 const maxLease = 512
 
 // logEvery is the pause between two log lines about a queue that still does not answer; a call is

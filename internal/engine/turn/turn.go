@@ -76,8 +76,8 @@ type LongLimiter struct {
 	turns    *Limiter
 }
 
-// NewLongLimiter returns the limiter for long transactions in a database. concurrency returns how many
-// transactions the database runs at once; it may change when the installation moves to another
+// NewLongLimiter returns the limiter for long transactions in a database. concurrency returns how
+// many transactions the database runs at once; it may change when the installation moves to another
 // database.
 //
 // A database that runs one transaction at once (SQLite) gets two slots in total. A short

@@ -183,8 +183,8 @@ func (g *Grant) onEviction(end func()) {
 	}
 }
 
-// EvictionContext returns a context that is cancelled with cause Unavailable when the grant is evicted, for
-// work before sending. The caller calls leave before it uses the grant to send.
+// EvictionContext returns a context that is cancelled with cause Unavailable when the grant is
+// evicted, for work before sending. The caller calls leave before it uses the grant to send.
 func (g *Grant) EvictionContext(ctx context.Context) (_ context.Context, leave func()) {
 	ctx, end := context.WithCancelCause(ctx)
 	g.onEviction(func() { end(drive.Fail(drive.Unavailable)) })

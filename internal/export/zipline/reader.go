@@ -24,12 +24,12 @@ type Options struct {
 	Window drive.ByteSize
 	// Parallel is the number of objects read concurrently. Default 64.
 	Parallel int
-	// VerifyLimit limits the bytes read only for verification: a range that ends an entry but starts
-	// inside it at most VerifyLimit bytes from its start is read from the start. Default 64 MiB;
-	// negative: no limit.
+	// VerifyLimit limits the bytes read only for verification: a range that ends an entry but
+	// starts inside it at most VerifyLimit bytes from its start is read from the start. Default 64
+	// MiB; negative: no limit.
 	VerifyLimit drive.ByteSize
-	// OnBroken is called once when an entry cannot be delivered as in the manifest, before the reader
-	// fails with the same error. It is not called if the reader's context has ended.
+	// OnBroken is called once when an entry cannot be delivered as in the manifest, before the
+	// reader fails with the same error. It is not called if the reader's context has ended.
 	OnBroken func(*EntryError)
 }
 

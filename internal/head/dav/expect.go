@@ -14,8 +14,8 @@ import (
 // its transaction. If the state has changed, it fails as stale and the head decides the request
 // anew.
 
-// MaxAttempts bounds how often a request is decided. Each repetition means that a concurrent request
-// changed the state.
+// MaxAttempts bounds how often a request is decided. Each repetition means that a concurrent
+// request changed the state.
 const MaxAttempts = 10
 
 // retrying wraps a method without a body so that retryStale runs it.

@@ -96,8 +96,8 @@ func startsWith(path, prefix []string) bool {
 	return len(path) >= len(prefix) && slices.Equal(path[:len(prefix)], prefix)
 }
 
-// segmentsOf returns the path of a use case's address in a view of the layout Merged. shares are the
-// names of guestNames. shown is false if the view does not contain the address.
+// segmentsOf returns the path of a use case's address in a view of the layout Merged. shares are
+// the names of guestNames. shown is false if the view does not contain the address.
 func (c *call) segmentsOf(at drive.Address, shares map[string]drive.Name) (segments []string, shown bool) {
 	path := at.Path
 	switch name, mounted := shares[at.Place]; {

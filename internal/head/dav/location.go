@@ -22,8 +22,8 @@ const (
 	shared                // the folder of all shares with the caller, or below
 )
 
-// sectionNames are the folder names of the sections by layout. In Merged they are among the caller's
-// own folders.
+// sectionNames are the folder names of the sections by layout. In Merged they are among the
+// caller's own folders.
 var sectionNames = map[Layout]map[section]drive.Name{
 	Separate: {own: "files", spaces: "spaces", shared: "shared"},
 	Merged:   {spaces: "Spaces", shared: "Shared with me"},

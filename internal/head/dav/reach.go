@@ -31,8 +31,8 @@ func IsLayout(err error) bool {
 	return ok && refused.Kind == drive.Forbidden && refused.Args["reason"] == "layout"
 }
 
-// ViewPaths returns the paths, with a leading slash, of addresses in a view of the layout Merged. It
-// omits addresses that are not in the view.
+// ViewPaths returns the paths, with a leading slash, of addresses in a view of the layout Merged.
+// It omits addresses that are not in the view.
 func (h *Head) ViewPaths(ctx context.Context, v View, addresses []string) (map[string]string, error) {
 	c := &call{Head: h, view: v, who: v.Who}
 	var names map[string]drive.Name // names of shares; read if needed
@@ -96,8 +96,8 @@ type PutPermit struct {
 	Expect tree.Expect
 }
 
-// CheckPut checks a file at a URL of a view like PUT: its name, the request's conditions, and locks.
-// It fails like PUT.
+// CheckPut checks a file at a URL of a view like PUT: its name, the request's conditions, and
+// locks. It fails like PUT.
 func (h *Head) CheckPut(ctx context.Context, r *http.Request, v View, u *url.URL) (PutPermit, error) {
 	c := &call{Head: h, view: v, r: r, who: v.Who}
 	var err error

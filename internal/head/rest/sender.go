@@ -290,8 +290,8 @@ func (s *Sender) CheckOwner(ctx context.Context, id drive.UploadID) error {
 // CheckOpen fails with Gone {reason} if the link has been closed since the request arrived.
 func (s *Sender) CheckOpen(ctx context.Context) error { return s.uploads.links.CheckOpen(ctx, s.by) }
 
-// CompleteRequest returns the Complete that ends the sender's upload without other changes. It fails
-// like CheckOpen.
+// CompleteRequest returns the Complete that ends the sender's upload without other changes. It
+// fails like CheckOpen.
 func (s *Sender) CompleteRequest(ctx context.Context, id drive.UploadID) (upload.Complete, error) {
 	return s.uploads.completeRequest(ctx, s.by, id, upload.Complete{})
 }

@@ -67,8 +67,9 @@ func (h *Head) Register(mux *http.ServeMux) {
 	mux.Handle("DELETE "+prefix+"{id}", h.handler((*call).delete))
 }
 
-// Accepts reports whether a PUT creates an upload of this protocol. A whole file with another interop
-// version or a condition is left to the native API, because a server need not offer resumption.
+// Accepts reports whether a PUT creates an upload of this protocol. A whole file with another
+// interop version or a condition is left to the native API, because a server need not offer
+// resumption.
 func (h *Head) Accepts(r *http.Request) bool {
 	complete, there := boolean(r.Header, completeField)
 	return there && (!complete || supportsDraft(r) && !conditional(r))

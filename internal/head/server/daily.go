@@ -7,8 +7,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// DailyLimiter limits the requests of each client per day (UTC), because a request leaves rows that are
-// kept for days or months. It counts in memory, in this process only.
+// DailyLimiter limits the requests of each client per day (UTC), because a request leaves rows that
+// are kept for days or months. It counts in memory, in this process only.
 type DailyLimiter[K comparable] struct {
 	limit int
 	now   func() time.Time
@@ -18,8 +18,8 @@ type DailyLimiter[K comparable] struct {
 	spent map[K]int
 }
 
-// MaxDailyWrites is the number of writing requests of a user per day. A request uses at most some KiB
-// of the database; with parts of 8 MiB this allows 8 TiB.
+// MaxDailyWrites is the number of writing requests of a user per day. A request uses at most some
+// KiB of the database; with parts of 8 MiB this allows 8 TiB.
 const MaxDailyWrites = 1_000_000
 
 // NewDailyLimiter returns a DailyLimiter of limit requests per day; now returns the time.

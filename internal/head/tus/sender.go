@@ -20,8 +20,8 @@ type Sender interface {
 	CheckOpen(ctx context.Context) error
 	// CompleteRequest returns the Complete request for an upload.
 	CompleteRequest(ctx context.Context, id drive.UploadID) (upload.Complete, error)
-	// TranslateError returns the error as the sender may see it: Gone {reason} if the link was closed,
-	// and nothing about the owner's account.
+	// TranslateError returns the error as the sender may see it: Gone {reason} if the link was
+	// closed, and nothing about the owner's account.
 	TranslateError(ctx context.Context, err error) error
 }
 

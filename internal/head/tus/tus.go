@@ -24,8 +24,8 @@ const extensions = "creation,creation-with-upload,creation-defer-length,terminat
 // Options configure New. All fields without a default are required.
 type Options struct {
 	Uploads *upload.Sessions
-	// Authenticate authenticates a request and takes a slot of the caller's concurrent requests. The
-	// head must call release.
+	// Authenticate authenticates a request and takes a slot of the caller's concurrent requests.
+	// The head must call release.
 	Authenticate func(r *http.Request) (by Caller, release func(), err error)
 	// Content returns the path of a file's content below the base URL.
 	Content func(file drive.NodeID) string

@@ -16,9 +16,9 @@
 //	List, Quarantine  both; a content that is on both sides is listed twice
 //
 // Lead switches the leader with one atomic store: a running Put ends at the side where it began,
-// and Sync copies the content in either direction. After DropFirst, the first side is not changed any
-// more. The pair makes no decisions and keeps no essential state: package migrate decides, and rows
-// hold the state.
+// and Sync copies the content in either direction. After DropFirst, the first side is not changed
+// any more. The pair makes no decisions and keeps no essential state: package migrate decides, and
+// rows hold the state.
 //
 // # Two kinds of staging
 //

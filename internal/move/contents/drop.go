@@ -20,8 +20,8 @@ type OldPlace struct {
 	Close func() error
 }
 
-// DropOptions configures the deletion of contents at the old place, after the installation uses only the
-// new one.
+// DropOptions configures the deletion of contents at the old place, after the installation uses
+// only the new one.
 type DropOptions struct {
 	// Open opens the old place, as named by the migration, and verifies that it belongs to this
 	// installation. It returns WrongState with the reason if it cannot, such as a place on another

@@ -84,7 +84,8 @@ func (p *Pair) Detach() {
 	p.uploadSides.clear()
 }
 
-// DropFirst makes the second side the only one. The first side is neither read nor changed any more.
+// DropFirst makes the second side the only one. The first side is neither read nor changed any
+// more.
 func (p *Pair) DropFirst() {
 	p.update(func(s *pairState) { s.lead, s.firstLeft, s.percent = Second, true, 0 })
 	p.uploadSides.clear()
@@ -93,8 +94,8 @@ func (p *Pair) DropFirst() {
 // SetLeader selects the side for new contents and new uploads.
 func (p *Pair) SetLeader(w SideIndex) { p.update(func(s *pairState) { s.lead = w }) }
 
-// SetReadPercent sets the percentage of contents that are read at the follower first, if it has them. The
-// choice per content is stable.
+// SetReadPercent sets the percentage of contents that are read at the follower first, if it has
+// them. The choice per content is stable.
 func (p *Pair) SetReadPercent(percent int) { p.update(func(s *pairState) { s.percent = percent }) }
 
 // update replaces the state atomically.

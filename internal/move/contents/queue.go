@@ -39,8 +39,8 @@ func (c *Copier) createTriggers(ctx context.Context) error {
 	})
 }
 
-// StopCapture drops the triggers, the queue and the sweep state on the primary, when contents move no
-// more.
+// StopCapture drops the triggers, the queue and the sweep state on the primary, when contents move
+// no more.
 func (c *Copier) StopCapture(ctx context.Context) error {
 	if err := c.dropCapture(ctx); err != nil {
 		return err

@@ -31,8 +31,8 @@ func (o *oldSide) runArrivedWhenReady(ctx context.Context, v *view) error {
 	return o.runArrived(ctx, v)
 }
 
-// runArrived runs Party.OnArrived unless it was run for this move. If the process crashes before that
-// is noted, it runs again.
+// runArrived runs Party.OnArrived unless it was run for this move. If the process crashes before
+// that is noted, it runs again.
 func (o *oldSide) runArrived(ctx context.Context, v *view) error {
 	if err := o.loadNotes(ctx, v); err != nil || o.notes().old.Arrived {
 		return err

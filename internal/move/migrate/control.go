@@ -397,9 +397,9 @@ func (m *Migration) NoteContents(ctx context.Context, change func(*OldContents))
 	return m.oldSide.noteContents(ctx, change)
 }
 
-// DeleteBookkeeping deletes the bookkeeping of a finished migration on the new side. All instances must run with
-// the new settings. The old side keeps its rows and refuses writes. early permits this while the
-// old side is still being dropped; the rest of it then stays for ever.
+// DeleteBookkeeping deletes the bookkeeping of a finished migration on the new side. All instances
+// must run with the new settings. The old side keeps its rows and refuses writes. early permits
+// this while the old side is still being dropped; the rest of it then stays for ever.
 func (m *Migration) DeleteBookkeeping(ctx context.Context, early bool) error {
 	v, err := m.requireStep(ctx)
 	switch {

@@ -11,7 +11,8 @@ type Party struct {
 	// Ready returns an error that names what this process still has to open for a state; nil: the
 	// process can act by it. It must not block.
 	Ready func(state State) error
-	// Background runs while something moves, and must return when its context ends. nil: nothing runs.
+	// Background runs while something moves, and must return when its context ends. nil: nothing
+	// runs.
 	Background func(ctx context.Context)
 	// OnArrived runs in one process after all instances have the new settings and before the
 	// migration is forgotten. It repeats work that instances with the old settings did at a place
@@ -19,8 +20,8 @@ type Party struct {
 	OnArrived func(ctx context.Context) error
 }
 
-// SetParty sets the hooks of this process. Call it after Restore, which selects the right database, and
-// before Run and any step.
+// SetParty sets the hooks of this process. Call it after Restore, which selects the right database,
+// and before Run and any step.
 func (m *Migration) SetParty(p Party) {
 	if p.Ready == nil {
 		p.Ready = func(State) error { return nil }

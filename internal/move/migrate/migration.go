@@ -64,8 +64,8 @@ type Options struct {
 	Show func(place string) string
 	// RetainOld is how long the old side is kept after phase 5 was entered. Default: 7 days.
 	RetainOld time.Duration
-	// RetentionClock is the clock for RetainOld; see package retention: time that it did not observe does not
-	// count. nil: the database clock.
+	// RetentionClock is the clock for RetainOld; see package retention: time that it did not
+	// observe does not count. nil: the database clock.
 	RetentionClock func() time.Time
 	// Sample is the fraction of reads that are compared on both sides in phases 2 to 4. Default
 	// 0.01; negative: none.
@@ -133,8 +133,8 @@ type State struct {
 	Dropping           bool
 	OldContents        string
 	OldContentsDeleted bool // all old contents are deleted
-	// VerifyPercent is the percentage of contents that are read at the new place before they are deleted at
-	// the old one.
+	// VerifyPercent is the percentage of contents that are read at the new place before they are
+	// deleted at the old one.
 	VerifyPercent int
 }
 

@@ -71,8 +71,8 @@ func (i *Issuer) Rotate(t testing.TB) {
 	i.key, i.name = key, rand.Text()
 }
 
-// SetUser sets the next user: the claims of the ID token, and the userinfo besides "sub". claims may
-// override the token's own members (iss, aud, exp, iat, nonce).
+// SetUser sets the next user: the claims of the ID token, and the userinfo besides "sub". claims
+// may override the token's own members (iss, aud, exp, iat, nonce).
 func (i *Issuer) SetUser(claims, info map[string]any) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// EmptyBucket deletes everything below a prefix of a bucket at the end of the test. Call it before the
-// writer is created, so that the writer ends first.
+// EmptyBucket deletes everything below a prefix of a bucket at the end of the test. Call it before
+// the writer is created, so that the writer ends first.
 func EmptyBucket(t testing.TB, bucket *url.URL, prefix string) {
 	t.Helper()
 	at := *bucket

@@ -31,7 +31,8 @@ type Options struct {
 	Uploads *upload.Sessions
 	Files   *files.Files
 	Keys    *idem.Keys
-	// LongTurns limits long transactions and may be shared with other users. Default: turn.NewLongLimiter.
+	// LongTurns limits long transactions and may be shared with other users. Default:
+	// turn.NewLongLimiter.
 	LongTurns *turn.LongLimiter
 }
 

@@ -80,8 +80,8 @@ type Options struct {
 	Events stream.Publisher
 	// ItemsPerTransaction is the most items per transaction. Default: 200 (about 50 ms).
 	ItemsPerTransaction int
-	// TransactionsPerRun is the number of transactions that Run executes before it yields to other accounts.
-	// Default: 20 (about a second).
+	// TransactionsPerRun is the number of transactions that Run executes before it yields to other
+	// accounts. Default: 20 (about a second).
 	TransactionsPerRun int
 	// MaxImmediate is the most items that a call executes before it answers. Default: 400.
 	MaxImmediate int64
@@ -91,7 +91,8 @@ type Options struct {
 	// ones, of which the oldest are deleted. Default: 1,000,000, about 100 MB if all were
 	// moves.
 	MaxStoredItems int64
-	// LongTurns limits long transactions and may be shared with other users. Default: turn.NewLongLimiter.
+	// LongTurns limits long transactions and may be shared with other users. Default:
+	// turn.NewLongLimiter.
 	LongTurns *turn.LongLimiter
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time

@@ -218,8 +218,8 @@ func tooMany(sent int) error {
 }
 
 // enforceLimits returns TooManyOpen if too many operations of the account run or wait. It deletes
-// the oldest ended operations if all together exceed MaxStoredItems or maxBulks, except those that a
-// running undo reads.
+// the oldest ended operations if all together exceed MaxStoredItems or maxBulks, except those that
+// a running undo reads.
 func (b *Bulk) enforceLimits(ctx context.Context, tx *sqldb.Tx, add row) error {
 	type kept struct {
 		id, source drive.OperationID

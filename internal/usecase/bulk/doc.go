@@ -21,12 +21,12 @@
 //
 // # Execution
 //
-// Run executes up to TransactionsPerRun short transactions and reports whether more remain. Each locks the
-// account's ledger, reads the operation's position, executes the next items, and commits their
-// records together with the new position. So each item is done once, despite crashes, repeated
-// calls of Run, and several instances: a later caller reads the position that the earlier one
-// committed. The update compares the position that was read, so that a bug here causes an error and
-// no second effect.
+// Run executes up to TransactionsPerRun short transactions and reports whether more remain. Each
+// locks the account's ledger, reads the operation's position, executes the next items, and commits
+// their records together with the new position. So each item is done once, despite crashes,
+// repeated calls of Run, and several instances: a later caller reads the position that the earlier
+// one committed. The update compares the position that was read, so that a bug here causes an error
+// and no second effect.
 //
 // The operations of an account run one after the other, oldest first, so that an undo sees the
 // result of what it undoes. Accounts take turns, one slice each.

@@ -95,10 +95,10 @@ type BeginResult struct {
 	Found  bool // the upload is an open one of the sender, already counted and recorded
 }
 
-// BeginUpload runs begin within tx if the link accepts an upload of f.Size bytes, and records the upload.
-// It locks the ledger first. A sender may continue an open upload even if the link is full. Errors:
-// Gone {reason}, TooLarge {limit, sent}, Quota {needed, available} of the link (ExceededError),
-// TooManyOpen, and those of begin.
+// BeginUpload runs begin within tx if the link accepts an upload of f.Size bytes, and records the
+// upload. It locks the ledger first. A sender may continue an open upload even if the link is full.
+// Errors: Gone {reason}, TooLarge {limit, sent}, Quota {needed, available} of the link
+// (ExceededError), TooManyOpen, and those of begin.
 func (s *Links) BeginUpload(ctx context.Context, tx *sqldb.Tx, by Sender, f File, begin func() (BeginResult, error)) error {
 	l, err := s.lockLink(ctx, tx, by)
 	if err != nil {

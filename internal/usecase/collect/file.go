@@ -40,8 +40,8 @@ func digestText(s digest.Set) string {
 	return string(raw)
 }
 
-// CheckOwner returns NotFound unless the upload belongs to the sender. The owner of an upload is cached,
-// so that parts need no database access.
+// CheckOwner returns NotFound unless the upload belongs to the sender. The owner of an upload is
+// cached, so that parts need no database access.
 func (s *Links) CheckOwner(ctx context.Context, by Sender, id drive.UploadID) error {
 	s.mu.Lock()
 	whose, ok := s.owners[id]
@@ -102,8 +102,8 @@ func (s *Links) ListFiles(ctx context.Context, who drive.Who, id drive.CollectID
 	return all, nil
 }
 
-// DeclareDigests adds digests that a sender's upload must match when completed; they are never used for
-// instant upload. NotFound if the upload is not the sender's.
+// DeclareDigests adds digests that a sender's upload must match when completed; they are never used
+// for instant upload. NotFound if the upload is not the sender's.
 func (s *Links) DeclareDigests(ctx context.Context, by Sender, id drive.UploadID, more digest.Set) error {
 	return s.Write(ctx, by.link.Account, func(ctx context.Context, tx *sqldb.Tx) error {
 		f, err := s.FindSent(ctx, tx, by, id)

@@ -91,8 +91,8 @@ type Public struct {
 	Left      *drive.ByteSize // bytes that may still be sent; nil: the link has no limit of its own
 }
 
-// Describe returns what a token's link shows to a sender. NotFound for an unknown token, Gone {reason:
-// expired or withdrawn} for a closed link.
+// Describe returns what a token's link shows to a sender. NotFound for an unknown token, Gone
+// {reason: expired or withdrawn} for a closed link.
 func (s *Links) Describe(ctx context.Context, token string) (Public, error) {
 	l, err := s.openLink(ctx, token)
 	if err != nil {
@@ -128,8 +128,8 @@ type IssuedToken struct {
 	ExpiresAt drive.Time
 }
 
-// IssueToken issues a sender's token under a self-chosen name of at most 64 bytes, which may be empty.
-// Errors: as Describe; BadRequest {field sender}.
+// IssueToken issues a sender's token under a self-chosen name of at most 64 bytes, which may be
+// empty. Errors: as Describe; BadRequest {field sender}.
 func (s *Links) IssueToken(ctx context.Context, token, name string) (IssuedToken, error) {
 	name, err := cleanText("sender", name, maxSender, false)
 	if err != nil {

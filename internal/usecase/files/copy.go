@@ -29,8 +29,8 @@ type Copy struct {
 	// Hook runs in the transaction that decides the response. It also runs for an operation that
 	// ends before the call returns.
 	Hook Hook
-	// Replaces is the folder that a copied file replaces: it goes to the trash when the copy takes its
-	// name. Zero: none.
+	// Replaces is the folder that a copied file replaces: it goes to the trash when the copy takes
+	// its name. Zero: none.
 	Replaces drive.NodeID
 	// Properties copies the WebDAV dead properties, too.
 	Properties bool

@@ -9,9 +9,9 @@
 // # Operations
 //
 // A purge or a copy of many nodes runs in batches. Each batch is one short transaction that also
-// records the progress. Up to Options.MaxImmediate nodes are processed before the call returns. More
-// nodes become an operation: a row that survives a crash and that Operations.Run continues in the
-// background. Run may be called twice at once and may stop anywhere. A partial copy is never
+// records the progress. Up to Options.MaxImmediate nodes are processed before the call returns.
+// More nodes become an operation: a row that survives a crash and that Operations.Run continues in
+// the background. Run may be called twice at once and may stop anywhere. A partial copy is never
 // visible, and a partial purge cannot be restored.
 //
 // # Types
@@ -28,8 +28,8 @@
 //	Contents        opens the content of files
 //	Files           all other use cases on nodes
 //
-// Each type uses only types above it. Expiry, FolderTags, Links, DAVMetadata and QuickAccess are built on
-// Files.
+// Each type uses only types above it. Expiry, FolderTags, Links, DAVMetadata and QuickAccess are
+// built on Files.
 //
 // # Idempotence
 //

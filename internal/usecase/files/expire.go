@@ -15,8 +15,8 @@ import (
 type ExpiryOptions struct {
 	// TrashKeep is how long trashed nodes are kept. Default: 720 h.
 	TrashKeep time.Duration
-	// RetentionClock is the clock that retention periods are measured with; see package retention. Default:
-	// the clock of Files.
+	// RetentionClock is the clock that retention periods are measured with; see package retention.
+	// Default: the clock of Files.
 	RetentionClock func() time.Time
 }
 

@@ -105,9 +105,9 @@ func (s *Handovers) List(ctx context.Context, q sqldb.Querier) ([]Handover, erro
 	return all, nil
 }
 
-// OnHandover updates other rows that name files of the account, whose owner has changed by a handover.
-// It is called in the transactions in which the handover ends. It processes up to limit rows after
-// the key after and returns the key to continue from; empty: no more rows.
+// OnHandover updates other rows that name files of the account, whose owner has changed by a
+// handover. It is called in the transactions in which the handover ends. It processes up to limit
+// rows after the key after and returns the key to continue from; empty: no more rows.
 type OnHandover func(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, after string, limit int) (next string, err error)
 
 // handoverHandler implements the operations of kind handOver.
@@ -150,8 +150,8 @@ func LockBoth(ctx context.Context, l quota.Ledger, tx *sqldb.Tx, a, b drive.Acco
 	return l.Lock(ctx, tx, b)
 }
 
-// ShouldRetryLater reports whether err is temporary for an operation: it lacks space, or another operation
-// must end first. The caller runs the operation again later.
+// ShouldRetryLater reports whether err is temporary for an operation: it lacks space, or another
+// operation must end first. The caller runs the operation again later.
 func ShouldRetryLater(err error) bool {
 	return drive.IsKind(err, drive.Quota, drive.TooLarge, drive.InProgress)
 }

@@ -43,8 +43,8 @@ func (m DAVMetadata) DeleteAccount(ctx context.Context, tx *sqldb.Tx, account dr
 }
 
 // Lock locks a live node and returns the lock with its id and expiry. Of l it uses node, scope,
-// depth, owner and duration. It fails like lock.Rules.Acquire; if e does not hold, with an error that
-// tree.IsStale recognizes.
+// depth, owner and duration. It fails like lock.Rules.Acquire; if e does not hold, with an error
+// that tree.IsStale recognizes.
 func (m DAVMetadata) Lock(ctx context.Context, who drive.Who, l lock.Lock, e tree.Expect) (lock.Lock, error) {
 	p, err := m.authorize(ctx, who, l.Node, access.Replace)
 	if err != nil {

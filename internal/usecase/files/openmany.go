@@ -93,6 +93,6 @@ func (c *Contents) OpenListed(ctx context.Context, l Listed) (blob.Object, error
 	return &notifyingObject{Object: o, notify: func() { c.onDownload(l.by, l.node.ID) }}, nil
 }
 
-// HighLatency reports whether each request to the store has high latency, so that callers should read
-// ahead.
+// HighLatency reports whether each request to the store has high latency, so that callers should
+// read ahead.
 func (c *Contents) HighLatency() bool { return c.store.Caps().HighLatency }

@@ -50,8 +50,8 @@ func (s *Operations) ListRunning(ctx context.Context, after drive.OperationID, l
 	return sqldb.Scan(rows, err, func(id *drive.OperationID, scan func(...any) error) error { return scan(id) })
 }
 
-// OnStart continues an operation in the background. Call it after the commit of the transaction that
-// inserted the operation.
+// OnStart continues an operation in the background. Call it after the commit of the transaction
+// that inserted the operation.
 func (s *Operations) Start(id drive.OperationID) { s.start(id) }
 
 // Run processes an operation until it ends, as Done or Failed. Concurrent and repeated calls are
@@ -180,8 +180,8 @@ func (s *Operations) begin(ctx context.Context, tx *sqldb.Tx, o *operation) erro
 }
 
 // finish continues an operation after its first batch: within the call if nodes is at most
-// Options.MaxImmediate, else in the background. It returns the operation if that runs in the background,
-// nil if it has ended, and the error that a finished operation failed with.
+// Options.MaxImmediate, else in the background. It returns the operation if that runs in the
+// background, nil if it has ended, and the error that a finished operation failed with.
 func (s *Operations) finish(ctx context.Context, o operation, nodes int64) (*Operation, error) {
 	if o.State != Running {
 		return nil, nil

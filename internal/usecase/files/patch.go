@@ -150,11 +150,11 @@ func (a *authorizer) authorizeRestore(ctx context.Context, who drive.Who, id, pa
 	return from, to, err
 }
 
-// MoveExtent measures the subtree of a folder that is moved below parent and renamed to name; a zero
-// value keeps the current one. It returns the zero Extent if the new path is neither deeper nor
-// longer, so that renaming a folder of a million files does not read a million rows. A missing
-// parent is not an error; the transaction refuses it. Call MoveExtent before the transaction that moves
-// the folder, or in it if the measurement may be outdated.
+// MoveExtent measures the subtree of a folder that is moved below parent and renamed to name; a
+// zero value keeps the current one. It returns the zero Extent if the new path is neither deeper
+// nor longer, so that renaming a folder of a million files does not read a million rows. A missing
+// parent is not an error; the transaction refuses it. Call MoveExtent before the transaction that
+// moves the folder, or in it if the measurement may be outdated.
 func (f *Files) MoveExtent(ctx context.Context, q sqldb.Querier, who drive.Who, id, parent drive.NodeID, name drive.Name) (tree.Extent, error) {
 	n, err := f.opt.Tree.Find(ctx, q, who.Account, id)
 	if err != nil || !n.IsFolder() {
@@ -181,8 +181,8 @@ func (f *Files) MoveExtent(ctx context.Context, q sqldb.Querier, who drive.Who, 
 	return f.opt.Tree.Extent(ctx, q, id)
 }
 
-// InvalidateRights invalidates cached access decisions below a folder that tx has moved. For a file it does
-// nothing.
+// InvalidateRights invalidates cached access decisions below a folder that tx has moved. For a file
+// it does nothing.
 func (f *Files) InvalidateRights(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	if !n.IsFolder() {
 		return nil

@@ -9,10 +9,10 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// MoveAcrossAccounts moves a live node into a folder of another account. It copies the node with its dead
-// properties and then puts the source, with its version history, into the trash of its account.
-// Both steps are one operation, which continues after a crash. The source is removed only after the
-// copy is visible. Repeating the call while the operation runs joins it.
+// MoveAcrossAccounts moves a live node into a folder of another account. It copies the node with
+// its dead properties and then puts the source, with its version history, into the trash of its
+// account. Both steps are one operation, which continues after a crash. The source is removed only
+// after the copy is visible. Repeating the call while the operation runs joins it.
 //
 // Errors besides those of Copy and Trash: VersionChanged if the source changed meanwhile, Forbidden
 // if a part of the source is hidden from the caller. The source then stays.

@@ -11,8 +11,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// QuickAccess lists a user's starred nodes, in any account, and the recently changed files of the user's
-// drive.
+// QuickAccess lists a user's starred nodes, in any account, and the recently changed files of the
+// user's drive.
 type QuickAccess struct {
 	files *Files
 	stars *star.Stars

@@ -14,8 +14,8 @@ import (
 // Supersede makes the content of file id the next version of file target, which keeps its name and
 // history, and removes file id. This implements saving by writing a new file and renaming it over
 // the old one. File id is deleted permanently if it has one version, since its content is kept,
-// else trashed. It fails with an error that IsCrossAccount recognizes if the files belong to different
-// accounts.
+// else trashed. It fails with an error that IsCrossAccount recognizes if the files belong to
+// different accounts.
 func (f *Files) Supersede(ctx context.Context, who drive.Who, id, target drive.NodeID, e tree.Expect) (NodeView, error) {
 	from, err := f.authorize(ctx, who, id, access.Edit)
 	if err == nil {
@@ -97,8 +97,8 @@ func errCrossAccount() error {
 	return drive.BadField("parent", drive.NotAllowed, "allowed", []string{"a folder of the same place (copy it instead)"})
 }
 
-// IsCrossAccount reports whether err refuses a move only because source and target belong to different
-// accounts. The caller can copy instead.
+// IsCrossAccount reports whether err refuses a move only because source and target belong to
+// different accounts. The caller can copy instead.
 func IsCrossAccount(err error) bool {
 	e, ok := errors.AsType[*drive.Error](err)
 	return ok && e.Kind == drive.BadRequest && e.Args["field"] == "parent" && e.Args["reason"] == string(drive.NotAllowed)

@@ -8,8 +8,8 @@ import (
 	"smartdrive/internal/domain/tree"
 )
 
-// FolderSum returns the totals below a folder. It fails with BadRequest for a file, and with Forbidden
-// if a descendant is hidden from the caller.
+// FolderSum returns the totals below a folder. It fails with BadRequest for a file, and with
+// Forbidden if a descendant is hidden from the caller.
 func (f *Files) FolderSum(ctx context.Context, who drive.Who, id drive.NodeID) (tree.Sum, error) {
 	p, err := f.authorize(ctx, who, id, access.List)
 	if err == nil {

@@ -32,18 +32,19 @@ type Dependencies struct {
 	Content content.Content
 	// Timers is nil if no engine runs; timers are then not checked.
 	Timers Timers
-	// TimersArmed reports whether the timers of all uploads were armed after the start. Before that,
-	// timers are not checked. nil: always true.
+	// TimersArmed reports whether the timers of all uploads were armed after the start. Before
+	// that, timers are not checked. nil: always true.
 	TimersArmed func() bool
-	// IsWriting reports whether this process is writing the named file; see upload.Sessions.IsWriting.
-	// nil: never.
+	// IsWriting reports whether this process is writing the named file; see
+	// upload.Sessions.IsWriting. nil: never.
 	IsWriting func(file string) bool
 	// Quarantine lists the items that Store and Staging moved there; nil: it cannot be listed.
 	Quarantine blob.Quarantine
-	// RetentionClock is the clock for the retention of findings; see package retention. nil: the wall clock.
+	// RetentionClock is the clock for the retention of findings; see package retention. nil: the
+	// wall clock.
 	RetentionClock func() time.Time
-	// CheckMounted returns an error if the contents are not at their place, such as an unmounted file
-	// system, whose files are not lost. nil: no check.
+	// CheckMounted returns an error if the contents are not at their place, such as an unmounted
+	// file system, whose files are not lost. nil: no check.
 	CheckMounted func(ctx context.Context) error
 	// Generation is the generation of this start.
 	Generation int64
@@ -53,8 +54,8 @@ type Dependencies struct {
 	// Ended reports whether the instance of that generation has ended for good and will write
 	// nothing more. It ends an instance that is dead.
 	Ended func(ctx context.Context, generation int64) (bool, error)
-	// OldestStart returns the start time of the oldest live instance by the database clock; zero: there
-	// is no other instance.
+	// OldestStart returns the start time of the oldest live instance by the database clock; zero:
+	// there is no other instance.
 	OldestStart func(ctx context.Context) (drive.Time, error)
 }
 

@@ -37,8 +37,8 @@ func (p pages) check(ctx context.Context, thorough bool) error {
 // DatabaseDamaged reports whether the last check of the database pages found damage.
 func (a *Checker) DatabaseDamaged() bool { return a.Counters.Pages.Load() > 0 }
 
-// RequestPageCheck requests a check of the pages by RunPageChecks, after an access met a damaged page. It
-// does not block.
+// RequestPageCheck requests a check of the pages by RunPageChecks, after an access met a damaged
+// page. It does not block.
 func (a *Checker) RequestPageCheck() {
 	select {
 	case a.pageCheck <- struct{}{}:
@@ -46,11 +46,12 @@ func (a *Checker) RequestPageCheck() {
 	}
 }
 
-// suspectEvery is the minimum interval of checks requested by RequestPageCheck, because each reads the whole
-// file.
+// suspectEvery is the minimum interval of checks requested by RequestPageCheck, because each reads
+// the whole file.
 const suspectEvery = 10 * time.Minute
 
-// RunPageChecks checks the database pages on request of RequestPageCheck until ctx ends. It returns nil.
+// RunPageChecks checks the database pages on request of RequestPageCheck until ctx ends. It returns
+// nil.
 func (a *Checker) RunPageChecks(ctx context.Context) error {
 	for {
 		select {

@@ -132,7 +132,8 @@ func (s store) Reclaim(ctx context.Context, names []string) ([]string, error) {
 	return s.RemoveAll(ctx, names)
 }
 
-// ListUnsharded implements blob.Store. With a hook after the list all pages are what was there before it.
+// ListUnsharded implements blob.Store. With a hook after the list all pages are what was there
+// before it.
 func (s store) ListUnsharded(ctx context.Context, fn func(blob.Entry) error) error {
 	s.listed = nil
 	if s.has("files listed") {

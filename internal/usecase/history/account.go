@@ -44,8 +44,8 @@ func dataOf(e account.Effect) map[string]any {
 	return data
 }
 
-// ListSecurity lists, for an administrator, the security events of another user's account, without the user's
-// file activity. It fails with Forbidden, NotFound or CursorInvalid.
+// ListSecurity lists, for an administrator, the security events of another user's account, without
+// the user's file activity. It fails with Forbidden, NotFound or CursorInvalid.
 func (h *History) ListSecurity(ctx context.Context, who drive.Who, user drive.UserID, in Query) (Page, error) {
 	s, err := h.authorizeAccount(ctx, who, user)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package history shows activity entries to the users who may see them: of a file or folder, a
-// drive or a space. Except for Downloads and AccountHook, it writes nothing; package activity stores
-// entries on behalf of the use cases.
+// drive or a space. Except for Downloads and AccountHook, it writes nothing; package activity
+// stores entries on behalf of the use cases.
 //
 // # Visibility
 //

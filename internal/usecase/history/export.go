@@ -41,9 +41,9 @@ func (h *History) ExportSecurity(ctx context.Context, who drive.Who, user drive.
 	return e, e.start(ctx, after)
 }
 
-// ExportAllSecurity is ExportSecurity for all users together. With several instances it ends a minute before now,
-// because later entries may still be uncommitted. It fails like Export, and with Forbidden unless
-// the caller is an administrator.
+// ExportAllSecurity is ExportSecurity for all users together. With several instances it ends a
+// minute before now, because later entries may still be uncommitted. It fails like Export, and with
+// Forbidden unless the caller is an administrator.
 func (h *History) ExportAllSecurity(ctx context.Context, who drive.Who, in Query, after string) (*Export, error) {
 	in.security, in.Node, in.Place = true, drive.NodeID{}, ""
 	e := &Export{h: h, in: in}

@@ -98,8 +98,8 @@ func NewToken() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// ExpiryAfter returns the expiry of a link that lives for the given time; zero for zero (never). BadRequest
-// {expires_in} unless life is between a minute and ten years.
+// ExpiryAfter returns the expiry of a link that lives for the given time; zero for zero (never).
+// BadRequest {expires_in} unless life is between a minute and ten years.
 func (l *Links[I, T, V]) ExpiryAfter(life time.Duration) (drive.Time, error) {
 	switch {
 	case life == 0:
@@ -129,9 +129,9 @@ func (l *Links[I, T, V]) Write(ctx context.Context, account drive.AccountID, fn 
 	})
 }
 
-// Authorize checks that who may create or change a link to a node, and returns the node's account. If
-// the kind ShowsSubtree a subtree, a guest gets Forbidden for a folder that contains something hidden from
-// the guest, because a link shows everything. Errors: NotFound, Forbidden.
+// Authorize checks that who may create or change a link to a node, and returns the node's account.
+// If the kind ShowsSubtree a subtree, a guest gets Forbidden for a folder that contains something
+// hidden from the guest, because a link shows everything. Errors: NotFound, Forbidden.
 func (l *Links[I, T, V]) Authorize(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (drive.AccountID, error) {
 	p, err := l.opt.Access.Enter(ctx, q, who, node, l.Use)
 	if err != nil || !p.Who.Guest || !l.ShowsSubtree {
@@ -203,8 +203,8 @@ func (l *Links[I, T, V]) checkTarget(ctx context.Context, tx *sqldb.Tx, account 
 	return nil
 }
 
-// IsUsable reports whether a link may be used: its node exists outside the trash, and its creator may
-// sign in and still has the right to create it.
+// IsUsable reports whether a link may be used: its node exists outside the trash, and its creator
+// may sign in and still has the right to create it.
 func (l *Links[I, T, V]) IsUsable(ctx context.Context, q sqldb.Querier, m Identity) (bool, error) {
 	_, live, err := l.opt.Tree.PathOf(ctx, q, m.Node)
 	if err == nil && live {

@@ -11,9 +11,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// AreUsable reports for each link, by id, whether it may be used (see IsUsable). nodes are the links'
-// nodes, read before with tree.ByID and including trashed ones. It takes a few statements for all
-// links, plus one check per guest and node.
+// AreUsable reports for each link, by id, whether it may be used (see IsUsable). nodes are the
+// links' nodes, read before with tree.ByID and including trashed ones. It takes a few statements
+// for all links, plus one check per guest and node.
 func (l *Links[I, T, V]) AreUsable(ctx context.Context, q sqldb.Querier, nodes map[drive.NodeID]tree.Node, all []Identity) (map[string]bool, error) {
 	spots, err := l.opt.Tree.LocationsOf(ctx, q, slices.Collect(maps.Values(nodes)))
 	if err != nil {

@@ -81,8 +81,8 @@ func (l *Links[I, T, V]) ByToken(ctx context.Context, token string) (T, error) {
 	return l.Read(ctx, l.opt.DB, "l.token IN (?, ?)", vault.TokenLookup(token)...)
 }
 
-// FindManageable reads a link that who may see and change; NotFound otherwise. Within a transaction it locks
-// the row.
+// FindManageable reads a link that who may see and change; NotFound otherwise. Within a transaction
+// it locks the row.
 func (l *Links[I, T, V]) FindManageable(ctx context.Context, q sqldb.Querier, who drive.Who, id I) (T, error) {
 	where := "l.id = ?"
 	if tx, writes := q.(*sqldb.Tx); writes {

@@ -17,8 +17,8 @@ func (l *Links[I, T, V]) insertSealed(ctx context.Context, tx *sqldb.Tx, kept va
 	return err
 }
 
-// SealAll seals the rows written by older versions, and re-encrypts all rows with the newest key after
-// a key rotation.
+// SealAll seals the rows written by older versions, and re-encrypts all rows with the newest key
+// after a key rotation.
 func (l *Links[I, T, V]) SealAll(ctx context.Context) error { return l.opt.Vault.SealLinks(ctx, l) }
 
 // Name implements vault.LinkTable.

@@ -13,7 +13,8 @@
 //
 // # Redelivery
 //
-// The Notifier is a stream consumer: a cause is redelivered until it is handled. Because the id of a
-// notice is that of its cause (E4), a user gets at most one notice on the page. A mail is recorded
-// as sent after its server accepted it. A crash in between sends it again with the same Message-ID.
+// The Notifier is a stream consumer: a cause is redelivered until it is handled. Because the id of
+// a notice is that of its cause (E4), a user gets at most one notice on the page. A mail is
+// recorded as sent after its server accepted it. A crash in between sends it again with the same
+// Message-ID.
 package notify

@@ -36,10 +36,10 @@ type fullDrive struct {
 	user    drive.UserID // owner; zero: a space
 }
 
-// ScanLedgers notifies the owners of nearly full drives and the managers of nearly full spaces, once
-// per month. It scans a bounded number of ledgers per call; more reports that the scan goes on. It
-// may be interrupted and may be called every second: a scan starts once per hour. A drive whose
-// notification fails does not stop the others; all errors are joined.
+// ScanLedgers notifies the owners of nearly full drives and the managers of nearly full spaces,
+// once per month. It scans a bounded number of ledgers per call; more reports that the scan goes
+// on. It may be interrupted and may be called every second: a scan starts once per hour. A drive
+// whose notification fails does not stop the others; all errors are joined.
 func (t *Notifier) ScanLedgers(ctx context.Context) (more bool, err error) {
 	t.ledgerScan.mu.Lock()
 	defer t.ledgerScan.mu.Unlock()

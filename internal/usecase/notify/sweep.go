@@ -68,9 +68,9 @@ func newExpiryRange(what notice.Event, from, to drive.Time) expiryRange {
 	return expiryRange{what, expiringRole{expires: from + 1}, to}
 }
 
-// ScanExpiringRoles notifies users whose role expires within days or has expired. It must run before expired
-// roles are deleted (see RolesNotifiedUntil). It may be interrupted and repeated; more reports that the scan
-// goes on.
+// ScanExpiringRoles notifies users whose role expires within days or has expired. It must run
+// before expired roles are deleted (see RolesNotifiedUntil). It may be interrupted and repeated;
+// more reports that the scan goes on.
 func (t *Notifier) ScanExpiringRoles(ctx context.Context) (more bool, err error) {
 	l := &t.roleScan
 	l.mu.Lock()
@@ -128,8 +128,8 @@ func (t *Notifier) startRoleScan(ctx context.Context, now drive.Time) error {
 	return nil
 }
 
-// RolesNotifiedUntil returns the time, at most now, up to which expired roles may be deleted because their
-// expiry was notified. Roles that expired a week ago may be deleted in any case.
+// RolesNotifiedUntil returns the time, at most now, up to which expired roles may be deleted
+// because their expiry was notified. Roles that expired a week ago may be deleted in any case.
 func (t *Notifier) RolesNotifiedUntil(ctx context.Context, now time.Time) (time.Time, error) {
 	least := now.Add(-expiredKept)
 	text, err := meta.Find(ctx, t.parts.DB, metaRoles)

@@ -30,9 +30,9 @@ func (s *Shares) CountDownload(ctx context.Context, v Visit, file drive.NodeID, 
 	return err
 }
 
-// CheckDownload must be called before a response that CountDownload does not count: the first byte or two, HEAD, or
-// "not modified". Gone {reason: used-up} if the share is used up, unless the visit has begun a
-// download of the file.
+// CheckDownload must be called before a response that CountDownload does not count: the first byte
+// or two, HEAD, or "not modified". Gone {reason: used-up} if the share is used up, unless the visit
+// has begun a download of the file.
 func (s *Shares) CheckDownload(ctx context.Context, v Visit, file drive.NodeID) error {
 	if !v.Limited() {
 		return nil

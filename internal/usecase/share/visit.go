@@ -137,8 +137,8 @@ func (v Visit) ExpiresAt() drive.Time { return v.share.ExpiresAt }
 // Limited reports whether the share has a download limit.
 func (v Visit) Limited() bool { return v.share.MaxDownloads != nil }
 
-// VerifyAccess checks an access and returns the visit. It also admits visitors of a used-up share, so that
-// they can finish downloads. Errors: NotFound, Gone, Unauthenticated.
+// VerifyAccess checks an access and returns the visit. It also admits visitors of a used-up share,
+// so that they can finish downloads. Errors: NotFound, Gone, Unauthenticated.
 func (s *Shares) VerifyAccess(ctx context.Context, token, access string) (Visit, error) {
 	sh, item, err := s.openShare(ctx, token)
 	if err != nil {
@@ -151,8 +151,8 @@ func (s *Shares) VerifyAccess(ctx context.Context, token, access string) (Visit,
 	return Visit{share: sh, id: t.visit, item: item}, nil
 }
 
-// FindWithin returns a node within the share's subtree and outside the trash, and its path relative to
-// the shared node (empty for that itself). NotFound otherwise.
+// FindWithin returns a node within the share's subtree and outside the trash, and its path relative
+// to the shared node (empty for that itself). NotFound otherwise.
 func (s *Shares) FindWithin(ctx context.Context, v Visit, id drive.NodeID) (tree.Node, drive.Path, error) {
 	return s.opt.Tree.Within(ctx, s.opt.DB, v.share.Account, v.share.Node, id)
 }

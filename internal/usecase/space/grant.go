@@ -323,8 +323,8 @@ func (s *Spaces) SetMount(ctx context.Context, who drive.Who, node drive.NodeID,
 	})
 }
 
-// ListSharedWithMe lists nodes shared with the caller, without spaces, ordered by node id; hidden ones only
-// if hidden is set.
+// ListSharedWithMe lists nodes shared with the caller, without spaces, ordered by node id; hidden
+// ones only if hidden is set.
 func (s *Spaces) ListSharedWithMe(ctx context.Context, who drive.Who, after drive.NodeID, limit int, hidden bool) ([]Shared, error) {
 	all, err := s.parts.Access.ListSharedWith(ctx, s.parts.DB, who.User, after, limit, hidden)
 	if err != nil {
@@ -342,8 +342,8 @@ func (s *Spaces) ListSharedByMe(ctx context.Context, who drive.Who, after access
 	return s.sharedItems(ctx, toMounts(grants), false)
 }
 
-// ListSharedByMeIn is ListSharedByMe for up to limit grants at the direct children of a folder. For a folder outside of
-// the caller's own drive it returns nothing.
+// ListSharedByMeIn is ListSharedByMe for up to limit grants at the direct children of a folder. For
+// a folder outside of the caller's own drive it returns nothing.
 func (s *Spaces) ListSharedByMeIn(ctx context.Context, who drive.Who, folder drive.NodeID, limit int) ([]Shared, error) {
 	if _, err := s.parts.Tree.Find(ctx, s.parts.DB, who.Account, folder); err != nil {
 		if drive.IsKind(err, drive.NotFound) {

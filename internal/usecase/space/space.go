@@ -298,8 +298,8 @@ func (s *Spaces) Set(ctx context.Context, who drive.Who, id drive.AccountID, c C
 // DeletedRetention is how long a deleted space can be restored: 30 days.
 const DeletedRetention = 30 * 24 * time.Hour
 
-// Delete deletes a space: members lose it at once, and its data is purged after DeletedRetention. Only
-// administrators may. A deleted space stays deleted. It fails with the error of Parts.Busy.
+// Delete deletes a space: members lose it at once, and its data is purged after DeletedRetention.
+// Only administrators may. A deleted space stays deleted. It fails with the error of Parts.Busy.
 func (s *Spaces) Delete(ctx context.Context, who drive.Who, id drive.AccountID) error {
 	if err := requireAdmin(who); err != nil {
 		return err

@@ -18,9 +18,9 @@ type ShareKinds struct {
 // nodesPerStatement is how many nodes one statement asks for.
 const nodesPerStatement = 500
 
-// ShareKinds returns how nodes are shared, by id, without shares of folders above. Nodes that are not
-// shared have no entry. The caller must be allowed to share the nodes. It costs one statement per
-// 500 nodes.
+// ShareKinds returns how nodes are shared, by id, without shares of folders above. Nodes that are
+// not shared have no entry. The caller must be allowed to share the nodes. It costs one statement
+// per 500 nodes.
 func (s *Spaces) ShareKinds(ctx context.Context, nodes []drive.NodeID) (map[drive.NodeID]ShareKinds, error) {
 	type row struct {
 		node drive.NodeID

@@ -112,8 +112,8 @@ func (u *Unlinker) loop(ctx context.Context) {
 	}
 }
 
-// DeleteDue deletes all files that are due and returns the time until the next check. After an error
-// some of them may be deleted.
+// DeleteDue deletes all files that are due and returns the time until the next check. After an
+// error some of them may be deleted.
 func (u *Unlinker) DeleteDue(ctx context.Context) (next time.Duration, err error) {
 	if u.opt.Restored || u.opt.Damaged != nil && u.opt.Damaged() {
 		return longestPause, nil

@@ -9,8 +9,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// PendingPut is a stored small file that is not published yet, for callers that publish many at once.
-// The caller passes it to Publish or Drop, exactly once.
+// PendingPut is a stored small file that is not published yet, for callers that publish many at
+// once. The caller passes it to Publish or Drop, exactly once.
 type PendingPut struct{ a *pendingFile }
 
 // Result returns the result of Publish, as PutFile does; Unavailable before.

@@ -36,7 +36,8 @@ func (l *UnsyncedFile) Result() (n tree.Node, created bool, err error) {
 // already had it.
 func (l *UnsyncedFile) Digests() digest.Set { return l.stored().Digests }
 
-// SetError sets the file's outcome to err. The caller uses it if it decides against the file itself.
+// SetError sets the file's outcome to err. The caller uses it if it decides against the file
+// itself.
 func (l *UnsyncedFile) SetError(err error) { l.finish(err) }
 
 // Condition checks, within the publishing transaction, the node at the file's target (nil: none
@@ -70,9 +71,9 @@ func (c Condition) holds(ctx context.Context, q sqldb.Querier, at tree.Target) e
 	return c(ctx, q, &at.Existing)
 }
 
-// PutUnsynced stores the content of a small file of known size, at most MaxUnsyncedSize (else TooLarge). On
-// success the caller must call ReleaseUnsynced; on an error nothing remains. Lay ignores p.Check: may and
-// p.Expect are checked when the file is published.
+// PutUnsynced stores the content of a small file of known size, at most MaxUnsyncedSize (else
+// TooLarge). On success the caller must call ReleaseUnsynced; on an error nothing remains. Lay
+// ignores p.Check: may and p.Expect are checked when the file is published.
 func (s *Sessions) PutUnsynced(ctx context.Context, who drive.Who, p PutFile, may Condition, body io.Reader) (*UnsyncedFile, error) {
 	if p.Conflict == "" {
 		p.Conflict = drive.ConflictReplace

@@ -92,9 +92,9 @@ func (s *Sessions) patch(ctx context.Context, l *liveUpload, row Row, p Patch) (
 	return v, finished, err
 }
 
-// AnswerChallenge answers the challenge of an upload. A right answer links the content (View.State done).
-// After a wrong or late one the upload continues as an ordinary one; the response does not reveal
-// whether the answer was wrong or the content is gone.
+// AnswerChallenge answers the challenge of an upload. A right answer links the content (View.State
+// done). After a wrong or late one the upload continues as an ordinary one; the response does not
+// reveal whether the answer was wrong or the content is gone.
 func (s *Sessions) AnswerChallenge(ctx context.Context, who drive.Who, id drive.UploadID, algo digest.ProofAlgo, answer []byte) (View, error) {
 	v, err := s.onOpen(ctx, who, id, func(l *liveUpload, row Row) (View, outcome, error) { return s.prove(ctx, who, l, row, algo, answer) })
 	return v.redactFor(who), err

@@ -26,8 +26,8 @@ import (
 // in the order of their ids, their final upload after them. Seals, hashers and mergers run in
 // goroutines of their own and start without locks.
 //
-// Tests check the order from appending to growing (Options.OnLockOrderViolation). The mutexes above and below
-// are held for a few lines only.
+// Tests check the order from appending to growing (Options.OnLockOrderViolation). The mutexes above
+// and below are held for a few lines only.
 type lockRank uint8
 
 const (

@@ -14,12 +14,12 @@ const (
 	keepEnded = 7 * 24 * time.Hour // how long the rows of done and gone uploads are kept
 )
 
-// SuspendReclaims tells this instance that the timer queue lost its entries. Timers start no reclaim for
-// an hour, so that clients can return first.
+// SuspendReclaims tells this instance that the timer queue lost its entries. Timers start no
+// reclaim for an hour, so that clients can return first.
 func (s *Sessions) SuspendReclaims() { s.holdoff.noteLocal() }
 
-// SuspendAllReclaims records in the database that timers were lost. Then no instance starts a reclaim from a
-// timer for an hour.
+// SuspendAllReclaims records in the database that timers were lost. Then no instance starts a
+// reclaim from a timer for an hour.
 func (s *Sessions) SuspendAllReclaims(ctx context.Context) error { return s.holdoff.noteShared(ctx) }
 
 // Recover arms the timers of every upload that has not ended and lets interrupted seals and
@@ -74,8 +74,8 @@ func (s *Sessions) PurgeEnded(ctx context.Context) error {
 	}
 }
 
-// DeleteAccount deletes the rows of an account's done and gone uploads in tx. The caller has ended all
-// uploads of the account.
+// DeleteAccount deletes the rows of an account's done and gone uploads in tx. The caller has ended
+// all uploads of the account.
 func (s *Sessions) DeleteAccount(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	_, err := tx.Exec(ctx, `DELETE FROM uploads WHERE account_id = ? AND state IN ('done', 'gone')`, account)
 	if err != nil {

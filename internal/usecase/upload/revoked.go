@@ -9,8 +9,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// ReclaimRevoked reclaims a guest's open upload if the guest may no longer send to its folder. Uploads
-// of the caller's own account, ended uploads and permitted ones stay as they are. It is idempotent.
+// ReclaimRevoked reclaims a guest's open upload if the guest may no longer send to its folder.
+// Uploads of the caller's own account, ended uploads and permitted ones stay as they are. It is
+// idempotent.
 func ReclaimRevoked(ctx context.Context, s *Sessions, who drive.Who, id drive.UploadID) error {
 	row, err := findRow(ctx, s.DB, id)
 	if drive.IsKind(err, drive.NotFound) || err == nil && (row.Account == who.Account || row.User != who.User || !row.State.Open()) {
@@ -27,10 +28,10 @@ func ReclaimRevoked(ctx context.Context, s *Sessions, who drive.Who, id drive.Up
 	return err
 }
 
-// ReclaimAllRevoked runs ReclaimRevoked for all guest uploads, because a guest who lost access may never
-// return. Uploads received by a collect link are skipped: the link closes while its owner lacks the
-// right, and its uploads continue once it opens again. If some uploads cannot be ended the others
-// still are; the error names the first one.
+// ReclaimAllRevoked runs ReclaimRevoked for all guest uploads, because a guest who lost access may
+// never return. Uploads received by a collect link are skipped: the link closes while its owner
+// lacks the right, and its uploads continue once it opens again. If some uploads cannot be ended
+// the others still are; the error names the first one.
 func ReclaimAllRevoked(ctx context.Context, s *Sessions) error {
 	const page = 500
 	type guest struct {

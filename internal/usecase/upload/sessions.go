@@ -62,8 +62,8 @@ type Options struct {
 	RetentionClock    func() time.Time // retention clock, see package retention; nil: the clock of row timestamps
 	Log               *slog.Logger
 
-	// OnLockOrderViolation is called if locks are acquired against the order in locks.go, for tests. nil:
-	// the order is not checked.
+	// OnLockOrderViolation is called if locks are acquired against the order in locks.go, for
+	// tests. nil: the order is not checked.
 	OnLockOrderViolation func(what string)
 
 	// The following are for installations with several instances; see shared.go.

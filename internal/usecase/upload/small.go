@@ -67,8 +67,8 @@ type storeMethod struct {
 	name func(own string, size drive.ByteSize) string // computes the file name; nil: own is used as it is
 }
 
-// lazyMethod returns the method that writes through Store.PutUnsynced: the content is not durable until
-// Settle. many hints that more files follow.
+// lazyMethod returns the method that writes through Store.PutUnsynced: the content is not durable
+// until Settle. many hints that more files follow.
 func (f *smallFiles) lazyMethod(many bool) storeMethod {
 	return storeMethod{name: f.Store.ReserveName, put: func(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 		return f.Store.PutUnsynced(ctx, name, body, many)

@@ -127,9 +127,9 @@ func (p PutFile) expecting(t *tree.Tree) Condition {
 	return func(ctx context.Context, q sqldb.Querier, _ *tree.Node) error { return e.Check(ctx, q, t) }
 }
 
-// MaxUncheckedSize is the largest file that is received without looking up its target first. A refusal
-// then comes with the transaction, a fraction of a second later; the look-ups would cost as much as
-// storing the file.
+// MaxUncheckedSize is the largest file that is received without looking up its target first. A
+// refusal then comes with the transaction, a fraction of a second later; the look-ups would cost as
+// much as storing the file.
 const MaxUncheckedSize = 256 * drive.KiB
 
 // quick reports whether only the transaction decides about the file, without a look-up before.
@@ -239,8 +239,9 @@ func (s *Sessions) sendAll(ctx context.Context, who drive.Who, v View, digests d
 	return done, err
 }
 
-// ReaderWithCloser returns a reader of r that closes body on Close, if body is an io.Closer. Put closes its
-// body when it must end; without that, Cancel would wait for a client that sends nothing.
+// ReaderWithCloser returns a reader of r that closes body on Close, if body is an io.Closer. Put
+// closes its body when it must end; without that, Cancel would wait for a client that sends
+// nothing.
 func ReaderWithCloser(r, body io.Reader) io.Reader {
 	c, ok := body.(io.Closer)
 	if !ok {

@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// MaxSecretOverlap bounds how long the previous secret stays valid after a rotation, because a leaked one
-// can sign requests until then.
+// MaxSecretOverlap bounds how long the previous secret stays valid after a rotation, because a
+// leaked one can sign requests until then.
 const MaxSecretOverlap = 7 * 24 * time.Hour
 
 // newSecret returns a random secret.

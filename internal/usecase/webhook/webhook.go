@@ -129,7 +129,8 @@ type Hook struct {
 	Created   drive.Time
 	Updated   drive.Time
 
-	// OldSecretUntil is until when requests are also signed with the previous secret; zero: they are not.
+	// OldSecretUntil is until when requests are also signed with the previous secret; zero: they
+	// are not.
 	OldSecretUntil drive.Time
 
 	Secret    string // only set in the results of Create and Rotate
@@ -173,8 +174,8 @@ type HookChange struct {
 	State *State // ignored by Create
 }
 
-// CommitHook runs at the end of the transaction of Create or Rotate, for example to store an idempotency
-// key. An error rolls it back.
+// CommitHook runs at the end of the transaction of Create or Rotate, for example to store an
+// idempotency key. An error rolls it back.
 type CommitHook func(ctx context.Context, tx *sqldb.Tx, h Hook) error
 
 // Create creates a webhook that is sent all entries from now on. Its secret is in the result and

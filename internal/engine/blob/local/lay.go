@@ -64,8 +64,8 @@ func (d *Dir) syncNew(f *os.File, name string, small []byte) error {
 	return errors.Join(syncData(f), <-named)
 }
 
-// PutUnsynced stores new content without the final sync; the caller must Sync it. A crash may leave torn
-// content, but no row refers to it; see Put.
+// PutUnsynced stores new content without the final sync; the caller must Sync it. A crash may leave
+// torn content, but no row refers to it; see Put.
 func (s *Store) PutUnsynced(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
 	if at, ok := blob.SlotOf(name); ok {
 		if part, done, err := s.putInPack(ctx, at, body); err != nil {

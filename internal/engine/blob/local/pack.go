@@ -50,8 +50,8 @@ func (packDisk) Free(f *os.File, off, n int64) error { return free(f, off, n) }
 // NextData returns the offset of the next bytes that may not be zeros, or io.EOF.
 func (packDisk) NextData(f *os.File, off int64) (int64, error) { return nextData(f, off) }
 
-// ReserveName reserves a slot for new content if it is small and packs are used; else it returns own
-// (blob.Store).
+// ReserveName reserves a slot for new content if it is small and packs are used; else it returns
+// own (blob.Store).
 func (s *Store) ReserveName(own string, size drive.ByteSize) string {
 	if !s.d.usePacks {
 		return own

@@ -16,7 +16,8 @@ type Store struct{ d *Dir }
 
 var _ blob.Store = (*Store)(nil)
 
-// Caps reports that the free space is known, and which contents PutUnsynced handles well (blob.Store).
+// Caps reports that the free space is known, and which contents PutUnsynced handles well
+// (blob.Store).
 func (s *Store) Caps() blob.StoreCaps {
 	caps := blob.StoreCaps{ReportsFree: true}
 	if s.d.usePacks || s.d.fs.usable() {

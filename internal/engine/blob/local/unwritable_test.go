@@ -14,8 +14,8 @@ import (
 	"smartdrive/internal/engine/blob/local"
 )
 
-// TestUnwritableDirectoryIsUnavailable checks the reason of the error, and that CheckWritable names the
-// directory.
+// TestUnwritableDirectoryIsUnavailable checks the reason of the error, and that CheckWritable names
+// the directory.
 func TestUnwritableDirectoryIsUnavailable(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() <= 0 {

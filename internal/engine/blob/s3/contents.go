@@ -200,8 +200,8 @@ func (s *Store) entriesAfter(ctx context.Context, objects []blob.Entry, after st
 	return append(all, contents...), err
 }
 
-// ListUnsharded calls fn for every object outside of the shards: it lists the objects directly below
-// blobs, and the objects below each prefix that is not a shard.
+// ListUnsharded calls fn for every object outside of the shards: it lists the objects directly
+// below blobs, and the objects below each prefix that is not a shard.
 func (s *Store) ListUnsharded(ctx context.Context, fn func(blob.Entry) error) error {
 	opts := minio.ListObjectsOptions{Prefix: s.b.key(blobsDir), MaxKeys: pageSize}
 	return s.list(ctx, opts, func(stray blob.Entry) error {

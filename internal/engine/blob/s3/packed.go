@@ -104,9 +104,9 @@ func (s *Store) ReserveName(own string, size drive.ByteSize) string {
 	return s.packs.ReserveName(own, int64(size))
 }
 
-// PutUnsynced stores new content that may be lost until a Sync. Content with a slot in a pack of this
-// process stays in memory. If the pack has been sent already, or name is not a slot, the content
-// becomes an object of its own.
+// PutUnsynced stores new content that may be lost until a Sync. Content with a slot in a pack of
+// this process stays in memory. If the pack has been sent already, or name is not a slot, the
+// content becomes an object of its own.
 func (s *Store) PutUnsynced(ctx context.Context, name string, body blob.Body, _ bool) (blob.Part, error) {
 	at, ok := blob.SlotOf(name)
 	if !ok || !s.packs.IsReserved(at) {

@@ -190,7 +190,8 @@ func (x *extension) run(ctx context.Context, body blob.Body) error {
 // Part returns the part that results from the piece.
 func (x *extension) Part() blob.Part { return x.part }
 
-// Commit journals the longer tail or the complete part. On an error the piece is not in the journal.
+// Commit journals the longer tail or the complete part. On an error the piece is not in the
+// journal.
 func (x *extension) Commit(ctx context.Context) error {
 	if x.commit == nil {
 		x.Discard(ctx)

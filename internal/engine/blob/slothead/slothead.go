@@ -42,8 +42,8 @@ func PackID(pack string) (id uuid.UUID, err error) {
 	return uuid.Parse(pack[len(pack)-len(id.String()):])
 }
 
-// PutHeader writes the header into the first HeaderSize bytes of b, for the content in the rest of b.
-// first is the first block of the slot in pack id.
+// PutHeader writes the header into the first HeaderSize bytes of b, for the content in the rest of
+// b. first is the first block of the slot in pack id.
 func PutHeader(b []byte, id uuid.UUID, first int64) {
 	le := binary.LittleEndian
 	content := b[HeaderSize:]
@@ -63,9 +63,9 @@ type Header struct {
 	CRC   uint32 // CRC-32C of the content
 }
 
-// ReadHeader decodes the header at the beginning of b. ok is false if b does not begin with an intact
-// header of a slot of pack id, or if the content is too large. An unsupported format version is an
-// error.
+// ReadHeader decodes the header at the beginning of b. ok is false if b does not begin with an
+// intact header of a slot of pack id, or if the content is too large. An unsupported format version
+// is an error.
 func ReadHeader(b []byte, id uuid.UUID) (h Header, ok bool, err error) {
 	le := binary.LittleEndian
 	if len(b) < HeaderSize || string(b[:4]) != magic || le.Uint32(b[36:]) != digest.CRC32C(b[:36]) || uuid.UUID(b[12:28]) != id {

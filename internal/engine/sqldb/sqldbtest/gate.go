@@ -24,16 +24,16 @@ func NewGate(db *sqldb.DB) *Gate {
 	return g
 }
 
-// Intercept runs competitor once, at the start of the next transaction after skip others. Transactions
-// of the competitor are not intercepted.
+// Intercept runs competitor once, at the start of the next transaction after skip others.
+// Transactions of the competitor are not intercepted.
 func (g *Gate) Intercept(skip int, competitor func()) {
 	g.arrived.Store(0)
 	g.skip.Store(int64(skip))
 	g.meet.Store(&competitor)
 }
 
-// Open removes the competitor. It returns the number of transactions since Intercept, and whether the
-// competitor has run.
+// Open removes the competitor. It returns the number of transactions since Intercept, and whether
+// the competitor has run.
 func (g *Gate) Open() (arrived int, met bool) {
 	return int(g.arrived.Load()), g.meet.Swap(nil) == nil
 }

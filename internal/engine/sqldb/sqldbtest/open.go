@@ -97,8 +97,8 @@ func Borrow(t testing.TB, opt sqldb.Options) (_ sqldb.Options, giveBack func()) 
 // OnMySQL reports whether tests use MySQL databases.
 func OnMySQL() bool { return os.Getenv("SMARTDRIVE_TEST_DB") == "mysql" }
 
-// Repetitions returns the number of repetitions for a test that repeats n times on a file: a quarter on
-// MySQL, where each step takes longer, but all in a deep run.
+// Repetitions returns the number of repetitions for a test that repeats n times on a file: a
+// quarter on MySQL, where each step takes longer, but all in a deep run.
 func Repetitions(n int) int {
 	if OnMySQL() && !depth.IsDeep() {
 		return max(n/4, 1)
@@ -106,9 +106,9 @@ func Repetitions(n int) int {
 	return n
 }
 
-// SetRapidChecks sets the number of random sequences per rapid test to n, or a tenth on MySQL, where a
-// sequence takes a second instead of 20 ms. The flag -rapid.checks overrides it. TestMain must call
-// it after flag.Parse.
+// SetRapidChecks sets the number of random sequences per rapid test to n, or a tenth on MySQL,
+// where a sequence takes a second instead of 20 ms. The flag -rapid.checks overrides it. TestMain
+// must call it after flag.Parse.
 func SetRapidChecks(n int) {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })

@@ -12,16 +12,16 @@ import (
 	"smartdrive/test/process"
 )
 
-// Concurrently runs n calls of write, each with one DB.Write, at the same time and waits for all. On
-// SQLite all writes then run in one group and share its COMMIT. On MySQL each has its own
+// Concurrently runs n calls of write, each with one DB.Write, at the same time and waits for all.
+// On SQLite all writes then run in one group and share its COMMIT. On MySQL each has its own
 // transaction.
 func Concurrently(t testing.TB, db *sqldb.DB, n int, write func(i int)) {
 	t.Helper()
 	ConcurrentlyPartly(t, db, n, n, write)
 }
 
-// ConcurrentlyPartly runs n calls of write at the same time, as Concurrently does, if only writes of them reach
-// a DB.Write before the others finish.
+// ConcurrentlyPartly runs n calls of write at the same time, as Concurrently does, if only writes
+// of them reach a DB.Write before the others finish.
 func ConcurrentlyPartly(t testing.TB, db *sqldb.DB, n, writes int, write func(i int)) {
 	t.Helper()
 	var all sync.WaitGroup

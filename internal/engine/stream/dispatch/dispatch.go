@@ -14,8 +14,8 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// ConsumerName is the name of the consumers. Dead timers of the engine have the same consumer name, so that
-// a replay works after switching between broker and engine.
+// ConsumerName is the name of the consumers. Dead timers of the engine have the same consumer name,
+// so that a replay works after switching between broker and engine.
 const ConsumerName = "timers"
 
 // Armer arms timers; *timer.Engine implements it.
@@ -167,7 +167,8 @@ func (d *Dispatch) Apply(ctx context.Context, r stream.Record) error {
 	return err
 }
 
-// call runs the handler, limited to Options.HandlerTimeout. Exceeding the limit gives an Internal error.
+// call runs the handler, limited to Options.HandlerTimeout. Exceeding the limit gives an Internal
+// error.
 func (d *Dispatch) call(ctx context.Context, handle timer.Handler, f timer.Fired) error {
 	own, cancel := context.WithTimeout(ctx, d.opt.HandlerTimeout)
 	defer cancel()

@@ -61,8 +61,8 @@ func total(lags kadm.DescribedGroupLags, group string) (n int64, err error) {
 	return n, nil
 }
 
-// Waiting returns the number of records fetched from delay levels by this process, and by how much the
-// first of them is overdue.
+// Waiting returns the number of records fetched from delay levels by this process, and by how much
+// the first of them is overdue.
 func (s *Stream) Waiting() (n int, overdue time.Duration) {
 	s.levels.mu.Lock()
 	defer s.levels.mu.Unlock()

@@ -58,8 +58,8 @@ type Options struct {
 	// none.
 	OnForward func(l stream.Level, late time.Duration)
 	Now       func() time.Time // default time.Now
-	// ConvertTimestamp converts a broker's timestamp to the clock of Now, for tests that move Now (default:
-	// no change).
+	// ConvertTimestamp converts a broker's timestamp to the clock of Now, for tests that move Now
+	// (default: no change).
 	ConvertTimestamp func(stamp time.Time) time.Time
 	Log              *slog.Logger // default slog.Default
 }

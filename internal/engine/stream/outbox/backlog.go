@@ -89,8 +89,8 @@ func (o *Outbox) Waiting(ctx context.Context) (n int64, oldest time.Duration, er
 	return n, max(0, o.nowMs().Sub(created)), nil
 }
 
-// Import implements stream.DeadLetterImporter. It advances the mark by compare-and-set: of two concurrent
-// imports of a partition, one fails with WrongState.
+// Import implements stream.DeadLetterImporter. It advances the mark by compare-and-set: of two
+// concurrent imports of a partition, one fails with WrongState.
 func (o *Outbox) Import(ctx context.Context, log string, letters []stream.DrainedLetter) error {
 	if len(letters) == 0 {
 		return nil

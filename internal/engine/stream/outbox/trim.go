@@ -84,8 +84,8 @@ func (o *Outbox) trimBatch(ctx context.Context, before drive.Time) (n int64, err
 	return n, nil
 }
 
-// RemoveConsumer removes a consumer permanently. Its cursor no longer blocks Trim, and its waiting retries
-// become dead letters.
+// RemoveConsumer removes a consumer permanently. Its cursor no longer blocks Trim, and its waiting
+// retries become dead letters.
 func (o *Outbox) RemoveConsumer(ctx context.Context, consumer string, topic stream.Topic) error {
 	err := o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		// Delete the cursor first: a session that is about to add a retry must have moved the

@@ -60,8 +60,8 @@ type Fixture struct {
 	Slack time.Duration
 	// Long is a time after which no retry is pending (default 24 h).
 	Long time.Duration
-	// WaitIdle waits until all published, replayed and due records are available to the next Poll, and
-	// all dead letters are in the list. Nil: always so.
+	// WaitIdle waits until all published, replayed and due records are available to the next Poll,
+	// and all dead letters are in the list. Nil: always so.
 	WaitIdle func(t testing.TB)
 	// Shared says that sessions of a consumer share partitions.
 	Shared bool

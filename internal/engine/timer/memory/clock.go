@@ -12,7 +12,8 @@ const (
 	// times keep their old difference. A correction of a smaller drift would show one time with
 	// different roundings.
 	maxDrift = 2
-	// reportedStep is the step of the wall clock, in milliseconds, from which OnClockStep is called.
+	// reportedStep is the step of the wall clock, in milliseconds, from which OnClockStep is
+	// called.
 	reportedStep = 60_000
 )
 

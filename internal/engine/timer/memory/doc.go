@@ -15,6 +15,6 @@
 //
 // Clock: the queue uses the monotonic clock. A step of the wall clock or a suspended machine
 // affects no timer (T1). Ages stay the same, and returned times are converted to the new wall
-// clock. Steps of more than a minute are reported (Options.OnClockStep). Suspended time counts for no
-// timer: a suspended machine receives no activity either.
+// clock. Steps of more than a minute are reported (Options.OnClockStep). Suspended time counts for
+// no timer: a suspended machine receives no activity either.
 package memory

@@ -24,9 +24,9 @@
 // Clock: TIME of the server plus a shift, never below the high-water mark that the shard stores.
 // Each call sends the time that the caller expects. If a server's clock is more than a minute off
 // (a fail-over to a server that is a day ahead), the script corrects the shift. All ages then stay
-// the same, nothing fires early (T1), and Options.OnClockStep is called. A restarted or replaced server
-// (another run id or replication id) may have lost the end of its log. The scripts treat this as a
-// loss and detect it before they deliver a timer.
+// the same, nothing fires early (T1), and Options.OnClockStep is called. A restarted or replaced
+// server (another run id or replication id) may have lost the end of its log. The scripts treat
+// this as a loss and detect it before they deliver a timer.
 //
 // The instances that lease divide the shards by rendezvous hashing. Correctness does not depend on
 // the division: a lease is atomic.

@@ -23,7 +23,8 @@ import (
 	"smartdrive/internal/engine/turn"
 )
 
-// MaxImmediate is the size up to which CheckAnswer reads content while the client waits for the reply.
+// MaxImmediate is the size up to which CheckAnswer reads content while the client waits for the
+// reply.
 const MaxImmediate = 64 * drive.MiB
 
 const (
@@ -44,7 +45,8 @@ type Challenge struct {
 	digest.Challenge
 	Blobs []drive.BlobID `json:"blobs"` // candidate contents
 
-	// The answer, stored if the content is larger than MaxImmediate, and checked later by CheckStoredAnswer.
+	// The answer, stored if the content is larger than MaxImmediate, and checked later by
+	// CheckStoredAnswer.
 	Algo   digest.ProofAlgo `json:"algo,omitempty"`
 	Answer []byte           `json:"answer,omitempty"`
 	Until  drive.Time       `json:"until,omitzero"` // a check after this time does not count
@@ -56,8 +58,8 @@ func (c *Challenge) Answered() bool { return c != nil && len(c.Answer) > 0 }
 // Pending reports whether a stored answer may still be found right.
 func (c *Challenge) Pending(now drive.Time) bool { return c.Answered() && now < c.Until }
 
-// WithAnswer returns a copy of the challenge with an answer to be checked by CheckStoredAnswer. size is the size
-// of the content and extends the time allowed.
+// WithAnswer returns a copy of the challenge with an answer to be checked by CheckStoredAnswer.
+// size is the size of the content and extends the time allowed.
 func (c *Challenge) WithAnswer(algo digest.ProofAlgo, answer []byte, size drive.ByteSize, now drive.Time) *Challenge {
 	answered := *c
 	answered.Algo, answered.Answer, answered.Until = algo, answer, now.Add(checkTime+digest.ReadingTime(int64(size)))
@@ -185,8 +187,8 @@ func (d *Claims) isSound(ctx context.Context, b content.Blob) (bool, error) {
 	return false, d.content.Report(ctx, b, err)
 }
 
-// IsDamaged reports whether Owned would return content whose bytes are lost or damaged. It must not be
-// called within a transaction.
+// IsDamaged reports whether Owned would return content whose bytes are lost or damaged. It must not
+// be called within a transaction.
 func (d *Claims) IsDamaged(ctx context.Context, q sqldb.Querier, c Claim) (bool, error) {
 	id, err := d.Owned(ctx, q, c)
 	if err != nil || id.IsZero() {
@@ -266,8 +268,8 @@ func (d *Claims) challenge(ctx context.Context, q sqldb.Querier, c Claim, blobs 
 	return Offer{Challenge: &Challenge{Challenge: question, Blobs: idsOf(fresh)}, Challenged: fresh}, nil
 }
 
-// CheckAnswer returns the content that the answer proves possession of; zero: none. It reads content of
-// at most MaxImmediate and returns zero for larger content.
+// CheckAnswer returns the content that the answer proves possession of; zero: none. It reads
+// content of at most MaxImmediate and returns zero for larger content.
 func (d *Claims) CheckAnswer(ctx context.Context, q sqldb.Querier, c Claim, algo digest.ProofAlgo, answer []byte) (drive.BlobID, error) {
 	if c.Challenge == nil || c.Challenge.Expired(d.opt.Now()) || c.Size > MaxImmediate {
 		return drive.BlobID{}, nil
@@ -281,9 +283,9 @@ func (d *Claims) CheckAnswer(ctx context.Context, q sqldb.Querier, c Claim, algo
 	return d.match(ctx, q, c, algo, answer, nil)
 }
 
-// CheckStoredAnswer returns the content that the answer stored in the challenge proves possession of;
-// zero: none. The content may have any size. CheckStoredAnswer reads slowly, in turns of the accounts, and
-// polls wanted every few seconds. If that returns false it fails with errUnwanted.
+// CheckStoredAnswer returns the content that the answer stored in the challenge proves possession
+// of; zero: none. The content may have any size. CheckStoredAnswer reads slowly, in turns of the
+// accounts, and polls wanted every few seconds. If that returns false it fails with errUnwanted.
 func (d *Claims) CheckStoredAnswer(ctx context.Context, q sqldb.Querier, c Claim, wanted func(context.Context) bool) (drive.BlobID, error) {
 	end, err := d.later.Acquire(ctx, c.Account)
 	if err != nil {

@@ -28,9 +28,9 @@ func (d *Claims) wasAsked(ctx context.Context, q sqldb.Querier, user drive.UserI
 	return n == 1, nil
 }
 
-// CountChallenge records a challenge in the transaction that stores it in its upload's row. It returns false
-// if a concurrent challenge about the same content was counted first, or the user's budget is
-// spent; the caller must not issue the challenge then.
+// CountChallenge records a challenge in the transaction that stores it in its upload's row. It
+// returns false if a concurrent challenge about the same content was counted first, or the user's
+// budget is spent; the caller must not issue the challenge then.
 func (d *Claims) CountChallenge(ctx context.Context, tx *sqldb.Tx, user drive.UserID, asks []content.Blob) (bool, error) {
 	now := d.opt.Now()
 	until := now.Add(countTime)
@@ -65,8 +65,8 @@ func (d *Claims) spent(ctx context.Context, q sqldb.Querier, user drive.UserID) 
 // wrong answers.
 func (d *Claims) budget() drive.ByteSize { return max(d.opt.MaxSize, minBudget) }
 
-// UncountChallenge removes the count of a content that is being linked, because the user proved to have it.
-// NotFound if the content is gone.
+// UncountChallenge removes the count of a content that is being linked, because the user proved to
+// have it. NotFound if the content is gone.
 func (d *Claims) UncountChallenge(ctx context.Context, tx *sqldb.Tx, user drive.UserID, id drive.BlobID) error {
 	b, err := d.content.Find(ctx, tx, id)
 	if err != nil {

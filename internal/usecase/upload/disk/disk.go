@@ -20,8 +20,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Reservations tracks the bytes that this process has promised to uploads and that are not written yet.
-// It is safe for concurrent use.
+// Reservations tracks the bytes that this process has promised to uploads and that are not written
+// yet. It is safe for concurrent use.
 type Reservations struct {
 	store   blob.Store
 	minFree drive.ByteSize
@@ -82,7 +82,8 @@ func (p *Reservations) ReserveSome(ctx context.Context, account drive.AccountID,
 // Release reduces the account's promise by n bytes.
 func (p *Reservations) Release(account drive.AccountID, n drive.ByteSize) { p.Adjust(account, -n) }
 
-// Adjust changes the account's promise by n bytes, which may be negative, without checking the disk.
+// Adjust changes the account's promise by n bytes, which may be negative, without checking the
+// disk.
 func (p *Reservations) Adjust(account drive.AccountID, n drive.ByteSize) {
 	if n == 0 {
 		return
@@ -95,8 +96,8 @@ func (p *Reservations) Adjust(account drive.AccountID, n drive.ByteSize) {
 	}
 }
 
-// CheckWrite returns DiskFull if the account was counted at half and writing n bytes would use space
-// promised to others.
+// CheckWrite returns DiskFull if the account was counted at half and writing n bytes would use
+// space promised to others.
 func (p *Reservations) CheckWrite(ctx context.Context, account drive.AccountID, n drive.ByteSize) error {
 	if !p.over.Load() {
 		return nil
@@ -173,8 +174,8 @@ func (p *Reservations) leavesOthers(account drive.AccountID, n, free drive.ByteS
 	return p.enoughLocked(free) || !p.yields[account] || p.promised-p.of[account]+n <= free
 }
 
-// NewReservation is the promise held by one piece of work. It belongs to one goroutine at a time. A nil NewReservation
-// is empty; only Close may be called on it.
+// NewReservation is the promise held by one piece of work. It belongs to one goroutine at a time. A
+// nil NewReservation is empty; only Close may be called on it.
 type Reservation struct {
 	promises *Reservations
 	account  drive.AccountID
@@ -186,8 +187,8 @@ func (p *Reservations) NewReservation(account drive.AccountID) *Reservation {
 	return &Reservation{promises: p, account: account}
 }
 
-// Resize changes the room to n bytes, reserving or releasing the difference; DiskFull if it does not
-// fit.
+// Resize changes the room to n bytes, reserving or releasing the difference; DiskFull if it does
+// not fit.
 func (r *Reservation) Resize(ctx context.Context, n drive.ByteSize) error {
 	if r.left >= n {
 		r.Release(r.left - n)

@@ -14,8 +14,8 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// SecondInstance returns a second instance over the same database, staging and timers. It shares no memory
-// with the first, so races between them are decided by rows and fences alone.
+// SecondInstance returns a second instance over the same database, staging and timers. It shares no
+// memory with the first, so races between them are decided by rows and fences alone.
 func (s *Site) SecondInstance() *upload.Sessions {
 	up := s.opt.Upload
 	up.Now, up.Log = s.Clock.Now, s.log

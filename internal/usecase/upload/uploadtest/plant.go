@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// LongListing returns how many entries a test needs for a long listing; fewer on a database server, which
-// is slower.
+// LongListing returns how many entries a test needs for a long listing; fewer on a database server,
+// which is slower.
 func LongListing() int {
 	if sqldbtest.OnMySQL() {
 		return 200
@@ -21,8 +21,8 @@ func LongListing() int {
 	return 1000
 }
 
-// CreateFolders creates the folders n<from> to n<to-1> in a folder. If with is not zero, each is shared
-// with that user as editor.
+// CreateFolders creates the folders n<from> to n<to-1> in a folder. If with is not zero, each is
+// shared with that user as editor.
 func (s *Site) CreateFolders(t testing.TB, who drive.Who, parent drive.NodeID, from, to int, with drive.UserID) {
 	t.Helper()
 	const atOnce = 50

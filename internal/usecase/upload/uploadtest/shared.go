@@ -88,8 +88,8 @@ func (s *Shared) ForgetFence(id drive.UploadID) {
 	s.journals[id].fence = 0
 }
 
-// ForgetTimers loses all timers, like FLUSHALL on their server. The test must then call Site.LoseTimers
-// on every site.
+// ForgetTimers loses all timers, like FLUSHALL on their server. The test must then call
+// Site.LoseTimers on every site.
 func (s *Shared) ForgetTimers() { s.Queue.Forget() }
 
 // SkewJournal sets the journals' clock ahead by the given time.

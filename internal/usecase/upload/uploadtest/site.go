@@ -277,8 +277,8 @@ func (s *Site) Fire(t T) int {
 	return n
 }
 
-// AdvanceAndFire advances the clock by d and fires due timers after each step. Steps are one second up to ten
-// minutes, else one minute.
+// AdvanceAndFire advances the clock by d and fires due timers after each step. Steps are one second
+// up to ten minutes, else one minute.
 func (s *Site) AdvanceAndFire(t T, d time.Duration) {
 	t.Helper()
 	for d > 0 {

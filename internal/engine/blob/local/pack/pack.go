@@ -93,9 +93,9 @@ func (p *Packs) Close() error {
 	return errors.Join(errs...)
 }
 
-// ReserveName reserves a slot for content of size bytes and returns its name. It returns own, which no
-// other content may use, if the content is too large. If the result is a slot, the caller must OpenSlot
-// it; until then the pack stays open.
+// ReserveName reserves a slot for content of size bytes and returns its name. It returns own, which
+// no other content may use, if the content is too large. If the result is a slot, the caller must
+// OpenSlot it; until then the pack stays open.
 func (p *Packs) ReserveName(own string, size int64) string {
 	id, err := slothead.PackID(own)
 	if size < 0 || size > MaxContent || err != nil {
@@ -132,8 +132,8 @@ type SlotWriter struct {
 	at blob.Slot // the slot being written
 }
 
-// OpenSlot begins to write a slot. It returns false if ReserveName has not reserved the slot or it was taken
-// before. The caller must call Close.
+// OpenSlot begins to write a slot. It returns false if ReserveName has not reserved the slot or it
+// was taken before. The caller must call Close.
 func (p *Packs) OpenSlot(at blob.Slot) (*SlotWriter, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

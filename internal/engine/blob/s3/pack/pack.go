@@ -77,9 +77,9 @@ func New(objects Objects) *Packs {
 	}
 }
 
-// ReserveName reserves a slot for content of size bytes and returns its name. It returns own, which no
-// other content may use, if the content is too large or no memory is left. If the result is a slot,
-// the caller must call Add or Remove.
+// ReserveName reserves a slot for content of size bytes and returns its name. It returns own, which
+// no other content may use, if the content is too large or no memory is left. If the result is a
+// slot, the caller must call Add or Remove.
 func (p *Packs) ReserveName(own string, size int64) string {
 	id, err := slothead.PackID(own)
 	if size < 0 || size > slothead.MaxContent || err != nil {
