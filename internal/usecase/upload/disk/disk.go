@@ -1,5 +1,5 @@
-// Package disk divides the free disk space among uploads: space promised to one upload and not yet
-// written is not promised to another.
+// Package disk divides the free disk space among uploads: space promised to one upload and still
+// unwritten is not promised to another.
 //
 // An account may be promised all free space. When space is promised to other accounts, its promise
 // counts for at most half of the free space; otherwise an account with a large quota could declare
