@@ -63,7 +63,7 @@ type requestBody struct {
 	closed  bool
 }
 
-// MarkRead implements io.Reader. A source that ends before size bytes fails with ErrChanged, which
+// Read implements io.Reader. A source that ends before size bytes fails with ErrChanged, which
 // counts as a local error.
 func (b *requestBody) Read(p []byte) (int, error) {
 	b.mu.Lock()

@@ -23,7 +23,7 @@ type TreeOptions struct {
 	TreeProgress func(TreeProgress) // receives the progress of the tree, never concurrently, at most 5 times a second and at the end; may be nil
 }
 
-// OnItem is the result of one file, or of a folder that failed.
+// Item is the result of one file, or of a folder that failed.
 type Item struct {
 	Local, Path string
 	Result      Result

@@ -20,7 +20,7 @@ var onlyTests = map[string]string{
 
 	"domain/account.Cost":        "a cheap hash; the program's is DefaultCost",
 	"engine/sqldb.Connector":     "faults and counts",
-	"engine/sqldb.RunTwice":         "finds what a function must not do that may run again",
+	"engine/sqldb.RunTwice":      "finds what a function must not do that may run again",
 	"engine/stream.Levels":       "shorter delays",
 	"engine/stream/kafka.Levels": "shorter delays",
 	"engine/stream/kafka.Roots":  "a broker of the test's own, which no authority vouches for",

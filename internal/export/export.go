@@ -52,7 +52,7 @@ type Options struct {
 	MinFree drive.ByteSize
 	// Documents reads the documents of the intake. nil: exports of documents are refused.
 	Documents Documents
-	// DriveUploads writes zips into the drive. nil: such jobs are refused.
+	// Drive writes zips into the drive. nil: such jobs are refused.
 	Drive DriveUploads
 	// Events receives an event for each sealed, failed, late or soon expiring batch, in the same
 	// transaction. nil: no events.

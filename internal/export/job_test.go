@@ -82,7 +82,7 @@ func (s *memoryDrive) Cancel(_ context.Context, _ drive.Who, id drive.UploadID) 
 	return nil
 }
 
-// WithPrevious implements DriveUploads.
+// Complete implements DriveUploads.
 func (s *memoryDrive) Complete(_ context.Context, _ drive.Who, id drive.UploadID) (drive.NodeID, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,7 +37,7 @@ type DriveUploads interface {
 	State(ctx context.Context, who drive.Who, id drive.UploadID) (Upload, error)
 	// Put stores part n of an upload.
 	Put(ctx context.Context, who drive.Who, id drive.UploadID, n int, size drive.ByteSize, body io.Reader) error
-	// WithPrevious creates the file and returns its node. It is idempotent. If the file is still
+	// Complete creates the file and returns its node. It is idempotent. If the file is still
 	// being processed, it returns the zero id.
 	Complete(ctx context.Context, who drive.Who, id drive.UploadID) (drive.NodeID, error)
 	// Cancel discards an unfinished upload and its parts. Gone or NotFound: the upload has ended

@@ -31,7 +31,7 @@ const metaEpoch = "access-epoch"
 // EpochStamp identifies the epoch in which a decision was made.
 type EpochStamp struct{ own, foreign int64 }
 
-// EpochStamp returns the current epoch; false: it is unknown, and decisions must not be cached.
+// Stamp returns the current epoch; false: it is unknown, and decisions must not be cached.
 func (a *Access) Stamp() (EpochStamp, bool) {
 	s := EpochStamp{a.epoch.own.Load(), a.epoch.foreign.Load()}
 	if !a.opt.Shared {

@@ -24,7 +24,7 @@ type BatchFile struct {
 	Separate bool // the caller puts this file on its own and may refuse it, so no folder is created for it
 }
 
-// ResolveTarget returns one target per file. It is set for a file whose folder exists, or was
+// ResolveTargets returns one target per file. It is set for a file whose folder exists, or was
 // created by this call, and whose name is free. It is zero for a file that depends on an existing
 // node or on an earlier file. Putting first the files with a target and then the others has the
 // same result as putting all in order. On error, folders may have been created.
@@ -51,7 +51,8 @@ func (n NewFileBatch) ResolveTargets(ctx context.Context, tx *sqldb.Tx, files []
 	return targets, nil
 }
 
-// targetResolver is the state of one call of NewFileBatch.Aim. Its map keys are paths as text.
+// targetResolver is the state of one call of NewFileBatch.ResolveTargets. Its map keys are paths as
+// text.
 type targetResolver struct {
 	tree    *Tree
 	tx      *sqldb.Tx

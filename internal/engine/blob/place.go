@@ -51,7 +51,7 @@ type Slot struct {
 // slotDigits is the form of the suffix that a slot adds to the name of its pack.
 const slotDigits = ".ffff.ff"
 
-// ReserveName returns the name of the content in this slot.
+// Name returns the name of the content in this slot.
 func (s Slot) Name() string { return fmt.Sprintf("%s.%04x.%02x", s.Pack, s.First, s.Blocks) }
 
 // SlotOf parses the name of content in a pack. ok is false if name has another form or no blocks.

@@ -176,7 +176,7 @@ func (e Extend) Write() Write {
 	return Write{N: e.N, Gen: e.Gen, Session: e.Session, Size: UnknownSize}
 }
 
-// CheckWrite checks e against the upload's shape: errors are those of Ref.CheckWrite, and PartSize
+// CheckRef checks e against the upload's shape: errors are those of Ref.CheckWrite, and PartSize
 // if e.At is negative or beyond e.Whole.
 func (e Extend) CheckRef(ref Ref) error {
 	w := e.Write()

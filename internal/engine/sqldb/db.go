@@ -53,7 +53,7 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// OnSchemaChange decides about a schema change: it must call apply when no other process uses the
+// Change decides about a schema change: it must call apply when no other process uses the
 // database, or return an error to keep the schema. It runs under the schema lock; db is valid until
 // it returns.
 type Change func(ctx context.Context, db *DB, apply func() error) error

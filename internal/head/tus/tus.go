@@ -33,7 +33,7 @@ type Options struct {
 	BaseURL string
 }
 
-// Authenticate is the authenticated sender of a request.
+// Caller is the authenticated sender of a request.
 type Caller struct {
 	Who    drive.Who
 	Sender Sender // sender of a collect link; nil: a user of the account itself

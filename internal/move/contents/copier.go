@@ -23,7 +23,7 @@ type Options struct {
 	Pair *Pair
 	// State returns the state of the migration.
 	State func() migrate.State
-	// DropOptions is required only for dropping the old place.
+	// Drop is required only for dropping the old place.
 	Drop DropOptions
 	// Workers is the number of contents synced concurrently. Default 4, or 16 if a side is remote.
 	Workers int

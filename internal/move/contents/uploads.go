@@ -124,7 +124,7 @@ func (u *Uploads) Write(ctx context.Context, ref blob.Ref, w blob.Write, body bl
 	return s.Write(ctx, ref, w, body)
 }
 
-// DropOptions implements blob.Staging.
+// Drop implements blob.Staging.
 func (u *Uploads) Drop(ctx context.Context, ref blob.Ref, gen int64, n int) error {
 	s, err := u.staging(ctx, ref)
 	if err != nil {

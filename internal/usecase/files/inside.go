@@ -24,7 +24,7 @@ type TxBatch struct {
 	tainted bool
 }
 
-// TxBatch returns an TxBatch for tx, acting for who. The caller ends the transaction with
+// TxBatch returns a TxBatch for tx, acting for who. The caller ends the transaction with
 // ApplyRefs.
 func (f *Files) TxBatch(tx *sqldb.Tx, who drive.Who) *TxBatch {
 	return &TxBatch{f: f, tx: tx, who: who}

@@ -50,7 +50,7 @@ func (s *Operations) ListRunning(ctx context.Context, after drive.OperationID, l
 	return sqldb.Scan(rows, err, func(id *drive.OperationID, scan func(...any) error) error { return scan(id) })
 }
 
-// OnStart continues an operation in the background. Call it after the commit of the transaction
+// Start continues an operation in the background. Call it after the commit of the transaction
 // that inserted the operation.
 func (s *Operations) Start(id drive.OperationID) { s.start(id) }
 

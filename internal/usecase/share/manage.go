@@ -27,7 +27,7 @@ type Hook func(ctx context.Context, tx *sqldb.Tx, v View) error
 // Create creates a share of a node that is neither a root nor in the trash. The caller needs the
 // right to create links to it (NotFound, Forbidden). TooManyOpen beyond 10,000 shares per account.
 func (s *Shares) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (v View, err error) {
-	at, err := s.Links.Authorize(ctx, s.opt.DB, who, in.Node)
+	at, err := s.Authorize(ctx, s.opt.DB, who, in.Node)
 	if err != nil {
 		return View{}, err
 	}

@@ -264,7 +264,7 @@ func (s *Spaces) leave(ctx context.Context, tx *sqldb.Tx, who drive.Who, node dr
 	})
 }
 
-// maxPanelGrants bounds the grants in a AccessList.
+// maxPanelGrants bounds the grants in an AccessList.
 const maxPanelGrants = 1000
 
 // AccessList lists who has access to a node.

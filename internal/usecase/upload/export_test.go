@@ -18,7 +18,7 @@ func (s *Sessions) Promised() int64 {
 	return int64(total)
 }
 
-// Sync waits until no background work runs.
+// Settle waits until no background work runs.
 func (s *Sessions) Settle() { s.work.all.Wait() }
 
 // WaitForNoContents makes every transaction with contents that are not durable yet run twice.

@@ -85,7 +85,7 @@ func (r Row) Ref() blob.Ref {
 	return blob.Ref{ID: r.ID, Begun: r.Created, PartSize: r.PartSize, Size: r.Size}
 }
 
-// Dependencies returns the number of parts of the file; MaxParts while its size is unknown.
+// Parts returns the number of parts of the file; MaxParts while its size is unknown.
 func (r Row) Parts() int {
 	if r.Size == blob.UnknownSize {
 		return MaxParts

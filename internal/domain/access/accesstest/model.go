@@ -60,7 +60,7 @@ func (m *Model) Add(id, parent drive.NodeID, room int) {
 	m.Nodes, m.Parent[id], m.AccountIndex[id] = append(m.Nodes, id), parent, room
 }
 
-// Account returns the account of a node.
+// AccountOf returns the account of a node.
 func (m *Model) AccountOf(node drive.NodeID) Account { return m.Accounts[m.AccountIndex[node]] }
 
 // Below reports whether a node is top or a descendant of top.

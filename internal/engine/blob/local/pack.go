@@ -44,7 +44,7 @@ func (packDisk) SyncFreed(f *os.File) error { return f.Sync() }
 // SyncDir makes the entries of a shard durable.
 func (p packDisk) SyncDir(dir string) error { return p.d.syncShard(dir) }
 
-// FreeSpace frees a range of a file, which then reads as zeros.
+// Free frees a range of a file, which then reads as zeros.
 func (packDisk) Free(f *os.File, off, n int64) error { return free(f, off, n) }
 
 // NextData returns the offset of the next bytes that may not be zeros, or io.EOF.
@@ -171,7 +171,7 @@ func (p PackFiles) Write(root, name string, content []byte) error {
 // empty pack. file is the base name of the pack. It returns the number of freed contents; ok is
 // false if file is not a pack.
 func (PackFiles) Prune(ctx context.Context, root, file string, keep func(name string) bool) (freed int64, ok bool, err error) {
-	name, ok := pack.PackName(file)
+	name, ok := pack.NameOfFile(file)
 	if !ok {
 		return 0, false, nil
 	}
@@ -193,7 +193,7 @@ func (PackFiles) Prune(ctx context.Context, root, file string, keep func(name st
 
 // packName returns the name of the pack that an entry of a shard is; ok is false if it is none.
 func packName(shard string, e fs.DirEntry) (name string, ok bool) {
-	name, ok = pack.PackName(e.Name())
+	name, ok = pack.NameOfFile(e.Name())
 	in, _ := blob.ShardOf(name)
 	return name, ok && in == shard && e.Type().IsRegular()
 }

@@ -162,7 +162,7 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 	return err
 }
 
-// FreeSpace returns the free bytes of the file system (blob.Store).
+// Free returns the free bytes of the file system (blob.Store).
 func (s *Store) Free(context.Context) (drive.ByteSize, error) {
 	return FreeSpace(s.d.root)
 }

@@ -69,7 +69,7 @@ type withheld struct {
 	failedSyncs int // number of failed syncs before it began
 }
 
-// DurabilityPart returns the part that results from the piece.
+// Part returns the part that results from the piece.
 func (w *withheld) Part() blob.Part { return w.part }
 
 // Commit journals the longer tail or the complete part. On an error the piece is discarded.

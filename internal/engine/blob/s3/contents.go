@@ -68,7 +68,7 @@ func (s *Store) list(ctx context.Context, opts minio.ListObjectsOptions, fn func
 // packOfPlace returns the name of the pack to which the object at place belongs; ok is false for
 // other objects.
 func packOfPlace(place string) (name string, ok bool) {
-	name, ok = pack.PackOf(path.Base(place))
+	name, ok = pack.NameOfObject(path.Base(place))
 	shard, _ := blob.ShardOf(name)
 	return name, ok && blob.ShardPath(shard, path.Base(place)) == place
 }

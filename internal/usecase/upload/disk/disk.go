@@ -174,15 +174,15 @@ func (p *Reservations) leavesOthers(account drive.AccountID, n, free drive.ByteS
 	return p.enoughLocked(free) || !p.yields[account] || p.promised-p.of[account]+n <= free
 }
 
-// NewReservation is the promise held by one piece of work. It belongs to one goroutine at a time. A
-// nil NewReservation is empty; only Close may be called on it.
+// Reservation is the promise held by one piece of work. It belongs to one goroutine at a time. A
+// nil Reservation is empty; only Close may be called on it.
 type Reservation struct {
 	promises *Reservations
 	account  drive.AccountID
 	left     drive.ByteSize
 }
 
-// NewReservation returns an empty NewReservation for work of the account. The caller must Close it.
+// NewReservation returns an empty Reservation for work of the account. The caller must Close it.
 func (p *Reservations) NewReservation(account drive.AccountID) *Reservation {
 	return &Reservation{promises: p, account: account}
 }

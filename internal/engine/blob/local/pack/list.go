@@ -11,8 +11,9 @@ import (
 	"smartdrive/internal/engine/blob/slothead"
 )
 
-// PackName returns the name of the pack with that file name; ok is false if the file is not a pack.
-func PackName(file string) (name string, ok bool) {
+// NameOfFile returns the name of the pack with that file name; ok is false if the file is not a
+// pack.
+func NameOfFile(file string) (name string, ok bool) {
 	name, ok = strings.CutSuffix(file, Suffix)
 	if !ok || !strings.HasPrefix(name, blob.PutPrefix) {
 		return "", false

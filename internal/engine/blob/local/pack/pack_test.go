@@ -263,7 +263,7 @@ func (d *disk) checkContents(p *Packs, stored, written map[string][]byte, remove
 	paths, err := filepath.Glob(filepath.Join(d.dir, "??", "*"))
 	noError(d.t, err)
 	for _, path := range paths {
-		name, ok := PackName(filepath.Base(path))
+		name, ok := NameOfFile(filepath.Base(path))
 		if !ok {
 			d.t.Fatalf("%s is no pack", path)
 		}

@@ -56,8 +56,9 @@ func newObjectName(pack string) string {
 	return ObjectName(pack) + "." + hex.EncodeToString(b[:])
 }
 
-// PackOf returns the name of the pack that an object belongs to; ok is false if it belongs to none.
-func PackOf(object string) (pack string, ok bool) {
+// NameOfObject returns the name of the pack that an object belongs to; ok is false if it belongs to
+// none.
+func NameOfObject(object string) (pack string, ok bool) {
 	pack, rest, ok := strings.Cut(object, suffix)
 	if !ok || !strings.HasPrefix(pack, blob.PutPrefix) {
 		return "", false

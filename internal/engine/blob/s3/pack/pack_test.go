@@ -124,7 +124,7 @@ func (b *bucket) Delete(_ context.Context, object string) error {
 func (b *bucket) packs() map[string][]string {
 	all := map[string][]string{}
 	for _, object := range slices.Sorted(maps.Keys(b.objects)) {
-		name, _ := PackOf(object)
+		name, _ := NameOfObject(object)
 		all[name] = append(all[name], object)
 	}
 	return all

@@ -170,7 +170,7 @@ func (p *Packs) cacheObjects(pack string, objects []string) (moved bool) {
 // find lists the objects of a pack.
 func (p *Packs) find(ctx context.Context, pack string) ([]string, error) {
 	all, err := p.objects.Find(ctx, ObjectName(pack))
-	return slices.DeleteFunc(all, func(object string) bool { of, ok := PackOf(object); return !ok || of != pack }), err
+	return slices.DeleteFunc(all, func(object string) bool { of, ok := NameOfObject(object); return !ok || of != pack }), err
 }
 
 // notFoundUnless returns NotFound if found is false and err is nil.
