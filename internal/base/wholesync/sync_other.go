@@ -7,11 +7,11 @@ import (
 	"os"
 )
 
-// Can returns false: only Linux can sync a whole file system reliably.
-func Can(*os.File) bool { return false }
+// Supported returns false: only Linux can sync a whole file system reliably.
+func Supported(*os.File) bool { return false }
 
-// Reaches returns false.
-func Reaches(*os.File, os.FileInfo) bool { return false }
+// SameFileSystem returns false.
+func SameFileSystem(*os.File, os.FileInfo) bool { return false }
 
 // Sync always fails.
 func Sync(*os.File) error { return errors.ErrUnsupported }
