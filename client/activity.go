@@ -40,7 +40,8 @@ type ActivityQuery struct {
 	Types string // comma-separated; empty: all but upload types
 }
 
-// Activity yields the matching entries, newest first. It yields an error last.
+// Activity yields the matching entries, newest first. If a request fails, the last pair is a zero
+// value and the error.
 func (c *Client) Activity(ctx context.Context, in ActivityQuery) iter.Seq2[ActivityEntry, error] {
 	return all(func(p Page) (List[ActivityEntry], error) {
 		return fetch[List[ActivityEntry]](ctx, c, &request{method: http.MethodGet, path: "/activity", query: in.values(p)})
@@ -48,7 +49,8 @@ func (c *Client) Activity(ctx context.Context, in ActivityQuery) iter.Seq2[Activ
 }
 
 // ActivityOf yields the entries about a user's account, newest first: logins, tokens, passwords,
-// settings. It requires an administrator. types is as in ActivityQuery. It yields an error last.
+// settings. It requires an administrator. types is as in ActivityQuery. If a request fails, the
+// last pair is a zero value and the error.
 func (c *Client) ActivityOf(ctx context.Context, user, types string) iter.Seq2[ActivityEntry, error] {
 	return all(func(p Page) (List[ActivityEntry], error) {
 		return fetch[List[ActivityEntry]](ctx, c, &request{method: http.MethodGet, path: userPath(user) + "/activity", query: ActivityQuery{Types: types}.values(p)})

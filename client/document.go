@@ -89,7 +89,7 @@ func (p Page) with(filter url.Values) url.Values {
 func bundlePath(id string) string { return "/bundles/" + url.PathEscape(id) }
 
 // AllBundles yields bundles, newest first. The filter keys are the API's query parameters. It
-// yields an error last.
+// yields the error of a failed request last.
 func (c *Client) AllBundles(ctx context.Context, filter url.Values) iter.Seq2[Bundle, error] {
 	return all(func(p Page) (List[Bundle], error) {
 		return fetch[List[Bundle]](ctx, c, &request{method: http.MethodGet, path: "/bundles", query: p.with(filter)})
@@ -102,7 +102,7 @@ func (c *Client) Bundle(ctx context.Context, id string) (BundleDetail, error) {
 }
 
 // AllBundleRecords yields the outcomes of a bundle's documents; an empty outcome selects all. It
-// yields an error last.
+// yields the error of a failed request last.
 func (c *Client) AllBundleRecords(ctx context.Context, id, outcome string) iter.Seq2[BundleRecord, error] {
 	filter := url.Values{}
 	if outcome != "" {
@@ -114,7 +114,7 @@ func (c *Client) AllBundleRecords(ctx context.Context, id, outcome string) iter.
 }
 
 // AllRejections yields the rejected documents of all bundles, newest bundle first. The filter keys
-// are source, reason and lang. It yields an error last.
+// are source, reason and lang. If a request fails, the last pair is a zero value and the error.
 func (c *Client) AllRejections(ctx context.Context, filter url.Values) iter.Seq2[Rejection, error] {
 	return all(func(p Page) (List[Rejection], error) {
 		return fetch[List[Rejection]](ctx, c, &request{method: http.MethodGet, path: "/rejections", query: p.with(filter)})
@@ -229,7 +229,7 @@ type DocumentDetail struct {
 }
 
 // AllDocuments yields documents by document date, newest first. The filter keys are the API's query
-// parameters. It yields an error last.
+// parameters. If a request fails, the last pair is a zero value and the error.
 func (c *Client) AllDocuments(ctx context.Context, filter url.Values) iter.Seq2[Document, error] {
 	return all(func(p Page) (List[Document], error) {
 		return fetch[List[Document]](ctx, c, &request{method: http.MethodGet, path: "/documents", query: p.with(filter)})
@@ -278,7 +278,8 @@ type OpenConflict struct {
 	New      ConflictSide `json:"new"`
 }
 
-// AllConflicts yields open conflicts, oldest first. It yields an error last.
+// AllConflicts yields open conflicts, oldest first. If a request fails, the last pair is a zero
+// value and the error.
 func (c *Client) AllConflicts(ctx context.Context) iter.Seq2[OpenConflict, error] {
 	return all(func(p Page) (List[OpenConflict], error) {
 		return fetch[List[OpenConflict]](ctx, c, &request{method: http.MethodGet, path: "/conflicts", query: p.values()})

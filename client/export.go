@@ -128,14 +128,16 @@ func (c *Client) Export(ctx context.Context, id string) (Export, error) {
 	return fetch[Export](ctx, c, &request{method: http.MethodGet, path: exportPath(id)})
 }
 
-// AllExports yields exports, newest first. It yields an error last.
+// AllExports yields exports, newest first. If a request fails, the last pair is a zero value and
+// the error.
 func (c *Client) AllExports(ctx context.Context) iter.Seq2[Export, error] {
 	return all(func(p Page) (List[Export], error) {
 		return fetch[List[Export]](ctx, c, &request{method: http.MethodGet, path: "/exports", query: p.values()})
 	})
 }
 
-// ExportSet yields the parts of a split export; set is Export.Set. It yields an error last.
+// ExportSet yields the parts of a split export; set is Export.Set. If a request fails, the last
+// pair is a zero value and the error.
 func (c *Client) ExportSet(ctx context.Context, set string) iter.Seq2[Export, error] {
 	return all(func(p Page) (List[Export], error) {
 		query := p.values()
@@ -154,7 +156,8 @@ type ExportFailure struct {
 	At     time.Time `json:"at"`
 }
 
-// AllExportFailures yields the entries that could not be collected. It yields an error last.
+// AllExportFailures yields the entries that could not be collected. If a request fails, the last
+// pair is a zero value and the error.
 func (c *Client) AllExportFailures(ctx context.Context, id string) iter.Seq2[ExportFailure, error] {
 	return all(func(p Page) (List[ExportFailure], error) {
 		return fetch[List[ExportFailure]](ctx, c, &request{method: http.MethodGet, path: exportPath(id) + "/errors", query: p.values()})

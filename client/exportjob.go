@@ -41,7 +41,8 @@ func (c *Client) PublishExport(ctx context.Context, id string) (ExportJob, error
 	return fetch[ExportJob](ctx, c, &request{method: http.MethodPost, path: exportPath(id) + "/files", input: in})
 }
 
-// AllExportJobs yields the jobs of an export, newest first. It yields an error last.
+// AllExportJobs yields the jobs of an export, newest first. If a request fails, the last pair is a
+// zero value and the error.
 func (c *Client) AllExportJobs(ctx context.Context, id string) iter.Seq2[ExportJob, error] {
 	return all(func(p Page) (List[ExportJob], error) {
 		return fetch[List[ExportJob]](ctx, c, &request{method: http.MethodGet, path: exportPath(id) + "/files", query: p.values()})
@@ -76,7 +77,8 @@ func (c *Client) CreateExportSchedule(ctx context.Context, s ExportSchedule) (Ex
 	return fetch[ExportSchedule](ctx, c, &request{method: http.MethodPost, path: "/export-schedules", input: s})
 }
 
-// AllExportSchedules yields the user's export schedules. It yields an error last.
+// AllExportSchedules yields the user's export schedules. If a request fails, the last pair is a
+// zero value and the error.
 func (c *Client) AllExportSchedules(ctx context.Context) iter.Seq2[ExportSchedule, error] {
 	return all(func(p Page) (List[ExportSchedule], error) {
 		return fetch[List[ExportSchedule]](ctx, c, &request{method: http.MethodGet, path: "/export-schedules", query: p.values()})

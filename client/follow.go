@@ -17,8 +17,8 @@ const (
 
 // FollowActivity polls the activity log and yields new entries, oldest first, until ctx is done:
 // entries after the one with the id after, or from now on if after is empty. It survives outages of
-// the server; no entry is skipped or repeated. It yields an error last if access is denied or the
-// node or space is gone.
+// the server; no entry is skipped or repeated. It yields the error of a failed request last if
+// access is denied or the node or space is gone.
 func (c *Client) FollowActivity(ctx context.Context, in ActivityQuery, after string) iter.Seq2[ActivityEntry, error] {
 	return c.follow(ctx, in, after, followEvery)
 }

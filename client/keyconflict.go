@@ -21,7 +21,8 @@ type KeyConflict struct {
 	LastAt  time.Time `json:"last_at"`
 }
 
-// AllKeyConflicts yields the unsettled conflicts, oldest first. It yields an error last.
+// AllKeyConflicts yields the unsettled conflicts, oldest first. If a request fails, the last pair
+// is a zero value and the error.
 func (c *Client) AllKeyConflicts(ctx context.Context) iter.Seq2[KeyConflict, error] {
 	return all(func(p Page) (List[KeyConflict], error) {
 		return fetch[List[KeyConflict]](ctx, c, &request{method: http.MethodGet, path: "/key-conflicts", query: p.values()})

@@ -34,7 +34,8 @@ func (c *Client) Children(ctx context.Context, id string, p Page) (List[Node], e
 	return fetch[List[Node]](ctx, c, &request{method: http.MethodGet, path: nodePath(id) + "/children", query: p.values()})
 }
 
-// AllChildren yields all nodes of a folder. It yields an error last.
+// AllChildren yields all nodes of a folder. If a request fails, the last pair is a zero value and
+// the error.
 func (c *Client) AllChildren(ctx context.Context, id string) iter.Seq2[Node, error] {
 	return all(func(p Page) (List[Node], error) { return c.Children(ctx, id, p) })
 }
@@ -126,7 +127,8 @@ func (c *Client) Trash(ctx context.Context, p Page) (List[Node], error) {
 	return Sharing{c}.Trash(ctx, "", p)
 }
 
-// AllTrash yields all nodes in the trash of the user's own drive. It yields an error last.
+// AllTrash yields all nodes in the trash of the user's own drive. If a request fails, the last pair
+// is a zero value and the error.
 func (c *Client) AllTrash(ctx context.Context) iter.Seq2[Node, error] {
 	return Sharing{c}.AllTrash(ctx, "")
 }

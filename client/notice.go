@@ -50,7 +50,8 @@ type Notifications struct{ c *Client }
 // NewNotifications returns a Notifications that uses c.
 func NewNotifications(c *Client) Notifications { return Notifications{c} }
 
-// List yields the notices, newest first; unread selects unread ones only. It yields an error last.
+// List yields the notices, newest first; unread selects unread ones only. If a request fails, the
+// last pair is a zero value and the error.
 func (n Notifications) List(ctx context.Context, unread bool) iter.Seq2[Notification, error] {
 	return all(func(p Page) (List[Notification], error) {
 		query := p.values()

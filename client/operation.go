@@ -75,7 +75,7 @@ func (c *Client) Operation(ctx context.Context, id string) (Operation, error) {
 }
 
 // AllOperations yields the operations created by StartOperation and UndoOperation, newest first. It
-// yields an error last.
+// yields the error of a failed request last.
 func (c *Client) AllOperations(ctx context.Context) iter.Seq2[Operation, error] {
 	return all(func(p Page) (List[Operation], error) {
 		return fetch[List[Operation]](ctx, c, &request{method: http.MethodGet, path: "/operations", query: p.values()})
@@ -108,7 +108,8 @@ type OperationFailure struct {
 	Title string   `json:"title"` // for people
 }
 
-// OperationFailures yields the refused items of an operation. It yields an error last.
+// OperationFailures yields the refused items of an operation. If a request fails, the last pair is
+// a zero value and the error.
 func (c *Client) OperationFailures(ctx context.Context, id string) iter.Seq2[OperationFailure, error] {
 	return all(func(p Page) (List[OperationFailure], error) {
 		return fetch[List[OperationFailure]](ctx, c, &request{method: http.MethodGet, path: operationPath(id, "/failures"), query: p.values()})

@@ -107,7 +107,8 @@ func (c *Client) Collects(ctx context.Context, p Page) (List[Collect], error) {
 	return fetch[List[Collect]](ctx, c, &request{method: http.MethodGet, path: "/collects", query: p.values()})
 }
 
-// AllCollects yields all collect links, newest first. It yields an error last.
+// AllCollects yields all collect links, newest first. If a request fails, the last pair is a zero
+// value and the error.
 func (c *Client) AllCollects(ctx context.Context) iter.Seq2[Collect, error] {
 	return all(func(p Page) (List[Collect], error) { return c.Collects(ctx, p) })
 }

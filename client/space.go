@@ -40,7 +40,8 @@ func (s Sharing) Spaces(ctx context.Context) ([]Space, error) {
 	return l.Items, err
 }
 
-// AllSpaces yields all spaces of the server. It requires an administrator. It yields an error last.
+// AllSpaces yields all spaces of the server. It requires an administrator. If a request fails, the
+// last pair is a zero value and the error.
 func (s Sharing) AllSpaces(ctx context.Context) iter.Seq2[Space, error] {
 	return all(func(p Page) (List[Space], error) {
 		return fetch[List[Space]](ctx, s.c, &request{method: http.MethodGet, path: "/admin/spaces", query: p.values()})
@@ -120,7 +121,7 @@ func (s Sharing) Ungrant(ctx context.Context, node, principal string) error {
 }
 
 // AllGrants yields the roles granted at a node. The grants at the root of a space are its members.
-// It yields an error last.
+// If a request fails, the last pair is a zero value and the error.
 func (s Sharing) AllGrants(ctx context.Context, node string) iter.Seq2[Grant, error] {
 	return all(func(p Page) (List[Grant], error) {
 		return fetch[List[Grant]](ctx, s.c, &request{method: http.MethodGet, path: nodePath(node) + "/grants", query: p.values()})
@@ -161,7 +162,8 @@ func (s Sharing) AllSharedWithMe(ctx context.Context) iter.Seq2[SharedByName, er
 	})
 }
 
-// AllSharedByMe yields the nodes that the caller shares by name. It yields an error last.
+// AllSharedByMe yields the nodes that the caller shares by name. If a request fails, the last pair
+// is a zero value and the error.
 func (s Sharing) AllSharedByMe(ctx context.Context) iter.Seq2[SharedByName, error] {
 	return all(func(p Page) (List[SharedByName], error) {
 		return fetch[List[SharedByName]](ctx, s.c, &request{method: http.MethodGet, path: "/shared-by-me", query: p.values()})
@@ -202,7 +204,8 @@ func (s Sharing) DeleteGroup(ctx context.Context, id string) error {
 	return s.c.do(ctx, &request{method: http.MethodDelete, path: groupsPath + "/" + url.PathEscape(id)})
 }
 
-// AllMembers yields the users of a group. It yields an error last.
+// AllMembers yields the users of a group. If a request fails, the last pair is a zero value and the
+// error.
 func (s Sharing) AllMembers(ctx context.Context, group string) iter.Seq2[Person, error] {
 	return all(func(p Page) (List[Person], error) {
 		return fetch[List[Person]](ctx, s.c, &request{method: http.MethodGet, path: groupsPath + "/" + url.PathEscape(group) + "/members", query: p.values()})
@@ -241,7 +244,8 @@ func (s Sharing) Trash(ctx context.Context, space string, p Page) (List[Node], e
 	return fetch[List[Node]](ctx, s.c, &request{method: http.MethodGet, path: "/trash", query: inSpace(p.values(), space)})
 }
 
-// AllTrash yields all nodes in a space's trash; space is as in Trash. It yields an error last.
+// AllTrash yields all nodes in a space's trash; space is as in Trash. If a request fails, the last
+// pair is a zero value and the error.
 func (s Sharing) AllTrash(ctx context.Context, space string) iter.Seq2[Node, error] {
 	return all(func(p Page) (List[Node], error) { return s.Trash(ctx, space, p) })
 }

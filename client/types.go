@@ -157,7 +157,8 @@ type List[T any] struct {
 	NextCursor *string `json:"next_cursor"` // nil on the last page
 }
 
-// pages yields the pages returned by fetch, 1,000 items each. It yields an error last.
+// pages yields the pages returned by fetch, 1,000 items each. If a request fails, the last pair is
+// a zero value and the error.
 func pages[T any](fetch func(Page) (List[T], error)) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		for page := (Page{Limit: 1000}); ; {
@@ -170,7 +171,8 @@ func pages[T any](fetch func(Page) (List[T], error)) iter.Seq2[[]T, error] {
 	}
 }
 
-// all yields the items of all pages returned by fetch. It yields an error last.
+// all yields the items of all pages returned by fetch. If a request fails, the last pair is a zero
+// value and the error.
 func all[T any](fetch func(Page) (List[T], error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for items, err := range pages(fetch) {

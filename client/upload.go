@@ -150,7 +150,8 @@ func uploadPath(id string) string        { return "/uploads/" + url.PathEscape(i
 func partPath(id string, n int64) string { return uploadPath(id) + "/parts/" + itoa(n) }
 func itoa(n int64) string                { return strconv.FormatInt(n, 10) }
 
-// AllUploads yields all open uploads. It yields an error last.
+// AllUploads yields all open uploads. If a request fails, the last pair is a zero value and the
+// error.
 func (c *Client) AllUploads(ctx context.Context) iter.Seq2[Upload, error] {
 	return all(func(p Page) (List[Upload], error) { return c.Uploads(ctx, p) })
 }

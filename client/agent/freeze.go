@@ -160,8 +160,9 @@ func (a *Agent) freezeGroup(ctx context.Context, g *group, n int) ([]bundle.Memb
 	return members, files, nil
 }
 
-// countEnvelopes counts the documents inside PDFs and archives. The caller uses it only for groups
-// without other documents, where a PDF is not just the picture of one.
+// countEnvelopes sets Documents of each member that is a PDF or archive to the number of documents
+// inside. files[i] is the file of members[i]. Call it only for groups without other documents:
+// beside an XML invoice, a PDF is only its printed form.
 func (a *Agent) countEnvelopes(members []bundle.Member, files []frozenFile) error {
 	for i := range members {
 		f, err := a.root.Open(files[i].Path)

@@ -10,7 +10,7 @@ import (
 	"smartdrive/internal/base/filelock"
 )
 
-// ReadStatus holds the lock for a moment to test it. A starting agent therefore retries.
+// A starting agent retries the lock, because ReadStatus holds it for a moment to test it.
 const (
 	lockTries = 5
 	lockPause = 20 * time.Millisecond

@@ -16,7 +16,8 @@ import (
 	"smartdrive/internal/intake/ingest"
 )
 
-// loop runs until its context is done.
+// loop is a background job. It runs until ctx is done, or returns nil earlier if its work is done.
+// An error stops the process.
 type loop = func(ctx context.Context) error
 
 // recordFlow holds what depends on how records travel from publishers to consumers: through the

@@ -273,7 +273,8 @@ func (lb *listBuilder) addManifest(ctx context.Context, items []Item) error {
 	return lb.nameNodes(ctx)
 }
 
-// nameNodes names entries that have only a node id after their files.
+// nameNodes gives each entry that has a node id but no name the name of that file, without its
+// path. Entries of missing nodes stay unnamed; split numbers them.
 func (lb *listBuilder) nameNodes(ctx context.Context) error {
 	for at := 0; at < len(lb.list); at += folderPage {
 		page := lb.list[at:min(at+folderPage, len(lb.list))]

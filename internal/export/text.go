@@ -100,7 +100,7 @@ func (l *listStore) uncharge(ctx context.Context, id drive.ExportID) error {
 	})
 }
 
-// LimitBody is the request body of a list. All bodies together have a memory limit.
+// LimitedBody is the request body of a list. All bodies together have a memory limit.
 type LimitedBody struct {
 	src     io.Reader
 	all     *atomic.Int64

@@ -75,7 +75,7 @@ func (q *queue) firstOf(ctx context.Context, tx *sqldb.Tx, account drive.Account
 	return nil, nil
 }
 
-// recordTurn records that an account has had a turn now.
+// recordTurn records that a turn of an account begins now: one of its batches was claimed.
 func recordTurn(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, now drive.Time) error {
 	n, err := tx.Exec(ctx, "UPDATE export_turns SET turn_at = ? WHERE account_id = ?", now, account)
 	if err == nil && n == 0 {

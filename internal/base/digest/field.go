@@ -143,7 +143,8 @@ func cutKey(s string) (key, rest string, ok bool) {
 	return key, rest, true
 }
 
-// cutColons splits s after a leading `:value:`; ok is false if there is none.
+// cutColons splits s, which must begin with ":value:", into value and the rest. ok is false if it
+// does not; value and rest are then meaningless.
 func cutColons(s string) (value, rest string, ok bool) {
 	if s, ok = strings.CutPrefix(s, ":"); !ok {
 		return "", "", false

@@ -119,8 +119,8 @@ func (s *Sessions) DeleteOthers(ctx context.Context, who drive.Who) error {
 	})
 }
 
-// deleteSessions ends all sessions and tokens of a user except keep. A zero keep matches no
-// session; its text form is not NULL.
+// deleteSessions deletes all logins and API tokens of a user except keep; a zero keep spares none.
+// The caller must evict the user's cached sessions after the commit (Auth.evictUser).
 func deleteSessions(ctx context.Context, tx *sqldb.Tx, user drive.UserID, keep drive.SessionID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM sessions WHERE user_id = ? AND id <> ?", user, keep.String()); err != nil {
 		return fmt.Errorf("delete the sessions of %s: %w", user, err)

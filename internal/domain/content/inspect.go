@@ -91,9 +91,10 @@ func (i Inspector) Prepare(ctx context.Context, contents ...*NewContent) error {
 	return inspections.Wait()
 }
 
-// Inspect verifies the bytes of a blob quickly: existence and size, the checksum of small content,
-// and the digest of larger content up to limit bytes whose last scrub is old. It returns nil if
-// they pass, a UnsoundError if not, and another error if the store cannot be reached.
+// Inspect verifies the bytes of a blob quickly. Content up to smallContent: size and checksum.
+// Larger content up to limit bytes whose last scrub is older than staleAfter: size and digest
+// (Reread, which records the scrub). All other content: only the size. It fails with *UnsoundError
+// if the bytes are missing, unreadable or wrong; other errors are those of the store or database.
 func (i Inspector) Inspect(ctx context.Context, b Blob, limit drive.ByteSize) error {
 	if b.Size <= smallContent {
 		return i.classify(b, i.checkSmall(ctx, b))

@@ -109,7 +109,7 @@ func (w *driver) dropSums(t *rapid.T) {
 	})
 }
 
-// computeSums computes the sum of a folder and of those below.
+// computeOneSum computes the sum of a folder and of those below.
 func (w *driver) computeOneSum(t *rapid.T) {
 	id := w.pickNode(t, "folder")
 	w.computeSums(t, id)

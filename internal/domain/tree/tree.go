@@ -66,7 +66,7 @@ type Effect struct {
 	Before  Node         // state before; zero: the node is new
 	Deleted bool         // permanently deleted: Node is its last state with the seq of its tombstone
 	From    drive.NodeID // source of a copy; zero: not a copy
-	// HandedFiles tells that the node came from another account, or with Deleted, that it left for
+	// HandedOver tells that the node came from another account, or with Deleted, that it left for
 	// one. From is then the original of a folder's counterpart.
 	HandedOver bool
 	By         drive.Who // author of the content; zero: the user that the transaction acts for

@@ -99,7 +99,7 @@ func TokenLookup(token string) []any {
 	return []any{hash, token}
 }
 
-// LinkSecret is a table of links. The package that owns the table implements it.
+// LinkTable is a table of links. The package that owns the table implements it.
 type LinkTable interface {
 	// Name returns the name of the table.
 	Name() string

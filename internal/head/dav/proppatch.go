@@ -140,12 +140,12 @@ func (c *call) respondPatch(out *multistatus, e Entry, all []propertyChange, ref
 	out.end()
 }
 
-// isOwnProperty reports whether the view stores the instruction's property for the caller alone.
+// isOwnProperty reports whether the view stores the property for the caller alone.
 func (c *call) isOwnProperty(in propertyChange) bool {
 	return c.view.Sets != nil && c.view.Sets(in.name)
 }
 
-// apply executes the instructions.
+// apply executes the changes.
 func (c *call) apply(ctx context.Context, e Entry, all []propertyChange) error {
 	mtime := drive.Time(0)
 	var changes []property.Change
@@ -183,7 +183,7 @@ func (c *call) apply(ctx context.Context, e Entry, all []propertyChange) error {
 	return nil
 }
 
-// mtime returns the modification time that an instruction sets: by Windows' property, or by those
+// mtime returns the modification time that a change sets: by Windows' property, or by those
 // that clients of other servers use, also in Unix seconds. ok is false for other properties and
 // invalid times.
 func (in propertyChange) mtime() (drive.Time, bool) {

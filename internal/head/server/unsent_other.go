@@ -10,7 +10,8 @@ import (
 // unsent is twice the size of a copy buffer.
 const unsent = 256 << 10
 
-// boundUnsent does nothing: other systems have no such limit.
+// boundUnsent does nothing: the limit of unsent bytes is set only on Linux. The nil connection
+// means that await does not wait.
 func boundUnsent(net.Conn) (syscall.RawConn, error) { return nil, nil }
 
 // roomOf is not called on this system.

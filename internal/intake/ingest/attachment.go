@@ -91,7 +91,7 @@ func extract(in io.ReaderAt, size int64, sum string, to io.Writer) (err error) {
 	return envelope.Extract(in, size, sum, to)
 }
 
-// taking streams an embedded file from the goroutine that extracts it.
+// taking is the content of an Attachment while a goroutine extracts it.
 type taking struct {
 	*bufio.Reader
 	end  func() error

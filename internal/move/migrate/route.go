@@ -128,7 +128,7 @@ func (r *router) verifiedView(ctx context.Context, v *view) (*view, error) {
 	}
 }
 
-// Read counts a finished read by its side and offers a sample for comparison.
+// OnRead counts a finished read by its side and offers a sample for comparison.
 func (r *router) OnRead(_ context.Context, from *sqldb.DB, query string, args []any, err error) {
 	v := r.currentView()
 	if v == nil || v.other == nil {

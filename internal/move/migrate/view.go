@@ -192,8 +192,9 @@ func (s *sides) setView(v *view) {
 	}
 }
 
-// openOtherLocked opens the other side once per place. fresh creates a missing file. mu must be
-// held.
+// openOtherLocked opens the database at as the other side, or returns the open one if it was opened
+// at the same place last. fresh creates a missing SQLite file; without fresh a missing file is an
+// error. mu must be held.
 func (s *sides) openOtherLocked(ctx context.Context, at string, fresh bool) (*Side, error) {
 	if s.away != nil && s.awayPlace == at {
 		return s.away, nil

@@ -13,10 +13,9 @@ import (
 
 // folderSum is the stored sum of a folder and the sum computed from its children.
 type folderSum struct {
-	// there reports that the folder exists, childWithoutSum that a child folder has no sum.
 	folder, account         string
 	stored, actual          tree.Sum
-	exists, childWithoutSum bool // the folder; one that is in it and has no row
+	exists, childWithoutSum bool // the folder exists; a child folder has no sum
 }
 
 func scanFolderSum(s *folderSum, scan func(...any) error) error {

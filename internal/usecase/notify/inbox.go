@@ -144,7 +144,8 @@ func show(ctx context.Context, parts Parts, who drive.Who, all []notice.Notice) 
 	return seen, nil
 }
 
-// loadReaderData reads the data for notices with few statements.
+// loadReaderData reads what show needs for all notices: the reader's rights, nodes, paths, names
+// and groups. It uses a fixed number of reads, not one per notice.
 func loadReaderData(ctx context.Context, parts Parts, who drive.Who, all []notice.Notice) (a readerData, err error) {
 	a = readerData{parts: parts, who: who, passes: map[drive.NodeID]access.Pass{}, groups: map[drive.GroupID]bool{}}
 	asked := map[drive.NodeID]bool{}

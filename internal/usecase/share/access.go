@@ -12,7 +12,8 @@ import (
 // AccessLife is how long an access is valid. A download that has begun continues after that.
 const AccessLife = time.Hour
 
-// entry is the content of an access, which authorizes a visitor. Its text is a signed ticket of
+// accessTicket is the content of an access, which authorizes a visitor. Its text is a signed ticket
+// of
 //
 //	16 share | 16 visit | 8 epoch | 8 expiry, Unix ms
 type accessTicket struct {

@@ -47,7 +47,7 @@ type Append struct {
 	// length is declared.
 	Last bool
 
-	// RetentionClock is called with the durable offset after each part of a body without Verify, on
+	// OnDurable is called with the durable offset after each part of a body without Verify, on
 	// the goroutine that called Append; nil: not called. That offset survives kill -9.
 	OnDurable func(offset drive.ByteSize)
 }

@@ -49,7 +49,7 @@ func (s *Staging) reservePart(id drive.UploadID, n int, gen int64) (unreserve fu
 	return func() { s.unreservePart(id, n) }, nil
 }
 
-// unreserve ends the reservation of part n and wakes waitWriters.
+// unreservePart ends the reservation of part n and wakes waitWriters.
 func (s *Staging) unreservePart(id drive.UploadID, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,10 +13,10 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// RemoveAll deletes contents and returns the names that are gone. Contents of one pack are removed
-// together. All names are then deleted as objects by DeleteObjects, 1,000 keys per request. If the
-// store does not support DeleteObjects, contents are deleted one by one, concurrently, from then
-// on.
+// RemoveAll deletes contents and returns the names that are gone, missing ones included; err is set
+// if some are not. Contents of one pack are removed together. The names are then also deleted as
+// objects, 1,000 per DeleteObjects, except those in packs that failed or were never sent. Once a
+// store has refused DeleteObjects, objects are deleted by one request each, concurrently.
 func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {
 	return s.removeAll(ctx, names, false)
 }

@@ -183,7 +183,8 @@ func (s *Stream) noteMissing(topic string, err error) bool {
 	return true
 }
 
-// wasDeleted reports whether a topic that this process knew was deleted and is not created again.
+// wasDeleted reports whether noteMissing has noted the topic as deleted and ensure has not finished
+// since. It does not ask the brokers.
 func (s *Stream) wasDeleted(topic string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

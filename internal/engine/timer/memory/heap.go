@@ -3,7 +3,8 @@ package memory
 // Each kind has a binary min-heap of entry numbers by plan.at; entry.pos is the index in it.
 // container/heap would cost an interface call per comparison.
 
-// moveLocked sets the heap time of entry n to tick at.
+// moveLocked sets plan.at of entry n to tick at and restores the heap order. The shard's write lock
+// must be held.
 func (s *shard) moveLocked(n int32, at int64) {
 	s.plan(n).at = at
 	e := s.entry(n)
