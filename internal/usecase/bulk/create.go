@@ -56,6 +56,9 @@ func (b *Bulk) Create(ctx context.Context, who drive.Who, in Request, hook Hook)
 	if err != nil {
 		return Operation{}, err
 	}
+	if in.Kind == Delete && in.All.Trash { // without those restored since choose has listed the trash
+		ids = slices.DeleteFunc(ids, func(id drive.NodeID) bool { return trashed[id] == 0 })
+	}
 	now := b.now()
 	r := row{
 		id: drive.NewID[drive.OperationID](), account: who.Account, user: who.User, kind: in.Kind, parent: in.Parent, conflict: in.Conflict,

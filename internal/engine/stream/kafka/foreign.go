@@ -66,11 +66,10 @@ func (s *Stream) decodeForeign(m *kgo.Record) (*kgo.Record, error) {
 }
 
 // isPermanent reports whether a message can never be sent, so that it must not block later ones:
-// its topic is unknown to the brokers and to this process, or a topic of another producer rejects
-// it.
+// the brokers do not know its topic, or a topic of another producer rejects it.
 func (s *Stream) isPermanent(m *kgo.Record, err error) bool {
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
-		return !s.wasDeleted(m.Topic)
+		return true
 	}
 	return slices.Contains(s.opt.Targets, m.Topic) && (errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.InvalidRecord) ||
 		errors.Is(err, kerr.InvalidTopicException) || errors.Is(err, kerr.TopicAuthorizationFailed))

@@ -124,14 +124,13 @@ func (r *levelRunner) register(on bool) {
 	}
 }
 
-// fetch fetches records until ctx is done or a level was deleted. After an error it pauses with
-// backoff, which also delays other levels: a level that the broker forbids to read fails every poll
-// immediately.
+// fetch fetches records until ctx is done. After an error it pauses with backoff, which also delays
+// other levels: a level that is gone, or that the broker forbids to read, fails every poll at once.
 func (r *levelRunner) fetch(ctx context.Context) {
 	bound, failed := firstPause, time.Time{}
 	for ctx.Err() == nil {
 		fetches := r.cl.PollRecords(ctx, maxHeld)
-		deleted, err := r.addFetched(fetches)
+		err := r.addFetched(fetches)
 		r.cl.AllowRebalance()
 		if err == nil || ctx.Err() != nil {
 			continue
@@ -142,18 +141,14 @@ func (r *levelRunner) fetch(ctx context.Context) {
 		r.s.counters.Errors.Add(1)
 		r.s.opt.Log.WarnContext(ctx, "fetching the delay levels failed; retrying after a pause", "pause", bound, "error", err)
 		pause(ctx, nil, bound)
-		if deleted {
-			return
-		}
 		bound, failed = min(2*bound, lastPause), time.Now()
 	}
 }
 
-// addFetched stores fetched records. It returns an error of one partition, if any, and whether a
-// topic is missing. It must be called before AllowRebalance.
-func (r *levelRunner) addFetched(fetches kgo.Fetches) (deleted bool, failed error) {
+// addFetched stores fetched records and returns an error of one partition, if any. It must be
+// called before AllowRebalance.
+func (r *levelRunner) addFetched(fetches kgo.Fetches) (failed error) {
 	fetches.EachError(func(topic string, partition int32, err error) {
-		deleted = r.s.noteMissing(topic, err) || deleted
 		if failed == nil {
 			failed = fmt.Errorf("partition %d of %s: %w", partition, topic, err)
 		}
@@ -172,7 +167,7 @@ func (r *levelRunner) addFetched(fetches kgo.Fetches) (deleted bool, failed erro
 		}
 	}
 	r.signal()
-	return deleted, failed
+	return failed
 }
 
 // signal wakes the forwarding loop.
@@ -294,9 +289,6 @@ func (r *levelRunner) forwardOnce(ctx context.Context) (more bool, err error) {
 
 // forward sends a batch and drops the sent records. It returns an error if a record was not sent.
 func (r *levelRunner) forward(ctx context.Context, b batch) error {
-	if err := r.s.recreate(ctx); err != nil {
-		return err
-	}
 	errs := make([]error, len(b.messages))
 	var ours, others []int
 	for i, m := range b.messages {

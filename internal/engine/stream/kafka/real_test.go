@@ -2,7 +2,6 @@ package kafka_test
 
 import (
 	"cmp"
-	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -123,31 +122,4 @@ func TestLagIsZeroBeforeTheFirstMember(t *testing.T) {
 		}
 		return err
 	})
-}
-
-// Topics that an operator deletes while the server runs are created again: records published later
-// arrive, at once and by way of a delay level.
-func TestDeletedTopicsAreCreatedAgain(t *testing.T) {
-	t.Parallel()
-	r := onBroker(t, kafka.Options{Levels: realLevels, SessionTimeout: 10 * time.Second})
-	var l ledger
-	tries := map[string]int{}
-	l.answer = func(rec stream.Record) error {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if tries[rec.Subject]++; tries[rec.Subject] == 1 && strings.HasPrefix(rec.Subject, "later") {
-			return errors.New("not yet")
-		}
-		return nil
-	}
-	r.run(t, &l)
-	r.publish(t, "before", 10)
-	l.want(t, 10)
-	if err := r.stream.DeleteTopics(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	r.publish(t, "after", 10)
-	l.want(t, 20)
-	r.publish(t, "later", 10)
-	l.want(t, 30)
 }

@@ -183,10 +183,7 @@ func (r *relay) mark(ctx context.Context) (err error) {
 		delete(r.inFlight, idOf(l.Unsent))
 		if l.err == nil {
 			sent = append(sent, l.Unsent)
-			continue
-		}
-		r.s.noteMissing(r.s.target(l.Unsent).name, l.err)
-		if err == nil {
+		} else if err == nil {
 			err = fmt.Errorf("send a record of %s: %w", l.Topic, classify(l.err))
 		}
 	}

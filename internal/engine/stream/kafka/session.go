@@ -138,7 +138,6 @@ func (sess *session) noteError(topic string, partition int32, err error) {
 		sess.s.opt.Log.Error("the broker lost records; consumers skip them", "topic", topic, "partition", partition, "error", err)
 		return
 	}
-	sess.s.noteMissing(topic, err)
 	if sess.failed == nil {
 		sess.failed = fmt.Errorf("fetch %s: %w", topic, classify(err))
 	}

@@ -95,10 +95,9 @@ type Stream struct {
 	counters      Counters
 	levels        levelState
 
-	mu      sync.Mutex
-	known   map[string]topicSpec // topics known to exist, by name
-	deleted map[string]topicSpec // topics once known and to be created again, by name
-	open    map[*session]struct{}
+	mu    sync.Mutex
+	known map[string]bool // topics that exist
+	open  map[*session]struct{}
 }
 
 var (
@@ -129,7 +128,7 @@ func New(opt Options) (*Stream, error) {
 	if err := opt.checkTargets(); err != nil {
 		return nil, err
 	}
-	s := &Stream{opt: opt, known: map[string]topicSpec{}, deleted: map[string]topicSpec{}, open: map[*session]struct{}{}}
+	s := &Stream{opt: opt, known: map[string]bool{}, open: map[*session]struct{}{}}
 	cl, err := s.producer()
 	if err != nil {
 		return nil, err
@@ -255,7 +254,6 @@ func (s *Stream) produceAll(ctx context.Context, cl *kgo.Client, messages []*kgo
 		select {
 		case r := <-results:
 			errs[r.i] = r.err
-			s.noteMissing(messages[r.i].Topic, r.err)
 		case <-ctx.Done():
 			return errs
 		}

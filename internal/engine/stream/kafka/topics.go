@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -127,7 +125,7 @@ func (s *Stream) ensure(ctx context.Context, topics ...topicSpec) error {
 	var missing []topicSpec
 	s.mu.Lock()
 	for _, t := range topics {
-		if _, known := s.known[t.name]; !known {
+		if !s.known[t.name] {
 			missing = append(missing, t)
 		}
 	}
@@ -147,9 +145,6 @@ func (s *Stream) ensure(ctx context.Context, topics ...topicSpec) error {
 		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 			return fmt.Errorf("create topic %s: %w", t.name, classify(err))
 		}
-		if err == nil && s.wasDeleted(t.name) {
-			s.opt.Log.ErrorContext(ctx, "a Kafka topic was deleted; it is created again, and the records it held are lost", "topic", t.name)
-		}
 	}
 	if err := s.awaitTopics(ctx, missing); err != nil {
 		return err
@@ -157,47 +152,9 @@ func (s *Stream) ensure(ctx context.Context, topics ...topicSpec) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range missing {
-		s.known[t.name] = t
-		delete(s.deleted, t.name)
+		s.known[t.name] = true
 	}
 	return nil
-}
-
-// noteMissing reports whether err says that the topic was deleted, and perhaps created again: the
-// brokers do not know its name or its id. The next ensure creates the topic unless it exists, and
-// the producer looks up its new id.
-func (s *Stream) noteMissing(topic string, err error) bool {
-	if !errors.Is(err, kerr.UnknownTopicOrPartition) && !errors.Is(err, kerr.UnknownTopicID) {
-		return false
-	}
-	s.mu.Lock()
-	was, known := s.known[topic]
-	if known {
-		delete(s.known, topic)
-		s.deleted[topic] = was
-	}
-	s.mu.Unlock()
-	if known {
-		s.cl.PurgeTopicsFromProducing(topic)
-	}
-	return true
-}
-
-// wasDeleted reports whether noteMissing has noted the topic as deleted and ensure has not finished
-// since. It does not ask the brokers.
-func (s *Stream) wasDeleted(topic string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, was := s.deleted[topic]
-	return was
-}
-
-// recreate creates the topics that noteMissing has noted.
-func (s *Stream) recreate(ctx context.Context) error {
-	s.mu.Lock()
-	topics := slices.Collect(maps.Values(s.deleted))
-	s.mu.Unlock()
-	return s.ensure(ctx, topics...)
 }
 
 // spreadTime bounds the time until all brokers know a new topic. A broker that creates a thousand
