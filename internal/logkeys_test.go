@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -32,7 +33,7 @@ func TestErrorsHaveOneKeyInTheLog(t *testing.T) {
 				}
 				calls++
 				for _, arg := range call.Args {
-					if lit, ok := arg.(*ast.BasicLit); ok && (lit.Value == `"err"` || lit.Value == `"cause"`) {
+					if lit, ok := arg.(*ast.BasicLit); ok && slices.Contains([]string{`"err"`, `"cause"`, `"dead_err"`}, lit.Value) {
 						t.Errorf("%s: the key of an error is %s, not \"error\"", set.Position(lit.Pos()), lit.Value)
 					}
 				}

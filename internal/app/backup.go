@@ -104,7 +104,7 @@ func (h *housekeeping) keepCopies(ctx context.Context) error {
 		case <-next.C:
 		}
 		if err := h.copy(ctx); err != nil && ctx.Err() == nil {
-			h.platform.log.ErrorContext(ctx, "a copy could not be brought up to date; it will be tried again within the hour", "error", err)
+			h.platform.log.ErrorContext(ctx, "the daily copy of the database, or the mark of the bucket, could not be written; retried within the hour", "error", err)
 		}
 		next.Reset(copyEvery)
 	}

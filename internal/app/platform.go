@@ -64,7 +64,7 @@ func (p *platform) source() string { return "smartdrive/" + p.ID }
 
 // clockStepped handles a step of a timer queue's clock. A queue may call it during the start.
 func (p *platform) clockStepped(by time.Duration) {
-	p.log.Warn("the clock stepped; nothing is reclaimed for a while", "by", by)
+	p.log.Warn("the clock of the timer queue stepped; no upload is reclaimed for an hour", "by", by)
 	if p.onClockStep != nil {
 		p.onClockStep(by)
 	}

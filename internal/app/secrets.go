@@ -25,14 +25,14 @@ func (p *platform) openVault(ctx context.Context) (*vault.Vault, error) {
 	}
 	plain := p.cfg.SecretKey == "" && !p.mode.keyFile
 	if plain {
-		p.log.Warn("the secrets of links are in the database in plain: whoever copies it can sign links and open those of shares; give all instances one --secret-key")
+		p.log.Warn("the secrets of links are stored unencrypted: a copy of the database can open shares and sign links; start all instances with the same --secret-key")
 	}
 	v := vault.New(vault.Options{DB: p.db, Keys: keys, Plain: plain})
 	if _, err = v.LinkSecret(ctx); err == nil {
 		err = v.Prepare(ctx)
 	}
 	if errors.Is(err, vault.ErrUnknownKey) && p.cfg.SecretKey == "" && p.mode.keyFile {
-		p.log.Warn("the key of the secrets of links is lost, as after a restore: a new one is made; links that were signed are void, links of shares and their codes cannot be shown any more")
+		p.log.Warn("the key of the secrets of links is lost, as after a restore; a new key was created: signed links are void, and links of shares and their codes cannot be shown any more")
 		return v, v.Rotate(ctx)
 	}
 	if errors.Is(err, vault.ErrUnknownKey) {

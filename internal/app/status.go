@@ -27,7 +27,7 @@ func (o overview) status(ctx context.Context) (rest.Status, error) {
 	}
 	for name, add := range map[string]func(context.Context, *rest.Status) error{"timers": o.addTimers, "consumers": o.addLags, "unsent": o.addUnsent, "backup": o.addBackup} {
 		if err := add(ctx, &s); err != nil {
-			o.platform.log.WarnContext(ctx, "a part of the status could not be read", "part", name, "error", err)
+			o.platform.log.WarnContext(ctx, "a part of the status could not be read; it is listed under failing", "part", name, "error", err)
 			s.Failing = append(s.Failing, name)
 		}
 	}

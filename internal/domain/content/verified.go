@@ -141,7 +141,7 @@ func (v *verifyingObject) sum(n int) (uint32, bool) {
 		var err error
 		if known, err = v.sums(n); err != nil || len(known) == 0 {
 			if !drive.IsKind(err, drive.NotFound) {
-				v.i.log().Warn("the rest of a download is not verified", "blob", v.b.ID, "error", err)
+				v.i.log().Warn("the checksums of a content could not be read; the rest of the download is sent unverified", "blob", v.b.ID, "error", err)
 			}
 			v.mu.Lock()
 			v.sumsUnavailable = true

@@ -154,7 +154,7 @@ func (m *Member) Run(ctx context.Context) error {
 		if errors.Is(err, ErrEnded) {
 			return err
 		}
-		outage.Record(ctx, m.log, "no heartbeat", err, slog.Any("leases_until", m.deadline()))
+		outage.Record(ctx, m.log, "no heartbeat could be written to the database; if this continues, leased jobs stop here and the other instances take over", err, slog.Any("leases_until", m.deadline()))
 		select {
 		case <-ctx.Done():
 			return nil

@@ -218,7 +218,7 @@ func (g *group) breakGroup(ctx context.Context, group []*job, cause error) {
 		g.onFull()
 	}
 	if err := g.rollback(ctx); err != nil {
-		g.log.Error("roll back a broken transaction", "error", err)
+		g.log.Error("a failed transaction could not be rolled back; the next one rolls it back", "error", err)
 	}
 	kind := drive.Unavailable
 	if drive.KindOf(cause) == drive.DiskFull {

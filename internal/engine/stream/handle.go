@@ -55,7 +55,7 @@ func (r *Runner) call(ctx context.Context, rec Record, log *slog.Logger) (err er
 	defer func() {
 		if v := recover(); v != nil {
 			r.counters.Panics.Add(1)
-			log.Error("handler panicked", "panic", v, "stack", string(debug.Stack()))
+			log.Error("stream handler panicked; the record counts as failed", "panic", v, "stack", string(debug.Stack()))
 			err = fmt.Errorf("%w: %v", errPanic, v)
 		}
 	}()

@@ -53,7 +53,7 @@ func (r *Runner) stop(ctx context.Context) {
 		r.log.Warn("handled records were not settled; they are delivered again", "error", err)
 	}
 	if err := r.discardSession(); err != nil {
-		r.log.Warn("closing a session failed", "error", err)
+		r.log.Warn("the session of a consumer could not be closed while stopping", "error", err)
 	}
 }
 

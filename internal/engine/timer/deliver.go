@@ -117,15 +117,15 @@ func (w *worker) outcomeOf(ctx context.Context, f Fired, err error, overrun bool
 // deadLetter gives a timer without attempts left to Options.OnDead. If OnDead fails, the outcome is
 // a retry.
 func (w *worker) deadLetter(ctx context.Context, f Fired, out Outcome, cause error) Outcome {
-	log := w.engine.opt.Log.With("timer", f.Key.String(), "gen", f.Gen, "error", cause)
+	log := w.engine.opt.Log.With("timer", f.Key.String(), "gen", f.Gen)
 	if dead := w.engine.opt.OnDead; dead != nil {
 		if err := dead(ctx, f, cause); err != nil {
-			log.WarnContext(ctx, "dead timer not recorded; delivering it again", "dead_err", err)
+			log.WarnContext(ctx, "dead timer not recorded; delivering it again", "error", errors.Join(err, cause))
 			out.Verdict, out.In = Retry, jittered()
 			return out
 		}
 	}
 	w.count.Dead.Add(1)
-	log.ErrorContext(ctx, "timer gave up after its last attempt")
+	log.ErrorContext(ctx, "timer failed its last attempt; it is a dead letter now", "error", cause)
 	return out
 }

@@ -111,7 +111,7 @@ func (c *readiness) results(ctx context.Context, log *slog.Logger) (map[string]s
 		if c.outages[check.Name] == nil {
 			c.outages[check.Name] = &telemetry.Outage{}
 		}
-		c.outages[check.Name].Record(context.WithoutCancel(ctx), log, "a check of readiness fails", err, slog.String("check", check.Name))
+		c.outages[check.Name].Record(context.WithoutCancel(ctx), log, "a readiness check fails", err, slog.String("check", check.Name))
 	}
 	c.last, c.ok, c.at = results, ok, time.Now()
 	return results, ok

@@ -309,6 +309,6 @@ func (r *reconciler) adopt(ctx context.Context, account drive.AccountID, source 
 		return fmt.Errorf("record the bundle in folder %s: %w", s.id, err)
 	}
 	r.stats.Found.Add(1)
-	r.log.WarnContext(ctx, "a bundle was found that nobody had told of", "folder", s.id)
+	r.log.WarnContext(ctx, "bundle found without an event; it is imported now", "folder", s.id)
 	return nil
 }

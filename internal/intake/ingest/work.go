@@ -59,7 +59,7 @@ func (in *workers) run(ctx context.Context) error {
 	var outage telemetry.Outage
 	for ctx.Err() == nil {
 		found, err := in.runOnce(ctx, &working)
-		outage.Record(ctx, in.log, "the look for bundles failed and will be repeated", err)
+		outage.Record(ctx, in.log, "polling for bundles failed; it will be repeated", err)
 		if found {
 			continue
 		}
@@ -134,7 +134,7 @@ func (in *workers) work(ctx context.Context, b *row) {
 	}
 	switch {
 	case errors.Is(err, lease.ErrFenced) || errors.Is(err, lease.ErrLost):
-		log.WarnContext(ctx, "a bundle was lost", "error", err)
+		log.WarnContext(ctx, "bundle lost to another worker; it stops here", "error", err)
 		return
 	case err == nil:
 		in.stats.Done.Add(1)
@@ -149,18 +149,18 @@ func (in *workers) work(ctx context.Context, b *row) {
 		err = in.queue.giveBack(after, b, 0, tries-1, "", "")
 	case passing(err):
 		in.stats.Retried.Add(1)
-		log.WarnContext(ctx, "a bundle waits for a component", "error", err)
+		log.WarnContext(ctx, "bundle postponed: a component is unavailable or full", "error", err)
 		err = in.queue.giveBack(after, b, pauseFor(b.Attempts), tries-1, drive.KindOf(err).String(), "")
 	case tries >= maxTries:
-		log.ErrorContext(ctx, "a bundle cannot be taken in", "error", err)
+		log.ErrorContext(ctx, "bundle failed its last try; it is rejected", "error", err)
 		err = in.refuse(after, b, &refusal{reasonFailed, drive.KindOf(err).String()})
 	default:
 		in.stats.Retried.Add(1)
-		log.ErrorContext(ctx, "a bundle will be tried again", "error", err, "tries", tries)
+		log.ErrorContext(ctx, "a try of a bundle failed; it is retried", "error", err, "tries", tries)
 		err = in.queue.giveBack(after, b, pauseFor(tries), tries, drive.KindOf(err).String(), "")
 	}
 	if err != nil && !errors.Is(err, lease.ErrFenced) {
-		log.WarnContext(ctx, "how a bundle ended could not be written; its lease will end", "error", err)
+		log.WarnContext(ctx, "the outcome of a bundle could not be stored; its lease will expire and the bundle is retried", "error", err)
 	}
 }
 
@@ -169,7 +169,7 @@ func (in *workers) refuse(ctx context.Context, b *row, why *refusal) error {
 	err := in.queue.reject(ctx, b, why)
 	if err == nil {
 		in.stats.Rejected.Add(1)
-		in.log.WarnContext(ctx, "a bundle was rejected", "bundle", b.ID, "reason", why.reason, "detail", why.detail)
+		in.log.WarnContext(ctx, "bundle rejected; its owner sees the reason", "bundle", b.ID, "reason", why.reason, "detail", why.detail)
 	}
 	return err
 }
@@ -179,7 +179,7 @@ func (in *workers) refuse(ctx context.Context, b *row, why *refusal) error {
 func (in *workers) takeSafely(ctx context.Context, b *row) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			in.log.ErrorContext(ctx, "panic while a bundle was taken in", "bundle", b.ID, "panic", p, "stack", string(debug.Stack()))
+			in.log.ErrorContext(ctx, "import of a bundle panicked; it counts as a failed try", "bundle", b.ID, "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()

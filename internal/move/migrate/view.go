@@ -353,7 +353,7 @@ func (s *sides) tablesOrLoad(ctx context.Context, side *Side) []*table {
 	}
 	tables, err := schemaOf(ctx, side.DB)
 	if err != nil {
-		s.log.WarnContext(ctx, "the schema could not be read; triggers may be left", "error", err)
+		s.log.WarnContext(ctx, "the schema of one side of the migration could not be read; its triggers may remain", "error", err)
 	}
 	return tables
 }

@@ -123,7 +123,7 @@ func (s *Handovers) Begin(ctx context.Context, who drive.Who, in Request, hook H
 		return v, err
 	}
 	if _, err := s.parts.Uploads.ReclaimAll(ctx, user.Account); err != nil { // they end by themselves, later
-		s.parts.Log.ErrorContext(ctx, "uploads of a user who leaves were not cancelled", "account", user.Account, "error", err)
+		s.parts.Log.ErrorContext(ctx, "the open uploads of a user who leaves could not be cancelled; they expire by themselves", "account", user.Account, "error", err)
 	}
 	if made {
 		s.parts.Files.Operations.Start(v.Operation.ID)

@@ -123,7 +123,7 @@ func (s *Settings) Refresh(ctx context.Context) error {
 		if err != nil {
 			if s.refused != change.Name {
 				s.refused = change.Name
-				s.log.WarnContext(ctx, "a setting in the database is not one of this version", "setting", change.Name, telemetry.KeyError, err)
+				s.log.WarnContext(ctx, "a setting in the database is not valid in this version; this instance ignores it", "setting", change.Name, telemetry.KeyError, err)
 			}
 			continue
 		}
@@ -243,7 +243,7 @@ func noted(value string) string {
 // soon applies a change on this instance. If reading fails, Run retries within lookEvery.
 func (s *Settings) soon(ctx context.Context) {
 	if err := s.Refresh(ctx); err != nil {
-		s.log.WarnContext(ctx, "the settings could not be read after a change", telemetry.KeyError, err)
+		s.log.WarnContext(ctx, "the settings could not be read after a change; retried within seconds", telemetry.KeyError, err)
 	}
 }
 

@@ -119,7 +119,7 @@ func (s *SignOn) follow(ctx context.Context, user account.User, p person) (accou
 		changed, err := s.parts.Admin.SetUser(ctx, admin.Local(), user.ID, admin.Change{Admin: &is})
 		switch {
 		case drive.IsKind(err, drive.WrongState): // at least one administrator must remain to fix the configuration
-			s.opt.Log.Warn("the identity provider says that somebody is no administrator, who is the last one, and stays one", "user", user.ID)
+			s.opt.Log.Warn("administrator role kept against the identity provider: the user is the last administrator", "user", user.ID)
 		case err != nil:
 			return account.User{}, fmt.Errorf("follow the provider in who is an administrator: %w", err)
 		default:
@@ -154,7 +154,7 @@ func (s *SignOn) followGroups(ctx context.Context, user account.User, p person) 
 	for _, group := range had {
 		err := s.parts.Spaces.RemoveMember(ctx, admin.Local(), group, user.ID)
 		if drive.IsKind(err, drive.WrongState) { // a space would lose its last manager
-			s.opt.Log.Warn("the identity provider says that somebody is no longer in a group, who is the last manager of a space, and stays in it", "user", user.ID, "group", group)
+			s.opt.Log.Warn("group membership kept against the identity provider: a space would lose its last manager", "user", user.ID, "group", group)
 			continue
 		}
 		if err != nil && !drive.IsKind(err, drive.NotFound) {
@@ -185,7 +185,7 @@ func (s *SignOn) addTo(ctx context.Context, user drive.UserID, as account.Identi
 	}
 	err = s.parts.Spaces.AddMember(ctx, admin.Local(), group, user)
 	if drive.IsKind(err, drive.NotFound) || drive.IsKind(err, drive.TooManyOpen) { // the group is deleted or full; the sign-in succeeds nevertheless
-		s.opt.Log.Warn("who signed on cannot be put into a group that the identity provider names", "user", user, "group", group, "error", err)
+		s.opt.Log.Warn("user not added to a group that the identity provider names: the group is deleted or full", "user", user, "group", group, "error", err)
 		return nil
 	}
 	return err

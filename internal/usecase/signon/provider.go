@@ -123,7 +123,7 @@ func (p *provider) read(now time.Time) (*known, error) {
 	defer p.mu.Unlock()
 	if err != nil {
 		p.tried = now
-		p.opt.Log.Warn("the identity provider cannot be asked", "issuer", p.opt.Issuer, "error", brief(err))
+		p.opt.Log.Warn("the metadata of the identity provider could not be read", "issuer", p.opt.Issuer, "error", brief(err))
 		return nil, brief(err)
 	}
 	p.known = fresh
@@ -184,7 +184,7 @@ func (k *known) claims(ctx context.Context, code string, f flow) (map[string]any
 		return nil, over(brief(err))
 	}
 	if err != nil {
-		return nil, k.failed("a token for a code", err)
+		return nil, k.failed("code exchange", err)
 	}
 	raw, _ := token.Extra("id_token").(string)
 	vouched, err := k.verifier.Verify(ctx, raw)
@@ -214,7 +214,7 @@ func (k *known) claims(ctx context.Context, code string, f flow) (map[string]any
 			err = info.Claims(&more)
 		}
 		if err != nil {
-			return nil, k.failed("what it says at its userinfo endpoint", err)
+			return nil, k.failed("userinfo", err)
 		}
 		said = merged(said, more)
 	}
@@ -251,10 +251,10 @@ func (k *known) complete(said map[string]any) error {
 	}
 	elsewhere, _ := said["_claim_names"].(map[string]any)
 	if _, ok := elsewhere[claim]; ok {
-		return k.failed("the groups themselves", errors.New("it says that they are to be asked for elsewhere, as there are too many"))
+		return k.failed("groups", errors.New("it refers to another endpoint for them, as for users in too many groups"))
 	}
 	if _, ok := said[claim]; !ok {
-		k.opt.Log.Warn("the identity provider says nothing of groups, which counts as none: it may want a scope, or another name of the claim", "claim", k.opt.GroupsClaim)
+		k.opt.Log.Warn("the identity provider sent no groups claim, which counts as no groups; check --oidc-scopes and --oidc-groups-claim", "claim", k.opt.GroupsClaim)
 	}
 	return nil
 }
@@ -265,7 +265,7 @@ func (k *known) failed(what string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err // the client has left
 	}
-	k.opt.Log.Warn("the identity provider has not done its part of a login", "part", what, "issuer", k.opt.Issuer, "error", brief(err))
+	k.opt.Log.Warn("sign-in failed at the identity provider", "part", what, "issuer", k.opt.Issuer, "error", brief(err))
 	return drive.Wrap(brief(err), drive.Gone, "reason", "sign-on-failed")
 }
 

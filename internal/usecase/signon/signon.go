@@ -367,7 +367,7 @@ func (s *SignOn) LogOut(ctx context.Context, token string, client netip.Addr) er
 		err = drive.BadField("logout_token", drive.Malformed, "expected", "a token with a subject")
 	}
 	if err != nil {
-		s.opt.Log.Warn("a logout by the identity provider is not taken", "error", err)
+		s.opt.Log.Warn("logout by the identity provider refused; the sessions of the user stay open", "error", err)
 		return err
 	}
 	user, err := s.parts.Users.FindByIdentity(ctx, s.parts.DB, account.Identity{Issuer: s.opt.Issuer, Subject: t.Subject})

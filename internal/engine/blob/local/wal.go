@@ -48,7 +48,7 @@ func (l walContents) Sync(names []string) error {
 func (l walContents) Restore(name string, content []byte) error {
 	path, err := l.d.blobPath(name)
 	if err != nil {
-		l.d.log.Warn("log entry skipped: its name is not that of content", "name", name)
+		l.d.log.Warn("write-ahead log entry skipped: its name is not the name of a content", "name", name)
 		return nil //nolint:nilerr // no row can refer to such a name
 	}
 	if err := l.d.makeShard(path); err != nil {
