@@ -168,7 +168,9 @@ func (r *run) fetchInto(ctx context.Context, w listEntry) error {
 	return err
 }
 
-// openSource opens a remote or embedded entry for reading.
+// openSource opens the content of an entry: a file embedded in a document of the intake if its URL
+// has embeddedScheme, else the document that it fetches from the URL. It fails as run.embedded or
+// fetch.Fetcher.Get does. The caller must close the Document.
 func (r *run) openSource(ctx context.Context, w listEntry) (*fetch.Document, error) {
 	if strings.HasPrefix(w.URL, embeddedScheme) {
 		return r.embedded(ctx, w.URL)

@@ -77,7 +77,8 @@ func reversed(s string) string {
 	return string(r)
 }
 
-// isRepetition reports whether s repeats one piece of at most four characters.
+// isRepetition reports whether s repeats one piece of one to four characters; the last repetition
+// may be cut off (abcab). It returns false for an empty string and a single character.
 func isRepetition(s string) bool {
 	r := []rune(s)
 	for n := 1; n <= 4; n++ {

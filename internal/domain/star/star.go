@@ -98,7 +98,9 @@ func (s *Stars) List(ctx context.Context, q sqldb.Querier, user drive.UserID, cu
 	return ids, next, nil
 }
 
-// Purge deletes a batch of stars of permanently deleted nodes. It may be interrupted and run
+// Purge examines the next rows of the table, 200,000 at most, from where the last call in this
+// process stopped, and deletes the stars whose node no longer exists. A nil error does not mean
+// that none are left: housekeeping calls Purge again in each run. It may be interrupted and run
 // concurrently.
 func (s *Stars) Purge(ctx context.Context) error {
 	_, err := s.orphans.Delete(ctx, s.db)

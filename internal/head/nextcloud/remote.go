@@ -136,6 +136,8 @@ func (s *stream) add(parts ...string) {
 	}
 }
 
+// end writes the closing tag of the multistatus and sends what is buffered. It ignores a
+// disconnected client. The caller must not add anything afterwards.
 func (s *stream) end() {
 	s.add("</d:multistatus>\n")
 	_ = s.out.Flush() // fails only if the client is disconnected

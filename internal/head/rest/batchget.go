@@ -36,6 +36,9 @@ func (b batches) contentRoutes() []route {
 	}}
 }
 
+// contentsBody is the body of a request to download many files as one stream. Nodes are the ids of
+// the files, in the order of the stream; for more than batch.MaxItems contents returns TooLarge,
+// and for text that is not an id an error.
 type contentsBody struct {
 	Nodes []string `json:"nodes" doc:"ids of up to 1,000 files"`
 }

@@ -36,6 +36,8 @@ type linkBody struct {
 	Disposition string `json:"disposition,omitempty" enum:"attachment,inline" default:"attachment"`
 }
 
+// linkView is the reply to a request for a link to a file or to the zip of an export: the URL,
+// which anybody who has it may read without a login, and when it expires.
 type linkView struct {
 	URL       string     `json:"url"`
 	ExpiresAt drive.Time `json:"expires_at"`

@@ -91,7 +91,9 @@ func extract(in io.ReaderAt, size int64, sum string, to io.Writer) (err error) {
 	return envelope.Extract(in, size, sum, to)
 }
 
-// taking is the content of an Attachment while a goroutine extracts it.
+// taking is the content of an Attachment while a goroutine extracts it into a pipe: the reader of
+// the pipe, end, which closes the pipe and so stops the goroutine, and over, which is closed when
+// the goroutine has returned. The caller must call Close.
 type taking struct {
 	*bufio.Reader
 	end  func() error

@@ -192,7 +192,8 @@ type rateMeter struct {
 // speedWindow is the period of one measurement.
 const speedWindow = 5 * time.Second
 
-// countCopied counts copied bytes.
+// countCopied adds n bytes to the measurement of the copying rate, which Progress returns. It does
+// not change the total of copied bytes, which is in the sweep.
 func (c *Copier) countCopied(n drive.ByteSize) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

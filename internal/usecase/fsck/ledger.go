@@ -95,6 +95,8 @@ type wrongCharge struct {
 	reserved, held drive.ByteSize
 }
 
+// scanCharge reads a row of the query of checkHolds into h by calling scan, and returns the error
+// of scan.
 func scanCharge(h *wrongCharge, scan func(...any) error) error {
 	return scan(&h.id, &h.state, &h.gen, &h.size, &h.reserved, &h.held)
 }

@@ -264,7 +264,10 @@ func (s *sealer) unseal(ctx context.Context, l *liveUpload, row Row, cause error
 	return next, finished, cause
 }
 
-// reclaimLost reclaims an upload whose bytes are missing, and returns Gone {reason lost}.
+// reclaimLost ends an upload whose bytes are missing from the store: it releases the upload's
+// reservation, removes what is left of the content and makes its state Gone. Its error is then
+// cause wrapped as Gone {reason lost}; if a step fails, cause joined with the error of that step.
+// It returns retry and no error if a concurrent change won; the caller must read the row again.
 func (s *sealer) reclaimLost(ctx context.Context, l *liveUpload, row Row, cause error) (outcome, error) {
 	next := row
 	next.State, next.Reason, next.Reserved = Reclaiming, ReasonLost, 0

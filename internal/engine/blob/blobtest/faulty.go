@@ -10,9 +10,10 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Faults makes chosen calls of a port fail. Calls are named by their method ("Write", "Seal") and
-// counted from 1 per rule, from the creation of the rule on. The zero value has no rules. It is
-// safe for concurrent use.
+// Faults makes chosen calls of a Staging fail, return an error after they have succeeded, or wait.
+// A rule names a call as Faulty passes it to do ("Write", "Seal") and counts such calls from 1,
+// from the creation of the rule on. The zero value has no rules and is ready for use, also
+// concurrently.
 type Faults struct {
 	mu    sync.Mutex
 	rules []*rule
@@ -109,7 +110,9 @@ func (f *Faults) next(call string) (act func(context.Context, func() error) erro
 	return act
 }
 
-// do runs do, or the fault that applies to the call.
+// do counts a call and returns the result of the function do, or that of the oldest rule that
+// applies. The rule decides whether the function runs: Fail does not run it, LoseReply runs it and
+// then returns an error, Hold runs it after release.
 func (f *Faults) do(ctx context.Context, call string, do func() error) error {
 	if act := f.next(call); act != nil {
 		return act(ctx, do)

@@ -108,7 +108,9 @@ func (s *Store) settle(ctx context.Context, names []string) error {
 	return s.settleEach(ctx, names)
 }
 
-// settleEach syncs files concurrently, and then their directories.
+// settleEach makes files durable by syncing each of them, at most maxConcurrentSyncs at once, and
+// each directory of theirs unless syncing a file also makes its name durable. It returns the first
+// error, after which it syncs no more files; the caller cannot tell which of them are durable.
 func (s *Store) settleEach(ctx context.Context, names []string) error {
 	dirs := map[string]bool{}
 	g, ctx := errgroup.WithContext(ctx)

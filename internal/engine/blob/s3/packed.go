@@ -99,7 +99,9 @@ func (p packObjects) Delete(ctx context.Context, object string) error {
 	return wrapError("delete a pack", p.b.remove(ctx, p.key(object)))
 }
 
-// ReserveName reserves a slot in a pack for small content; else it returns own (blob.Store).
+// ReserveName returns the name for new content of that size: a slot in a pack, which it reserves,
+// or own if the content is too large for a slot or the memory for packs is used up. If the result
+// is not own, the caller must call PutUnsynced once with it, and not Put (blob.Store).
 func (s *Store) ReserveName(own string, size drive.ByteSize) string {
 	return s.packs.ReserveName(own, int64(size))
 }

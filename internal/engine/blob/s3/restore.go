@@ -124,7 +124,9 @@ func (s *Staging) inspectStore(ctx context.Context, ref blob.Ref) (f storeState,
 	return best, nil
 }
 
-// splitParts returns the parts that content consists of.
+// splitParts computes the parts, by number from 0, that a stored object consists of: each of
+// partSize bytes, the last of the rest. It reads nothing from the store, so the parts have no ETag.
+// The map is empty if partSize is not positive or the object is empty or missing (negative size).
 func splitParts(info minio.ObjectInfo, partSize drive.ByteSize) map[int]storedPart {
 	parts := map[int]storedPart{}
 	if partSize <= 0 {

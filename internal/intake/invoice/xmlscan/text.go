@@ -23,6 +23,9 @@ func (s *Scanner) charData() (bool, error) {
 			return false, s.more()
 		}
 	}
+	// piece makes a text the token and returns true; false if the text is empty, or white space
+	// outside of the root element. It returns an Error of kind Malformed for any other text outside
+	// of the root element and for text that checkText refuses.
 	piece := window[:n]
 	if bytes.Contains(piece, []byte("]]>")) {
 		return false, s.fail(Malformed, "]]> in a text")

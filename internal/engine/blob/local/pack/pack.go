@@ -154,8 +154,11 @@ func (t *SlotWriter) Close() {
 	t.p.endIfDoneLocked(t.k)
 }
 
-// Write writes the content to the slot. b has HeaderSize bytes of room before the content. The
-// content may be lost until a Sync. On an error nothing remains.
+// Write puts the header into the first HeaderSize bytes of b, which the caller leaves free before
+// the content, and writes b to the slot; the content may be lost until Packs.Sync with the slot's
+// name has returned nil. It fails if the content does not take exactly the reserved blocks, on a
+// disk error, and after a failed sync of the pack; it has then freed what it wrote, unless its
+// error includes one of Disk.Free. The caller must call Close in either case.
 func (t *SlotWriter) Write(b []byte) error {
 	if blocksFor(len(b)-HeaderSize) != t.at.Blocks {
 		return fmt.Errorf("content of %d bytes in a slot of %d blocks", len(b)-HeaderSize, t.at.Blocks)
@@ -243,7 +246,7 @@ func (p *Packs) sync(k *pack) error {
 		if err = p.disk.SyncData(f); err != nil {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			k.err, k.full = err, true // Name begins another pack
+			k.err, k.full = err, true // ReserveName begins another pack
 			p.endIfDoneLocked(k)
 		}
 		return err

@@ -97,8 +97,10 @@ func (l *Log) recordNames(names []string) {
 	}
 }
 
-// switchSegment makes the other segment active and settles the previous one. It returns errFull if
-// the other segment is not free.
+// switchSegment syncs the active segment, has a goroutine make its files durable and free it, and
+// makes the other segment active. It returns errFull if the other segment is still in use, and
+// changes nothing then; any other error is of the disk and has turned the log off. The caller holds
+// writeMu.
 func (l *Log) switchSegment() error {
 	l.mu.Lock()
 	if len(l.free) == 0 {
