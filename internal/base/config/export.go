@@ -23,7 +23,9 @@ const (
 // "*.".
 var hostName = regexp.MustCompile(`^(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 
-// setExportHosts parses a list of hosts into c.ExportHosts; the error names the wrong one.
+// setExportHosts replaces c.ExportHosts by a list of host names, patterns like *.example.org and
+// addresses, each with an optional port, in lower case. It fails at the first element of another
+// form.
 func setExportHosts(c *Config, v string) error {
 	c.ExportHosts = nil
 	for _, e := range elements(v) {
@@ -47,7 +49,8 @@ func setExportHosts(c *Config, v string) error {
 // maxDocument is the largest possible ExportMaxDocument: the largest content of one part.
 const maxDocument = drive.GiB
 
-// setExportMaxDocument parses a size of 1 byte to maxDocument into c.ExportMaxDocument.
+// setExportMaxDocument parses a size from 1 byte to maxDocument, both included, into
+// c.ExportMaxDocument. It fails for other values; c is not usable then.
 func setExportMaxDocument(c *Config, v string) error {
 	n, err := drive.ParseByteSize(v)
 	if err == nil && (n < 1 || n > maxDocument) {

@@ -40,7 +40,8 @@ func parseFile(text []byte) (map[string]string, error) {
 	return values, errors.Join(errs...)
 }
 
-// addKey adds one key of the file to values.
+// addKey adds the value of one key of the file to values, by the name of the setting. It fails,
+// with the line number, if the key is unknown or occurs twice, or if the value has the wrong form.
 func addKey(values map[string]string, key, value *yaml.Node) error {
 	s := find(key.Value)
 	if s == nil || s.noKey || key.Kind != yaml.ScalarNode {
@@ -57,7 +58,8 @@ func addKey(values map[string]string, key, value *yaml.Node) error {
 	return nil
 }
 
-// scalars returns a scalar, or the values of a list joined by commas; null is "".
+// scalars returns the text of a single value; of a list, if list allows one, its values joined by
+// commas; null is "". It fails for anything else and for a list element that contains a comma.
 func scalars(n *yaml.Node, list bool) (string, error) {
 	if n.Kind == yaml.ScalarNode {
 		if n.Tag == "!!null" {

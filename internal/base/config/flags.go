@@ -45,7 +45,8 @@ func FlagError(err error) error {
 	return err
 }
 
-// unknown returns the error for an unknown name, with a suggestion.
+// unknown returns the error for an unknown name, which suggests the nearest setting if one is near.
+// what is the sort of name ("flag", "key"), dashes is what precedes it in the text.
 func unknown(what, dashes, name string) error {
 	if near := nearest(name); near != nil {
 		return fmt.Errorf("there is no %s %s%s; did you mean %s%s?", what, dashes, name, dashes, near.name)
@@ -68,7 +69,8 @@ func nearest(name string) *setting {
 	return best
 }
 
-// distance returns the Levenshtein distance in bytes.
+// distance returns the Levenshtein distance of a and b: how many bytes must be inserted, deleted or
+// replaced to turn one into the other.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -55,7 +55,9 @@ func Load(flags *pflag.FlagSet, environ []string, readFile func(string) ([]byte,
 	return c, nil
 }
 
-// gather returns the given value of each setting, by name, from its strongest source.
+// gather returns, by name, the value of each setting that is given and where it comes from. A flag
+// beats the environment, which beats the file that the setting config names; an empty value counts
+// as not given. It fails if a file cannot be read or has an unknown key.
 func gather(flags *pflag.FlagSet, env environment, readFile func(string) ([]byte, error)) (map[string]source, error) {
 	given := make(map[string]source)
 	for i := range settings {
@@ -110,7 +112,8 @@ func fromEnvironment(s *setting, env environment, readFile func(string) ([]byte,
 	return source{strings.TrimSpace(string(text)), " (" + inFile + ")"}, nil
 }
 
-// complete sets the defaults that depend on the environment or other settings.
+// complete sets c.Data, c.Blobs and the keys of buckets, where they are empty, from the environment
+// or each other. It fails if no directory for data is known or a key is missing.
 func (c *Config) complete(env environment) error {
 	if c.Data == "" {
 		dir, err := dataDir(env)
@@ -139,7 +142,8 @@ func dataDir(env environment) (string, error) {
 	return "", errors.New("--data: there is no home directory to put it in; say which directory to use")
 }
 
-// agree checks settings that depend on each other.
+// agree returns the joined errors of all settings that contradict each other, with a remedy; nil if
+// there are none. It changes nothing.
 func (c *Config) agree() error {
 	var errs []error
 	if (c.TLSCert == "") != (c.TLSKey == "") {

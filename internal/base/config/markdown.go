@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Markdown returns the text of docs/configuration.md.
+// Markdown returns the text of docs/configuration.md, generated from the table of settings; a test
+// compares both.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString(`# Configuration of the server

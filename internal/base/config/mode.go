@@ -55,6 +55,7 @@ var lacks = []struct {
 	},
 }
 
+// allowedModes lists the possible combinations of settings, for error texts.
 const allowedModes = "Possible are: nothing of --db, --redis, --kafka and --blobs s3://...; --db alone (one instance); " +
 	"--db, --redis and --blobs s3://...; and these three with --kafka"
 
@@ -111,7 +112,9 @@ func (c *Config) agreeDelayTopics() error {
 	return nil
 }
 
-// agreeRedirect rejects redirects to a store that clients cannot reach or that a browser refuses.
+// agreeRedirect returns an error, with a remedy, if downloads cannot be redirected to the store:
+// contents are in a directory, or clients would be sent from HTTPS to HTTP. It does not ask the
+// store.
 func (c *Config) agreeRedirect() error {
 	switch {
 	case c.S3 == nil:
@@ -148,7 +151,8 @@ func (r Roles) String() string {
 	return strings.Join(names, ",")
 }
 
-// setRoles parses a list of at least one role into c.Roles.
+// setRoles replaces c.Roles by a list of at least one of api, scheduler, worker, export and ingest,
+// separated by commas. It fails at an unknown role and if the list is empty.
 func setRoles(c *Config, v string) error {
 	c.Roles = Roles{}
 	for _, name := range elements(v) {

@@ -19,8 +19,9 @@ type BlobLocation struct {
 	Redis *Redis // for the journals of uploads; nil without S3
 }
 
-// ParseBlobLocation parses the text form. Keys missing from its URL are taken from environ, as for
-// --blobs.
+// ParseBlobLocation parses the text form: an absolute directory, or the URL of a bucket, a space
+// and the URL of Redis. Keys missing from the bucket's URL are taken from environ, as for --blobs.
+// It fails if the Redis is missing for a bucket or given for a directory, or if a URL is malformed.
 func ParseBlobLocation(text string, environ []string) (BlobLocation, error) {
 	blobs, redis, _ := strings.Cut(text, " ")
 	if !strings.HasPrefix(text, "s3:") && !strings.Contains(redis, "://") { // a directory with a space in its name
@@ -60,7 +61,8 @@ func (c BlobLocation) Text(environ []string) string {
 	return text
 }
 
-// text returns the URL of the bucket, without a key that equals the one in environ.
+// text returns the URL that parseS3 parses to s, with the secret in clear unless key and secret
+// equal those in environ; the caller must not log it.
 func (s *S3) text(environ []string) string {
 	u := url.URL{Scheme: "s3", Host: s.Endpoint, Path: strings.TrimSuffix("/"+s.Bucket+"/"+s.Prefix, "/")}
 	env := environment(environ)
@@ -78,7 +80,8 @@ func (s *S3) text(environ []string) string {
 	return u.String()
 }
 
-// text returns the URL of Redis.
+// text returns the URL that setRedis parses to r, with the password in clear; the caller must not
+// log it.
 func (r *Redis) text() string {
 	u := url.URL{Scheme: "redis", Host: strings.Join(r.Addrs, ",")}
 	if r.TLS {
@@ -117,7 +120,8 @@ func (c BlobLocation) SharesRedis(o BlobLocation) bool {
 	return slices.ContainsFunc(c.Redis.Addrs, func(a string) bool { return slices.Contains(o.Redis.Addrs, a) })
 }
 
-// ParseMySQL parses the URL of a database, as for --db.
+// ParseMySQL parses the URL of a database, as for --db, without connecting. It fails if the URL is
+// malformed or incomplete.
 func ParseMySQL(text string) (*MySQL, error) {
 	var c Config
 	err := setDB(&c, text)

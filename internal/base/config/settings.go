@@ -29,6 +29,7 @@ func (s *setting) variable() string {
 	return variablePrefix + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
 }
 
+// variablePrefix begins the name of each environment variable of a setting.
 const variablePrefix = "SMARTDRIVE_"
 
 // settings lists all settings in the order of the help.

@@ -118,7 +118,8 @@ func setIssuer(c *Config, v string) error {
 	return nil
 }
 
-// isLoopback reports whether host is this machine.
+// isLoopback reports whether host is "localhost" or a loopback address. It resolves no names, so
+// other names of this machine are false.
 func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true
@@ -127,7 +128,9 @@ func isLoopback(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// agreeSignOn checks the settings of sign-on against each other.
+// agreeSignOn returns an error if a setting of sign-on is given without --oidc-issuer (joined, one
+// per setting), if one that the issuer needs is missing, or if a known public issuer would let
+// everybody in.
 func (c *Config) agreeSignOn() error {
 	if c.SignOn.Issuer == "" {
 		var alone []error

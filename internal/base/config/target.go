@@ -102,7 +102,8 @@ func parseOptions(u *url.URL, allowed ...string) (url.Values, error) {
 	return values, nil
 }
 
-// option returns a boolean option; false if missing.
+// option returns the option called name as a boolean; false if it is missing or empty. It fails if
+// the value is not one that strconv.ParseBool accepts.
 func option(values url.Values, name string) (bool, error) {
 	v := values.Get(name)
 	if v == "" {
@@ -127,9 +128,12 @@ func address(host, port string) (string, error) {
 	return host, nil
 }
 
+// mysqlForm shows the form of --db in error texts.
 const mysqlForm = "mysql://user:password@host:3306/database"
 
-// setDB parses the URL of a database into c.MySQL. Errors do not quote the password.
+// setDB parses the URL of a database into c.MySQL, without connecting. It fails if user or name is
+// missing or an option is unknown or out of range; errors do not quote the password, and c is
+// unchanged.
 func setDB(c *Config, v string) error {
 	u, err := parseTarget(v, mysqlForm, "mysql")
 	if err != nil {
@@ -164,6 +168,7 @@ func setDB(c *Config, v string) error {
 	return nil
 }
 
+// redisForm shows the form of --redis in error texts.
 const redisForm = "redis://:password@host:6379/0, with ?cluster=true and some hosts of a cluster, or ?sentinel=NAME and the sentinels"
 
 // parseHosts parses a URL with several hosts, which net/url rejects: it removes all hosts but the
@@ -180,7 +185,8 @@ func parseHosts(v, form string, schemes ...string) (u *url.URL, hosts string, er
 	return u, hosts, err
 }
 
-// addresses parses a list of hosts with optional ports.
+// addresses parses a list of hosts, separated by commas, and adds port to those that have none. It
+// fails at the first malformed one.
 func addresses(hosts, port string) (all []string, err error) {
 	for _, host := range elements(hosts) {
 		addr, err := address(host, port)
@@ -192,7 +198,9 @@ func addresses(hosts, port string) (all []string, err error) {
 	return all, nil
 }
 
-// setRedis parses the URL of Redis into c.Redis. Errors do not quote the password.
+// setRedis parses the URL of Redis, with one or more hosts, into c.Redis, without connecting. It
+// fails if a host or option is not valid or options exclude each other; errors do not quote the
+// password.
 func setRedis(c *Config, v string) error {
 	u, hosts, err := parseHosts(v, redisForm, "redis", "rediss")
 	if err != nil {
@@ -224,7 +232,8 @@ func setRedis(c *Config, v string) error {
 	return r.agree()
 }
 
-// agree checks the options against each other.
+// agree returns an error if options exclude each other: a cluster with a Sentinel or with a
+// database other than 0, or several hosts that are neither.
 func (r *Redis) agree() error {
 	switch {
 	case r.Cluster && r.Sentinel != "":
@@ -237,6 +246,7 @@ func (r *Redis) agree() error {
 	return nil
 }
 
+// kafkaForm shows the form of --kafka in error texts.
 const kafkaForm = "host:9092,host:9092, or kafka://user:password@host:9092,host:9092?tls=true&sasl=scram-sha-512"
 
 // mechanisms are the SASL mechanisms, the default first.
@@ -274,7 +284,8 @@ func setKafka(c *Config, v string) error {
 	return k.agree()
 }
 
-// agree checks the options against each other and sets the default mechanism.
+// agree sets the default SASL mechanism if there is a user, and returns an error if user or
+// password is missing or the mechanism is unknown or would send the password unencrypted.
 func (k *Kafka) agree() error {
 	if k.User != "" && k.SASL == "" {
 		k.SASL = mechanisms[0]
@@ -292,9 +303,11 @@ func (k *Kafka) agree() error {
 	return nil
 }
 
+// s3Form shows the form of the URL of a bucket in error texts.
 const s3Form = "s3://key:secret@host:port/bucket/prefix, or leave key:secret@ to AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 
-// setBlobs stores a directory in c.Blobs, or parses an s3:// URL into c.S3.
+// setBlobs stores a directory in c.Blobs, or parses an s3:// URL into c.S3. It fails for a URL of
+// another scheme; after an error c is not usable.
 func setBlobs(c *Config, v string) error {
 	if !strings.HasPrefix(v, "s3:") {
 		c.Blobs = v
@@ -326,7 +339,8 @@ func ParseS3(v string, environ []string) (*S3, error) {
 	return s, nil
 }
 
-// parseS3 parses the URL of a bucket.
+// parseS3 parses the URL of a bucket without connecting. It fails if the bucket is missing, an
+// option is unknown, or only one of key and secret is given; both may be missing.
 func parseS3(v string) (*S3, error) {
 	u, err := parseTarget(v, s3Form, "s3")
 	if err != nil {
@@ -398,9 +412,11 @@ type Mail struct {
 	From     string
 }
 
+// mailForm shows the form of --mail in error texts.
 const mailForm = "smtps://user:password@host:465?from=drive@example.org, or smtp:// for STARTTLS"
 
-// setMail parses an smtp:// or smtps:// URL into c.Mail.
+// setMail parses an smtp:// or smtps:// URL into c.Mail; without a port it is 587 or 465. It fails
+// if from is not a plain mail address or another option is given; c.Mail is then unchanged.
 func setMail(c *Config, v string) error {
 	u, err := url.Parse(v)
 	if err != nil || u.Host == "" || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Path != "" && u.Path != "/" {

@@ -26,7 +26,8 @@ func text(field func(*Config) *string, check func(string) error) func(*Config, s
 	}
 }
 
-// path checks a file path.
+// path returns an error if v begins with "~" or contains a NUL character. It does not look at the
+// file system.
 func path(v string) error {
 	if strings.HasPrefix(v, "~") {
 		return fmt.Errorf("%q: \"~\" is not expanded here; write the whole path", v)
@@ -37,7 +38,8 @@ func path(v string) error {
 	return nil
 }
 
-// hostPort checks a HOST:PORT.
+// hostPort returns an error if v is not HOST:PORT with a port number from 0 to 65535. HOST may be
+// empty, for all interfaces; it is not resolved.
 func hostPort(v string) error {
 	host, port, err := net.SplitHostPort(v)
 	if err != nil {
@@ -79,7 +81,8 @@ func spanOrNever(field func(*Config) *time.Duration, least, most time.Duration) 
 	}
 }
 
-// parseDuration parses durations as time.ParseDuration does, and "30d".
+// parseDuration parses a duration: as time.ParseDuration does, or a whole number of days such as
+// "30d". Negative and zero durations pass. It fails with a text that shows the form.
 func parseDuration(v string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(v, "d"); ok {
 		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
@@ -129,7 +132,8 @@ func size(field func(*Config) *drive.ByteSize) func(*Config, string) error {
 	}
 }
 
-// setDefaultQuota parses a size or "unlimited" into c.DefaultQuota.
+// setDefaultQuota parses a size into c.DefaultQuota; "unlimited" sets it to nil. On an error c is
+// unchanged.
 func setDefaultQuota(c *Config, v string) error {
 	if v == "unlimited" {
 		c.DefaultQuota = nil
@@ -187,7 +191,8 @@ func join[T ~string](words []T) string {
 	return strings.Join(texts, ", ")
 }
 
-// setLogLevel parses debug, info, warn or error into c.LogLevel.
+// setLogLevel parses debug, info, warn or error, in lower case, into c.LogLevel. On an error c is
+// unchanged.
 func setLogLevel(c *Config, v string) error {
 	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 	level, ok := levels[v]
@@ -230,7 +235,8 @@ func setOTLP(c *Config, v string) error {
 	return nil
 }
 
-// setTrustedProxies parses a list of addresses and prefixes into c.TrustedProxies.
+// setTrustedProxies replaces c.TrustedProxies by a list of addresses and ranges, separated by
+// commas; an address becomes a range of one. It fails at the first element that is neither.
 func setTrustedProxies(c *Config, v string) error {
 	c.TrustedProxies = nil
 	for _, s := range elements(v) {
@@ -247,7 +253,9 @@ func setTrustedProxies(c *Config, v string) error {
 	return nil
 }
 
-// setCORSOrigins parses a list of origins, or "*", into c.CORSOrigins.
+// setCORSOrigins replaces c.CORSOrigins by a list of origins, separated by commas, in lower case;
+// "*" stands for any. It fails at the first element that is not an http or https origin without a
+// path.
 func setCORSOrigins(c *Config, v string) error {
 	c.CORSOrigins = nil
 	for _, s := range elements(v) {
@@ -271,8 +279,9 @@ func elements(v string) []string {
 	return list
 }
 
-// setCreationIntervals parses c.CreationIntervals (1s to 1h each) from a list such as "POST
-// /exports=5s".
+// setCreationIntervals replaces c.CreationIntervals by a list of operations and intervals of 1s to
+// 1h, such as "POST /exports=5s", separated by commas. It fails at the first element of another
+// form.
 func setCreationIntervals(c *Config, v string) error {
 	c.CreationIntervals = map[string]time.Duration{}
 	for _, e := range elements(v) {

@@ -63,7 +63,8 @@ func (a *Alias) MarshalBinary() ([]byte, error) {
 	return m.MarshalBinary()
 }
 
-// UnmarshalBinary restores the state that MarshalBinary returned for the same algorithm.
+// UnmarshalBinary restores the state that MarshalBinary returned for the same algorithm, so that
+// hashing continues after the same bytes. It fails if the state is damaged or of another algorithm.
 func (a *Alias) UnmarshalBinary(state []byte) error {
 	u, ok := a.hash.(encoding.BinaryUnmarshaler)
 	if !ok {

@@ -30,7 +30,8 @@ func (r Range) MarshalJSON() ([]byte, error) {
 	return json.Marshal([2]int64{r.Offset, int64(r.Length)})
 }
 
-// UnmarshalJSON parses [offset, length]; negative numbers and overflows are errors.
+// UnmarshalJSON parses [offset, length]. It fails, and leaves r unchanged, for another form,
+// negative numbers, a length above 32 bits and an end above 63 bits; a length of 0 passes.
 func (r *Range) UnmarshalJSON(b []byte) error {
 	var pair []int64
 	if err := json.Unmarshal(b, &pair); err != nil {

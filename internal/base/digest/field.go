@@ -76,7 +76,9 @@ func FormatReprDigest(s Set) string {
 	return string(FieldSHA256) + "=:" + base64.StdEncoding.EncodeToString(b) + ":"
 }
 
-// parseDigestField parses the field called name; the result is in the order of known.
+// parseDigestField parses the header field called name and returns its digests of known algorithms,
+// in the order of known; others are ignored. It fails with BadRequest if the field is malformed, a
+// digest has the wrong length, or no algorithm is known. An empty field yields no digests.
 func parseDigestField(name, field string, known ...FieldAlgo) ([]FieldDigest, error) {
 	members, ok := parseByteDictionary(field)
 	if !ok {

@@ -32,7 +32,8 @@ func ParseProofAlgo(s string) (ProofAlgo, error) {
 	return "", drive.BadField("alg", drive.NotAllowed, "allowed", []ProofAlgo{ProofHMAC, ProofBlake3}, "sent", s)
 }
 
-// keyed returns the hash with nonce as its key.
+// keyed returns a new hash with nonce as its key: HMAC-SHA-256 or keyed BLAKE3. It fails for an
+// unknown algorithm.
 func (a ProofAlgo) keyed(nonce Nonce) (hash.Hash, error) {
 	switch a {
 	case ProofHMAC:

@@ -82,7 +82,8 @@ func (r *Running) Sums() Set {
 	return set
 }
 
-// Clone returns an independent copy of r.
+// Clone returns an independent copy of r, which continues from the same bytes. It fails if the
+// state of a hash cannot be stored.
 func (r *Running) Clone() (*Running, error) {
 	state, err := r.State()
 	if err != nil {
@@ -128,7 +129,8 @@ func (r *Running) State() ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(b, CRC32C(b)), nil
 }
 
-// Restore returns the Running with this state. It fails if the state is damaged.
+// Restore returns the Running whose State was state; it continues after the same bytes. It fails
+// with errState if the state is damaged, cut off or of another format.
 func Restore(state []byte) (*Running, error) {
 	if len(state) < stateHeader+stateCRC || state[0] != stateVersion {
 		return nil, errState

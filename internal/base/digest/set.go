@@ -133,7 +133,8 @@ func (s Set) Aliases() []Algo {
 	return algos
 }
 
-// Equal reports whether both sets contain the same digests.
+// Equal reports whether both sets have the same algorithms with the same digests; a nil and an
+// empty set are equal.
 func (s Set) Equal(t Set) bool { return maps.EqualFunc(s, t, bytes.Equal) }
 
 // SameContent reports whether both sets certainly belong to the same content: they share a strong
@@ -167,7 +168,7 @@ func (s Set) Check(computed Set) error {
 	return nil
 }
 
-// mismatch returns the DigestMismatch error.
+// mismatch returns the error DigestMismatch {algorithm, declared, computed}, both digests in hex.
 func mismatch(algorithm string, declared, computed []byte) error {
 	return drive.Fail(drive.DigestMismatch, "algorithm", algorithm,
 		"declared", hex.EncodeToString(declared), "computed", hex.EncodeToString(computed))

@@ -12,8 +12,8 @@ import (
 // Verifier hashes a body as it streams in and compares it with declared digests. It computes only
 // algorithms that were declared or announced.
 type Verifier struct {
-	hashes   map[FieldAlgo]hash.Hash
-	declared func() ([]FieldDigest, error)
+	hashes   map[FieldAlgo]hash.Hash       // by algorithm
+	declared func() ([]FieldDigest, error) // returns the digests to compare with, once the body has ended
 }
 
 // NewVerifier returns a Verifier of the digests from ParseContentDigest. Without digests, every
@@ -54,7 +54,7 @@ func newFieldHash(algo FieldAlgo) hash.Hash {
 	panic("digest: no hash for field algorithm " + string(algo))
 }
 
-// Write hashes p with every algorithm. It does not fail.
+// Write hashes p with every algorithm. It returns len(p) and no error.
 func (v *Verifier) Write(p []byte) (int, error) {
 	for _, h := range v.hashes {
 		h.Write(p)

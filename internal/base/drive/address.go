@@ -15,7 +15,8 @@ type Address struct {
 	Path  Path
 }
 
-// ParseAddress parses an address. Errors are those of ParsePath.
+// ParseAddress parses an address: an absolute path in the caller's own account, or //NAME/path in
+// the place called NAME. It fails as ParseName and ParsePath do.
 func ParseAddress(s string) (Address, error) {
 	rest, elsewhere := strings.CutPrefix(s, "//")
 	if !elsewhere {

@@ -83,7 +83,8 @@ func (id ID[Of]) String() string { return uuid.UUID(id).String() }
 // MarshalText returns the 36 characters of the text form.
 func (id ID[Of]) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
-// UnmarshalText parses the text form; anything else is NotFound.
+// UnmarshalText parses the text form of 36 characters. It fails with NotFound for anything else,
+// because no object can have such an id, and leaves id unchanged.
 func (id *ID[Of]) UnmarshalText(b []byte) error {
 	v, err := ParseID[ID[Of]](string(b))
 	if err != nil {

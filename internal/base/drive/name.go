@@ -67,7 +67,9 @@ func ParsePath(s string) (Path, error) {
 	return ParseSegments(strings.Split(s[1:], "/"))
 }
 
-// ParseSegments returns the path with these decoded segments, after the checks of ParsePath.
+// ParseSegments returns the path with these decoded segments; none is the root. It fails as
+// ParsePath does: with BadName for a segment that ParseName refuses, for more than MaxDepth
+// segments and beyond MaxPathBytes.
 func ParseSegments(segments []string) (Path, error) {
 	if len(segments) > MaxDepth {
 		return nil, badName("too-deep", "limit", MaxDepth, "sent", len(segments))

@@ -57,7 +57,8 @@ func ParseByteSize(s string) (ByteSize, error) {
 	return ByteSize(n) * unit, nil
 }
 
-// UnmarshalJSON parses a number of bytes.
+// UnmarshalJSON parses a JSON number of bytes, without checking its sign. It fails, and leaves s
+// unchanged, for fractions, text and numbers above 63 bits.
 func (s *ByteSize) UnmarshalJSON(b []byte) error {
 	var n int64
 	if err := json.Unmarshal(b, &n); err != nil {
@@ -67,7 +68,7 @@ func (s *ByteSize) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// UnmarshalText parses like ParseByteSize, for flags and settings.
+// UnmarshalText parses s as ParseByteSize does, for flags and settings. On an error s is unchanged.
 func (s *ByteSize) UnmarshalText(b []byte) error {
 	v, err := ParseByteSize(string(b))
 	if err != nil {

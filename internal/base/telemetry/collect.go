@@ -17,7 +17,8 @@ func (m *Metrics) Gauges(name, help string, labels []string, f func(set func(v f
 	})
 }
 
-// Counters is Gauges for values that only grow while the process lives.
+// Counters registers a family of counters, as Gauges does, for values that only grow while the
+// process lives: f is called at each scrape and passes each value to set.
 func (m *Metrics) Counters(name, help string, labels []string, f func(set func(v float64, values ...string))) {
 	m.collect(name, help, labels, func(d *prometheus.Desc, out chan<- prometheus.Metric) {
 		f(func(v float64, values ...string) {
@@ -34,7 +35,8 @@ type HistogramState struct {
 	Sum    float64
 }
 
-// Histograms is Gauges for histograms.
+// Histograms registers a family of histograms, as Gauges does: f is called at each scrape and
+// passes each state, with counts that are not cumulative, to set.
 func (m *Metrics) Histograms(name, help string, labels []string, f func(set func(c HistogramState, values ...string))) {
 	m.collect(name, help, labels, func(d *prometheus.Desc, out chan<- prometheus.Metric) {
 		f(func(c HistogramState, values ...string) {

@@ -69,7 +69,8 @@ func Redact(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// isSecret reports whether key contains a secret word.
+// isSecret reports whether the key of a log attribute contains one of secretWords, ignoring case;
+// its value must not be logged.
 func isSecret(key string) bool {
 	key = strings.ToLower(key)
 	for _, word := range secretWords {

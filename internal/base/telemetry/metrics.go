@@ -75,7 +75,8 @@ type Build struct {
 	Go       string // Go version
 }
 
-// ReadBuild returns the build information that the linker recorded.
+// ReadBuild returns version, Go version and revision of the running program. Version is "(devel)"
+// and the revision empty if the linker recorded none; "+dirty" marks uncommitted changes.
 func ReadBuild() Build {
 	b := Build{Version: "(devel)", Go: runtime.Version()}
 	info, ok := debug.ReadBuildInfo()

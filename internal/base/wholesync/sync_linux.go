@@ -42,7 +42,8 @@ func SameFileSystem(dir *os.File, other os.FileInfo) bool {
 	return ok && too && is.Dev == to.Dev
 }
 
-// Sync makes everything written to the file system of dir durable (syncfs(2)).
+// Sync makes everything written to the file system that contains dir durable (syncfs(2)). It waits
+// for the disk and reports write errors since dir was opened.
 func Sync(dir *os.File) error {
 	for {
 		if err := unix.Syncfs(int(dir.Fd())); !errors.Is(err, unix.EINTR) {

@@ -26,7 +26,10 @@ type decision struct {
 	member bool         // the user has a role at the root of a space
 }
 
-// decide applies the rule of the package comment to steps, which are ordered by level.
+// decide applies the rule of the package comment to the grants above a node, which are ordered by
+// level, the node first: the nearest level with an unexpired grant decides the rights, and a
+// manager at the root has all. Without unexpired grants the decision is zero. until is when the
+// decision may change, 0 never.
 func decide(steps []grantStep, now drive.Time) decision {
 	v, nearest := decision{}, -1
 	var managed decision // by the role manager at the root

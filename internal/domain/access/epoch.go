@@ -26,6 +26,7 @@ type epoch struct {
 	readAt  atomic.Int64 // start of that read, Unix ns; zero: never read
 }
 
+// metaEpoch is the row of meta that holds the epoch that instances share.
 const metaEpoch = "access-epoch"
 
 // EpochStamp identifies the epoch in which a decision was made.
@@ -41,7 +42,9 @@ func (a *Access) Stamp() (EpochStamp, bool) {
 	return s, at != 0 && a.opt.Now().Sub(time.Unix(0, at)) < maxAge
 }
 
-// endEpoch ends the epoch when tx commits, which invalidates cached decisions.
+// endEpoch ends the epoch when tx commits, which invalidates all cached decisions of this process,
+// and with Options.Shared those of other instances as soon as they poll. With Options.Shared it
+// locks a row of meta until tx ends.
 func (a *Access) endEpoch(ctx context.Context, tx *sqldb.Tx) error {
 	tx.AfterCommit(func() { a.epoch.own.Add(1) })
 	if !a.opt.Shared {
@@ -68,7 +71,9 @@ func (a *Access) InvalidateIfGranted(ctx context.Context, tx *sqldb.Tx, account 
 	return a.endEpoch(ctx, tx)
 }
 
-// Run keeps the epoch current while other instances change grants, until ctx ends.
+// Run polls the shared epoch every pollInterval until ctx ends, and always returns nil. If polls
+// fail, the epoch becomes too old and decisions are read from the database. Without Options.Shared
+// it only waits.
 func (a *Access) Run(ctx context.Context) error {
 	if !a.opt.Shared {
 		<-ctx.Done()
@@ -86,7 +91,8 @@ func (a *Access) Run(ctx context.Context) error {
 	}
 }
 
-// poll reads the epoch from the database.
+// poll reads the shared epoch from the database and stores it with the time at which the read
+// began; a missing row counts as 0. On an error the stored epoch and time stay.
 func (a *Access) poll(ctx context.Context) error {
 	at := a.opt.Now()
 	text, err := meta.Find(ctx, a.opt.DB, metaEpoch)

@@ -42,6 +42,8 @@ const (
 	maxNote        = 1000 // bytes
 )
 
+// grantColumns are the columns that scanGrant reads, without the principal's name, which the query
+// must select next.
 const grantColumns = "g.node_id, g.account_id, g.principal_id, g.kind, g.role, g.granted_by, g.note, g.created_at, g.updated_at, g.expires_at"
 
 // namedGrants selects grantColumns and the name of the principal; it ends after FROM and the joins.
@@ -87,7 +89,8 @@ func (a *Access) Grant(ctx context.Context, tx *sqldb.Tx, g Grant) (Grant, error
 	return a.FindGrant(ctx, tx, g.Node, g.Principal)
 }
 
-// requirePrincipal fails with BadRequest if the principal of g does not exist. It locks a group.
+// requirePrincipal fails with BadRequest if the user or group of g does not exist; a deleted user
+// does not. It locks a group until tx ends, so that the group is not deleted meanwhile.
 func (a *Access) requirePrincipal(ctx context.Context, tx *sqldb.Tx, g Grant) (err error) {
 	if g.Kind == Group { // locked, so that it keeps its last member meanwhile
 		err = a.LockGroup(ctx, tx, drive.GroupID(g.Principal))
@@ -101,8 +104,8 @@ func (a *Access) requirePrincipal(ctx context.Context, tx *sqldb.Tx, g Grant) (e
 	return err
 }
 
-// checkGrantLimit fails with TooManyOpen if the account or the principal has no room for another
-// grant.
+// checkGrantLimit fails with TooManyOpen if the account has maxGrants grants, or maxGrantsOfOne to
+// the principal of g. It writes nothing; the caller checks before adding one.
 func checkGrantLimit(ctx context.Context, tx *sqldb.Tx, g Grant) error {
 	var n, ofOne int
 	err := tx.QueryRow(ctx, `SELECT (SELECT COUNT(*) FROM grants WHERE account_id = ?), (SELECT COUNT(*) FROM grants WHERE principal_id = ? AND account_id = ?)`,
@@ -164,8 +167,10 @@ type GrantAbove struct {
 	Ineffective bool
 }
 
-// ListAbove lists up to limit grants at a node and above it, nearest first, up to most levels
-// above.
+// ListAbove lists up to limit unexpired grants at a node and at its ancestors up to most levels
+// above, nearest first; most is capped at maxLevels. Ineffective marks a grant that the space's
+// settings suspend: to a principal who is not a member of a space that forbids sharing outside.
+// Without grants, or without the node, the list is empty.
 func (a *Access) ListAbove(ctx context.Context, q sqldb.Querier, node drive.NodeID, most, limit int) ([]GrantAbove, error) {
 	rows, err := q.Query(ctx, `WITH RECURSIVE up (id, parent_id, level) AS (
 			SELECT id, parent_id, 0 FROM nodes WHERE id = ?
@@ -236,7 +241,8 @@ func (a *Access) Purge(ctx context.Context, ended time.Time) error {
 	return err
 }
 
-// DeleteAccount deletes all grants of an account, and its space.
+// DeleteAccount deletes all grants of an account, and its space, and ends the epoch, so that cached
+// decisions are discarded when tx commits.
 func (a *Access) DeleteAccount(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	for _, table := range []string{"grants", "spaces"} {
 		if _, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE account_id = ?", account); err != nil {
@@ -246,7 +252,8 @@ func (a *Access) DeleteAccount(ctx context.Context, tx *sqldb.Tx, account drive.
 	return a.endEpoch(ctx, tx)
 }
 
-// DeletePrincipal deletes all grants of a user or group, and a user's group memberships and mounts.
+// DeletePrincipal deletes all grants of a user or group, and a user's group memberships and mounts,
+// and ends the epoch, so that cached decisions are discarded when tx commits.
 func (a *Access) DeletePrincipal(ctx context.Context, tx *sqldb.Tx, id drive.PrincipalID) error {
 	for _, query := range []string{
 		`DELETE FROM grants WHERE principal_id = ?`, `DELETE FROM group_members WHERE user_id = ?`, `DELETE FROM mounts WHERE user_id = ?`,

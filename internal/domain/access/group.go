@@ -48,6 +48,7 @@ func parseLabel(s string) (string, error) {
 // slotOf returns the folded form of a name, which is unique.
 func slotOf(label string) string { return drive.Name(label).Fold() }
 
+// teamColumns are the columns that scanTeam reads.
 const teamColumns = "id, name, created_at, updated_at"
 
 // scanTeam reads teamColumns into t.
@@ -55,8 +56,9 @@ func scanTeam(t *UserGroup, scan func(...any) error) error {
 	return scan(&t.ID, &t.Name, &t.Created, &t.Updated)
 }
 
-// CreateGroup creates a group. It fails with NameTaken if another one has the name, ignoring case,
-// and with TooManyOpen.
+// CreateGroup creates a group without members. It fails with BadRequest if the name is not valid,
+// with NameTaken if another group has the name, ignoring case, and with TooManyOpen if there are
+// maxGroups already.
 func (a *Access) CreateGroup(ctx context.Context, tx *sqldb.Tx, name string) (UserGroup, error) {
 	name, err := parseLabel(name)
 	if err != nil {
@@ -81,7 +83,8 @@ func (a *Access) CreateGroup(ctx context.Context, tx *sqldb.Tx, name string) (Us
 	return t, nil
 }
 
-// RenameGroup renames a group. It fails with NameTaken or NotFound.
+// RenameGroup renames a group and returns it. It fails with BadRequest if the name is not valid,
+// with NameTaken if another group has it, ignoring case, and with NotFound.
 func (a *Access) RenameGroup(ctx context.Context, tx *sqldb.Tx, id drive.GroupID, name string) (UserGroup, error) {
 	name, err := parseLabel(name)
 	if err != nil {
@@ -99,7 +102,8 @@ func (a *Access) RenameGroup(ctx context.Context, tx *sqldb.Tx, id drive.GroupID
 	return a.FindGroup(ctx, tx, id)
 }
 
-// DeleteGroup deletes a group, its memberships and its grants. It fails with NotFound.
+// DeleteGroup deletes a group, its memberships and its grants, and so ends the epoch of cached
+// decisions. It fails with NotFound.
 func (a *Access) DeleteGroup(ctx context.Context, tx *sqldb.Tx, id drive.GroupID) error {
 	n, err := tx.Exec(ctx, `DELETE FROM user_groups WHERE id = ?`, id)
 	if err == nil && n == 0 {
@@ -187,7 +191,7 @@ func (a *Access) AddMember(ctx context.Context, tx *sqldb.Tx, id drive.GroupID, 
 	return nil
 }
 
-// IsInGroup reports whether a user is in a group.
+// IsInGroup reports whether a user is a member of a group; false if either does not exist.
 func (a *Access) IsInGroup(ctx context.Context, q sqldb.Querier, id drive.GroupID, user drive.UserID) (bool, error) {
 	var n int
 	err := q.QueryRow(ctx, `SELECT COUNT(*) FROM group_members WHERE group_id = ? AND user_id = ?`, id, user).Scan(&n)
@@ -224,7 +228,8 @@ func (a *Access) ListMembers(ctx context.Context, q sqldb.Querier, id drive.Grou
 	return all, nil
 }
 
-// IsIn reports whether a user is in a group.
+// IsIn reports whether a user is a member of a group; false if either does not exist. Unlike
+// Access.IsInGroup, it needs no Access.
 func IsIn(ctx context.Context, q sqldb.Querier, id drive.GroupID, user drive.UserID) (is bool, err error) {
 	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM group_members WHERE group_id = ? AND user_id = ?)`, id, user).Scan(&is)
 	if err != nil {

@@ -30,7 +30,9 @@ func (a *Access) HandOver(ctx context.Context, tx *sqldb.Tx, from, to drive.Acco
 	return a.endEpoch(ctx, tx)
 }
 
-// handOverGrants moves the grants and mounts of one node.
+// handOverGrants moves the grants of s.Node to s.Heir in account to, and the mounts if both differ.
+// If owner is not zero, it deletes the owner's own grant and mount first. The caller must end the
+// epoch.
 func handOverGrants(ctx context.Context, tx *sqldb.Tx, to drive.AccountID, owner drive.UserID, s Successor) error {
 	if !owner.IsZero() {
 		if _, err := tx.Exec(ctx, "DELETE FROM grants WHERE node_id = ? AND principal_id = ?", s.Node, owner.String()); err != nil {

@@ -17,7 +17,7 @@ import (
 type Lens struct {
 	access *Access
 	who    drive.Who
-	grants map[drive.NodeID][]grantStep
+	grants map[drive.NodeID][]grantStep // of the user, by node
 }
 
 // Lens returns the lens of a pass. It costs one statement for a guest and none for the owner or a
@@ -89,7 +89,9 @@ func (l Lens) Digest() string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// MayHideBelow reports whether the lens may hide a node below a visible one.
+// MayHideBelow reports whether a grant at some other node than this takes the right See away, so
+// that a node below a visible one may be invisible. It does not check where that node is, so true
+// means only that the caller must filter.
 func (l Lens) MayHideBelow(node drive.NodeID) bool {
 	for id := range l.grants {
 		if r, granted := l.rights(id); granted && id != node && !r.Has(See) {
@@ -114,7 +116,8 @@ func (l Lens) Hidden() []drive.NodeID {
 	return dark
 }
 
-// ShowsChild reports whether a child of a visible folder is visible.
+// ShowsChild reports whether a child of a folder is visible. The caller must know that the folder
+// itself is: the child is visible unless a grant at the child takes the right See away.
 func (l Lens) ShowsChild(id drive.NodeID) bool {
 	if l.access == nil {
 		return true
@@ -125,13 +128,14 @@ func (l Lens) ShowsChild(id drive.NodeID) bool {
 
 // Visibility tells whether a node is visible, and from which top.
 type Visibility struct {
-	Seen  bool
+	Seen  bool         // the node is visible
 	Top   drive.NodeID // see Pass
-	Level int
+	Level int          // of Top, in levels above the node
 }
 
-// Visibilities returns, by id, which nodes of the account are visible, and from where. It costs one
-// statement.
+// Visibilities returns, by id, which nodes of the account are visible, and from where. Every id has
+// an entry; a node that does not exist is not visible. It costs one statement; without ids it
+// returns nil.
 func (l Lens) Visibilities(ctx context.Context, q sqldb.Querier, ids []drive.NodeID) (map[drive.NodeID]Visibility, error) {
 	if len(ids) == 0 {
 		return nil, nil

@@ -39,7 +39,8 @@ type batch struct {
 	now drive.Time
 }
 
-// addRights adds the user's rights at the nodes to the map rights.
+// addRights adds the user's rights at the nodes to the map rights. Nodes at which the user has no
+// rights, and missing ones, get no entry.
 func (b batch) addRights(ctx context.Context, who drive.Who, nodes []drive.NodeID, rights map[drive.NodeID]NodeRights) error {
 	paths, err := b.readPaths(ctx, map[drive.UserID][]drive.NodeID{who.User: nodes})
 	for claim, path := range paths {
@@ -68,7 +69,8 @@ func (a *Access) PassesOf(ctx context.Context, q sqldb.Querier, who drive.Who, n
 	return passes, nil
 }
 
-// addPasses adds the user's passes at the nodes to the map passes.
+// addPasses adds the user's passes at the nodes to the map passes; the own account's nodes get all
+// rights unless who is a guest. Nodes that the user may not use, and missing ones, get no entry.
 func (b batch) addPasses(ctx context.Context, who drive.Who, nodes []drive.NodeID, passes map[drive.NodeID]Pass) error {
 	paths, err := b.readPaths(ctx, map[drive.UserID][]drive.NodeID{who.User: nodes})
 	if err != nil {

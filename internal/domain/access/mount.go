@@ -28,6 +28,8 @@ type Mount struct {
 // maxMounts bounds the mounts that a user may rename or hide. Shares by others do not count.
 const maxMounts = 10_000
 
+// mountColumns are the columns that scanMount reads: the grant, principal's name, owner's name,
+// space's name, and the alias, hidden and shown of the mount, empty without a mount.
 const mountColumns = grantColumns + `, COALESCE(p.name, ''), COALESCE(o.name, ''), COALESCE(s.name, ''), COALESCE(m.name, ''), COALESCE(m.hidden, 0), COALESCE(m.shown, '')`
 
 // mountJoins joins grants g with the tables of mountColumns; its parameter is the user.
@@ -138,7 +140,8 @@ func mountOf(at []userGrant, hidden bool, now drive.Time) []Mount {
 	return strongest(last)
 }
 
-// strongest keeps the strongest grant at each node. The grants are ordered by node.
+// strongest returns one mount per node, with the strongest of its grants; Since is the oldest
+// creation among them. all must be ordered by node.
 func strongest(all []Mount) (one []Mount) {
 	for _, m := range all {
 		last := len(one) - 1
@@ -184,7 +187,7 @@ var errConcurrentInsert = errors.New("another request has made this mount first"
 // MountChange is a user's change of a mount; a nil field stays unchanged.
 type MountChange struct {
 	Alias  *string // empty: use the node's name
-	Hidden *bool
+	Hidden *bool   // leave the mount out of lists
 }
 
 // SetMount renames or hides a mount for one user. It may be repeated. It fails with NotFound if the
@@ -275,7 +278,8 @@ func (a *Access) requireShared(ctx context.Context, q sqldb.Querier, user drive.
 	return err
 }
 
-// checkMountLimit fails with TooManyOpen if the user has maxMounts renamed or hidden mounts.
+// checkMountLimit fails with TooManyOpen if the user has maxMounts renamed or hidden mounts
+// already. It writes nothing; the caller checks before adding one.
 func checkMountLimit(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
 	var n int
 	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM mounts WHERE user_id = ? AND (name <> '' OR hidden = 1)`, user).Scan(&n); err != nil {

@@ -128,7 +128,7 @@ func updateShown(ctx context.Context, tx *sqldb.Tx, user drive.UserID, k MountNa
 type mountState struct {
 	// exists reports whether there is a row.
 	exists bool
-	shown  string
+	shown  string // stored name; empty: none
 }
 
 // mountsAt returns the state of the mounts at those nodes that are shared with the user or have a

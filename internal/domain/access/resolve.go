@@ -39,6 +39,7 @@ func New(opt Options) *Access {
 	}
 }
 
+// now returns the time against which grants expire, from Options.Now.
 func (a *Access) now() drive.Time { return drive.TimeOf(a.opt.Now()) }
 
 // Pass is a caller's authorization at a node.
@@ -175,9 +176,9 @@ func (a *Access) RightUntil(ctx context.Context, q sqldb.Querier, who drive.Who,
 	}
 }
 
-// CheckRemoval is Check for a use that removes the node from its folder. It fails with Forbidden
-// {reason: shared-top} for a node that is itself the guest's top, because it stays where its owner
-// has put it.
+// CheckRemoval returns nil if the pass allows the use, which removes the node from its folder, and
+// else an error as Check does. It fails with Forbidden {shared-top} for a node that is itself the
+// guest's top, because it stays where its owner has put it.
 func (p Pass) CheckRemoval(use Use) error {
 	if err := p.Check(use); err != nil {
 		return err
@@ -188,7 +189,7 @@ func (p Pass) CheckRemoval(use Use) error {
 	return nil
 }
 
-// Home returns the account that a user owns.
+// Home returns the account that a user owns. It fails with NotFound if the user does not exist.
 func (a *Access) Home(ctx context.Context, q sqldb.Querier, user drive.UserID) (home drive.AccountID, err error) {
 	err = q.QueryRow(ctx, `SELECT account_id FROM users WHERE id = ?`, user).Scan(&home)
 	return home, err

@@ -34,6 +34,7 @@ type Settings struct {
 // MaxDays bounds TrashDays and VersionDays.
 const MaxDays = 3650
 
+// settingColumns are the columns that Settings.scanArgs reads.
 const settingColumns = "s.links, s.outward, s.trash_days, s.version_days"
 
 // scanArgs returns the scan destinations of settingColumns.
@@ -41,7 +42,8 @@ func (s *Settings) scanArgs() []any {
 	return []any{&s.Links, &s.ShareOutside, &s.TrashDays, &s.VersionDays}
 }
 
-// check fails with BadRequest if a setting is not valid.
+// check fails with BadRequest, which names the field, if a policy is not one of those allowed or a
+// number of days is not from 0 to MaxDays.
 func (s Settings) check() error {
 	days := func(field string, n int) error {
 		if n < 0 || n > MaxDays {

@@ -26,13 +26,14 @@ type Space struct {
 	Root    drive.NodeID
 	Name    string
 	State   State
-	By      drive.UserID
+	By      drive.UserID // who created the space
 	Created drive.Time
 	Updated drive.Time
-	Deleted drive.Time
+	Deleted drive.Time // zero: not deleted
 	Settings
 }
 
+// spaceColumns are the columns that scanSpace reads.
 const spaceColumns = "s.account_id, s.root_id, s.name, s.state, s.created_by, s.created_at, s.updated_at, s.deleted_at, " + settingColumns
 
 // scanSpace reads spaceColumns into s.
@@ -119,7 +120,8 @@ func (a *Access) ChangeSpace(ctx context.Context, tx *sqldb.Tx, id drive.Account
 	return s, a.endEpoch(ctx, tx)
 }
 
-// FindSpace returns a space, deleted or not; NotFound.
+// FindSpace returns a space, also one that is archived or deleted but not yet purged. It fails with
+// NotFound.
 func (a *Access) FindSpace(ctx context.Context, q sqldb.Querier, id drive.AccountID) (s Space, err error) {
 	err = scanSpace(&s, q.QueryRow(ctx, "SELECT "+spaceColumns+" FROM spaces s WHERE s.account_id = ?", id).Scan)
 	return s, err
@@ -149,8 +151,9 @@ type Membership struct {
 	Rights Right
 }
 
-// ListMemberships lists the spaces in which a user has a role at the root, by name, without deleted
-// ones.
+// ListMemberships lists the spaces at whose root a user has an unexpired role, directly or as a
+// member of a group, by name. Rights are those of all these roles together, in an archived space at
+// most See. Deleted spaces are left out.
 func (a *Access) ListMemberships(ctx context.Context, q sqldb.Querier, user drive.UserID) ([]Membership, error) {
 	rows, err := q.Query(ctx, `WITH `+mineCTE+`
 		SELECT `+spaceColumns+`, g.role, g.expires_at FROM mine JOIN grants g ON g.principal_id = mine.id
@@ -187,7 +190,8 @@ func (a *Access) ListMemberships(ctx context.Context, q sqldb.Querier, user driv
 	return spaces, nil
 }
 
-// ListDeletedSpaces lists spaces deleted before the given time, for the purge.
+// ListDeletedSpaces lists up to limit spaces deleted before the given time and not yet purged, the
+// oldest deletion first.
 func (a *Access) ListDeletedSpaces(ctx context.Context, q sqldb.Querier, before drive.Time, limit int) ([]Space, error) {
 	rows, err := q.Query(ctx, "SELECT "+spaceColumns+" FROM spaces s WHERE s.deleted_at > 0 AND s.deleted_at < ? ORDER BY s.deleted_at, s.account_id LIMIT ?", before, limit)
 	return sqldb.Scan(rows, err, scanSpace)
@@ -290,7 +294,8 @@ func (a *Access) findByID(ctx context.Context, q sqldb.Querier, who drive.Who, i
 	return t, nil
 }
 
-// FindSpaceByRoot returns the space with a root node, or NotFound.
+// FindSpaceByRoot returns the space, deleted or not, whose root is the node. It fails with NotFound
+// if the node is not the root of a space.
 func (a *Access) FindSpaceByRoot(ctx context.Context, q sqldb.Querier, root drive.NodeID) (s Space, err error) {
 	err = scanSpace(&s, q.QueryRow(ctx, "SELECT "+spaceColumns+` FROM nodes n JOIN spaces s ON s.account_id = n.account_id AND s.root_id = n.id
 		WHERE n.id = ?`, root).Scan)

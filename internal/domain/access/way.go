@@ -13,13 +13,13 @@ import (
 type grantPath struct {
 	isOwn   bool // the node is in the user's own account; steps were not read
 	account drive.AccountID
-	parent  drive.NodeID // of the node; zero: the node is a root
-	space   string       // name of the node's space; empty: a personal account
-	state   State
+	parent  drive.NodeID  // of the node; zero: the node is a root
+	space   string        // name of the node's space; empty: a personal account
+	state   State         // of the space
 	links   SharingPolicy // who may create links; empty: not in a space
 	outward SharingPolicy
-	trashed bool // the node, or a folder above it, is trashed
-	steps   []grantStep
+	trashed bool        // the node, or a folder above it, is trashed
+	steps   []grantStep // ordered by level, the node first
 }
 
 // findPath returns the user's grants at a node and above it. It uses cached grants above the node's
@@ -127,7 +127,8 @@ type pathKey struct {
 // maxCachedPaths bounds the cached paths, some 200 bytes each.
 const maxCachedPaths = 20_000
 
-// get returns the cached grants of a key if they are of the epoch now.
+// get returns the cached grants of a key; false if there are none, or if the cache is of another
+// epoch than now. The caller must not change the slice.
 func (c *pathCache) get(now EpochStamp, key pathKey) ([]grantStep, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 type loginAttempt struct {
 	requester
 
-	counters []counter
-	pairKey  string // key of name and address; empty: no user can have the name
+	counters []counter // failures that count against the attempt
+	pairKey  string    // key of name and address; empty: no user can have the name
 }
 
 // newAttempt returns the counters for a login. A known pair of name and address has only its own
@@ -61,7 +61,8 @@ func newKnownPairs() *knownPairs {
 	return &knownPairs{byKey: map[string]*list.Element{}, order: list.New()}
 }
 
-// add records a login and evicts the oldest pair if there are maxPairs.
+// add records that a login of the pair succeeded at now. If maxPairs are recorded, a new pair
+// evicts the one whose last login is oldest.
 func (k *knownPairs) add(key string, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -78,7 +79,8 @@ func (k *knownPairs) add(key string, now time.Time) {
 	k.byKey[key] = k.order.PushBack(&knownPair{key, now})
 }
 
-// contains reports whether a login of the pair succeeded within knownPairLife.
+// contains reports whether a login of the pair of user and client succeeded within knownPairLife
+// before now, as far as this process remembers.
 func (k *knownPairs) contains(key string, now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -27,8 +27,8 @@ type Auth struct {
 	limit int // maximum of cached
 
 	mu     sync.RWMutex
-	cached map[secretHash]*cachedSession
-	epoch  int64 // incremented by each revocation; a row read before a revocation is not cached after it
+	cached map[secretHash]*cachedSession // by hash of the secret
+	epoch  int64                         // incremented by each revocation; a row read before a revocation is not cached after it
 }
 
 // cachedSession is a cached row. All fields except usedAt are guarded by Auth.mu.
@@ -42,11 +42,11 @@ type cachedSession struct {
 // authRow is a session and its user as stored in the database.
 type authRow struct {
 	session    Session
-	hash       []byte
+	hash       []byte // of the secret
 	account    drive.AccountID
 	name       string // the user's
 	slot       string // the folded name
-	admin      bool
+	admin      bool   // the user is an administrator
 	state      State
 	mustChange bool // the session may only set a new password
 }
@@ -64,13 +64,15 @@ func (a *Auth) Authenticate(ctx context.Context, bearer string) (drive.Who, erro
 	return a.AuthenticateAt(ctx, bearer, drive.HeadNative)
 }
 
-// AuthenticateAt is Authenticate at the given head.
+// AuthenticateAt returns the user of a bearer secret that is used at the given head. It fails with
+// Unauthenticated {missing or invalid} if the secret is empty, malformed, unknown or expired, and
+// with Forbidden {head} if the session is not for this head.
 func (a *Auth) AuthenticateAt(ctx context.Context, bearer string, head drive.Heads) (drive.Who, error) {
 	return a.authenticate(ctx, bearer, head, "")
 }
 
-// authenticate is AuthenticateAt for a secret of the user with the folded name slot; empty: any
-// user.
+// authenticate does what AuthenticateAt does. If slot, a folded name, is not empty, it also fails
+// with Unauthenticated {invalid} if the secret belongs to a user of another name.
 func (a *Auth) authenticate(ctx context.Context, bearer string, head drive.Heads, slot string) (drive.Who, error) {
 	if bearer == "" {
 		return drive.Who{}, unauthenticated("missing")
@@ -130,12 +132,14 @@ func (a *Auth) loadRow(ctx context.Context, hash secretHash) (authRow, error) {
 
 // snapshot is the result of reading some sessions; a session that does not exist has no row.
 type snapshot struct {
-	rows  map[secretHash]authRow
-	at    time.Time // start of the query
-	epoch int64     // Auth.epoch at that time
+	rows  map[secretHash]authRow // by hash of the secret
+	at    time.Time              // start of the query
+	epoch int64                  // Auth.epoch at that time
 }
 
-// readSnapshot reads the rows of sessions by the hashes of their secrets.
+// readSnapshot reads the rows of sessions by the hashes of their secrets; one that does not exist
+// has no row. It notes time and epoch before reading, so that cacheRow can reject rows that were
+// evicted meanwhile.
 func (a *Auth) readSnapshot(ctx context.Context, hashes []secretHash) (snapshot, error) {
 	a.mu.RLock()
 	r := snapshot{at: a.opt.Now(), epoch: a.epoch, rows: make(map[secretHash]authRow, len(hashes))}
@@ -219,9 +223,12 @@ func (a *Auth) evict(match func(*Session) bool) {
 	}
 }
 
+// authColumns are the columns of a session that loadRow reads.
 const authColumns = "s.id, s.user_id, s.kind, s.name, s.scopes, s.heads, s.created_at, s.seen_at, s.expires_at, s.ends_at"
 
-// read returns the rows of those secrets that exist, in any order.
+// read returns the sessions, with their users, whose secrets have these hashes, in any order;
+// missing ones are left out. It reads the database, not the cache, and checks neither expiry nor
+// state.
 func (a *Auth) read(ctx context.Context, hashes []secretHash) ([]authRow, error) {
 	args := make([]any, len(hashes))
 	for i := range hashes {

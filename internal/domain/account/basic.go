@@ -37,7 +37,7 @@ const (
 // the cache would let an attacker test guesses without limit. Wrong passwords are cached, too: a
 // client with an outdated password is refused again without using up the failures of others.
 type passwordCache struct {
-	key      []byte
+	key      []byte             // of the HMAC
 	inFlight singleflight.Group // merges concurrent checks of one password into one hash
 
 	mu      sync.Mutex
@@ -49,12 +49,12 @@ type passwordKey [sha256.Size]byte
 
 // cachedPassword is the result of a password check and the state of its user at that time.
 type cachedPassword struct {
-	wrong  bool
+	wrong  bool // the password was refused
 	user   drive.UserID
 	epoch  int64 // the user's link_epoch; each change of the password increments it
 	who    drive.Who
-	readAt time.Time
-	usedAt time.Time
+	readAt time.Time // when the user's state was read
+	usedAt time.Time // when a request used the result last
 }
 
 // newPasswordCache returns an empty cache with a random key.
@@ -70,7 +70,8 @@ func (p *passwordCache) keyOf(slot, source, password string) (key passwordKey) {
 	return key
 }
 
-// find returns the entry of a key unless it is idle for passwordIdleLimit.
+// find returns the entry of a key and marks it as used at now. It returns false if there is none,
+// and deletes one that was not used for passwordIdleLimit.
 func (p *passwordCache) find(key passwordKey, now time.Time) (cachedPassword, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +120,10 @@ func (s *Sessions) Basic(ctx context.Context, in Basic) (drive.Who, error) {
 	return s.basicByPassword(ctx, slotOf(name), in)
 }
 
-// basicByPassword is Basic for the account's own password.
+// basicByPassword authenticates a request of HTTP Basic by the account's own password; slot is the
+// folded name. A cached result, right or wrong, counts only after it has been revalidated;
+// concurrent requests with the same password share one check. It fails with Unauthenticated
+// {invalid} if the password is wrong or not usable here, and with Rate after too many failures.
 func (s *Sessions) basicByPassword(ctx context.Context, slot string, in Basic) (drive.Who, error) {
 	key := s.passwords.keyOf(slot, source(in.Client), in.Password)
 	k, ok := s.passwords.find(key, s.opt.Now())
@@ -170,7 +174,10 @@ func (s *Sessions) revalidatePassword(ctx context.Context, key passwordKey, k *c
 	return nil
 }
 
-// checkUncached checks a password that is not cached, and caches the result.
+// checkUncached hashes and checks the password of a user and caches the result: a right one, and a
+// wrong one if the user is known. A failure counts as an attempt; a success is recorded among the
+// logins. It fails as check does: Unauthenticated for a wrong password or a user who may not use
+// Basic, Rate after too many failures.
 func (s *Sessions) checkUncached(ctx context.Context, key passwordKey, in Basic) (drive.Who, error) {
 	now := s.opt.Now()
 	cred, err := s.credential(ctx, in.Name)

@@ -134,7 +134,8 @@ func (u *Users) Update(ctx context.Context, tx *sqldb.Tx, id drive.UserID, p Pat
 	return user, u.checkAdminRemains(ctx, tx, user)
 }
 
-// reportChange reports a change that ends sessions to Options.OnEffect.
+// reportChange passes a change that ends all sessions of a user to Options.Happened:
+// PasswordChanged for a new password, else LoggedOut if p.End. It does nothing for other changes.
 func (u *Users) reportChange(ctx context.Context, tx *sqldb.Tx, user User, p Patch) error {
 	switch e := (Effect{Account: user.Account, By: tx.Actor(), All: true}); {
 	case p.Password != "":
@@ -228,7 +229,8 @@ func (u *Users) CreateAccount(ctx context.Context, tx *sqldb.Tx, id drive.Accoun
 	return nil
 }
 
-// PurgeAccount deletes the row of an account without an owner. Call it last, as Purge.
+// PurgeAccount deletes the row of an account that no user owns, such as that of a space; it does
+// nothing for another account. Call it after everything else of the account has been deleted.
 func (u *Users) PurgeAccount(ctx context.Context, tx *sqldb.Tx, id drive.AccountID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM accounts WHERE id = ? AND NOT EXISTS (SELECT 1 FROM users WHERE account_id = ?)", id, id); err != nil {
 		return fmt.Errorf("purge account %s: %w", id, err)

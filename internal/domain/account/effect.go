@@ -22,7 +22,7 @@ const (
 	Disconnected    What = "identity.ended"
 )
 
-// Effect is a security event of a user for the activity log; see Options.OnEffect.
+// Effect is a security event of a user for the activity log; see Options.Happened.
 type Effect struct {
 	What    What
 	Account drive.AccountID // the user's
@@ -37,7 +37,8 @@ type Effect struct {
 	From  []string // some of their addresses
 }
 
-// happened reports an effect within its transaction.
+// happened calls Options.Happened within the transaction of the change and returns its error, after
+// which tx must be rolled back. It does nothing if Happened is nil.
 func (o Options) happened(ctx context.Context, tx *sqldb.Tx, e Effect) error {
 	if o.Happened == nil {
 		return nil

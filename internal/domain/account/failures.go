@@ -55,7 +55,8 @@ func (f *failures) check(now time.Time, counters ...counter) error {
 	return f.checkLocked(now, counters)
 }
 
-// checkLocked is check. The caller holds f.mu.
+// checkLocked fails with Rate {retry_after, in seconds} if one of counters has reached its limit of
+// failures within failureWindow. It counts nothing itself. The caller holds f.mu.
 func (f *failures) checkLocked(now time.Time, counters []counter) error {
 	var wait time.Duration
 	for _, c := range counters {

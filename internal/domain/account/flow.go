@@ -35,7 +35,7 @@ const (
 type Flow struct {
 	Agent string     // name that the program claims; not verified
 	Ends  drive.Time // deadline of the grant
-	hash  secretHash
+	hash  secretHash // of the secret that the program polls with
 }
 
 // BeginFlow starts a flow. poll is the secret that the program polls with. page is the public token

@@ -31,15 +31,15 @@ type attemptLog struct {
 	head string
 
 	mu      sync.Mutex
-	byUser  map[drive.UserID]*userAttempts
-	dropped int // attempts not counted because there were maxLoggedUsers
+	byUser  map[drive.UserID]*userAttempts // unreported attempts
+	dropped int                            // attempts not counted because there were maxLoggedUsers
 }
 
 // userAttempts are the unreported attempts of one user.
 type userAttempts struct {
 	account   drive.AccountID
-	times     int
-	from      []string
+	times     int       // number of attempts
+	from      []string  // addresses of the attempts
 	lastEntry time.Time // time of the last report; zero: none
 }
 
@@ -48,7 +48,9 @@ func newAttemptLog(what What, head string) *attemptLog {
 	return &attemptLog{what: what, head: head, byUser: map[drive.UserID]*userAttempts{}}
 }
 
-// add counts one attempt of a user; the zero user (unknown name) is ignored.
+// add counts one attempt of a user from an address, in memory, until the log is gathered. The zero
+// user (unknown name) is ignored; if maxLoggedUsers have attempts, the attempt of another user is
+// only counted as dropped.
 func (l *attemptLog) add(u User, from netip.Addr) {
 	if u.ID.IsZero() { // unknown name: there is no account to log to
 		return
@@ -151,7 +153,9 @@ func (s *Sessions) TellGathered(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// reportAttempts reports one user's attempts, unless the user has been deleted.
+// reportAttempts passes e, which describes gathered attempts to log in as one user, to
+// Options.Happened. A successful login gets the user as its actor. It does nothing and returns nil
+// if the user does not exist anymore.
 func (s *Sessions) reportAttempts(ctx context.Context, tx *sqldb.Tx, user drive.UserID, e Effect) error {
 	_, err := s.users.Find(ctx, tx, user)
 	if drive.IsKind(err, drive.NotFound) {

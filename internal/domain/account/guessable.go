@@ -13,6 +13,8 @@ import (
 //go:embed guessable.txt
 var guessableText string
 
+// guessableWords returns the set of words that must not be a password, read from the embedded list
+// on the first call.
 var guessableWords = sync.OnceValue(func() map[string]bool {
 	words := map[string]bool{}
 	for line := range strings.Lines(guessableText) {
@@ -44,7 +46,8 @@ func isGuessable(password, name string) bool {
 	return isCommon(onlyLetters(lower)) || isCommon(onlyLetters(leetspeak.Replace(lower))) || isCommon(onlyLetters(leetspeak.Replace(trimmed)))
 }
 
-// isCommon reports whether s is one or two words of the list.
+// isCommon reports whether s is a word of the list or two of them without anything in between;
+// false for an empty string.
 func isCommon(s string) bool {
 	words := guessableWords()
 	for i := range s {

@@ -48,7 +48,7 @@ type hasher struct {
 
 // waitQueue is a bounded FIFO queue of waiters.
 type waitQueue struct {
-	limit   int
+	limit   int        // maximum number of waiters
 	waiting *list.List // of *waiter
 	// number of waiters by source
 	perSource map[string]int
@@ -122,7 +122,8 @@ func (h *hasher) acquire(ctx context.Context, v requester) (leave func(), err er
 	}
 }
 
-// enqueue grants w a turn at once or queues it; false: the queue is full.
+// enqueue grants w a turn at once, by closing w.granted, if one is free, else queues it. It returns
+// false if the queue, one for known and one for unknown clients, is full; w then waits for nothing.
 func (h *hasher) enqueue(w *waiter) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -137,7 +138,8 @@ func (h *hasher) enqueue(w *waiter) bool {
 	return h.unknown.pushLocked(w)
 }
 
-// release ends a turn and grants it to the next waiter.
+// release ends a turn and grants it to the next waiter: known clients first, but every
+// unknownEvery-th time an unknown one. Each granted turn must be released once.
 func (h *hasher) release() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -89,12 +89,15 @@ func (u *Users) Disconnect(ctx context.Context, tx *sqldb.Tx, user User, issuer 
 	return u.opt.happened(ctx, tx, Effect{What: Disconnected, Account: user.Account, By: tx.Actor(), Name: issuer})
 }
 
-// EndVouched ends the logins that a user made through an identity provider.
+// EndVouched deletes the logins that a user made through an identity provider, in a transaction of
+// its own, and reports LoggedOut if there were any. Tokens and logins by password stay.
 func (u *Users) EndVouched(ctx context.Context, user User) error {
 	return u.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return u.endProviderLogins(ctx, tx, user) })
 }
 
-// endProviderLogins is EndVouched within tx.
+// endProviderLogins deletes those logins of a user that an identity provider vouches for until an
+// end. If there were any, it reports LoggedOut and evicts the user from the cache of Auth when tx
+// commits. Tokens and logins by password stay.
 func (u *Users) endProviderLogins(ctx context.Context, tx *sqldb.Tx, user User) error {
 	n, err := tx.Exec(ctx, "DELETE FROM sessions WHERE user_id = ? AND kind = 'login' AND ends_at > 0", user.ID)
 	if err != nil {
@@ -107,7 +110,8 @@ func (u *Users) endProviderLogins(ctx context.Context, tx *sqldb.Tx, user User) 
 	return u.opt.happened(ctx, tx, Effect{What: LoggedOut, Account: user.Account, By: tx.Actor(), All: true})
 }
 
-// IsConnected reports whether a user has an identity of an issuer.
+// IsConnected reports whether a user has an identity of an issuer; false if the user does not
+// exist.
 func (u *Users) IsConnected(ctx context.Context, q sqldb.Querier, id drive.UserID, issuer string) (is bool, err error) {
 	err = q.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM identities WHERE user_id = ? AND issuer = ?)", id, issuer).Scan(&is)
 	if err != nil {
@@ -148,7 +152,8 @@ func (u *Users) NoteGroup(ctx context.Context, tx *sqldb.Tx, id drive.UserID, i 
 	return nil
 }
 
-// ForgetGroup deletes the record that NoteGroup made.
+// ForgetGroup deletes the record of NoteGroup that the user is in the group on behalf of an
+// identity provider. The membership itself stays. A missing record is no error.
 func (u *Users) ForgetGroup(ctx context.Context, tx *sqldb.Tx, id drive.UserID, group drive.GroupID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM identity_groups WHERE user_id = ? AND group_id = ?", id, group); err != nil {
 		return fmt.Errorf("forget a group of %s: %w", id, err)

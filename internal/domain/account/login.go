@@ -126,7 +126,9 @@ func (s *Sessions) credential(ctx context.Context, name string) (credential, err
 	return c, err
 }
 
-// readCredential returns the credential of the user that where selects, or NotFound.
+// readCredential returns the user that the condition where with arg selects, with the parsed
+// password hash. known is false unless the user is active. It fails with NotFound if there is no
+// such user, and with another error if the stored hash is damaged.
 func (s *Sessions) readCredential(ctx context.Context, where string, arg any) (credential, error) {
 	var c credential
 	row := s.db.QueryRow(ctx, "SELECT "+userColumns+", password, link_epoch FROM users WHERE "+where, arg)

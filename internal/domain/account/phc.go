@@ -42,15 +42,18 @@ const (
 type phc struct {
 	cost Cost
 	salt []byte
-	sum  []byte
+	sum  []byte // the hash
 }
 
 // errPHC reports that a stored hash is not a valid Argon2id PHC string.
 var errPHC = errors.New("not a usable argon2id PHC string")
 
+// phcBase64 is the encoding of salt and hash in a PHC string: standard, unpadded, without stray
+// bits.
 var phcBase64 = base64.RawStdEncoding.Strict()
 
-// parsePHC parses a PHC string within the bounds. It accepts only the canonical form.
+// parsePHC parses an argon2id hash in PHC string format. It fails with errPHC if s is not exactly
+// what String writes, or if a cost, the salt or the hash is outside of the bounds of this package.
 func parsePHC(s string) (phc, error) {
 	fields := strings.Split(s, "$")
 	if len(fields) != 6 || fields[0] != "" || fields[1] != "argon2id" || fields[2] != "v="+strconv.Itoa(argon2.Version) {
@@ -73,7 +76,8 @@ func parsePHC(s string) (phc, error) {
 	return p, nil
 }
 
-// parseCost parses "m=…,t=…,p=…".
+// parseCost parses "m=…,t=…,p=…". It fails with errPHC if a value is missing, out of order, zero or
+// above its maximum, or if m is below 8p (RFC 9106).
 func parseCost(s string) (Cost, error) {
 	params := strings.Split(s, ",")
 	if len(params) != 3 {
@@ -91,7 +95,8 @@ func parseCost(s string) (Cost, error) {
 	return Cost{MemoryKiB: uint32(memory), Passes: uint32(passes), Threads: uint8(threads)}, nil
 }
 
-// parseParam parses a number from 1 to limit after prefix.
+// parseParam parses a decimal number from 1 to limit after prefix. It fails with errPHC if the
+// prefix is missing or the number is not in the range.
 func parseParam(s, prefix string, limit uint64) (uint64, error) {
 	digits, ok := strings.CutPrefix(s, prefix)
 	if !ok {
@@ -115,7 +120,8 @@ func (p phc) compute(password string) []byte {
 	return argon2.IDKey([]byte(password), p.salt, p.cost.Passes, p.cost.MemoryKiB, p.cost.Threads, uint32(len(p.sum)))
 }
 
-// matches compares the hash of a password in constant time.
+// matches hashes the password with the cost and salt of p, which takes the full work of argon2, and
+// compares in constant time. It reports whether the hash is that of p.
 func (p phc) matches(password string) bool {
 	return subtle.ConstantTimeCompare(p.compute(password), p.sum) == 1
 }

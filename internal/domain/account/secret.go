@@ -12,13 +12,16 @@ const (
 	secretBytes  = 32
 )
 
+// secretBase64 is the encoding of the random bytes of a secret: URL-safe, unpadded, without stray
+// bits.
 var secretBase64 = base64.RawURLEncoding.Strict()
 
 // secretHash is the stored SHA-256 of a bearer secret. The secret is random, so one round is
 // enough.
 type secretHash [sha256.Size]byte
 
-// newSecret returns a random bearer secret and its hash.
+// newSecret returns a random bearer secret, for the client only, and its SHA-256 hash, which is
+// what the database stores.
 func newSecret() (string, secretHash) {
 	b := random(secretBytes)
 	return secretPrefix + secretBase64.EncodeToString(b), sha256.Sum256(b)

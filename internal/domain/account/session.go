@@ -68,6 +68,7 @@ func NewSessions(db *sqldb.DB, users *Users, auth *Auth, opt Options) *Sessions 
 	}
 }
 
+// sessionColumns are the columns that scanSession reads.
 const sessionColumns = "id, user_id, kind, name, scopes, heads, created_at, seen_at, expires_at, ends_at"
 
 // scanSession reads sessionColumns into s.
@@ -75,7 +76,8 @@ func scanSession(s *Session, scan func(...any) error) error {
 	return scan(&s.ID, &s.User, &s.Kind, &s.Name, &s.Scopes, &s.Heads, &s.CreatedAt, &s.SeenAt, &s.ExpiresAt, &s.EndsAt)
 }
 
-// List returns the caller's active logins or tokens, newest first.
+// List returns up to maxSessions of the caller's logins or tokens, as kind says, that have not
+// expired, newest first. It reads the database, not the cache.
 func (s *Sessions) List(ctx context.Context, who drive.Who, kind Kind) ([]Session, error) {
 	rows, err := s.db.For(who.Account).Query(ctx, "SELECT "+sessionColumns+` FROM sessions
 		WHERE user_id = ? AND kind = ? AND (expires_at = 0 OR expires_at > ?) ORDER BY id DESC LIMIT ?`,
@@ -107,7 +109,8 @@ func (s *Sessions) Delete(ctx context.Context, who drive.Who, kind Kind, id driv
 	})
 }
 
-// DeleteOthers ends all logins of the caller except the current one; tokens stay.
+// DeleteOthers deletes all logins of the caller except the current one, reports LoggedOut, and
+// evicts the user from the cache of Auth; tokens stay. Deleting none is no error.
 func (s *Sessions) DeleteOthers(ctx context.Context, who drive.Who) error {
 	return s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if _, err := tx.Exec(ctx, "DELETE FROM sessions WHERE user_id = ? AND kind = 'login' AND id <> ?",
@@ -149,7 +152,8 @@ func (s *Sessions) Purge(ctx context.Context) (int64, error) {
 	}
 }
 
-// insertSession stores a session with the hash of its secret.
+// insertSession inserts the row of a login or token with the hash of its secret. The secret itself
+// is stored nowhere. The caller checks the limits.
 func insertSession(ctx context.Context, tx *sqldb.Tx, s Session, hash secretHash) error {
 	if _, err := tx.Exec(ctx, `INSERT INTO sessions (`+sessionColumns+`, secret) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		s.ID, s.User, s.Kind, s.Name, s.Scopes, s.Heads, s.CreatedAt, s.SeenAt, s.ExpiresAt, s.EndsAt, hash[:]); err != nil {

@@ -18,10 +18,12 @@ type NewToken struct {
 }
 
 const (
+	// minTokenLife and maxTokenLife bound the life of a token that has one.
 	minTokenLife = time.Minute
 	maxTokenLife = 10 * 365 * 24 * time.Hour
-	allScopes    = drive.ScopeRead | drive.ScopeWrite | drive.ScopeAdmin
-	allHeads     = drive.HeadNative | drive.HeadDAV | drive.HeadNextcloud
+	// allScopes and allHeads are the scopes and heads that a token may have.
+	allScopes = drive.ScopeRead | drive.ScopeWrite | drive.ScopeAdmin
+	allHeads  = drive.HeadNative | drive.HeadDAV | drive.HeadNextcloud
 )
 
 // CreateToken creates an API token. The caller must use a login, because a token that creates
@@ -85,7 +87,9 @@ func (s *Sessions) addToken(
 	return session, err
 }
 
-// checkToken validates a new token, sets the default head, and returns the normalized name.
+// checkToken returns the normalized name of a new token and sets in.Heads to HeadNative if it is
+// zero. It fails with BadRequest, which names the field, if the name, scopes, heads or life are not
+// valid, or if the admin scope is combined with heads other than HeadNative.
 func checkToken(in *NewToken) (string, error) {
 	name, err := parseLabel("name", in.Name)
 	if in.Heads == 0 {
@@ -139,7 +143,7 @@ func lockUser(ctx context.Context, tx *sqldb.Tx, who drive.Who) error {
 	return nil
 }
 
-// checkTokenCount fails with TooManyOpen if the user has maxSessions tokens.
+// checkTokenCount fails with TooManyOpen if the user has maxSessions tokens, expired ones included.
 func checkTokenCount(ctx context.Context, tx *sqldb.Tx, who drive.Who) error {
 	var n int
 	row := tx.QueryRow(ctx, "SELECT COUNT(*) FROM sessions WHERE user_id = ? AND kind = 'token'", who.User)

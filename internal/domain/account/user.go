@@ -108,6 +108,7 @@ func (u *Users) Hash(ctx context.Context, name, password string) (Hash, error) {
 	return u.hasher.hash(password), nil
 }
 
+// userColumns are the columns that scanUser reads.
 const userColumns = "id, account_id, name, admin, state, created_at, updated_at, deleted_at, must_change, last_login_at"
 
 // scanUser reads userColumns into u.
@@ -163,7 +164,8 @@ func (u *Users) Names(ctx context.Context, q sqldb.Querier, ids ...drive.UserID)
 	return names, nil
 }
 
-// FindByName returns the user of a name, ignoring case, or NotFound.
+// FindByName returns the user of a name, ignoring case, disabled and deleted ones included. It
+// fails with NotFound if there is none, also if the name could not be one.
 func (u *Users) FindByName(ctx context.Context, q sqldb.Querier, name string) (User, error) {
 	name, err := parseName(name)
 	if err != nil {

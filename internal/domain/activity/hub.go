@@ -12,9 +12,9 @@ import (
 // instances are found by polling. Each account has its own lock, and an entry only notifies watches
 // that have been drained since the previous one.
 type hub struct {
-	mu     sync.RWMutex // guards the maps; not held while notifying
-	topics map[drive.AccountID]*topic
-	all    map[*Watch]struct{}
+	mu     sync.RWMutex               // guards the maps; not held while notifying
+	topics map[drive.AccountID]*topic // by account; only watched ones
+	all    map[*Watch]struct{}        // watches of all accounts
 }
 
 // topic is the set of watches of one account.
@@ -33,7 +33,7 @@ type Watch struct {
 	accounts map[drive.AccountID]*topic // empty: all accounts
 
 	mu    sync.Mutex
-	dirty map[drive.AccountID]struct{}
+	dirty map[drive.AccountID]struct{} // accounts with new entries since the last receive
 }
 
 // Drain returns the watched accounts that may have new entries since the last call.
@@ -52,7 +52,8 @@ func (w *Watch) Drain() []drive.AccountID {
 	return all
 }
 
-// Watch starts to watch accounts; none: all accounts. The caller must call Close.
+// Watch returns a Watch that is notified of later entries of accounts; without arguments, of all
+// accounts. The caller must call Close.
 func (l *Log) Watch(accounts ...drive.AccountID) *Watch {
 	h := &l.hub
 	w := &Watch{Ready: make(chan struct{}, 1), hub: h, accounts: map[drive.AccountID]*topic{}, dirty: map[drive.AccountID]struct{}{}}

@@ -59,10 +59,10 @@ type Entry struct {
 	Seq     int64 // trees.seq of a change of a node; else 0
 	At      drive.Time
 	Verb    Verb
-	By      drive.Who // User, Session, Head and Address of the actor; zero: the actor of the transaction
-	Node    drive.NodeID
-	Folder  drive.NodeID
-	Name    string
+	By      drive.Who       // User, Session, Head and Address of the actor; zero: the actor of the transaction
+	Node    drive.NodeID    // the node that changed; zero: none
+	Folder  drive.NodeID    // the folder of the node
+	Name    string          // of the node, or of what else the entry is about
 	Data    json.RawMessage // a JSON object
 }
 
@@ -97,7 +97,9 @@ func (l *Log) Record(tx *sqldb.Tx, e Entry, data any) error {
 	return nil
 }
 
-// insert queues the row of an entry and notifies watches after the commit.
+// insert queues the row of an entry, to be inserted at the end of tx, and notifies watches of the
+// account after the commit. The actor is that of tx unless e.By names one; a long name is cut to
+// maxName bytes.
 func (l *Log) insert(tx *sqldb.Tx, e Entry) {
 	by := e.By
 	if by.User.IsZero() && by.Head == "" {
@@ -125,7 +127,8 @@ func text[T interface {
 	return id.String()
 }
 
-// DeleteAccount deletes all entries of an account, in short transactions.
+// DeleteAccount deletes all entries of an account in transactions of purgeBatch rows. After an
+// error or an interruption the earlier batches stay deleted; call it again to continue.
 func (l *Log) DeleteAccount(ctx context.Context, account drive.AccountID) error {
 	for n := int64(purgeBatch); n >= purgeBatch; {
 		err := l.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {

@@ -20,7 +20,8 @@ type nodeData struct {
 	From       drive.NodeID    `json:"from,omitzero"` // of a copy: the source
 }
 
-// RecordNode records a change of a node; it is a tree.Options.OnEffect hook.
+// RecordNode queues an entry about a change of a node, to be inserted at the end of tx, with what
+// was before if it differs; set it as tree.Options.OnEffect. On a nil Log it does nothing.
 func (l *Log) RecordNode(tx *sqldb.Tx, e tree.Effect) {
 	if l == nil {
 		return
@@ -48,7 +49,9 @@ func (l *Log) RecordNode(tx *sqldb.Tx, e tree.Effect) {
 	})
 }
 
-// verbOf returns the verb for a change of a node.
+// verbOf returns the verb for a change of a node, chosen by comparing e.Before and e.Node. If
+// several things changed at once the first matching case counts: an end of the node, its creation,
+// the trash, its content, its place; any other change is NodeChanged.
 func verbOf(e tree.Effect) Verb {
 	n, was := e.Node, e.Before
 	switch {

@@ -38,7 +38,9 @@ func (l *Log) Run(ctx context.Context) error {
 	}
 }
 
-// poll notifies watches of accounts whose newest entry differs from known, and updates known.
+// poll reads the newest entries of all watched accounts, notifies the watches of those whose newest
+// entry differs from known, also at first sight, and updates known in place; accounts no longer
+// watched are removed from it.
 func (l *Log) poll(ctx context.Context, known map[drive.AccountID]Position) error {
 	waiting := l.hub.watched()
 	here := map[drive.AccountID]bool{}
@@ -63,8 +65,8 @@ func (l *Log) poll(ctx context.Context, known map[drive.AccountID]Position) erro
 	return nil
 }
 
-// Heads returns the positions of the newest entries of accounts; zero: no entry. Unknown accounts
-// are missing.
+// Heads returns the position of the newest entry of each account; zero: the account has no entry.
+// Accounts that do not exist are missing in the map.
 func (l *Log) Heads(ctx context.Context, q sqldb.Querier, accounts []drive.AccountID) (map[drive.AccountID]Position, error) {
 	heads := map[drive.AccountID]Position{}
 	if len(accounts) == 0 {

@@ -22,9 +22,11 @@ func ParseEventID(s string) (Position, bool) {
 	return Position(id), ok && err == nil && id > 0 && len(salt) == 8
 }
 
+// columns are the columns that scanEntry reads.
 const columns = `id, salt, account_id, seq, at, verb, user_id, session_id, head, address, node_id, folder_id, name, data`
 
-// scanEntry reads columns into e.
+// scanEntry reads columns into e. An empty user, session, node or folder becomes the zero id. It
+// fails if one is not an id.
 func scanEntry(e *Entry, scan func(...any) error) error {
 	var user, session, node, folder string
 	err := scan(&e.ID, &e.Salt, &e.Account, &e.Seq, &e.At, &e.Verb, &user, &session, &e.By.Head, &e.By.Address, &node, &folder, &e.Name, (*[]byte)(&e.Data))
@@ -64,7 +66,8 @@ func (l *Log) ListBefore(ctx context.Context, q sqldb.Querier, account drive.Acc
 	return all, nil
 }
 
-// ListBeforeAt is ListBefore for the entries about one node and its direct children.
+// ListBeforeAt lists up to limit entries about one node and its direct children that are before a
+// position, newest first; zero: from the newest on. A node without entries yields an empty list.
 func (l *Log) ListBeforeAt(ctx context.Context, q sqldb.Querier, node drive.NodeID, before Position, limit int) ([]Entry, error) {
 	// A join, because for IN MariaDB checks every row against the union.
 	rows, err := q.Query(ctx, "SELECT "+columns+` FROM (
@@ -89,7 +92,8 @@ func (l *Log) ListAfter(ctx context.Context, q sqldb.Querier, account drive.Acco
 	return all, nil
 }
 
-// ListAfterAt is ListAfter for the entries about one node and its direct children.
+// ListAfterAt lists up to limit entries about one node and its direct children after a position,
+// oldest first.
 func (l *Log) ListAfterAt(ctx context.Context, q sqldb.Querier, node drive.NodeID, after Position, limit int) ([]Entry, error) {
 	rows, err := q.Query(ctx, "SELECT "+columns+` FROM (
 			SELECT id AS found FROM (SELECT id FROM activity WHERE node_id = ? AND id > ? ORDER BY id LIMIT ?) AS its
@@ -138,6 +142,7 @@ func (l *Log) PositionBefore(ctx context.Context, q sqldb.Querier, account drive
 	return p, err
 }
 
+// top is the position from which a read of the newest entries begins.
 const top = 1<<63 - 1
 
 // orTop returns p, or the largest position if p is zero.

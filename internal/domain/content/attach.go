@@ -21,10 +21,10 @@ type identity struct {
 // identity returns the identity of n.
 func (n NewContent) identity() identity { return identity{n.Sum, n.Size} }
 
-// AttachAll is Attach for several contents of one account with few statements. It returns the blob
-// of each. New blobs are inserted in the order of digests and references taken in the order of ids,
-// so that concurrent transactions lock rows in one order. The files of contents that exist already
-// are released.
+// AttachAll attaches several contents of one account, as Attach does, with few statements, and
+// returns the blob of each, in the same order. It locks rows in one order, new blobs by digest and
+// existing ones by id, so that concurrent calls do not deadlock. The files of contents that exist
+// already are released.
 func (c Content) AttachAll(ctx context.Context, tx *sqldb.Tx, contents []NewContent) ([]drive.BlobID, error) {
 	there, err := c.bySums(ctx, tx, contents)
 	if err != nil {
@@ -69,7 +69,9 @@ type batchAttach struct {
 	damaged  []int                  // indexes of contents whose blob exists and is to be healed
 }
 
-// decide decides what to do with content i.
+// decide records, without writing, what to do with contents[i]: insert it as a new blob, add a
+// reference to the same content in there or earlier in the batch and release its file, or repair a
+// damaged blob. It fails only if the file of n is attached already.
 func (a *batchAttach) decide(i int, n NewContent, there map[identity]Blob) error {
 	a.copies = append(a.copies, 0)
 	same, known := there[n.identity()]
@@ -93,7 +95,8 @@ func (a *batchAttach) decide(i int, n NewContent, there map[identity]Blob) error
 	return nil
 }
 
-// write executes the decisions of decide.
+// write executes the decisions of decide in tx and fills in the ids of repaired blobs. It returns
+// an error to retry if a concurrent transaction changed or inserted one of the blobs.
 func (a *batchAttach) write(ctx context.Context, tx *sqldb.Tx, contents []NewContent) error {
 	if err := retryIfChanged(a.insertNew(ctx, tx, contents)); err != nil {
 		return err
@@ -117,7 +120,9 @@ func (a *batchAttach) write(ctx context.Context, tx *sqldb.Tx, contents []NewCon
 	return a.addAllAliases(ctx, tx, contents)
 }
 
-// insertNew inserts the new blobs.
+// insertNew inserts the rows of the new blobs in one statement, in the order of their digests, so
+// that concurrent batches do not deadlock. A blob that another transaction has inserted meanwhile
+// violates a unique key.
 func (a *batchAttach) insertNew(ctx context.Context, tx *sqldb.Tx, contents []NewContent) error {
 	order := make([]int, 0, len(a.newBlobs))
 	for _, i := range a.newBlobs {
@@ -177,7 +182,9 @@ func (a *batchAttach) releaseFiles(ctx context.Context, tx *sqldb.Tx, contents [
 	return a.addToDebtSum(ctx, tx, contents[a.released[0]].Account, owes)
 }
 
-// addAllAliases inserts the additional digests that the server has computed.
+// addAllAliases inserts the additional digests that the server has computed: those of new blobs in
+// one statement, those of existing or repeated blobs one by one, because they may be stored
+// already.
 func (a *batchAttach) addAllAliases(ctx context.Context, tx *sqldb.Tx, contents []NewContent) error {
 	var rows [][]any
 	var others []int // contents of existing or repeated blobs, whose aliases may exist already

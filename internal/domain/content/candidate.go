@@ -49,7 +49,8 @@ func (c Content) byDigest(ctx context.Context, q sqldb.Querier, algo digest.Algo
 	return blobs, nil
 }
 
-// matching returns the blobs whose known digests do not contradict the claim.
+// matching returns those of blobs whose known digests do not contradict the claim, in the same
+// order. It reads the digests of each with one query.
 func (c Content) matching(ctx context.Context, q sqldb.Querier, blobs []Blob, claim digest.Set) ([]Blob, error) {
 	var keep []Blob
 	for _, b := range blobs {
@@ -64,7 +65,8 @@ func (c Content) matching(ctx context.Context, q sqldb.Querier, blobs []Blob, cl
 	return keep, nil
 }
 
-// compatible reports whether no shared algorithm differs.
+// compatible reports whether known and claim have the same digest for each algorithm that is in
+// both. It returns true if they have no algorithm in common.
 func compatible(known, claim digest.Set) bool {
 	for algo, sum := range claim {
 		if other, ok := known[algo]; ok && !bytes.Equal(sum, other) {
@@ -74,7 +76,7 @@ func compatible(known, claim digest.Set) bool {
 	return true
 }
 
-// OwnedBy reports whether a version of the account has this content.
+// OwnedBy reports whether a current or old version of a file of the account has this content.
 func (c Content) OwnedBy(ctx context.Context, q sqldb.Querier, account drive.AccountID, id drive.BlobID) (bool, error) {
 	var n int
 	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM versions WHERE blob_id = ? AND account_id = ?)`, id, account).Scan(&n)

@@ -60,9 +60,11 @@ func (c Content) now() drive.Time {
 	return drive.TimeOf(c.Now())
 }
 
+// columns are the columns of blobs that scanBlob reads.
 const columns = `id, file, digest, size, part_size, crc32, refs, created_at, scrubbed_at, damaged_at`
 
-// scanBlob scans the columns of a blob.
+// scanBlob reads columns into b and decodes the digest. It fails with the error of scan, or if the
+// stored digest is not the hex form of a Sum.
 func scanBlob(b *Blob, scan func(dest ...any) error) error {
 	var sum string
 	if err := scan(&b.ID, &b.File, &sum, &b.Size, &b.PartSize, &b.CRC32, &b.Refs, &b.Created, &b.Scrubbed, &b.Damaged); err != nil {
@@ -131,7 +133,8 @@ func (c Content) bySum(ctx context.Context, q sqldb.Querier, sum digest.Sum, siz
 	return b, err
 }
 
-// insert inserts a blob with one reference.
+// insert inserts the row of a blob with one reference. It adds no aliases. A blob with the same
+// digest and size violates a unique key.
 func (c Content) insert(ctx context.Context, tx *sqldb.Tx, n NewContent) error {
 	_, err := tx.Exec(ctx, `INSERT INTO blobs
 		(id, file, algo, digest, size, part_size, crc32, refs, created_at, scrubbed_at, parts) VALUES (?, ?, 'blake3', ?, ?, ?, ?, 1, ?, ?, ?)`,
@@ -147,7 +150,9 @@ func (n NewContent) replaces(same Blob) bool {
 	return same.Damaged != 0 || n.Unsound != "" && n.Unsound == same.File
 }
 
-// heal replaces the file of a damaged blob, adds a reference, and releases the old file.
+// heal makes the file of n the file of the damaged blob old, adds a reference, clears the damage,
+// and releases the old file for deletion. It returns an error to retry if a concurrent transaction
+// has healed or deleted the blob.
 func (c Content) heal(ctx context.Context, tx *sqldb.Tx, old Blob, n NewContent) error {
 	changed, err := tx.Exec(ctx, `UPDATE blobs SET file = ?, part_size = ?, crc32 = ?, parts = ?, refs = refs + 1, damaged_at = 0, scrubbed_at = ?
 		WHERE id = ? AND file = ?`, n.File, n.PartSize, n.CRC32, n.Parts, c.now(), old.ID, old.File)
@@ -160,7 +165,8 @@ func (c Content) heal(ctx context.Context, tx *sqldb.Tx, old Blob, n NewContent)
 	return c.release(ctx, tx, drive.AccountID{}, old.File, old.Size)
 }
 
-// addAliases inserts the aliases of a blob that are missing.
+// addAliases inserts the digests of a blob in set that are not stored yet; BLAKE3, which is in the
+// blob's own row, is skipped. An alias that another row has already taken is left as it is.
 func (c Content) addAliases(ctx context.Context, tx *sqldb.Tx, id drive.BlobID, set digest.Set) error {
 	for algo, sum := range set {
 		if algo == digest.Blake3 {
@@ -174,7 +180,8 @@ func (c Content) addAliases(ctx context.Context, tx *sqldb.Tx, id drive.BlobID, 
 	return nil
 }
 
-// Ref adds one reference. It returns NotFound if the blob is gone.
+// Ref adds one reference to a blob, which keeps its content from being deleted; it counts when tx
+// commits. It returns NotFound if the blob does not exist or has no reference left.
 func (c Content) Ref(ctx context.Context, tx *sqldb.Tx, id drive.BlobID) error {
 	n, err := tx.Exec(ctx, `UPDATE blobs SET refs = refs + 1 WHERE id = ? AND refs > 0`, id)
 	if err != nil {
@@ -186,12 +193,14 @@ func (c Content) Ref(ctx context.Context, tx *sqldb.Tx, id drive.BlobID) error {
 	return nil
 }
 
-// ReleaseAll is Release for several blobs, in the order of ids, the common lock order.
+// ReleaseAll releases one reference to each of ids, as Release does, in the order of the ids, so
+// that concurrent calls do not deadlock. It stops at the first error.
 func (c Content) ReleaseAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, ids ...drive.BlobID) error {
 	return forEachInOrder(ids, func(id drive.BlobID) error { return c.Release(ctx, tx, account, id) })
 }
 
-// RefAll is Ref for several blobs, in the order of ids.
+// RefAll adds one reference to each of ids, as Ref does, in ascending order of the ids, so that
+// concurrent calls do not deadlock. It stops at the first error.
 func (c Content) RefAll(ctx context.Context, tx *sqldb.Tx, ids ...drive.BlobID) error {
 	return forEachInOrder(ids, func(id drive.BlobID) error { return c.Ref(ctx, tx, id) })
 }
@@ -243,7 +252,8 @@ func (c Content) releaseLast(ctx context.Context, tx *sqldb.Tx, account drive.Ac
 	return c.release(ctx, tx, account, b.File, b.Size)
 }
 
-// Aliases returns the verified digests of a blob, including BLAKE3. A missing blob has none.
+// Aliases returns the verified digests of a blob, BLAKE3 included. A missing blob has an empty set
+// and no error.
 func (c Content) Aliases(ctx context.Context, q sqldb.Querier, id drive.BlobID) (digest.Set, error) {
 	rows, err := q.Query(ctx, `SELECT algo, digest FROM blobs WHERE id = ? UNION ALL SELECT algo, digest FROM aliases WHERE blob_id = ?`, id, id)
 	type pair struct{ algo, sum string }
@@ -260,7 +270,8 @@ func (c Content) Aliases(ctx context.Context, q sqldb.Querier, id drive.BlobID) 
 	return set, nil
 }
 
-// AliasesMany is Aliases for several blobs. Missing blobs are not in the map.
+// AliasesMany returns the verified digests of several blobs, BLAKE3 included, by blob. Missing
+// blobs are not in the map. It fails if a stored digest is damaged.
 func (c Content) AliasesMany(ctx context.Context, q sqldb.Querier, ids []drive.BlobID) (map[drive.BlobID]digest.Set, error) {
 	all := make(map[drive.BlobID]digest.Set, len(ids))
 	for some := range slices.Chunk(ids, 500) { // a statement has room for a few thousand ids

@@ -105,7 +105,9 @@ func (i Inspector) Inspect(ctx context.Context, b Blob, limit drive.ByteSize) er
 	return i.classify(b, i.checkSize(ctx, b))
 }
 
-// Reread is Inspect with all bytes read and the digest compared. It records the scrub.
+// Reread reads all bytes of a blob and compares size and digest; if they match, it writes the time
+// of the scrub. It returns an *UnsoundError if the content is missing, unreadable or different, and
+// other errors if that is not certain. It marks nothing as damaged.
 func (i Inspector) Reread(ctx context.Context, b Blob) error {
 	if err := i.classify(b, i.checkDigest(ctx, b)); err != nil {
 		return err
@@ -144,7 +146,9 @@ func (i Inspector) MarkDamaged(ctx context.Context, b Blob) error {
 	})
 }
 
-// checkSize compares the size of the stored content.
+// checkSize compares the size of the stored content with that of b, without reading the content. It
+// returns an *UnsoundError if they differ, and the error of the store if the content cannot be
+// found.
 func (i Inspector) checkSize(ctx context.Context, b Blob) error {
 	size, err := i.Store.Stat(ctx, b.File)
 	if err == nil && size != b.Size {
@@ -153,7 +157,8 @@ func (i Inspector) checkSize(ctx context.Context, b Blob) error {
 	return err
 }
 
-// checkSmall compares size and checksum.
+// checkSmall reads content into memory and compares its size and CRC-32 with those of b. It returns
+// an *UnsoundError if one differs. Only for content that fits into memory.
 func (i Inspector) checkSmall(ctx context.Context, b Blob) error {
 	return i.open(ctx, b, func(file blob.Object) error {
 		_, err := readChecked(file, b)
@@ -161,7 +166,8 @@ func (i Inspector) checkSmall(ctx context.Context, b Blob) error {
 	})
 }
 
-// checkDigest compares size and digest.
+// checkDigest reads the content once and compares its size and BLAKE3 digest with those of b. It
+// returns an *UnsoundError if one differs, and other errors if the content cannot be read.
 func (i Inspector) checkDigest(ctx context.Context, b Blob) error {
 	return i.open(ctx, b, func(file blob.Object) error {
 		m, err := Measure(ctx, file, b.Size, b.PartSize)
@@ -172,7 +178,9 @@ func (i Inspector) checkDigest(ctx context.Context, b Blob) error {
 	})
 }
 
-// open opens content, compares its size, and calls check.
+// open opens the content of b and calls check with it if the size matches; else it returns an
+// *UnsoundError and does not call check. It closes the content and joins the error of Close to the
+// result.
 func (i Inspector) open(ctx context.Context, b Blob, check func(blob.Object) error) error {
 	file, err := i.Store.Open(ctx, b.File)
 	if err != nil {
@@ -186,7 +194,8 @@ func (i Inspector) open(ctx context.Context, b Blob, check func(blob.Object) err
 	return errors.Join(err, file.Close())
 }
 
-// readChecked reads small content and compares its checksum.
+// readChecked reads b.Size bytes into memory and returns them if their CRC-32 is that of b, else an
+// *UnsoundError. Fewer bytes are an error of package io.
 func readChecked(file io.ReaderAt, b Blob) ([]byte, error) {
 	bytes := make([]byte, b.Size)
 	if _, err := io.ReadFull(io.NewSectionReader(file, 0, int64(b.Size)), bytes); err != nil {
@@ -198,8 +207,8 @@ func readChecked(file io.ReaderAt, b Blob) ([]byte, error) {
 	return bytes, nil
 }
 
-// classify converts definite errors of the store (missing, unreadable, truncated) to a
-// UnsoundError.
+// classify converts errors of the store that prove the content damaged (missing, unreadable,
+// truncated) to an *UnsoundError; others, and nil, stay as they are.
 func (i Inspector) classify(b Blob, err error) error {
 	switch {
 	case drive.IsKind(err, drive.NotFound):

@@ -27,8 +27,9 @@ func (c Content) FindMany(ctx context.Context, q sqldb.Querier, ids ...drive.Blo
 	return found, nil
 }
 
-// RefMany is Ref for several blobs with few statements. An id may occur several times and gets as
-// many references. gone holds the blobs that do not exist any more and got no reference.
+// RefMany adds a reference to several blobs with few statements; an id that occurs several times
+// gets as many. gone holds the blobs that do not exist any more and got no reference, which is no
+// error. The rows stay locked until tx ends.
 func (c Content) RefMany(ctx context.Context, tx *sqldb.Tx, ids ...drive.BlobID) (gone map[drive.BlobID]bool, err error) {
 	count := map[drive.BlobID]int{}
 	for _, id := range ids {
@@ -70,7 +71,9 @@ func (c Content) RefMany(ctx context.Context, tx *sqldb.Tx, ids ...drive.BlobID)
 	return gone, nil
 }
 
-// lockMany locks the rows of blobs in the order of ids, and returns the existing ones.
+// lockMany locks the rows of the blobs in lists until tx ends, in the order of their ids, so that
+// concurrent calls do not deadlock, and returns which of them exist. Ids that are not in the map
+// have no blob.
 func (c Content) lockMany(ctx context.Context, tx *sqldb.Tx, lists ...[]drive.BlobID) (map[drive.BlobID]bool, error) {
 	ids := slices.Concat(lists...)
 	present := make(map[drive.BlobID]bool, len(ids))

@@ -13,8 +13,8 @@ const ReadBuffer = 128 << 10
 
 // Measured holds the digest and checksums of content.
 type Measured struct {
-	Sum   digest.Sum
-	CRC32 uint32
+	Sum   digest.Sum // BLAKE3
+	CRC32 uint32     // of the whole content
 	Parts []PartSum
 }
 

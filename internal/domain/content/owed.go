@@ -25,7 +25,9 @@ func (c Content) addDebt(ctx context.Context, tx *sqldb.Tx, account drive.Accoun
 	return c.addToDebtSum(ctx, tx, account, size)
 }
 
-// addToDebtSum adds size to the sum that the account owes.
+// addToDebtSum adds size to the account's row of owed, the bytes that the account has deleted and
+// that are still on disk, and inserts the row if it is missing. It returns an error to retry if a
+// concurrent transaction inserted the row first.
 func (c Content) addToDebtSum(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, size drive.ByteSize) error {
 	n, err := tx.Exec(ctx, `UPDATE owed SET size = size + ? WHERE account_id = ?`, size, account)
 	if err == nil && n == 0 {

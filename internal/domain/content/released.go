@@ -204,7 +204,8 @@ func (c Content) Defer(ctx context.Context, tx *sqldb.Tx, files []string, grace 
 	return nil
 }
 
-// namedByBlobs returns the names that blobs refer to.
+// namedByBlobs returns those of names that are the file of a blob, in any order. These must not be
+// deleted.
 func (c Content) namedByBlobs(ctx context.Context, tx *sqldb.Tx, names []string) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT file FROM blobs`+whereFile(len(names)), args(names)...)
 	used, err := sqldb.Scan(rows, err, scanName)
@@ -250,5 +251,5 @@ func skipLocked(tx *sqldb.Tx) string {
 // whereFile returns a WHERE clause for n names of files.
 func whereFile(n int) string { return ` WHERE file IN (` + sqldb.Placeholders(n) + `)` }
 
-// scanName scans one name.
+// scanName reads a row of one column into name.
 func scanName(name *string, scan func(dest ...any) error) error { return scan(name) }

@@ -68,9 +68,9 @@ func (i Inspector) sumReader(ctx context.Context, b Blob) func(first int) ([]Par
 type verifyingObject struct {
 	blob.Object
 	i     Inspector
-	b     Blob // handles a failed check and returns the error for the reader
-	sums  func(first int) ([]PartSum, error)
-	onBad func(err error) error
+	b     Blob
+	sums  func(first int) ([]PartSum, error) // reads checksums of parts from first on
+	onBad func(err error) error              // handles a failed check and returns the error for the reader
 
 	mu              sync.Mutex
 	next            int64     // end of the bytes that crc covers; -1: none
@@ -102,7 +102,9 @@ type finishedPart struct {
 	crc uint32
 }
 
-// add adds bytes that were read, and returns the parts that are complete.
+// add continues the CRC-32 of the current part with the bytes p, read at off, and returns the parts
+// that they complete with their checksums. Bytes that do not continue the part, and the rest of
+// that part, are not checked.
 func (v *verifyingObject) add(p []byte, off int64) (parts []finishedPart) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -129,7 +131,9 @@ func (v *verifyingObject) add(p []byte, off int64) (parts []finishedPart) {
 	return parts
 }
 
-// sum returns the expected checksum of part n; false if it is unavailable.
+// sum returns the expected CRC-32 of part n of the content, and loads and caches a run of checksums
+// from n on if it is not cached. It returns false if they are unavailable; a read error is logged,
+// and from then on sum returns false for every part, so the rest is sent unverified.
 func (v *verifyingObject) sum(n int) (uint32, bool) {
 	v.mu.Lock()
 	at, known, blind := n-v.first, v.known, v.sumsUnavailable

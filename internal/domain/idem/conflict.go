@@ -15,7 +15,7 @@ const (
 	MaxConflicts = 1000
 	// maxConflictBody bounds the stored bytes of a refused request's body.
 	maxConflictBody = 4 << 10
-	conflictKeep    = 90 * 24 * time.Hour
+	conflictKeep    = 90 * 24 * time.Hour // how long conflicts are kept
 )
 
 // Conflict is a creation that was refused because its idempotency key had been used for another
@@ -92,7 +92,8 @@ func (c *Conflicts) List(ctx context.Context, user drive.UserID, cursor string, 
 	return all[:limit], all[limit-1].ID.String(), nil
 }
 
-// Resolve removes a conflict from its user's list, or fails with NotFound.
+// Resolve deletes a conflict from the list of its user, in a transaction of its own. It fails with
+// NotFound if the user has no such conflict.
 func (c *Conflicts) Resolve(ctx context.Context, user drive.UserID, id drive.ConflictID) error {
 	return c.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "DELETE FROM key_conflicts WHERE id = ? AND user_id = ?", id, user)

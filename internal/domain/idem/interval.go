@@ -16,7 +16,7 @@ const maxIntervals = 16 << 10
 // Each process counts separately, in memory.
 type IntervalLimiter struct {
 	now   func() time.Time
-	every map[string]time.Duration
+	every map[string]time.Duration // least interval by operation
 
 	mu   sync.Mutex
 	last map[clickKey]time.Time // end of the interval of the user's last creation

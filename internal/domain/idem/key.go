@@ -44,7 +44,9 @@ func parseKey(s string) (string, error) {
 	return s, nil
 }
 
-// unquote parses s as a quoted string without parameters.
+// unquote returns the text of a quoted string (RFC 8941), with its escapes removed. It returns
+// false if s does not begin and end with a quote, continues after the closing quote, or escapes
+// anything but a quote or a backslash.
 func unquote(s string) (string, bool) {
 	if len(s) < 2 || s[0] != '"' {
 		return "", false

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	keyLife    = 24 * time.Hour
+	keyLife    = 24 * time.Hour      // how long a key is remembered
 	purgeAfter = keyLife + time.Hour // rows are deleted an hour after they expire, to tolerate clock differences
 	purgeBatch = 500                 // rows per transaction, well within its 50 ms
 )
@@ -32,8 +32,8 @@ type Request struct {
 // Response is the response to a request.
 type Response struct {
 	Status   int
-	Body     []byte
-	Replayed bool // stored by an earlier request; the effect did not run
+	Body     []byte // as sent to the client
+	Replayed bool   // stored by an earlier request; the effect did not run
 }
 
 // Effect performs a request inside the transaction and returns the response to store. It returns an
@@ -52,7 +52,9 @@ type Options struct {
 // Sealer encrypts texts so that the database does not reveal them. row identifies the row and is
 // authenticated. The methods only read the database, through q.
 type Sealer interface {
+	// Seal encrypts text so that only Open with the same row returns it.
 	Seal(ctx context.Context, q sqldb.Querier, row, text string) (string, error)
+	// Open decrypts the output of Seal. It fails if sealed is damaged or of another row.
 	Open(ctx context.Context, q sqldb.Querier, row, sealed string) (string, error)
 }
 
@@ -73,7 +75,9 @@ type Keys struct {
 // NewKeys returns the keys stored in db.
 func NewKeys(db *sqldb.DB, opt Options) *Keys { return &Keys{db: db, opt: opt.withDefaults()} }
 
-// Once runs Lookup, then Do in its own transaction, for effects without preparation.
+// Once returns the stored response of the request's key, or else runs effect in a transaction of
+// its own and stores the response with it, as Do does. It fails with the errors of Lookup, Do and
+// effect; the key is then free again.
 func (k *Keys) Once(ctx context.Context, req Request, effect Effect) (Response, error) {
 	resp, ok, err := k.Lookup(ctx, k.db, req)
 	if err != nil || ok {
@@ -137,7 +141,9 @@ func (k *Keys) Do(ctx context.Context, tx *sqldb.Tx, req Request, effect Effect)
 // now returns the current time.
 func (k *Keys) now() drive.Time { return drive.TimeOf(k.opt.Now()) }
 
-// runEffect runs the effect under a claimed key and stores its response if the status is a success.
+// runEffect calls effect in the transaction that has claimed the key and returns its response. If
+// the status is 2xx it stores the response with the key; else it deletes the key, so that the
+// client may retry with it. On an error tx must be rolled back, which releases the key too.
 func (k *Keys) runEffect(ctx context.Context, tx *sqldb.Tx, req Request, effect Effect) (Response, error) {
 	status, body, err := effect(ctx, tx)
 	if err != nil {
@@ -175,7 +181,8 @@ func (k *Keys) claim(ctx context.Context, tx *sqldb.Tx, req Request) (bool, erro
 	return isNew, nil
 }
 
-// renew reuses the row of an expired key that is not purged yet.
+// renew makes the row of an expired key that is not purged yet a claim of req: in progress, from
+// now on, with req's fingerprint.
 func (k *Keys) renew(ctx context.Context, tx *sqldb.Tx, req Request) error {
 	fingerprint, body, err := k.storedForm(ctx, tx, req, nil)
 	if err != nil {
@@ -206,7 +213,9 @@ func (r Request) scoped() Request {
 	return r
 }
 
-// Purge deletes the rows of expired keys in batches and returns their number.
+// Purge deletes the rows of keys that expired long enough ago (purgeAfter), in transactions of
+// about purgeBatch rows, until none is left. It returns the number of deleted rows, also with an
+// error, after which earlier batches stay deleted.
 func (k *Keys) Purge(ctx context.Context, now time.Time) (int64, error) {
 	before := drive.TimeOf(now.Add(-purgeAfter))
 	for total := int64(0); ; {

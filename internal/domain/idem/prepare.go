@@ -45,7 +45,8 @@ type PreparedIDs struct {
 	opt    Options
 }
 
-// OpenPreparedIDs reads the installation's secret, or creates it at the first start.
+// OpenPreparedIDs reads the installation's secret from meta, or creates and stores it at the first
+// start; of concurrent first starts one secret wins. It fails if the stored secret is damaged.
 func OpenPreparedIDs(ctx context.Context, db *sqldb.DB, opt Options) (*PreparedIDs, error) {
 	fresh := make([]byte, secretBytes)
 	rand.Read(fresh) // never fails
@@ -63,7 +64,8 @@ func OpenPreparedIDs(ctx context.Context, db *sqldb.DB, opt Options) (*PreparedI
 	return &PreparedIDs{secret: secret, opt: opt.withDefaults()}, nil
 }
 
-// storeSecret stores the secret unless there is one, and returns the stored one.
+// storeSecret stores fresh as the secret in a transaction of its own, unless there is one, and
+// returns the secret that is stored then.
 func storeSecret(ctx context.Context, db *sqldb.DB, fresh string) (text string, err error) {
 	err = db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		if made, err := meta.Create(ctx, tx, secretName, fresh); err != nil || made {
@@ -76,7 +78,8 @@ func storeSecret(ctx context.Context, db *sqldb.DB, fresh string) (text string, 
 	return text, err
 }
 
-// New returns a prepare id for the user and its expiry time.
+// New returns a signed random prepare id for the user and the time, PrepareLife from now, after
+// which it is refused. It stores nothing.
 func (p *PreparedIDs) New(user drive.UserID) (id string, expires drive.Time) {
 	expires = drive.TimeOf(p.opt.Now().Add(PrepareLife))
 	var nonce [nonceBytes]byte

@@ -41,7 +41,7 @@ type ItemHash [16]byte
 type ItemResult struct {
 	Item    int
 	Mark    ItemHash
-	Created bool
+	Created bool         // the item created a node
 	Node    drive.NodeID // created or changed node; zero: none
 	Refusal []byte       // refusal in the caller's encoding; empty: success
 }
@@ -112,7 +112,9 @@ func (s *Series) beginAttempt(ctx context.Context, tx *sqldb.Tx) (born drive.Tim
 // attemptText returns the attempt as stored.
 func (s *Series) attemptText() []byte { return []byte(strconv.FormatInt(s.attempt, 10)) }
 
-// read sets s.items and reads the results of earlier attempts into s.Done.
+// read sets s.items, under whose key the results of items are stored, and adds the results of
+// earlier attempts to s.Done, by item; the first attempt reads nothing. It fails with errCorrupt if
+// a row is damaged.
 func (s *Series) read(ctx context.Context, tx *sqldb.Tx, born drive.Time) error {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", born, s.req.Key.text))
 	s.items = s.req
@@ -192,7 +194,8 @@ func (d ItemResult) pack(to []byte) []byte {
 	return append(to, d.Refusal...)
 }
 
-// unpackDone decodes one ItemResult and returns the rest of b. Invalid data fails with errCorrupt.
+// unpackDone decodes the first ItemResult of b and returns the rest of b. d.Refusal refers to b. It
+// fails with errCorrupt if b is cut off or a length exceeds it.
 func unpackDone(b []byte) (d ItemResult, rest []byte, err error) {
 	item, n := binary.Uvarint(b)
 	if n <= 0 || len(b) < n+1+len(d.Mark)+len(d.Node) {

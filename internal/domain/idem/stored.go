@@ -15,10 +15,10 @@ const inProgress = 0
 
 // stored is the row of a key.
 type stored struct {
-	fingerprint []byte
-	status      int
-	body        []byte
-	createdAt   drive.Time
+	fingerprint []byte     // of the request that claimed the key
+	status      int        // of the response; inProgress: none yet
+	body        []byte     // of the response
+	createdAt   drive.Time // when the key was claimed
 }
 
 // find reads and decrypts the row of a request's key, or fails with NotFound.
@@ -41,7 +41,9 @@ func (s stored) isSealed() bool { return string(s.fingerprint) == string(sealedF
 // sealedFingerprint marks an encrypted row.
 var sealedFingerprint = make([]byte, sha256.Size)
 
-// storedForm returns the columns fingerprint and body for a request.
+// storedForm returns the values of the columns fingerprint and body for a response. If the request
+// is secret and there is a Sealer, the body holds both, encrypted, and the fingerprint is
+// sealedFingerprint; else they are stored plainly. It fails if sealing fails.
 func (k *Keys) storedForm(ctx context.Context, tx *sqldb.Tx, req Request, body []byte) (fingerprint, content []byte, err error) {
 	if !req.Secret || k.opt.Sealer == nil {
 		return req.Fingerprint[:], append([]byte{}, body...), nil

@@ -32,12 +32,12 @@ type Lock struct {
 	Node        drive.NodeID
 	Account     drive.AccountID // account of the node
 	User        drive.UserID
-	Exclusive   bool
-	Deep        bool
+	Exclusive   bool          // no other lock may be on the node
+	Deep        bool          // also locks everything below the node
 	CreatedFile bool          // the lock request created the file
 	Owner       string        // the client's description of the owner: XML
 	Timeout     time.Duration // timeout of the lock, from its creation or last refresh
-	Expires     drive.Time
+	Expires     drive.Time    // when the lock ends unless refreshed
 
 	UserName   string // present name of the user; read only
 	OwnAccount bool   // the account is the user's own; read only
@@ -54,7 +54,8 @@ const (
 // columns lists the columns that scan reads.
 const columns = "l.id, l.node_id, l.account_id, l.user_id, l.scope = 'exclusive', l.deep, l.made, l.owner, l.lasts, l.expires_at, COALESCE(u.name, ''), COALESCE(u.account_id = l.account_id, 0)"
 
-// scan scans a row of columns.
+// scan reads a row of columns into l by calling the function scan. The timeout is stored in
+// milliseconds.
 func scan(l *Lock, scan func(...any) error) error {
 	var lasts int64
 	err := scan(&l.ID, &l.Node, &l.Account, &l.User, &l.Exclusive, &l.Deep, &l.CreatedFile, &l.Owner, &lasts, &l.Expires, &l.UserName, &l.OwnAccount)
@@ -189,7 +190,9 @@ func (r Rules) Check(ctx context.Context, q sqldb.Querier, account drive.Account
 	return err
 }
 
-// check does the check of Check and returns all locks that apply.
+// check returns all valid locks at a node, above it, and with below also beneath it. It fails with
+// the Refusal of a lock if a locked node has no lock that by owns and presents the token of; the
+// zero user passes all.
 func (r Rules) check(ctx context.Context, q sqldb.Querier, account drive.AccountID, node drive.NodeID, by drive.Who, below bool) ([]Lock, error) {
 	all, err := r.At(ctx, q, account, node, below)
 	if err != nil {
@@ -207,7 +210,8 @@ func (r Rules) check(ctx context.Context, q sqldb.Querier, account drive.Account
 	return all, nil
 }
 
-// AllValid reports whether all locks with these ids are still valid.
+// AllValid reports whether all locks with these ids exist, have not expired, and are valid by
+// Valid; true without ids. It reads the database and changes nothing.
 func (r Rules) AllValid(ctx context.Context, q sqldb.Querier, ids []drive.LockID) (bool, error) {
 	var held []Lock
 	for some := range slices.Chunk(ids, chunkSize) {
@@ -286,7 +290,8 @@ func Refresh(ctx context.Context, tx *sqldb.Tx, now drive.Time, id drive.LockID,
 	return nil
 }
 
-// Release deletes locks. Missing ids are ignored.
+// Release deletes locks by id. Missing ids are ignored. All ids become arguments of one statement;
+// releaseAll splits larger lists.
 func Release(ctx context.Context, tx *sqldb.Tx, ids ...drive.LockID) error {
 	if len(ids) == 0 {
 		return nil
@@ -326,7 +331,8 @@ func (r Rules) ReleaseForMove(ctx context.Context, tx *sqldb.Tx, account drive.A
 	return releaseAll(ctx, tx, ids)
 }
 
-// releaseAll deletes locks in batches.
+// releaseAll deletes any number of locks in statements of releaseBatch ids, all in tx. Missing ids
+// are ignored.
 func releaseAll(ctx context.Context, tx *sqldb.Tx, ids []drive.LockID) error {
 	for some := range slices.Chunk(ids, releaseBatch) {
 		if err := Release(ctx, tx, some...); err != nil {
@@ -342,7 +348,8 @@ const releaseBatch = 200
 // purgeBatch is the number of rows per transaction.
 const purgeBatch = 500
 
-// Purge deletes the rows of expired locks.
+// Purge deletes the rows of locks that expired before now, in transactions of purgeBatch rows,
+// until a batch is not full. After an error it may be called again.
 func Purge(ctx context.Context, db *sqldb.DB, now drive.Time) error {
 	for n := int64(purgeBatch); n >= purgeBatch; {
 		err := db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {

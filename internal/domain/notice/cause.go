@@ -95,7 +95,9 @@ func NewRecord(c Cause) (stream.Record, error) {
 	return stream.New(stream.TopicNotices, stream.NoticeDue, c.Account, string(c.Kind), c)
 }
 
-// CauseOf decodes a record that NewRecord created.
+// CauseOf decodes a record that NewRecord created and returns the cause and the id that its notices
+// get, which is that of the record: a redelivery yields the same id. It fails if the data is not a
+// Cause in JSON.
 func CauseOf(r stream.Record) (Cause, ID, error) {
 	var c Cause
 	if err := json.Unmarshal(r.Data, &c); err != nil {
@@ -162,7 +164,8 @@ func (c Choices) All() Choices {
 	return all
 }
 
-// Check fails with BadRequest if there is an unknown kind or channel.
+// Check fails with BadRequest {channels, allowed} if a key is not one of Kinds or a value not one
+// of Channels; nil and empty choices pass.
 func (c Choices) Check() error {
 	for k, ch := range c {
 		if !slices.Contains(Kinds(), k) {

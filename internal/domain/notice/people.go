@@ -43,6 +43,7 @@ type Preferences struct {
 	FailingSince drive.Time
 }
 
+// personColumns are the columns that scanPerson reads.
 const personColumns = `user_id, address, state, code, code_until, code_tries, codes, codes_since, language, channels, due_at, sent_at, failures,
 	failing_since`
 
@@ -62,7 +63,8 @@ func (n *Notices) FindPreferences(ctx context.Context, q sqldb.Querier, user dri
 	return findPerson(ctx, q, user, "")
 }
 
-// findPerson is FindPreferences with a locking clause appended to the query.
+// findPerson returns the preferences of a user and appends lock, "" or a locking clause, to the
+// query. A user without a row gets the defaults, no address and English, and no error.
 func findPerson(ctx context.Context, q sqldb.Querier, user drive.UserID, lock string) (p Preferences, err error) {
 	err = scanPerson(&p, q.QueryRow(ctx, "SELECT "+personColumns+" FROM notice_people WHERE user_id = ?"+lock, user).Scan)
 	if drive.IsKind(err, drive.NotFound) {
@@ -132,7 +134,8 @@ func (n *Notices) ListUnmailed(ctx context.Context, q sqldb.Querier, user drive.
 	return all, wrap(err, "list what is to be mailed to", user)
 }
 
-// MarkMailed marks notices as mailed and reports whether others still wait.
+// MarkMailed marks the notices in all as mailed and reports whether the user has others that wait
+// to be mailed, so that the caller can schedule the next mail. all may be empty.
 func (n *Notices) MarkMailed(ctx context.Context, tx *sqldb.Tx, user drive.UserID, all []Notice) (more bool, err error) {
 	if len(all) > 0 {
 		ids := make([]ID, len(all))
@@ -149,7 +152,8 @@ func (n *Notices) MarkMailed(ctx context.Context, tx *sqldb.Tx, user drive.UserI
 	return left > 0, wrap(err, "count what is to be mailed to", user)
 }
 
-// Has reports whether a user has the notice of a cause.
+// Has reports whether a user has the notice with this id, read or not. The id is that of the cause,
+// so true means that the cause has been handled for the user.
 func (n *Notices) Has(ctx context.Context, q sqldb.Querier, user drive.UserID, id ID) (bool, error) {
 	var there int
 	err := q.QueryRow(ctx, "SELECT COUNT(*) FROM notices WHERE user_id = ? AND id = ?", user, id).Scan(&there)

@@ -44,6 +44,7 @@ func New(opt Options) *Notices {
 	return &Notices{opt}
 }
 
+// now returns the time that new notices get, from Options.Now.
 func (n *Notices) now() drive.Time { return drive.TimeOf(n.opt.Now()) }
 
 // Notice is the notification of one user about one cause.
@@ -56,9 +57,11 @@ type Notice struct {
 	Mail bool       // waits to be mailed
 }
 
+// columns are the columns that scanNotice reads.
 const columns = "user_id, id, kind, what, account_id, node_id, by_id, data, at, read_at, mail"
 
-// scanNotice reads columns into n.
+// scanNotice reads columns into n. An empty node or actor becomes the zero id. It fails if one is
+// not an id or the data is not JSON.
 func scanNotice(n *Notice, scan func(...any) error) error {
 	var node, by string
 	var data []byte
@@ -114,7 +117,9 @@ func (n *Notices) Add(ctx context.Context, tx *sqldb.Tx, one Notice) (made bool,
 	return last != one.ID, wrap(err, "drop the oldest notice of", one.User)
 }
 
-// excessNotice returns the notice of a user that must be deleted; zero: none.
+// excessNotice returns the notice that must be deleted if the user has more than MaxPerUser: the
+// oldest of the actor with the most notices, if above maxPerMaker, else the oldest beyond the
+// limit. Zero: none.
 func excessNotice(ctx context.Context, tx *sqldb.Tx, user drive.UserID) (last ID, err error) {
 	err = tx.QueryRow(ctx, "SELECT id FROM notices WHERE user_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?", user, MaxPerUser).Scan(&last)
 	if drive.IsKind(err, drive.NotFound) {
@@ -203,7 +208,8 @@ func (n *Notices) MarkReadUpTo(ctx context.Context, tx *sqldb.Tx, user drive.Use
 	return wrap(err, "note what was read by", user)
 }
 
-// Purge deletes notices older than Retention.
+// Purge deletes notices older than Retention, read or not, in transactions of purgeBatch rows,
+// until a batch is not full. After an error it may be called again.
 func (n *Notices) Purge(ctx context.Context) error {
 	before := drive.TimeOf(n.opt.RetentionClock().Add(-Retention))
 	for dropped := int64(purgeBatch); dropped >= purgeBatch; {
@@ -218,7 +224,8 @@ func (n *Notices) Purge(ctx context.Context) error {
 	return nil
 }
 
-// DeleteUser deletes a user's notices and settings.
+// DeleteUser deletes a user's notices and preferences for being notified, the mail address
+// included.
 func (n *Notices) DeleteUser(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
 	for _, table := range []string{"notices", "notice_people"} {
 		if _, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE user_id = ?", user); err != nil {

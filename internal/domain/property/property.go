@@ -62,7 +62,7 @@ func Find(ctx context.Context, q sqldb.Querier, nodes []drive.NodeID) (map[drive
 	return found, nil
 }
 
-// Any reports whether an account has properties.
+// Any reports whether a node of the account has a property; false if there is no such account.
 func Any(ctx context.Context, q sqldb.Querier, account drive.AccountID) (bool, error) {
 	var any bool
 	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM dav_properties WHERE account_id = ?)`, account).Scan(&any)
@@ -94,7 +94,9 @@ func Set(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, node drive.
 	return checkLimits(ctx, tx, account, node)
 }
 
-// checkLimits fails with TooLarge if the node or the account exceeds its limit.
+// checkLimits fails with TooLarge {properties, limit} if, in tx, the node has more than MaxOfNode
+// properties or the account more than MaxOfAccount bytes of them. The caller checks after writing
+// and rolls back.
 func checkLimits(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, node drive.NodeID) error {
 	var count, size int64
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM dav_properties WHERE node_id = ?`, node).Scan(&count)
@@ -160,7 +162,8 @@ func DeleteAccount(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) e
 	return nil
 }
 
-// HandOver moves the properties of nodes to the account that the nodes move to.
+// HandOver changes the account of the properties of nodes that move to another account; it checks
+// no limits. All ids become arguments of one statement.
 func HandOver(ctx context.Context, tx *sqldb.Tx, to drive.AccountID, nodes []drive.NodeID) error {
 	if len(nodes) == 0 {
 		return nil

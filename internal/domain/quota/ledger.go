@@ -31,11 +31,11 @@ type Ledger struct{}
 // Balance is a ledger row.
 type Balance struct {
 	Total      *drive.ByteSize // nil: unlimited
-	Finished   drive.ByteSize
-	Unfinished drive.ByteSize
-	Reserved   drive.ByteSize
-	Owed       drive.ByteSize // bytes deleted by the account and still on disk (Q6)
-	Version    int64          // increases with each change
+	Finished   drive.ByteSize  // bytes of files, versions and the trash
+	Unfinished drive.ByteSize  // received bytes of parked and reclaiming uploads (Q3)
+	Reserved   drive.ByteSize  // declared bytes of uploads in active and sealing (Q2)
+	Owed       drive.ByteSize  // bytes deleted by the account and still on disk (Q6)
+	Version    int64           // increases with each change
 }
 
 // Used returns the sum that Q4 bounds.

@@ -56,7 +56,8 @@ func (s *Stars) Add(ctx context.Context, user drive.UserID, node drive.NodeID) e
 	})
 }
 
-// Remove removes a star and reports whether there was one.
+// Remove deletes a user's star of a node in a transaction of its own. It returns false and no error
+// if the user had not starred the node.
 func (s *Stars) Remove(ctx context.Context, user drive.UserID, node drive.NodeID) (bool, error) {
 	var n int64
 	err := s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {

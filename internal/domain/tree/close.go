@@ -23,7 +23,8 @@ func (t *Tree) Close(ctx context.Context, tx *sqldb.Tx, account drive.AccountID)
 	return nil
 }
 
-// Open lets a closed tree accept new nodes again.
+// Open lets a closed tree accept new nodes again when tx commits. It does nothing if the tree is
+// open or the account has none.
 func (t *Tree) Open(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	_, err := tx.Exec(ctx, "UPDATE trees SET closed = 0 WHERE account_id = ? AND closed = 1", account)
 	return wrap(err, "open the tree of", account)

@@ -46,8 +46,9 @@ func (r Reader) count(ctx context.Context, q sqldb.Querier, tops string, arg any
 // foldersPerStatement bounds how many folders one statement reads.
 const foldersPerStatement = 200
 
-// countByLevel is count with one statement per foldersPerStatement folders instead of a recursive
-// one.
+// countByLevel returns the number of nodes in the trees below the nodes that the query tops
+// selects, these included, and limit if there are more; arg is the argument of tops. Unlike count,
+// it runs one statement per foldersPerStatement nodes instead of a recursive one.
 func countByLevel(ctx context.Context, q sqldb.Querier, tops string, arg any, limit int) (int64, error) {
 	scan := func(id *drive.NodeID, scan func(...any) error) error { return scan(id) }
 	rows, err := q.Query(ctx, tops+" LIMIT ?", arg, limit)

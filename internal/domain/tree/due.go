@@ -28,7 +28,8 @@ type Due struct {
 	Since   drive.Time // start of the retention period of the oldest item, or earlier
 }
 
-// addDue inserts a due entry unless the place has one, which is older and stays.
+// addDue inserts the row that d is due. If there is one for the same kind and id, which is older,
+// that one stays.
 func addDue(ctx context.Context, tx *sqldb.Tx, d Due) error {
 	_, err := tx.InsertNew(ctx, "INSERT INTO due (kind, id, account_id, since) VALUES (?, ?, ?, ?)", d.Kind, d.ID, d.Account, d.Since)
 	if err != nil {
@@ -46,7 +47,8 @@ func (t *Tree) addDueTrash(ctx context.Context, tx *sqldb.Tx, n Node) error {
 	return addDue(ctx, tx, Due{DueTrash, n.Account.String(), n.Account, n.Trashed})
 }
 
-// addDueVersions adds a due entry for a file with versions beyond the last KeepVersions.
+// addDueVersions inserts a due row for a file if it has a deletable version beyond the last
+// KeepVersions; else it does nothing.
 func (t *Tree) addDueVersions(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, node drive.NodeID) error {
 	since, err := t.oldestDue(ctx, tx, DueVersions, node.String())
 	if err != nil || since == 0 {
@@ -148,6 +150,7 @@ type dueSurvey struct {
 }
 
 const (
+	// surveyName is the row of meta that stores the progress of the survey.
 	surveyName     = "due"
 	surveyInterval = 30 * 24 * time.Hour // repeated, because an instance of an older version may have run beside this one and added no entries
 )
@@ -195,7 +198,7 @@ func (t *Tree) loadSurvey(ctx context.Context, q sqldb.Querier) (s dueSurvey, er
 	return s, nil
 }
 
-// saveSurvey stores the progress of the survey.
+// saveSurvey writes the progress of the survey to its row of meta; it takes effect when tx commits.
 func saveSurvey(ctx context.Context, tx *sqldb.Tx, s dueSurvey) error {
 	if err := meta.Save(ctx, tx, surveyName, s); err != nil {
 		return fmt.Errorf("save the survey of what is due: %w", err)
@@ -209,7 +212,10 @@ const (
 	filesPerStep    = 2000
 )
 
-// surveyAccounts returns due entries for the next accounts and advances s.
+// surveyAccounts returns the trash and tombstones that are due in the next accountsPerStep accounts
+// after s.After, and changes s in place: After becomes the last account read. After the last
+// account it sets s.Accounts and clears After, so that the survey continues with files. The caller
+// must save s.
 func (t *Tree) surveyAccounts(ctx context.Context, q sqldb.Querier, s *dueSurvey) (found []Due, err error) {
 	rows, err := q.Query(ctx, "SELECT account_id FROM trees WHERE account_id > ? ORDER BY account_id LIMIT ?", s.After, accountsPerStep)
 	accounts, err := sqldb.Scan(rows, err, func(id *drive.AccountID, scan func(...any) error) error { return scan(id) })
@@ -234,7 +240,9 @@ func (t *Tree) surveyAccounts(ctx context.Context, q sqldb.Querier, s *dueSurvey
 	return found, nil
 }
 
-// surveyFiles returns due entries for the next files with too many versions and advances s.
+// surveyFiles returns entries for those of the next filesPerStep files after s.After that have more
+// than KeepVersions versions and a deletable one, and sets s.After to the last file read. After the
+// last file it sets s.Ended. Files deleted in the meantime are skipped. The caller must save s.
 func (t *Tree) surveyFiles(ctx context.Context, q sqldb.Querier, s *dueSurvey) (found []Due, err error) {
 	rows, err := q.Query(ctx, `SELECT node_id, COUNT(*) FROM versions WHERE node_id > ? GROUP BY node_id ORDER BY node_id LIMIT ?`, s.After, filesPerStep)
 	type count struct {

@@ -60,7 +60,10 @@ func (e Expect) Check(ctx context.Context, q sqldb.Querier, t *Tree) error {
 	return err
 }
 
-// isUnchanged reports whether the database still matches s.
+// isUnchanged reports whether the database still matches s. If s has no node, it matches while the
+// name in s.Parent is free. Else the node must exist outside of the trash and have the parent,
+// name, revision and version of s, of which zero values match anything; a missing node is false
+// without an error.
 func (s SeenNode) isUnchanged(ctx context.Context, q sqldb.Querier, r Reader) (bool, error) {
 	if s.Node.IsZero() {
 		_, err := r.queryNode(ctx, q, "WHERE n.parent_id = ? AND n.slot = ?", s.Parent, s.Name)

@@ -42,7 +42,8 @@ func ParsePosition(s string) (p Position, err error) {
 	return p, nil
 }
 
-// parseSeq parses a number that is not negative.
+// parseSeq parses a sequence number. It fails with an error of package strconv if s is not a
+// decimal number, is negative or exceeds an int64.
 func parseSeq(s string) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err == nil && n < 0 {

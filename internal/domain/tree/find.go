@@ -29,7 +29,8 @@ func (r Reader) Child(ctx context.Context, q sqldb.Querier, account drive.Accoun
 	return n, err == nil, err
 }
 
-// Resolve returns the live node at a path, or NotFound.
+// Resolve returns the live node at a path. It fails with NotFound if any part of the path does not
+// exist or is in the trash.
 func (r Reader) Resolve(ctx context.Context, q sqldb.Querier, account drive.AccountID, path drive.Path) (Node, error) {
 	n, rest, err := r.Deepest(ctx, q, account, path)
 	if err == nil && len(rest) > 0 {
@@ -92,7 +93,8 @@ type Location struct {
 	Trashed drive.Time // trash time of the node or of the nearest trashed folder above it; zero: live
 }
 
-// Locate returns path and trash time of a node. It fails like PathOf.
+// Locate returns path and trash time of a node. It fails with NotFound if the node does not exist
+// or is being deleted permanently (owned by an operation).
 func (r Reader) Locate(ctx context.Context, q sqldb.Querier, id drive.NodeID) (Location, error) {
 	up, err := r.readChain(ctx, q, id)
 	switch {
@@ -115,12 +117,14 @@ type chain []chainNode
 type chainNode struct {
 	id        drive.NodeID
 	name      drive.Name
-	folder    bool
-	trashed   drive.Time
-	operation drive.OperationID
+	folder    bool              // a folder, not a file
+	trashed   drive.Time        // when it was trashed itself; zero: never
+	operation drive.OperationID // that owns the trashed node, such as a purge; zero: none
 }
 
-// readChain returns the chain of a node. It fails with NotFound if the node does not exist.
+// readChain returns the node and its ancestors, the node first and the root last. It fails with
+// NotFound if the node does not exist, and with an internal error if it has more than maxLevels
+// ancestors.
 func (r Reader) readChain(ctx context.Context, q sqldb.Querier, id drive.NodeID) (chain, error) {
 	rows, err := q.Query(ctx, `WITH RECURSIVE up (id, parent_id, name, type, trashed_at, operation_id, level) AS (
 			SELECT id, parent_id, name, type, trashed_at, operation_id, 0 FROM nodes WHERE id = ?

@@ -45,7 +45,9 @@ func (t *Tree) CreateFolder(ctx context.Context, tx *sqldb.Tx, account drive.Acc
 	return t.addFolder(ctx, tx, account, p.Parent, p.Name)
 }
 
-// addFolder creates a folder whose name is known to be free.
+// addFolder creates an empty folder. The caller has checked that the name is free in the parent. It
+// fails with the error of Options.CheckAdd, and as allocSeqs does if the account may have no more
+// nodes or changes.
 func (t *Tree) addFolder(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, parent drive.NodeID, name drive.Name) (Node, error) {
 	if err := t.opt.CheckAdd(ctx, tx, Folder{account, parent}, tx.Actor()); err != nil {
 		return Node{}, err

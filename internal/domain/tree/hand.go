@@ -30,7 +30,7 @@ func (r Reader) HandoverChildren(ctx context.Context, q sqldb.Querier, folder dr
 // HandedFiles is the result of HandFiles.
 type HandedFiles struct {
 	Files    []Node
-	Versions int64
+	Versions int64          // number of versions of the files
 	Size     drive.ByteSize // of the versions; the caller moves it from one ledger to the other
 }
 
@@ -78,7 +78,9 @@ func (t *Tree) HandFiles(ctx context.Context, tx *sqldb.Tx, h Handover, all []No
 	return out, t.insertTombstones(ctx, tx, h.From, all, true)
 }
 
-// firstFiles returns the first files of all with up to limit versions in total, but at least one.
+// firstFiles returns the longest beginning of all whose files have at most limit versions together,
+// and the number and total size of these versions. The first file is always included, even if it
+// has more. all must not be empty.
 func firstFiles(ctx context.Context, q sqldb.Querier, all []Node, limit int) (out HandedFiles, err error) {
 	type sum struct {
 		node     drive.NodeID
@@ -115,7 +117,9 @@ func idsOf(all []Node) []drive.NodeID {
 	return ids
 }
 
-// handFile moves the row of one file; seq is its number in the receiving tree.
+// handFile moves the row of one file to the receiving account and folder, under a free name, with
+// seq as its number in that tree, and reports the effect there. The caller handles versions, the
+// old tree and quotas.
 func (t *Tree) handFile(ctx context.Context, tx *sqldb.Tx, h Handover, was Node, seq int64) (err error) {
 	n := was
 	n.Account, n.Parent, n.Seq, n.Rev, n.Updated = h.To, h.Folder, seq, was.Rev+1, t.now()
@@ -144,7 +148,9 @@ func (t *Tree) freeNameIn(ctx context.Context, tx *sqldb.Tx, h Handover, n Node)
 	return t.freeName(ctx, tx, h.To, Place{Parent: h.Folder, Name: n.Name}, n.Type)
 }
 
-// HandFolder creates the counterpart of a folder in the target folder, trashed if the original is.
+// HandFolder creates a folder with the name, times and trash state of was in the target folder of
+// h, and returns it. was itself and its children stay. A taken name is changed; it fails as
+// allocSeqs does.
 func (t *Tree) HandFolder(ctx context.Context, tx *sqldb.Tx, h Handover, was Node) (Node, error) {
 	seq, err := seqRequest{n: 1, growth: 1}.alloc(ctx, tx, t, h.To)
 	if err != nil {
@@ -202,8 +208,9 @@ func (r Reader) NodeCount(ctx context.Context, q sqldb.Querier, account drive.Ac
 	return n, wrap(err, "count the nodes of", account)
 }
 
-// addDueOldTrash is addDueTrash for a node trashed earlier: it also moves an existing entry back to
-// that time.
+// addDueOldTrash inserts a due row for the account of a trashed node, or moves the existing row
+// back to the time at which the node was trashed, which may be long ago. For a live node it does
+// nothing.
 func (t *Tree) addDueOldTrash(ctx context.Context, tx *sqldb.Tx, n Node) error {
 	if n.Trashed == 0 {
 		return nil

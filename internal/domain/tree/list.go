@@ -27,7 +27,7 @@ const (
 // name.
 type List struct {
 	Sort Sort
-	Desc bool
+	Desc bool // descending order
 	// FoldersFirst lists all folders before the first file, in both directions.
 	FoldersFirst bool
 
@@ -125,8 +125,8 @@ func (r Reader) byMTime(ctx context.Context, q sqldb.Querier, folder drive.NodeI
 }
 
 const (
-	onlyFolders = " AND n.type = 'folder'"
-	onlyFiles   = " AND n.type = 'file'"
+	onlyFolders = " AND n.type = 'folder'" // condition of a list without files
+	onlyFiles   = " AND n.type = 'file'"   // condition of a list without folders
 )
 
 // part is a sublist that is read on its own, and its starting position.
@@ -162,7 +162,10 @@ type selection struct{ where, order string }
 // and returns the SQL of s with a further condition, which starts with " AND".
 func (s selection) and(condition string) string { return s.where + condition + s.order }
 
-// childrenQuery selects the live children of a folder after at, ordered by column and then by name.
+// childrenQuery returns the conditions, the order and the arguments of the query for the live
+// children of a folder that follow the cursor at, ordered by column and then by name; descending if
+// at.Desc. If at is not started, the selection begins with the first child. The caller adds the
+// limit.
 func childrenQuery(folder drive.NodeID, column string, at cursor) (s selection, args []any) {
 	s.where, args = "WHERE n.parent_id = ? AND n.trashed_at = 0", []any{folder}
 	more, order := ">", "ASC"
@@ -191,7 +194,9 @@ func childrenQuery(folder drive.NodeID, column string, at cursor) (s selection, 
 // typeEnd separates type and name in a cursor of a list by type; neither contains it.
 const typeEnd = "\x00"
 
-// cursorKey returns the sort key of a node for the cursor.
+// cursorKey returns the number and the text by which a cursor continues after n in this order: size
+// or modification time and the name; the MIME type and the name in one text for SortType; else 0
+// and the name.
 func (s Sort) cursorKey(n Node) (int64, string) {
 	switch s {
 	case SortSize:

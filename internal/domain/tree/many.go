@@ -40,7 +40,8 @@ func ByID(ctx context.Context, t *Tree, q sqldb.Querier, ids ...drive.NodeID) (m
 // nodesPerStatement is how many nodes one statement asks for; SQLite takes 32,766 parameters.
 const nodesPerStatement = 1000
 
-// byID is ByID.
+// byID returns nodes by id, trashed ones included, with one query per nodesPerStatement ids. Ids
+// that do not exist have no entry.
 func (r Reader) byID(ctx context.Context, q sqldb.Querier, ids []drive.NodeID) (map[drive.NodeID]Node, error) {
 	found := make(map[drive.NodeID]Node, len(ids))
 	for some := range slices.Chunk(ids, nodesPerStatement) {

@@ -58,6 +58,7 @@ func (n Node) slot() string {
 const nodeColumns = `n.id, n.account_id, n.parent_id, n.name, n.type, n.rev, n.seq, n.mtime, n.created_at, n.updated_at,
 	n.trashed_at, n.operation_id, n.version_id, v.blob_id, COALESCE(v.size, 0), COALESCE(v.mime, '')`
 
+// selectNodes is the query for nodeColumns; the caller appends the conditions.
 const selectNodes = `SELECT ` + nodeColumns + ` FROM nodes n LEFT JOIN versions v ON v.id = n.version_id `
 
 // scanNode reads nodeColumns into n.
@@ -79,6 +80,7 @@ func (r Reader) queryNodes(ctx context.Context, q sqldb.Querier, where string, a
 	return sqldb.Scan(rows, err, scanNode)
 }
 
+// insertNodes is the beginning of the statement that inserts the rows of nodeRow.
 const insertNodes = `INSERT INTO nodes (id, account_id, parent_id, name, name_fold, slot, type, version_id, mtime, rev, seq,
 	created_at, updated_at, trashed_at, operation_id)`
 
@@ -90,7 +92,9 @@ func nodeRow(n Node) []any {
 	}
 }
 
-// insert inserts e.Node, updates the sums and reports the effect.
+// insert writes the row of e.Node, adds the node to the sums of the folders above, which are
+// written later in tx, and calls Options.OnEffect with e. The caller has allocated e.Node.Seq and
+// checked that the name is free.
 func (t *Tree) insert(ctx context.Context, tx *sqldb.Tx, e Effect) error {
 	if err := insertNode(ctx, tx, e.Node); err != nil {
 		return err
@@ -100,7 +104,7 @@ func (t *Tree) insert(ctx context.Context, tx *sqldb.Tx, e Effect) error {
 	return nil
 }
 
-// insertNode inserts the row of n.
+// insertNode inserts the row of n and nothing else: it updates no sums and reports no effect.
 func insertNode(ctx context.Context, tx *sqldb.Tx, n Node) error {
 	return wrap(tx.InsertRows(ctx, insertNodes, [][]any{nodeRow(n)}), "insert node", n.ID)
 }
@@ -111,7 +115,9 @@ func (t *Tree) update(ctx context.Context, tx *sqldb.Tx, was Node, n *Node) erro
 	return t.updateBy(ctx, tx, was, n, drive.Who{})
 }
 
-// updateBy is update for a file that gets new content from by.
+// updateBy writes the changed node *n, which was the node before: it allocates a seq and sets
+// n.Seq, n.Rev and n.Updated in place, updates the sums of folders, and reports the effect with by
+// as the actor. It fails as allocSeqs does.
 func (t *Tree) updateBy(ctx context.Context, tx *sqldb.Tx, was Node, n *Node, by drive.Who) error {
 	c := seqRequest{n: 1, counted: 1}
 	if n.Trashed != 0 { // a deletion is not counted; see allocSeqs

@@ -74,7 +74,8 @@ func (t *Tree) Number(ctx context.Context, tx *sqldb.Tx, ids []drive.NodeID) err
 	return nil
 }
 
-// dropNumbers deletes the numeric ids of permanently deleted nodes.
+// dropNumbers deletes the rows of node_numbers of permanently deleted nodes; a node without a
+// number is ignored. Their numbers no longer resolve.
 func dropNumbers(ctx context.Context, tx *sqldb.Tx, gone []Node) error {
 	for some := range slices.Chunk(gone, idsPerStatement) {
 		ids := make([]drive.NodeID, len(some))

@@ -36,7 +36,9 @@ func (t *Tree) countOldVersion(ctx context.Context, tx *sqldb.Tx, n Node, droppe
 	return young, subtractOldVersions(ctx, tx, n.Account, int64(len(young))-1)
 }
 
-// addOldVersion adds one to the account's count of old versions; false: the limit is reached.
+// addOldVersion adds one to the account's stored count of old versions and returns true. If the
+// count is at MaxOldVersions it returns false without an error and changes nothing; the caller must
+// drop a version instead.
 func (t *Tree) addOldVersion(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) (bool, error) {
 	changed, err := tx.Exec(ctx, `UPDATE old_versions SET n = n + 1 WHERE account_id = ? AND n < ?`, account, t.opt.MaxOldVersions)
 	if err != nil || changed == 1 {
@@ -46,7 +48,8 @@ func (t *Tree) addOldVersion(ctx context.Context, tx *sqldb.Tx, account drive.Ac
 	return made, wrap(err, "count the first old version of", account)
 }
 
-// subtractOldVersions subtracts n from the account's count of old versions.
+// subtractOldVersions subtracts n from the account's stored count of old versions, which does not
+// go below zero. It does nothing if n is not positive or the account has no count.
 func subtractOldVersions(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, n int64) error {
 	if n <= 0 {
 		return nil

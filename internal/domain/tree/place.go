@@ -29,7 +29,9 @@ func (r Reader) CheckPlace(ctx context.Context, q sqldb.Querier, account drive.A
 	return err
 }
 
-// resolvePlace returns the existing file to replace (zero: none) and the name to use.
+// resolvePlace returns the existing file to replace, zero if none, and the name to use, by the
+// conflict policy of p. It fails as resolveConflict does, NameTaken for example, and writes
+// nothing.
 func (r Reader) resolvePlace(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place) (there Node, name drive.Name, err error) {
 	there, _, err = r.Child(ctx, q, account, p.Parent, p.Name)
 	if err != nil {
@@ -38,8 +40,10 @@ func (r Reader) resolvePlace(ctx context.Context, q sqldb.Querier, account drive
 	return r.resolveConflict(ctx, q, account, p, there)
 }
 
-// resolveConflict is resolvePlace for a caller that has already looked up the node there; zero: the
-// name is free.
+// resolveConflict returns the existing file to replace, zero if none, and the name to use; there is
+// the node that has the name, zero if the name is free. It fails with NameTaken if the policy
+// allows neither replacing nor renaming, or a folder has the name, and with versionChanged if the
+// file to replace is not of version p.Base.
 func (r Reader) resolveConflict(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place, there Node) (_ Node, name drive.Name, err error) {
 	ok := !there.ID.IsZero()
 	switch {

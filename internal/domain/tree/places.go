@@ -23,7 +23,8 @@ type folderRow struct {
 
 const idsPerStatement = 500 // idsPerStatement bounds the ids in one statement.
 
-// load reads the parents of the nodes and all folders above them.
+// load adds to x the parents of the nodes and all folders above them that are not in x, one query
+// per level and idsPerStatement folders. Missing folders are left out.
 func (x folderIndex) load(ctx context.Context, q sqldb.Querier, nodes []Node) error {
 	wanted := map[drive.NodeID]bool{}
 	for _, n := range nodes {
@@ -57,7 +58,8 @@ func (x folderIndex) request(wanted map[drive.NodeID]bool, id drive.NodeID) {
 	}
 }
 
-// loadBatch reads folders and adds their parents that are not cached to above.
+// loadBatch adds the folders with these ids to x, and the ids of their parents that are not in x to
+// above. Ids that do not exist are ignored.
 func (x folderIndex) loadBatch(ctx context.Context, q sqldb.Querier, ids []any, above map[drive.NodeID]bool) error {
 	rows, err := q.Query(ctx, "SELECT id, parent_id, name, type = 'folder', trashed_at, operation_id FROM nodes WHERE id IN ("+
 		sqldb.Placeholders(len(ids))+")", ids...)

@@ -187,7 +187,8 @@ func (p *purger) removeVersions(ctx context.Context, file drive.NodeID) (bare bo
 	return bare, nil
 }
 
-// moveToRoot moves a separately trashed node below the root, so that it stays in the trash.
+// moveToRoot moves a node that was trashed before the folder above it to the root, still trashed,
+// so that it survives the deletion of the folder. It costs one row of p.budget.
 func (p *purger) moveToRoot(ctx context.Context, n Node) error {
 	p.budget--
 	was := n

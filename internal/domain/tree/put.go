@@ -16,10 +16,10 @@ type File struct {
 
 	Blob  drive.BlobID // the caller has added a reference, which the version takes over
 	Size  drive.ByteSize
-	MTime drive.Time // from the client; zero: now
-	Mime  string
-	By    drive.UserID
-	Who   drive.Who // author for the activity log; zero: only By is known
+	MTime drive.Time   // from the client; zero: now
+	Mime  string       // MIME type of the content
+	By    drive.UserID // author of the version
+	Who   drive.Who    // author for the activity log; zero: only By is known
 
 	Version drive.VersionID // id of the new version, if created before the transaction; zero: a new id
 }
@@ -67,8 +67,8 @@ func (t *Tree) PutFile(ctx context.Context, tx *sqldb.Tx, account drive.AccountI
 
 // Target is a path resolved within one transaction.
 type Target struct {
-	Folder   drive.NodeID
-	Existing Node // the node with the name; zero: the name is free
+	Folder   drive.NodeID // the folder that the file goes to
+	Existing Node         // the node with the name; zero: the name is free
 	path     drive.Path
 }
 
@@ -106,8 +106,9 @@ func (t *Tree) ResolveTarget(ctx context.Context, tx *sqldb.Tx, account drive.Ac
 	return Target{Folder: folder.ID, path: path}, nil
 }
 
-// PutFileAt is PutFile at a target resolved in the same transaction, without further lookups.
-// f.Parent and f.Name are ignored.
+// PutFileAt puts a file as PutFile does, at a target resolved in the same transaction, without
+// further lookups; f.Parent and f.Name are ignored. It fails as PutFile does, with NameTaken for
+// example, by the conflict policy of f.
 func (t *Tree) PutFileAt(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, at Target, f File) (PutResult, error) {
 	_, f.Name, _ = at.path.Split()
 	f.Parent = at.Folder
@@ -134,7 +135,9 @@ func (t *Tree) put(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, t
 	return PutResult{Node: n, Created: true}, err
 }
 
-// addFile creates a file whose name is known to be free.
+// addFile creates a file and its first version. The caller has checked that the name is free in the
+// folder. It fails with the error of Options.CheckAdd, and as allocSeqs does if the account may
+// have no more nodes or changes.
 func (t *Tree) addFile(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, name drive.Name, f File) (Node, error) {
 	if err := t.opt.CheckAdd(ctx, tx, Folder{account, f.Parent}, f.author()); err != nil {
 		return Node{}, err

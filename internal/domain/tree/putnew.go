@@ -118,7 +118,8 @@ func (r *targetResolver) findOrCreate(ctx context.Context, path drive.Path, pare
 	return folder.ID, nil
 }
 
-// hasDependency reports whether an earlier file depends on the absence of one of these folders.
+// hasDependency reports whether an earlier file of the batch was resolved on the assumption that
+// the folder, or one above it, does not exist.
 func (r *targetResolver) hasDependency(folder drive.Path) bool {
 	for n := range folder {
 		if r.dependencies[folder[:n+1].String()] {
@@ -128,7 +129,8 @@ func (r *targetResolver) hasDependency(folder drive.Path) bool {
 	return false
 }
 
-// clearTaken clears the targets of those files of a folder whose names are taken.
+// clearTaken sets targets[i] to zero for those i in some, whose files go to the given folder, whose
+// name a node in the folder already has. It writes nothing to the database.
 func (r *targetResolver) clearTaken(ctx context.Context, folder drive.NodeID, some []int, targets []Target) error {
 	of := make(map[drive.Name]int, len(some))
 	names := make([]drive.Name, len(some))
@@ -203,7 +205,9 @@ func (n NewFileBatch) Put(ctx context.Context, tx *sqldb.Tx, targets []Target, f
 	return placed, nil
 }
 
-// checkEnters calls Options.CheckAdd once for each folder and author.
+// checkEnters calls Options.CheckAdd for each different pair of target folder and author;
+// targets[i] belongs to files[i]. It returns the first error of CheckAdd, and writes nothing
+// itself.
 func (n NewFileBatch) checkEnters(ctx context.Context, tx *sqldb.Tx, targets []Target, files []File) error {
 	type entry struct {
 		folder drive.NodeID

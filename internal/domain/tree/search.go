@@ -119,7 +119,9 @@ func (r Reader) matchingNames(ctx context.Context, q sqldb.Querier, account driv
 // escapeLike escapes the wildcards of LIKE with ESCAPE '!'.
 var escapeLike = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_")
 
-// where returns the conditions that the name index cannot evaluate.
+// where returns the conditions of s that the name index cannot evaluate, each preceded by AND, and
+// their arguments in the same order. Zero fields add no condition. MinSize, MaxSize and After are
+// inclusive, Before is exclusive.
 func (s Search) where() (where string, args []any) {
 	add := func(condition string, arg any) { where, args = where+" AND "+condition, append(args, arg) }
 	if s.Type != "" {

@@ -46,9 +46,9 @@ type sumTracker struct{ sqldb.Deferred[sumChange] }
 // sumChange is a change of the direct children of a folder.
 type sumChange struct {
 	folder drive.NodeID
-	isNew  bool // the folder is new and gets a row
-	seq    int64
-	sum    Sum
+	isNew  bool  // the folder is new and gets a row
+	seq    int64 // of the change
+	sum    Sum   // to be added to the folder's sum
 }
 
 // ownSum returns what a live node adds to the sum of its parent, without its descendants.
@@ -112,6 +112,8 @@ func sumOf(ctx context.Context, q sqldb.Querier, folder drive.NodeID) (s Sum, kn
 	return s, err == nil, wrap(err, "read the sum of folder", folder)
 }
 
+// insertSums is the beginning of the statement that adds sum rows; the caller appends values or a
+// query.
 const insertSums = "INSERT INTO folder_sums (folder_id, seq, files, folders, size)"
 
 // applySums adds the changes of a transaction to the rows of their folders and of all folders
@@ -213,7 +215,8 @@ func deleteAncestorSums(ctx context.Context, tx *sqldb.Tx, folder drive.NodeID) 
 	return deleteSums(ctx, tx, ids)
 }
 
-// deleteRows deletes the stored sums of permanently deleted folders.
+// deleteRows first writes the changes of sums that are pending in tx, and then deletes the rows of
+// the folders in gone; files in gone are ignored. Its error joins those of both steps.
 func (s *sumTracker) deleteRows(ctx context.Context, tx *sqldb.Tx, gone []Node) error {
 	var ids []drive.NodeID
 	for _, n := range gone {
@@ -227,7 +230,8 @@ func (s *sumTracker) deleteRows(ctx context.Context, tx *sqldb.Tx, gone []Node) 
 	return errors.Join(s.Flush(ctx, tx), deleteSums(ctx, tx, ids))
 }
 
-// deleteSums deletes the rows of folders.
+// deleteSums deletes the stored sums of folders, in statements of idsPerStatement ids. Folders
+// without rows are ignored.
 func deleteSums(ctx context.Context, tx *sqldb.Tx, folders []drive.NodeID) error {
 	for some := range slices.Chunk(folders, idsPerStatement) {
 		marks, in := sqldb.ListArgs(some)
@@ -366,7 +370,8 @@ func Lock(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	return err
 }
 
-// lockTree locks a tree and returns its version; zero if the account has no tree.
+// lockTree locks the account's row of trees until tx ends, which excludes concurrent changes of the
+// tree, and returns the tree's version; zero and no error if the account has no tree.
 func lockTree(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) (at treeVersion, err error) {
 	err = tx.QueryRow(ctx, "SELECT seq, node_count FROM trees WHERE account_id = ?"+tx.ForUpdate(), account).Scan(&at.seq, &at.nodes)
 	if drive.IsKind(err, drive.NotFound) {

@@ -48,7 +48,9 @@ func (t *Tree) Restore(ctx context.Context, tx *sqldb.Tx, account drive.AccountI
 	return t.makeLive(ctx, tx, n, up, r)
 }
 
-// restoreFolder returns the default folder to restore a trashed node to.
+// restoreFolder returns the folder to restore a trashed node to if the caller names none: the
+// node's parent if all its ancestors are live, else the root of the account. up is the chain of n,
+// n first.
 func (t *Tree) restoreFolder(ctx context.Context, q sqldb.Querier, n Node, up chain) (drive.NodeID, error) {
 	if up[1:].live() {
 		return n.Parent, nil
@@ -56,7 +58,10 @@ func (t *Tree) restoreFolder(ctx context.Context, q sqldb.Querier, n Node, up ch
 	return t.Root(ctx, q, n.Account)
 }
 
-// makeLive places a trashed node by r and clears its trash time and operation.
+// makeLive takes a trashed node out of the trash: it moves the node to r.Parent under a free name,
+// clears its trash time and operation, writes the row and calls Options.OnPlaced. Without
+// r.Conflict a taken name is changed. It returns the node as written; it fails as preparePlace
+// does.
 func (t *Tree) makeLive(ctx context.Context, tx *sqldb.Tx, n Node, up chain, r Restore) (_ Node, err error) {
 	if r.Conflict == "" {
 		r.Conflict = drive.ConflictRename

@@ -82,7 +82,8 @@ type Tree struct {
 // Reader reads trees. It needs no options.
 type Reader struct{}
 
-// New returns a Tree configured by opt.
+// New returns a Tree configured by opt. Zero numbers and durations get their defaults, and nil
+// functions become functions that allow everything and do nothing.
 func New(opt Options) *Tree {
 	opt.MaxNodes = cmp.Or(opt.MaxNodes, 1_000_000)
 	opt.MaxChanges = cmp.Or(opt.MaxChanges, max(opt.MaxNodes, 1_000_000))
@@ -122,6 +123,7 @@ func New(opt Options) *Tree {
 // KeepVersionsFor returns Options.KeepVersionsFor.
 func (t *Tree) KeepVersionsFor() time.Duration { return t.opt.KeepVersionsFor }
 
+// now returns the time that new rows get, from Options.Now.
 func (t *Tree) now() drive.Time { return drive.TimeOf(t.opt.Now()) }
 
 // kept returns the time by which retention periods are measured.
@@ -169,12 +171,15 @@ func (o Options) today() int64 { return o.Now().Unix() / int64(24*time.Hour/time
 
 // seqRequest is one allocation of seqs; see allocSeqs.
 type seqRequest struct {
-	n       int64
+	n       int64 // seqs to allocate
 	growth  int64 // change of the number of nodes
 	counted int64 // how many of n count as changes of the day
 }
 
-// alloc performs the allocation. It fails like allocSeqs.
+// alloc adds the requested sequence numbers, new nodes and counted changes to the account's row of
+// trees and returns the last allocated number. If a limit would be exceeded it fails with TooLarge
+// {nodes or changes}, and with NotFound if nodes shall be added to a closed tree; it has then
+// changed nothing. The row stays locked until tx ends.
 func (r seqRequest) alloc(ctx context.Context, tx *sqldb.Tx, t *Tree, account drive.AccountID) (seq int64, err error) {
 	today := t.opt.today()
 	// LAST_INSERT_ID would save a round trip, but during a migration trees has a trigger under

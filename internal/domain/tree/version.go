@@ -21,6 +21,8 @@ type Version struct {
 	By drive.UserID
 }
 
+// selectVersions is the query for the columns that scanVersion reads; the caller appends the
+// conditions.
 const selectVersions = `SELECT id, node_id, blob_id, size, mtime, mime, created_at, created_by FROM versions `
 
 // scanVersion reads a row of selectVersions into v.
@@ -52,7 +54,10 @@ func (t *Tree) AddVersion(ctx context.Context, tx *sqldb.Tx, n Node, f File) (Pu
 	return PutResult{Node: n, Dropped: dropped}, err
 }
 
-// addVersion adds the version, updates n, and returns the versions dropped to make room.
+// addVersion makes f the current version of the file n: it changes *n in place, writes the rows of
+// the node and of the version, and calls Options.CheckReplace before and Options.OnPlaced
+// afterwards. It returns the old versions that it deleted to stay within the limits, maxDropped at
+// most; the caller must release their contents. On an error tx must be rolled back.
 func (t *Tree) addVersion(ctx context.Context, tx *sqldb.Tx, n *Node, f File) ([]Version, error) {
 	if err := t.opt.CheckReplace(ctx, tx, *n, f.author()); err != nil {
 		return nil, err
@@ -78,6 +83,7 @@ func (t *Tree) addVersion(ctx context.Context, tx *sqldb.Tx, n *Node, f File) ([
 	return dropped, t.addDueVersions(ctx, tx, n.Account, n.ID)
 }
 
+// insertVersions is the beginning of the statement that inserts the rows of versionRow.
 const insertVersions = `INSERT INTO versions (id, node_id, account_id, blob_id, size, mtime, mime, created_at, created_by)`
 
 // versionRow returns the values of insertVersions for the current version of n.
@@ -85,7 +91,8 @@ func versionRow(n Node, by drive.UserID) []any {
 	return []any{n.Version, n.ID, n.Account, n.Blob, n.Size, n.MTime, n.Mime, n.Updated, by.String()}
 }
 
-// insertVersion stores the current version of n, created by a user.
+// insertVersion inserts a row with the content, size, MIME type and id of n's current version; by
+// is recorded as its author. It does not change the row of the node.
 func (t *Tree) insertVersion(ctx context.Context, tx *sqldb.Tx, n Node, by drive.UserID) error {
 	return wrap(tx.InsertRows(ctx, insertVersions, [][]any{versionRow(n, by)}), "insert version", n.Version)
 }
@@ -112,8 +119,9 @@ const notKeptWhere = `node_id = ?
 	AND id < (SELECT MIN(id) FROM (SELECT id FROM versions WHERE node_id = ? ORDER BY id DESC LIMIT ?) AS newest)
 	AND id <> (SELECT version_id FROM nodes WHERE id = ?)`
 
-// dropOld is DropVersions without updating the count of old versions. A space may have its own
-// retention period.
+// dropOld deletes up to limit old versions of a file that are beyond KeepVersions and older than
+// the retention period, that of the space if it has its own, and returns them; the caller must
+// release their contents. It does not update the count of old versions.
 func (t *Tree) dropOld(ctx context.Context, tx *sqldb.Tx, node Node, limit int) ([]Version, error) {
 	now := t.kept()
 	return t.dropVersionsWhere(ctx, tx, node.ID, limit, `created_at < COALESCE((

@@ -49,9 +49,11 @@ func (k Key) name() string {
 	return hex.EncodeToString(sum[:4])
 }
 
+// sealedPrefix begins each encrypted value; other values are plain.
 const sealedPrefix = "sealed:"
 
-// aead returns the cipher of the key.
+// aead returns AES-GCM with the key. Seal puts a random nonce before the ciphertext, and Open reads
+// it there.
 func (k Key) aead() (cipher.AEAD, error) {
 	block, err := aes.NewCipher(k.raw[:])
 	if err != nil {
@@ -60,7 +62,8 @@ func (k Key) aead() (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// seal encrypts secret for the row of that name and returns the column value.
+// seal encrypts secret for the row of that name and returns the column value, which names the key.
+// The value can be opened only as that of the same row.
 func (k Key) seal(row string, secret []byte) (string, error) {
 	aead, err := k.aead()
 	if err != nil {

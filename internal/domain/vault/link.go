@@ -26,14 +26,17 @@ const (
 	codeRequired = "*"       // no code has one
 )
 
-// NewLink returns the Link for a new row.
+// NewLink returns the Link to insert as a new row: the hash of the token, and token and code
+// encrypted with the id of the row; an empty code means that none is required. It writes no row; q
+// is used to read the key.
 func (v *Vault) NewLink(ctx context.Context, q sqldb.Querier, id, token, code string) (Link, error) {
 	l := Link{ID: id, Token: HashToken(token)}
 	err := v.seal(ctx, q, &l, token, code)
 	return l, err
 }
 
-// seal sets Code and Sealed of l.
+// seal sets two fields of l in place: Sealed, which is token and code encrypted for the row, and
+// Code, which only tells whether a code is required. On an error Sealed is not usable.
 func (v *Vault) seal(ctx context.Context, q sqldb.Querier, l *Link, token, code string) (err error) {
 	if l.Code = ""; code != "" {
 		l.Code = codeRequired
@@ -136,7 +139,8 @@ func (v *Vault) SealLinks(ctx context.Context, table LinkTable) error {
 	return v.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Set(ctx, tx, mark, k.name()) })
 }
 
-// sealAll seals all rows of a table with key k, page by page.
+// sealAll seals all rows of a table with the newest key, in transactions of sealBatch rows; k tells
+// which rows are sealed already. After an error it may be called again.
 func (v *Vault) sealAll(ctx context.Context, table LinkTable, k Key) error {
 	for after := ""; ; {
 		page, err := table.Page(ctx, after, sealBatch)
@@ -158,7 +162,8 @@ func (v *Vault) sealAll(ctx context.Context, table LinkTable, k Key) error {
 	}
 }
 
-// sealOne seals one link, unless it is sealed with k already or its key is lost.
+// sealOne seals one link again and replaces its row in tx. It does nothing if the row is sealed
+// with k already or its key is lost.
 func (v *Vault) sealOne(ctx context.Context, tx *sqldb.Tx, table LinkTable, was Link, k Key) error {
 	if !was.isPlain() && strings.HasPrefix(was.Sealed, sealedPrefix+k.name()+":") {
 		return nil

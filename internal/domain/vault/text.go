@@ -51,8 +51,9 @@ func (v *Vault) Seal(ctx context.Context, q sqldb.Querier, row, text string) (st
 	return k.seal(row, []byte(text))
 }
 
-// Open decrypts a value that Seal returned for row. It returns ErrUnknownKey if no available key
-// opens it.
+// Open decrypts a value that Seal returned for the same row. If the key is not cached it reads the
+// keys from the database again. It returns ErrUnknownKey if no available key opens the value, also
+// if the value is damaged or belongs to another row.
 func (v *Vault) Open(ctx context.Context, q sqldb.Querier, row, sealed string) (string, error) {
 	name, content, _ := strings.Cut(strings.TrimPrefix(sealed, sealedPrefix), ":")
 	v.mu.Lock()

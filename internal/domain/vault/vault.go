@@ -80,7 +80,8 @@ func (v *Vault) LinkSecret(ctx context.Context) ([]byte, error) {
 	return secret, nil
 }
 
-// load reads the secret of links, creates it if missing, and reseals it if necessary.
+// load returns the secret of links. If there is none it stores a new one, or takes that of a faster
+// process; if it is stored in an older form, it stores it again in the current one.
 func (v *Vault) load(ctx context.Context) ([]byte, error) {
 	text, err := meta.Find(ctx, v.opt.DB, linkRow)
 	if err == nil && text == "" {
@@ -117,7 +118,7 @@ func (v *Vault) parse(row, text string) (secret []byte, current bool, err error)
 	return nil, false, fmt.Errorf("%w (%s)", ErrUnknownKey, name)
 }
 
-// checkLength returns err, or an error if secret has the wrong length.
+// checkLength returns err; if err is nil, it returns an error unless secret has 32 bytes.
 func checkLength(secret []byte, err error) error {
 	if err == nil && len(secret) != sha256.Size {
 		err = fmt.Errorf("it has %d bytes", len(secret))
@@ -125,7 +126,8 @@ func checkLength(secret []byte, err error) error {
 	return err
 }
 
-// encode returns the value that stores secret in a row.
+// encode returns the text that stores secret in a row: hex digits if Options.Plain, else encrypted
+// with the newest key and bound to the row.
 func (v *Vault) encode(row string, secret []byte) (string, error) {
 	if v.opt.Plain {
 		return hex.EncodeToString(secret), nil
@@ -140,7 +142,8 @@ func (v *Vault) newValue(row string) (string, error) {
 	return v.encode(row, secret)
 }
 
-// insert stores a new secret in a row, unless the row exists.
+// insert stores a new random secret in a row, in a transaction of its own. If the row exists, it
+// stays and there is no error; the caller must read the row.
 func (v *Vault) insert(ctx context.Context, row string) error {
 	text, err := v.newValue(row)
 	if err != nil {
@@ -152,7 +155,8 @@ func (v *Vault) insert(ctx context.Context, row string) error {
 	})
 }
 
-// reseal stores the same secret in the current form, unless the row has changed.
+// reseal stores the same secret in the current form by compare-and-set: if the row is not old
+// anymore, it does nothing and returns nil.
 func (v *Vault) reseal(ctx context.Context, row, old string, secret []byte) error {
 	text, err := v.encode(row, secret)
 	if err != nil {

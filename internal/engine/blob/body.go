@@ -91,7 +91,9 @@ type body struct {
 	err   error          // returned by every further Read; io.EOF after success
 }
 
-// Read reads and hashes the next bytes, and checks the length against BodyOptions.
+// Read reads and hashes the next bytes. It fails with PartSize if the body is longer than the
+// limit, or shorter than the expected size. An error, io.EOF included, is final: later calls return
+// it again.
 func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
@@ -122,7 +124,8 @@ func (b *body) Size() drive.ByteSize { return b.o.Size }
 // Sources returns the existing objects that contain the bytes; nil: none.
 func (b *body) Sources() []Source { return b.o.Sources }
 
-// add hashes p.
+// add adds p to the hash of the part and to Options.Verify, if set. The caller passes each byte
+// once, in order.
 func (b *body) add(p []byte) error {
 	if _, err := b.tail.Write(p); err != nil {
 		return fmt.Errorf("hash part %d: %w", b.o.N, err)

@@ -7,7 +7,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// MemoryObject is an Object whose bytes are all in memory.
+// MemoryObject is an Object whose bytes are all in memory. The caller must not change them while it
+// is in use.
 type MemoryObject []byte
 
 var _ Object = MemoryObject(nil)

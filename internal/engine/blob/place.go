@@ -22,7 +22,8 @@ func ShardOf(name string) (shard string, ok bool) {
 	return shardOf(name)
 }
 
-// shardOf is ShardOf for names other than those of slots.
+// shardOf returns the shard of a name that is the id of a blob, or an id after PutPrefix and a
+// generation: the last two digits of the id. It returns false for any other name.
 func shardOf(name string) (shard string, ok bool) {
 	id := name
 	if rest, ok := strings.CutPrefix(name, PutPrefix); ok {

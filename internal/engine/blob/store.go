@@ -89,6 +89,7 @@ type StoreCaps struct {
 type Object interface {
 	io.ReaderAt
 	io.Closer
+	// Size returns the length of the content in bytes, which never changes.
 	Size() drive.ByteSize
 }
 

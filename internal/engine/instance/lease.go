@@ -97,7 +97,9 @@ func (m *Member) Leases(ctx context.Context) ([]Lease, error) {
 	return all, nil
 }
 
-// acquire acquires the lease and returns its new epoch, or 0 if another live instance holds it.
+// acquire makes this instance the holder of the lease and returns the new epoch, which serves as a
+// fencing token. It returns 0 without an error if another live instance holds the lease or was
+// faster, or if this one is not trusted to be alive. A single instance always gets 1.
 func (m *Member) acquire(ctx context.Context, name string) (epoch int64, err error) {
 	if m.single {
 		return 1, nil
@@ -149,7 +151,8 @@ func (m *Member) find(ctx context.Context, name string) (l Lease, exists bool, e
 	return l, err == nil, err
 }
 
-// release frees the lease if it is still held under epoch.
+// release frees the lease if this instance still holds it under epoch; else it does nothing and
+// returns nil. It gives up after heartbeatEvery.
 func (m *Member) release(ctx context.Context, name string, epoch int64) error {
 	if m.single {
 		return nil

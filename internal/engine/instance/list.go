@@ -72,7 +72,8 @@ func RunExclusive(ctx context.Context, db *sqldb.DB, now func(context.Context) (
 	return end()
 }
 
-// list reads the instances and computes their liveness by clock.
+// list reads the 1,000 latest instances, the latest start first, and computes whether each is alive
+// by the given clock: not ended, and seen less than ttl ago.
 func list(ctx context.Context, db *sqldb.DB, clock func(context.Context) (drive.Time, error)) ([]Instance, error) {
 	now, err := clock(ctx)
 	if err != nil {

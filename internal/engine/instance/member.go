@@ -58,7 +58,7 @@ type Member struct {
 	leasesUntil     time.Time // end of the leases by the monotonic clock
 	leasesUntilWall time.Time // end of the leases by the wall clock
 	steadySince     time.Time // start of the present run of successful heartbeats; see EndDead
-	ended           bool
+	ended           bool      // this instance has left or was ended by another one
 }
 
 // Alone returns the member of an installation of one process; the caller must hold the lock that
@@ -90,7 +90,9 @@ func Join(ctx context.Context, db *sqldb.DB, opt Options) (*Member, error) {
 	return m, nil
 }
 
-// insert inserts the row of this instance, ends earlier starts and deletes old rows.
+// insert inserts the row of this instance in tx, marks rows of its earlier starts as ended, and
+// deletes rows older than keepDead. It may be repeated after a lost reply. It fails if another
+// instance has this generation.
 func (m *Member) insert(ctx context.Context, tx *sqldb.Tx, now drive.Time) error {
 	if _, err := tx.Exec(ctx, `UPDATE instances SET ended_at = ? WHERE id = ? AND generation <> ? AND ended_at IS NULL`,
 		now, m.opt.ID, m.opt.Generation); err != nil {
@@ -128,7 +130,8 @@ func (m *Member) refuseOthers(ctx context.Context) error {
 	return nil
 }
 
-// withdraw deletes the row, so that the same start can join again.
+// withdraw deletes the row of this instance, so that the same start can join again, after a Join
+// that failed later.
 func (m *Member) withdraw(ctx context.Context) error {
 	return m.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `DELETE FROM instances WHERE generation = ?`, m.opt.Generation)
@@ -163,7 +166,9 @@ func (m *Member) Run(ctx context.Context) error {
 	}
 }
 
-// beat sends one heartbeat with a time between the start of the attempt and its commit.
+// beat writes one heartbeat to this instance's row, within heartbeatEvery, and then trusts its
+// leases for ttl from the start of the attempt on. It fails with ErrEnded if the row is gone or
+// marked as ended.
 func (m *Member) beat(ctx context.Context) error {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, heartbeatEvery)

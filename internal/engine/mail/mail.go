@@ -53,26 +53,30 @@ func New(opt Options) *Server {
 // Message is a plain-text mail to one address.
 type Message struct {
 	ID       string // local part of the Message-ID; a repeated mail must have the same
-	To       string
+	To       string // address of the recipient
 	Subject  string
 	Text     string
-	Language string
+	Language string // of the text
 }
 
-// RefusedError says that the mail server rejected the mail or the recipient.
+// RefusedError says that the mail server rejected the mail or the recipient, temporarily (codes
+// below 500) or for good.
 type RefusedError struct {
-	Code int // SMTP reply code, 400 to 599
-	Err  error
+	Code int   // SMTP reply code, 400 to 599
+	Err  error // with the server's text
 }
 
 // brokenOff is the code for a mail without a reply: "local error in processing".
 const brokenOff = 451
 
+// Error returns the server's answer in a sentence.
 func (e *RefusedError) Error() string { return fmt.Sprintf("the mail server refuses it: %v", e.Err) }
 
+// Unwrap returns the error of package smtp.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// Permanent reports whether a retry would fail again.
+// Permanent reports whether the server refuses the mail for good (codes from 500 on), so that a
+// retry would fail again.
 func (e *RefusedError) Permanent() bool { return e.Code >= 500 }
 
 // Send sends a mail and returns nil when the server has accepted it. Unavailable means that the
@@ -111,12 +115,13 @@ const (
 	StepSender Step = "sender" // name the sender
 )
 
-// StepError says which step failed.
+// StepError says which step before the mail itself failed, and why; the mail has not been sent.
 type StepError struct {
-	Step Step
+	Step Step // the step that failed
 	Err  error
 }
 
+// Error names the step and its error.
 func (e *StepError) Error() string {
 	return map[Step]string{
 		StepReach: "reach the mail server", StepSecure: "encrypt the connection to the mail server",
@@ -124,12 +129,13 @@ func (e *StepError) Error() string {
 	}[e.Step] + ": " + e.Err.Error()
 }
 
+// Unwrap returns the error of the step.
 func (e *StepError) Unwrap() error { return e.Err }
 
-// session is an open connection to the server.
+// session is an open connection to the server on which a mail has begun. The caller must call end.
 type session struct {
 	*smtp.Client
-	stop func() bool
+	stop func() bool // ends the watch for the end of the context
 }
 
 // end closes the connection.
@@ -138,7 +144,9 @@ func (c *session) end() {
 	_ = c.Close()
 }
 
-// open connects and runs all steps. Its error is a StepError.
+// open connects, secures the connection, logs in and begins a mail from the configured sender. Its
+// error is a StepError, and the connection is closed then; else the caller must call end. When ctx
+// ends, the connection is closed, also during a later write.
 func (s *Server) open(ctx context.Context) (*session, error) {
 	c, err := s.dial(ctx)
 	if err != nil {
@@ -175,7 +183,8 @@ func (s *Server) Check(ctx context.Context) (encrypted bool, err error) {
 	return encrypted, nil
 }
 
-// dial connects to the server, with TLS if configured.
+// dial connects to the server, with TLS from the start if Options.TLS. The deadline of ctx becomes
+// that of the connection. It fails with a StepError of StepReach or StepSecure.
 func (s *Server) dial(ctx context.Context) (*smtp.Client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", s.dialAddress)
@@ -210,7 +219,8 @@ func (s *Server) host() string {
 	return host
 }
 
-// isLocal reports whether the server is on this machine.
+// isLocal reports whether the server is localhost or a loopback address, so that a connection
+// without TLS is acceptable.
 func (s *Server) isLocal() bool {
 	ip := net.ParseIP(s.host())
 	return s.host() == "localhost" || ip != nil && ip.IsLoopback()
@@ -267,7 +277,8 @@ func (s *Server) greet(c *smtp.Client) error {
 	return nil
 }
 
-// transmit sends recipient and content of a mail.
+// transmit sends recipient and content of m, after open has begun the mail. A nil error means that
+// the server has accepted the mail; after an error of the last step it may have accepted it too.
 func (s *Server) transmit(c *smtp.Client, m Message) error {
 	if err := c.Rcpt(m.To); err != nil {
 		return err

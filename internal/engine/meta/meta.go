@@ -43,7 +43,8 @@ func Set(ctx context.Context, tx *sqldb.Tx, name, value string) error {
 	return err
 }
 
-// Save writes a value as JSON, replacing the old one.
+// Save writes a value as JSON under a name, replacing the old one; it takes effect when tx commits.
+// It fails if the value cannot be encoded.
 func Save(ctx context.Context, tx *sqldb.Tx, name string, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {

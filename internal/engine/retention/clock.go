@@ -37,12 +37,12 @@ import (
 )
 
 const (
-	updateEvery = time.Minute
+	updateEvery = time.Minute      // interval of Update
 	saveEvery   = 5 * time.Minute  // one small commit
 	maxCredit   = 10 * time.Minute // credit for time that no process observed: a restart, an outage of the database
 	maxSkew     = time.Minute      // a greater difference is a step, or a wrong clock of a machine
 	steadyFor   = 24 * time.Hour   // time until a step is accepted: long enough to alert an administrator, who can correct the clock
-	metaName    = "retention"
+	metaName    = "retention"      // row of meta that stores the clock
 )
 
 // Options configure New. DB is required.
@@ -73,8 +73,8 @@ type Clock struct {
 
 // moment is one point in time by two clocks.
 type moment struct {
-	db     drive.Time
-	passed time.Duration
+	db     drive.Time    // by the clock of the database
+	passed time.Duration // by Options.Elapsed
 }
 
 // saved is the value stored in the database.
@@ -162,8 +162,9 @@ func (c *Clock) Run(ctx context.Context) error {
 	}
 }
 
-// Update compares the clocks, advances the retention clock and adopts the updates of other
-// instances.
+// Update compares the clocks of database and machine, advances the retention clock, also to what
+// other instances have written, and writes it to meta if necessary. It distrusts a clock that
+// jumped. If it cannot read the clocks, the retention clock stays as it was.
 func (c *Clock) Update(ctx context.Context) error {
 	text, row, err := c.find(ctx)
 	if err != nil {
@@ -231,7 +232,8 @@ func (c *Clock) advance(first bool, row saved, now moment, doubtful bool) (next 
 	return next, first || unseen < 0 || unseen >= saveEvery || doubtful && row.Steady > 0
 }
 
-// find reads the stored value and its text; "" if there is none.
+// find reads the stored value of the clock, and its text for a later compare-and-set; both are
+// empty if none is stored. It fails if the text is not JSON.
 func (c *Clock) find(ctx context.Context) (text string, row saved, err error) {
 	if text, err = meta.Find(ctx, c.opt.DB, metaName); err != nil || text == "" {
 		return "", saved{}, err

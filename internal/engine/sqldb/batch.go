@@ -13,8 +13,8 @@ type Batch struct {
 	Key   string // the primary key column: integer or text
 	Where string // with placeholders for Args
 	Order string // ORDER BY columns: which rows go first; empty: any
-	Args  []any
-	Limit int
+	Args  []any  // of Where
+	Limit int    // maximum number of deleted rows
 }
 
 // DeleteBatch deletes up to Limit rows and returns their number. It first reads the keys without
@@ -39,7 +39,8 @@ func (tx *Tx) DeleteBatch(ctx context.Context, b Batch) (int64, error) {
 	return n, nil
 }
 
-// scanKey reads a key as int64 or string: MySQL compares []byte differently.
+// scanKey reads a key into *key as an int64 or a string; a []byte is converted, because MySQL
+// compares it differently as an argument.
 func scanKey(key *any, scan func(...any) error) error {
 	err := scan(key)
 	if b, ok := (*key).([]byte); ok {

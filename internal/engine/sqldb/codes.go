@@ -38,7 +38,8 @@ func classify(err error) error {
 	return err
 }
 
-// isNetwork reports whether err is a network error.
+// isNetwork reports whether err comes from the connection, a lost one included, and not from the
+// server's answer. The statement may or may not have been executed.
 func isNetwork(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)

@@ -82,7 +82,9 @@ func openDataSync(tls *libc.TLS, vfs, name, file uintptr, flags int32, out uintp
 	return rc
 }
 
-// dataSyncMethods returns our methods for SQLite's methods plain.
+// dataSyncMethods returns a pointer to a copy of SQLite's file methods plain in which xSync, and
+// xShmLock if present, are replaced by our own. The copy is made on the first call, cached for the
+// life of the process and never freed. plain itself is not changed.
 func dataSyncMethods(plain uintptr) uintptr {
 	d := &dataSync
 	d.mu.Lock()

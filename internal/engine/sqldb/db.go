@@ -68,8 +68,8 @@ type DB struct {
 // engine is one database, without routing.
 type engine struct {
 	dialect Dialect
-	writer  writer
-	reads   *sql.DB
+	writer  writer  // runs all writes
+	reads   *sql.DB // connections for reading
 	stats   Stats
 
 	preparing sync.Mutex
@@ -88,8 +88,11 @@ type Stats struct {
 
 // Querier reads: *DB and the result of DB.For outside of transactions, *Tx inside its own.
 type Querier interface {
+	// Query runs a query; the caller must close the rows, as Scan does.
 	Query(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	// QueryRow runs a query for one row. Its error, or NotFound, is returned by Row.Scan.
 	QueryRow(ctx context.Context, query string, args ...any) *Row
+	// Dialect returns the SQL dialect, for the few statements that differ.
 	Dialect() Dialect
 }
 
@@ -98,14 +101,15 @@ var (
 	_ Querier = (*Tx)(nil)
 )
 
-// Row is a sql.Row with classified errors.
+// Row is the result of a query for one row. Errors of the query are returned by Scan, classified.
 type Row struct {
 	row *sql.Row
 	tx  *Tx   // the transaction of the query; nil: none
 	err error // returned by Scan instead of a row
 }
 
-// Scan copies the columns. Without a row it fails with NotFound.
+// Scan copies the columns of the row into dest. It returns the error of the query, if any, and
+// NotFound if the query found no row. In a MySQL transaction an error may end the transaction.
 func (r *Row) Scan(dest ...any) error {
 	if r.err != nil {
 		return r.err
@@ -120,7 +124,10 @@ func (r *Row) Scan(dest ...any) error {
 // writer runs functions in write transactions: group for SQLite, pool for MySQL, noWriter for
 // Options.ReadOnly.
 type writer interface {
+	// write runs fn in a transaction and commits it. On an error nothing is stored, unless the
+	// error matches ErrInDoubt.
 	write(ctx context.Context, fn func(context.Context, *Tx) error) error
+	// close waits for accepted writes and closes the connections for writing; later writes fail.
 	close() error
 }
 
@@ -137,7 +144,8 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 	return openSQLite(ctx, opt)
 }
 
-// NewConnector opens a data source of either dialect, as Open names it.
+// NewConnector returns a connector for a data source name as Open makes it: of SQLite if it begins
+// with sqliteScheme, else of MySQL. It opens no connection and fails only if the name is malformed.
 func NewConnector(dsn string) (driver.Connector, error) {
 	if strings.HasPrefix(dsn, sqliteScheme) {
 		return sqlite.NewConnector(dsn)
@@ -153,7 +161,8 @@ func NewConnector(dsn string) (driver.Connector, error) {
 // Stats returns the live counters.
 func (db *DB) Stats() *Stats { return &db.stats }
 
-// Close waits for accepted writes and closes the database. No reads may run or follow.
+// Close waits for accepted writes and closes the database; later writes fail with Stopping. No
+// reads may run or follow. On MySQL it always returns nil.
 func (db *DB) Close() error {
 	// The last connection to close checkpoints the log, and must be one that may write.
 	err := errors.Join(db.reads.Close(), db.writer.close())
@@ -191,7 +200,9 @@ func (db *DB) Now(ctx context.Context) (drive.Time, error) {
 	return now, nil
 }
 
-// Query reads outside of transactions.
+// Query reads committed rows outside of transactions. The caller must close the rows, as Scan does;
+// errors are classified. Rows of one account that were just written are read reliably only through
+// For.
 func (db *DB) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	return db.read(ctx, drive.AccountID{}, query, args)
 }
@@ -201,7 +212,8 @@ func (db *DB) QueryRow(ctx context.Context, query string, args ...any) *Row {
 	return db.readRow(ctx, drive.AccountID{}, query, args)
 }
 
-// query reads from the read connections.
+// query runs a query on the connections for reading. It uses a cached prepared statement if prepare
+// returns one. The caller must close the rows.
 func (db *engine) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
 	stmt, err := db.prepare(ctx, query)
 	if err != nil {

@@ -9,18 +9,20 @@ type Deferred[T any] struct {
 	Do func(ctx context.Context, tx *Tx, items []T) error
 }
 
-// deferredItem is an item until the end of its transaction.
+// deferredItem is an item that a Deferred has queued until the end of its transaction.
 type deferredItem struct {
 	by interface {
 		Flush(context.Context, *Tx) error
 	}
-	item any
+	item any // passed to the function Do of the Deferred
 }
 
 // Add adds an item to the transaction.
 func (d *Deferred[T]) Add(tx *Tx, item T) { tx.deferred = append(tx.deferred, deferredItem{d, item}) }
 
-// Flush handles the items added so far. Call it before a change of rows that Do depends on.
+// Flush calls Do with the items that were added in tx so far, and removes them; without items it
+// does nothing. Call it before a change of rows that Do depends on. It returns the error of Do,
+// after which tx must be rolled back.
 func (d *Deferred[T]) Flush(ctx context.Context, tx *Tx) error {
 	var own []T
 	var others []deferredItem // a new slice, because a failed Try restores the old one

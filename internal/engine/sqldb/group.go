@@ -21,25 +21,25 @@ import (
 type group struct {
 	db     *sql.DB
 	conn   *sql.Conn
-	stmts  map[string]*sql.Stmt
-	queue  chan *job
-	done   chan struct{}
+	stmts  map[string]*sql.Stmt // prepared statements of conn, by text
+	queue  chan *job            // jobs that wait; closed by close
+	done   chan struct{}        // closed when run has returned
 	stats  *Stats
 	log    *slog.Logger
-	onFull func()
+	onFull func() // called when the disk is full
 
 	mu     sync.RWMutex // held for reading while a job is enqueued
-	closed bool
+	closed bool         // the queue is closed
 }
 
-// job is one Write.
+// job is one call of Write that waits for the writer goroutine or is executed by it.
 type job struct {
-	fn          func(*Tx) error
-	abandoned   func() error // reason why its caller no longer waits, or nil
+	fn          func(*Tx) error // the caller's transaction
+	abandoned   func() error    // reason why its caller no longer waits, or nil
 	afterCommit []func()
-	err         error
-	began       bool // fn was called and may have read uncommitted rows of earlier jobs
-	done        chan struct{}
+	err         error         // result; valid once done is closed
+	began       bool          // fn was called and may have read uncommitted rows of earlier jobs
+	done        chan struct{} // closed when the group of the job is committed or the job has failed
 }
 
 const (
@@ -47,7 +47,8 @@ const (
 	maxGroupTime = 50 * time.Millisecond // the longest time in which a group accepts further writes
 )
 
-// startGroup starts the writer goroutine on a connection of db. The caller must call close.
+// startGroup opens a connection of db and starts the goroutine that executes all writes on it. The
+// caller must call close, which also closes db. On an error db stays open.
 func startGroup(ctx context.Context, db *sql.DB, stats *Stats, opt Options) (*group, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -115,7 +116,9 @@ func (g *group) enqueue(ctx context.Context, j *job) error {
 	}
 }
 
-// run runs groups until the queue is closed.
+// run executes queued writes, many per transaction, until the queue is closed and empty. It closes
+// the done channel of each job after setting its error. It is the only goroutine that uses the
+// connection.
 func (g *group) run() {
 	defer close(g.done)
 	for first := range g.queue {
@@ -231,8 +234,7 @@ func (g *group) breakGroup(ctx context.Context, group []*job, cause error) {
 	}
 }
 
-// rollback rolls back the open transaction, if any. The error "no transaction is active" is
-// ignored.
+// rollback rolls back the open transaction. If there is none, it returns nil.
 func (g *group) rollback(ctx context.Context) error {
 	err := g.exec(ctx, "ROLLBACK")
 	if err != nil && !breaksTransaction(err) && drive.KindOf(err) == drive.Internal {
@@ -267,7 +269,8 @@ func (g *group) runJob(ctx context.Context, j *job) error {
 	return g.exec(ctx, "RELEASE job")
 }
 
-// callToEnd calls fn and then the deferred work of the transaction.
+// callToEnd calls fn and then, unless fn failed or the transaction is broken, the work that was
+// deferred to the end of the transaction. It does not commit; the caller checks tx.broken.
 func callToEnd(ctx context.Context, tx *Tx, fn func(context.Context, *Tx) error) error {
 	err := call(ctx, tx, fn)
 	if err == nil && tx.broken == nil {
@@ -286,7 +289,8 @@ func call(ctx context.Context, tx *Tx, fn func(context.Context, *Tx) error) (err
 	return fn(ctx, tx)
 }
 
-// exec executes a statement outside of a job.
+// exec executes a statement such as BEGIN or COMMIT on the connection of the group, outside of any
+// job. Only the goroutine of the group may call it.
 func (g *group) exec(ctx context.Context, query string) error {
 	tx := Tx{conn: g.conn, stmts: g.stmts}
 	_, err := tx.Exec(ctx, query)

@@ -14,7 +14,7 @@ import (
 // noWriter is the writer of a database opened with Options.ReadOnly: write fails with WrongState.
 type noWriter struct{}
 
-// write fails with WrongState.
+// write calls nothing and fails with WrongState: the database was opened read-only.
 func (noWriter) write(context.Context, func(context.Context, *Tx) error) error {
 	return drive.Wrap(errors.New("the database was opened to be looked at"), drive.WrongState)
 }
@@ -40,7 +40,7 @@ func openSQLiteReadOnly(opt Options) (*DB, error) {
 	return &DB{engine: &engine{reads: sql.OpenDB(conn), writer: noWriter{}}}, nil
 }
 
-// TableCount returns the number of tables.
+// TableCount returns the number of tables of the database; 0 if it is new.
 func (db *DB) TableCount(ctx context.Context) (n int, err error) {
 	query := "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table'"
 	if db.Dialect() == MySQL {

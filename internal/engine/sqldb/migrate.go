@@ -68,7 +68,8 @@ func errTooNew(have, known int64) error {
 	return fmt.Errorf("the database has format %d and this program knows formats up to %d: use a newer release", have, known)
 }
 
-// CheckFormat returns an error if a newer release has changed the schema since Open.
+// CheckFormat returns an error if a newer release has changed the schema since Open, or if the
+// version cannot be read. This process must then stop.
 func (db *DB) CheckFormat(ctx context.Context) error {
 	files, err := fs.ReadDir(migrations, "migrations/"+db.Dialect().String())
 	if err != nil {

@@ -36,7 +36,9 @@ var settings = map[string]string{
 	"innodb_lock_wait_timeout": strconv.Itoa(lockTime),
 }
 
-// openMySQL opens a database on a server that several processes may share.
+// openMySQL checks the server at Options.MySQL, migrates its database and opens pools for writing
+// and for reading. With Options.ReadOnly it neither migrates nor writes and opens one connection
+// for reading. Several processes may use the database; on an error everything is closed.
 func openMySQL(ctx context.Context, opt Options) (*DB, error) {
 	cfg, err := parseMySQL(opt.MySQL)
 	if err != nil {
@@ -105,7 +107,8 @@ func complete(cfg *mysql.Config) {
 	cfg.Params = maps.Clone(settings)
 }
 
-// openPool opens a connection pool of the given size.
+// openPool returns a connection pool of at most size connections, which it opens on first use; so
+// it fails only if the configuration is not valid.
 func openPool(cfg *mysql.Config, opt Options, size int) (*sql.DB, error) {
 	connector, err := opt.Connector(cfg.FormatDSN())
 	if err != nil {
@@ -119,8 +122,10 @@ func openPool(cfg *mysql.Config, opt Options, size int) (*sql.DB, error) {
 	return db, nil
 }
 
-// prepareServer checks the server and migrates the schema, on its own connection without
-// decorators.
+// prepareServer checks version and settings of the server, migrates the schema unless
+// Options.ReadOnly, and logs a warning if commits are not durable. It uses a connection of its own
+// without Options.Connector. It fails if the server is too old or unreachable or the migration
+// fails.
 func prepareServer(ctx context.Context, cfg *mysql.Config, opt Options) (server, error) {
 	patient := cfg.Clone()
 	patient.ReadTimeout = migrateTime + readTime // for the lock, and for changes of large tables
@@ -143,18 +148,19 @@ func prepareServer(ctx context.Context, cfg *mysql.Config, opt Options) (server,
 	return s, errors.Join(err, db.Close())
 }
 
-// server is the state that the database server reports.
+// server holds the version of a database server and whether it syncs each commit.
 type server struct {
-	maria   bool
-	version string
+	maria   bool   // MariaDB, not MySQL
+	version string // as the server reports it
 	numbers [3]int // numbers of the version
-	durable bool
+	durable bool   // a commit is synced before it is acknowledged
 }
 
 // versionText matches the result of VERSION().
 var versionText = regexp.MustCompile(`^(?:5\.5\.5-)?(\d+)\.(\d+)\.(\d+)(.*)$`) // MariaDB prefixes 5.5.5- for old replicas
 
-// queryServer reads version and durability of the server.
+// queryServer reads the version of the server and whether it syncs each commit. It fails if the
+// version cannot be parsed.
 func queryServer(ctx context.Context, db *sql.DB) (s server, err error) {
 	var flush int
 	if err := db.QueryRowContext(ctx, "SELECT VERSION(), @@innodb_flush_log_at_trx_commit").Scan(&s.version, &flush); err != nil {
@@ -164,7 +170,8 @@ func queryServer(ctx context.Context, db *sql.DB) (s server, err error) {
 	return s, s.parse()
 }
 
-// parse parses version.
+// parse sets s.numbers and s.maria from s.version. It fails if the text is not like that of MySQL
+// or MariaDB.
 func (s *server) parse() error {
 	m := versionText.FindStringSubmatch(s.version)
 	if m == nil {

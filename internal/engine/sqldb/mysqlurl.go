@@ -71,7 +71,7 @@ func address(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// checkDatabase validates a database name.
+// checkDatabase returns an error with a remedy if name is empty or does not match databaseName.
 func checkDatabase(name string) error {
 	switch {
 	case name == "":
@@ -82,8 +82,8 @@ func checkDatabase(name string) error {
 	return nil
 }
 
-// readParams reads the query of the URL: tls=true (verified), tls=skip-verify (encrypted, not
-// verified) or tls=false.
+// readParams sets cfg.TLSConfig from the query of the URL: tls=true (verified), tls=skip-verify
+// (encrypted, not verified) or tls=false. It fails for other parameters and values.
 func readParams(cfg *mysql.Config, raw string) error {
 	params, err := url.ParseQuery(raw)
 	if err != nil {

@@ -23,8 +23,8 @@ type Orphans struct {
 }
 
 const (
-	orphanRun  = 200_000
-	orphanPage = 1000 // rows per statement, which takes some ms
+	orphanRun  = 200_000 // rows examined per call of Delete, at most
+	orphanPage = 1000    // rows per statement, which takes some ms
 )
 
 // Delete examines the next rows and returns the number of deleted ones. It can be interrupted and
@@ -60,10 +60,10 @@ func (o *Orphans) Delete(ctx context.Context, db *DB) (deleted int64, err error)
 	return deleted, nil
 }
 
-// ownedRow is a row of a page.
+// ownedRow is the key of a row of the table that Orphans cleans, and whether its owner is missing.
 type ownedRow struct {
 	key    string
-	orphan bool
+	orphan bool // the owner does not exist
 }
 
 // orphanCondition returns the condition for rows without an owner.
@@ -71,7 +71,9 @@ func (o *Orphans) orphanCondition() string {
 	return "NOT EXISTS (SELECT 1 FROM " + o.OwnerTable + " WHERE " + o.OwnerTable + ".id = " + o.Table + "." + o.Owner + ")"
 }
 
-// page reads the next rows.
+// page reads up to limit rows whose key is greater than after, in the order of the key, with the
+// information whether the owner of the row is missing. An empty page means that the table has
+// ended.
 func (o *Orphans) page(ctx context.Context, db *DB, after string, limit int) ([]ownedRow, error) {
 	rows, err := db.Query(ctx, "SELECT "+o.Key+", "+o.orphanCondition()+" FROM "+o.Table+" WHERE "+o.Key+" > ? ORDER BY "+o.Key+" LIMIT ?", after, limit)
 	return Scan(rows, err, func(row *ownedRow, scan func(...any) error) error { return scan(&row.key, &row.orphan) })

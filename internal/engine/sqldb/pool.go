@@ -22,16 +22,17 @@ import (
 // trace; its AfterCommit functions are dropped.
 type pool struct {
 	db    *sql.DB
-	idle  int // greatest number of stale connections after a restart of the server
-	twice bool
+	idle  int  // greatest number of stale connections after a restart of the server
+	twice bool // run each write once more beforehand and roll it back, to detect functions that cannot run again
 	stats *Stats
 
 	mu      sync.RWMutex // held for reading while a write is counted
-	closed  bool
+	closed  bool         // acquire refuses
 	running sync.WaitGroup
 }
 
 const (
+	// maxReruns is how often a transaction runs again after a conflict.
 	maxReruns = 3
 	rerunWait = 20 * time.Millisecond // mean pause before the first rerun; it doubles
 
@@ -49,13 +50,18 @@ const (
 // so the Write fails at once with Unavailable, as it does after the last rerun on MySQL.
 func Rerun(cause error) error { return conflictError{cause} }
 
-// conflictError is the error of Rerun.
+// conflictError is the error of Rerun: the transaction shall be rolled back and run again.
 type conflictError struct{ cause error }
 
+// Error returns the text for the log.
 func (a conflictError) Error() string { return fmt.Sprintf("another was first: %v", a.cause) }
+
+// Unwrap returns the cause.
 func (a conflictError) Unwrap() error { return a.cause }
 
-// write runs fn in a transaction and repeats it after conflicts. It returns Stopping after close.
+// write runs fn in a transaction and, after a conflict, again, at most maxReruns times; then it
+// returns Unavailable. After the commit it calls the AfterCommit functions. It returns Stopping
+// after close, and runs fn once more beforehand, rolled back, if p.twice.
 func (p *pool) write(ctx context.Context, fn func(context.Context, *Tx) error) error {
 	if !p.acquire() {
 		return drive.Fail(drive.Stopping)
@@ -84,7 +90,8 @@ func (p *pool) write(ctx context.Context, fn func(context.Context, *Tx) error) e
 	}
 }
 
-// acquire counts a running write. It returns false after close.
+// acquire counts a running write and returns true; the caller must call p.running.Done when the
+// write ends. After close it returns false and counts nothing.
 func (p *pool) acquire() bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -94,7 +101,8 @@ func (p *pool) acquire() bool {
 	return !p.closed
 }
 
-// close waits for running writes and closes the connections.
+// close refuses new writes, waits until the running ones have ended, and then closes the
+// connections. It returns the error of closing them.
 func (p *pool) close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -121,7 +129,9 @@ func pause(ctx context.Context, rerun int) bool {
 	}
 }
 
-// final returns the error of a write that is not repeated: a conflict becomes Unavailable.
+// final returns the error for the caller of a write that is not repeated: a conflict, which was
+// rolled back, becomes Unavailable {retry_after} and matches ErrUnwritten. Other errors, and nil,
+// stay as they are.
 func final(err error) error {
 	if isConflict(err) { // and so it was undone
 		return unwritten(drive.Wrap(err, drive.Unavailable, "retry_after", 1))
@@ -129,7 +139,10 @@ func final(err error) error {
 	return err
 }
 
-// runOnce runs one transaction and returns its AfterCommit functions.
+// runOnce runs fn in one transaction, commits it, and returns the functions that the caller must
+// call now that it has committed. An error before COMMIT rolls back and matches ErrUnwritten; a
+// failed COMMIT matches ErrInDoubt if the outcome is unknown. A connection that may have an open
+// transaction is closed instead of reused.
 func (p *pool) runOnce(ctx context.Context, fn func(context.Context, *Tx) error) (after []func(), err error) {
 	conn, err := p.begin(ctx)
 	if err != nil {
@@ -161,8 +174,10 @@ func (p *pool) runOnce(ctx context.Context, fn func(context.Context, *Tx) error)
 	return tx.afterCommit, nil
 }
 
-// begin takes a connection and opens a transaction, within beginTime. It skips connections that are
-// stale after a restart of the server, on which nothing was executed.
+// begin returns a connection with an open transaction, within beginTime; the caller must end the
+// transaction and close the connection. It skips connections that are stale after a restart of the
+// server, on which nothing was executed. It fails with Unavailable if no connection becomes free in
+// time.
 func (p *pool) begin(ctx context.Context) (*sql.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, beginTime)
 	defer cancel()
@@ -185,7 +200,8 @@ func (p *pool) begin(ctx context.Context) (*sql.Conn, error) {
 	}
 }
 
-// rollback rolls back and reports whether that succeeded.
+// rollback rolls back the transaction of a connection, even if the caller's context has ended. If
+// it returns false, the connection may still have an open transaction and must be discarded.
 func (p *pool) rollback(conn *sql.Conn) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
 	defer cancel()

@@ -59,7 +59,8 @@ type accountReads struct {
 	account drive.AccountID
 }
 
-// Query reads rows of the account.
+// Query reads rows of the account from the database that the Router chooses for it. The caller must
+// close the rows.
 func (r accountReads) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	return r.read(ctx, r.account, query, args)
 }
@@ -91,7 +92,8 @@ func (db *DB) read(ctx context.Context, account drive.AccountID, query string, a
 	return rows, err
 }
 
-// readRow reads one row like read.
+// readRow reads one row of an account from the database that the Router chooses, and from the other
+// one if that fails. It always returns a Row; an error is returned by its Scan.
 func (db *DB) readRow(ctx context.Context, account drive.AccountID, query string, args []any) *Row {
 	r := db.routed()
 	if r == nil {

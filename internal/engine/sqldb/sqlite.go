@@ -10,7 +10,9 @@ import (
 	"runtime"
 )
 
-// openSQLite opens a database file. The caller must hold the lock of the data directory.
+// openSQLite opens a database file, creates it if it is missing, and migrates it; the caller must
+// hold the lock of the data directory. With Options.ReadOnly it does neither. It starts the
+// goroutine that commits writes, which DB.Close ends; on an error everything is closed.
 func openSQLite(ctx context.Context, opt Options) (*DB, error) {
 	if opt.ReadOnly {
 		return openSQLiteReadOnly(opt)

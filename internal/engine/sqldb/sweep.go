@@ -16,9 +16,9 @@ type Sweep struct {
 	Table       string
 	Time        string // the column with the time of the row
 	Where       string // condition for deletable rows, with placeholders for Args; empty: all
-	Args        []any
-	Batch       int // rows per page and transaction
-	MaxExamined int // rows on pages without old rows that a run examines
+	Args        []any  // of Where
+	Batch       int    // rows per page and transaction
+	MaxExamined int    // rows on pages without old rows that a run examines
 }
 
 // Run deletes rows older than before. looked is the upTo of the last run, 0 at first. A run that
@@ -43,15 +43,18 @@ func (s Sweep) Run(ctx context.Context, db *DB, before drive.Time, looked int64)
 	return deleted, upTo, nil
 }
 
-// sweptPage is the result of one page.
+// sweptPage is what Sweep.page has read and deleted.
 type sweptPage struct {
-	rows    int
+	rows    int   // rows read; 0: the table has ended
 	last    int64 // key
 	old     bool  // contained old rows, now deleted
 	deleted int64
 }
 
-// page reads the page after a key and deletes its old rows.
+// page reads the next s.Batch rows with ids above after and deletes, in a transaction of its own,
+// those older than before. It returns how many rows it read, the last id, whether any was old, and
+// how many it deleted. p.rows is 0 at the end of the table; after an error p.deleted is 0 although
+// rows may be deleted.
 func (s Sweep) page(ctx context.Context, db *DB, after int64, before drive.Time) (p sweptPage, err error) {
 	type row struct {
 		id int64

@@ -14,9 +14,9 @@ type Tx struct {
 	dialect     Dialect
 	conn        *sql.Conn
 	stmts       map[string]*sql.Stmt // SQLite only; on MySQL the driver interpolates arguments, which saves a round trip
-	afterCommit []func()
-	late        []lateRow
-	deferred    []deferredItem
+	afterCommit []func()             // called after the commit, in order
+	late        []lateRow            // inserted at the end
+	deferred    []deferredItem       // work for the end
 	actor       drive.Who
 	broken      error // MySQL: the first error that may have ended the transaction on the server
 }
@@ -25,10 +25,10 @@ type Tx struct {
 // of registration. fn must not block.
 func (tx *Tx) AfterCommit(fn func()) { tx.afterCommit = append(tx.afterCommit, fn) }
 
-// lateRow is a row to insert at the end of the transaction.
+// lateRow is a row that Tx.InsertLate has queued, to be inserted at the end of the transaction.
 type lateRow struct {
-	head string
-	row  []any
+	head string // the beginning of the statement, up to VALUES; rows with the same head share one
+	row  []any  // values of the row
 }
 
 // InsertLate inserts a row at the end of the transaction. Rows with the same head share a statement
@@ -42,7 +42,9 @@ func (tx *Tx) SetActor(who drive.Who) { tx.actor = who }
 // Actor returns the actor of the last SetActor. Zero: the program itself.
 func (tx *Tx) Actor() drive.Who { return tx.actor }
 
-// finish handles the deferred items, then inserts the late rows, in the order of their arrival.
+// finish runs the work deferred to the end of the transaction, which may defer more, and then
+// inserts the late rows, one statement per table. It stops at the first error; the caller must then
+// roll back.
 func (tx *Tx) finish(ctx context.Context) error {
 	for len(tx.deferred) > 0 {
 		if err := tx.deferred[0].by.Flush(ctx, tx); err != nil {
@@ -79,7 +81,9 @@ func (tx *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error
 	return n, classify(err)
 }
 
-// exec executes a statement.
+// exec executes a statement and returns a classified error. On MySQL an error may end the whole
+// transaction (note); every later call then returns that error without executing anything. On
+// SQLite the statement is prepared and cached.
 func (tx *Tx) exec(ctx context.Context, query string, args []any) (sql.Result, error) {
 	if tx.dialect == MySQL {
 		if tx.broken != nil {
@@ -96,7 +100,8 @@ func (tx *Tx) exec(ctx context.Context, query string, args []any) (sql.Result, e
 	return res, classify(err)
 }
 
-// Insert executes an INSERT into a table with automatic ids and returns the id.
+// Insert executes an INSERT of one row into a table with automatic ids and returns the id of the
+// row. It returns 0 with an error.
 func (tx *Tx) Insert(ctx context.Context, query string, args ...any) (int64, error) {
 	res, err := tx.exec(ctx, query, args)
 	if err != nil {
@@ -118,7 +123,8 @@ func (tx *Tx) InsertNew(ctx context.Context, query string, args ...any) (bool, e
 	return err == nil, err
 }
 
-// Query reads inside the transaction. The caller must close the rows before the next statement.
+// Query runs a query inside the transaction, which sees its own writes. The caller must close the
+// rows, as Scan does, before the next statement. On MySQL an error may end the transaction.
 func (tx *Tx) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if tx.dialect == MySQL {
 		if tx.broken != nil {
@@ -155,7 +161,8 @@ func (tx *Tx) QueryRow(ctx context.Context, query string, args ...any) *Row {
 // varying number of placeholders add more.
 const maxStatements = 512
 
-// prepare returns the cached statement of a query. A full cache is emptied.
+// prepare returns the cached prepared statement of a query, or prepares and caches it. A full cache
+// is emptied first, which closes its statements. The caller must not close the statement.
 func (tx *Tx) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	if stmt, ok := tx.stmts[query]; ok {
 		return stmt, nil

@@ -20,7 +20,8 @@ func MaybeWritten(err error) bool {
 	return drive.IsKind(err, drive.Unavailable) && !errors.Is(err, ErrUnwritten) || errors.Is(err, ErrInDoubt)
 }
 
-// unwritten marks an Unavailable error with ErrUnwritten. Other kinds are certain without the mark.
+// unwritten returns err, marked with ErrUnwritten if it is Unavailable: the write certainly had no
+// effect. Errors of other kinds stay as they are, because they are certain without the mark.
 func unwritten(err error) error {
 	if !drive.IsKind(err, drive.Unavailable) || errors.Is(err, ErrUnwritten) {
 		return err
@@ -31,5 +32,8 @@ func unwritten(err error) error {
 // unwrittenError is an error marked with ErrUnwritten.
 type unwrittenError struct{ error }
 
-func (e unwrittenError) Unwrap() error        { return e.error }
+// Unwrap returns the wrapped error.
+func (e unwrittenError) Unwrap() error { return e.error }
+
+// Is makes the error match ErrUnwritten.
 func (e unwrittenError) Is(target error) bool { return target == ErrUnwritten }

@@ -21,7 +21,9 @@ func (db *DB) Warm(ctx context.Context) error {
 	return nil
 }
 
-// warm keeps the connections until all are open, because a released one would be reused.
+// warm opens half of the pool's connections at the same time and returns them to the pool, so that
+// the first requests need not wait for connections. It holds each until all are open, because a
+// released one would be reused. It joins the errors of those that failed.
 func warm(ctx context.Context, db *sql.DB) error {
 	conns := make([]*sql.Conn, max(1, db.Stats().MaxOpenConnections/2))
 	errs := make([]error, len(conns))

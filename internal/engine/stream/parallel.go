@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// result is the end of one handler in runParallel.
+// result is the end of one handler in runParallel: its record, the outcome, and the error that
+// pauses the consumer, if any.
 type result struct {
 	it  *item
 	out Outcome
@@ -78,7 +79,9 @@ func (r *Runner) waitForOne(results <-chan result, stats *Stats, outage *error) 
 // room returns how many more records the window accepts.
 func (r *Runner) room() int { return r.consumer.Window - len(r.window.items) }
 
-// settleAndFill settles due outcomes and polls for more records while handlers run.
+// settleAndFill settles due outcomes and, unless there is an outage, polls for more records, while
+// handlers run. It polls only if woken or if the last poll may have left some. Without a session it
+// does nothing.
 func (r *Runner) settleAndFill(ctx context.Context, outage error, woken bool) error {
 	if r.session == nil {
 		return nil // the session was discarded; running handlers finish

@@ -64,13 +64,14 @@ type event struct {
 }
 
 const (
-	specVersion = "1.0"
-	contentType = "application/json"
+	specVersion = "1.0"                       // of CloudEvents
+	contentType = "application/json"          // of the data of a record
 	endOfTime   = drive.Time(253402300800000) // the year 10000, which RFC 3339 cannot represent
 )
 
-// Encode validates the record and returns its event. Errors are programming errors of kind
-// Internal.
+// Encode returns the record as a CloudEvent in JSON. It fails if the topic does not carry the type,
+// a required field is missing, or the event exceeds MaxEvent bytes; these are programming errors of
+// kind Internal.
 func (r Record) Encode() ([]byte, error) {
 	if !r.Topic.carries(r.Type) {
 		return nil, fmt.Errorf("topic %q carries no records of type %q", r.Topic, r.Type)
@@ -117,7 +118,8 @@ func Decode(topic Topic, key drive.AccountID, text []byte) (Record, error) {
 	}, nil
 }
 
-// check returns an error if the event is not a valid CloudEvent of this project.
+// check returns an error that names the first attribute which is missing or not as records have it:
+// version, id, source, type, time, or the type of the data.
 func (e *event) check() error {
 	switch {
 	case e.SpecVersion != specVersion:

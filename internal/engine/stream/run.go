@@ -11,7 +11,7 @@ const (
 	idlePoll = 15 * time.Second
 	// The backoff of an outage: pauses are drawn from the upper half of a bound that doubles.
 	firstPause = 100 * time.Millisecond
-	lastPause  = 10 * time.Second
+	lastPause  = 10 * time.Second // longest pause after repeated errors
 )
 
 // Run handles records until ctx is done, then settles the handled ones. Outages are logged and
@@ -47,7 +47,7 @@ func (r *Runner) idle(next time.Time) time.Duration {
 }
 
 // stop settles handled records, so that the next start does not repeat them, and closes the
-// session.
+// session. It logs errors; the records are then delivered again.
 func (r *Runner) stop(ctx context.Context) {
 	if err := r.settle(ctx); err != nil {
 		r.log.Warn("handled records were not settled; they are delivered again", "error", err)

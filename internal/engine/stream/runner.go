@@ -65,23 +65,23 @@ type Runner struct {
 	source        Source
 	consumer      Consumer
 	now           func() time.Time
-	levels        []Level
+	levels        []Level       // delay levels of the source
 	settleTimeout time.Duration // time limit for settling
 	log           *slog.Logger
 	counters      Counters
 
-	session      Session // nil: not open
-	window       window
+	session      Session   // nil: not open
+	window       window    // polled and unsettled records
 	retryAt      time.Time // time of the next retry, as returned by Poll
 	more         bool      // the last Poll probably left records
 	blockedSince time.Time // since when the window is full of records with busy keys; zero: it is not
 }
 
 const (
-	defaultBatch      = 100
-	defaultAckAge     = time.Second
-	defaultWindow     = 1024
-	defaultSettleTime = 5 * time.Second
+	defaultBatch      = 100             // of Consumer.Batch
+	defaultAckAge     = time.Second     // of Consumer.AckAge
+	defaultWindow     = 1024            // of Consumer.Window
+	defaultSettleTime = 5 * time.Second // of Options.SettleTime
 )
 
 // NewRunner returns the Runner of a consumer. If sessions of the Source do not share partitions,
@@ -119,8 +119,9 @@ func (r *Runner) Counters() *Counters { return &r.counters }
 // Consumer returns the consumer's name and topic.
 func (r *Runner) Consumer() (name string, topic Topic) { return r.consumer.Name, r.consumer.Topic }
 
-// RunOnce handles the available records and settles due outcomes. An error means an outage, never a
-// failed record; the caller must pause before the next call. Not safe for concurrent use.
+// RunOnce polls, calls the handler for the available records, and settles outcomes that are due;
+// other acks wait for a later call. An error means an outage, never a failed record; the caller
+// must pause before the next call. It is not safe for concurrent use.
 func (r *Runner) RunOnce(ctx context.Context) (Stats, error) {
 	var stats Stats
 	if err := r.fill(ctx); err != nil {
@@ -140,7 +141,9 @@ func (r *Runner) RunOnce(ctx context.Context) (Stats, error) {
 	return stats, outage
 }
 
-// fill opens the session if needed and polls, unless the window has enough records.
+// fill opens the session if there is none, and polls for records into the window: as many as have
+// room if Parallel, else only if no record waits. If the poll fails, it discards the session and
+// returns the error.
 func (r *Runner) fill(ctx context.Context) error {
 	if r.session == nil {
 		sub := Subscription{Consumer: r.consumer.Name, Topic: r.consumer.Topic, Start: r.consumer.Start}
@@ -219,7 +222,7 @@ func (r *Runner) finish(it *item, out Outcome, err error, stats *Stats) error {
 	return nil
 }
 
-// count counts one verdict.
+// count adds one to the field of the verdict.
 func (s *Stats) count(v Verdict) {
 	switch v {
 	case Ack:

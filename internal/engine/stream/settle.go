@@ -13,7 +13,8 @@ func (r *Runner) ackBatchReady() bool {
 	return len(ready) >= r.consumer.Batch || r.aged(ready)
 }
 
-// aged reports whether the oldest of ready has reached AckAge.
+// aged reports whether the oldest of ready was handled at least Consumer.AckAge ago, so that it
+// must be settled now; false if ready is empty.
 func (r *Runner) aged(ready []*item) bool {
 	oldest := r.oldest(ready)
 	return !oldest.IsZero() && r.now().Sub(oldest) >= r.consumer.AckAge
@@ -29,7 +30,8 @@ func (r *Runner) oldest(ready []*item) (t time.Time) {
 	return t
 }
 
-// settleDue settles if an outcome must not wait longer. Only acks of the log may wait: a crash
+// settleDue settles all finished outcomes if one of them must not wait longer: a failure, a retry,
+// a full batch or the age limit; else it does nothing. Only acks of the log may wait: a crash
 // before settling would lose a failed attempt, or deliver a retry twice.
 func (r *Runner) settleDue(ctx context.Context) error {
 	ready := r.window.settleable()

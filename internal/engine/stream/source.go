@@ -28,9 +28,9 @@ type Source interface {
 
 // Subscription is a consumer of one topic.
 type Subscription struct {
-	Consumer string
+	Consumer string // name of the consumer
 	Topic    Topic
-	Start    Start
+	Start    Start // where a consumer without a cursor begins
 }
 
 // Start is the initial position of a consumer without a cursor.
@@ -78,9 +78,9 @@ type Position struct {
 type Delivery struct {
 	Topic    Topic
 	Key      string // the account's id; empty: no key
-	Event    []byte
-	Failures int  // failed attempts so far
-	Retry    bool // from a delay level or a replay; Position refers to that log
+	Event    []byte // the record as encoded by Record.Encode
+	Failures int    // failed attempts so far
+	Retry    bool   // from a delay level or a replay; Position refers to that log
 	Position Position
 	Tenure   uint64 // for a PartitionSharer: the assignment of the partition in which the record was polled
 }
@@ -129,9 +129,9 @@ type DeadLetter struct {
 	Consumer string // failed consumer, which also receives a replay
 	Topic    Topic
 	Key      string
-	Event    []byte // as published; may be invalid
-	Failures int
-	Failure  Failure
+	Event    []byte  // as published; may be invalid
+	Failures int     // number of attempts
+	Failure  Failure // of the last attempt
 	DiedAt   drive.Time
 }
 

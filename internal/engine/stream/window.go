@@ -4,7 +4,7 @@ import "time"
 
 // window holds the polled and unsettled records in the order of Poll.
 type window struct {
-	items   []*item
+	items   []*item        // in the order of Poll
 	running map[string]int // running handlers by key
 }
 
@@ -14,20 +14,20 @@ type state uint8
 const (
 	waiting state = iota // not started, or to be repeated after an outage
 	running              // its handler runs
-	done
+	done                 // handled, and not settled yet
 )
 
-// item is a record in the window.
+// item is a record in the window, with the progress and result of its handler.
 type item struct {
 	Delivery
 	state  state
-	out    Outcome
+	out    Outcome   // valid once state is done
 	doneAt time.Time // when state became done
 }
 
 // sequence identifies the records that are settled in order.
 type sequence struct {
-	retry     bool
+	retry     bool // the log of retries, not that of the topic
 	partition int32
 }
 

@@ -23,9 +23,11 @@ const transientPause = 5 * time.Second
 // jittered returns transientPause plus a random part.
 func jittered() time.Duration { return transientPause + rand.N(transientPause/2) }
 
-// laterError is the error that Later returns.
+// laterError is the error that Later returns: the timer shall be delivered again after a pause,
+// which is no failure.
 type laterError struct{ in time.Duration }
 
+// Error returns the text for the log.
 func (e *laterError) Error() string { return fmt.Sprintf("look again in %v", e.in) }
 
 // Later returns an error by which a handler asks for another delivery after d. It consumes no
@@ -72,7 +74,8 @@ func (w *worker) deliver(handlerCtx context.Context, f Fired, leased time.Time, 
 	w.engine.outcomes <- out
 }
 
-// call runs the handler and turns a panic into an error.
+// call runs the handler and returns its error. A panic is counted and becomes an error with the
+// stack, so the timer is retried like any failed one.
 func (w *worker) call(ctx context.Context, f Fired) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -114,8 +117,9 @@ func (w *worker) outcomeOf(ctx context.Context, f Fired, err error, overrun bool
 	return out
 }
 
-// deadLetter gives a timer without attempts left to Options.OnDead. If OnDead fails, the outcome is
-// a retry.
+// deadLetter passes a timer without attempts left to Options.OnDead and returns out, which ends the
+// timer. If OnDead fails, it returns out changed to a retry after a pause. Without OnDead the timer
+// is only logged.
 func (w *worker) deadLetter(ctx context.Context, f Fired, out Outcome, cause error) Outcome {
 	log := w.engine.opt.Log.With("timer", f.Key.String(), "gen", f.Gen)
 	if dead := w.engine.opt.OnDead; dead != nil {

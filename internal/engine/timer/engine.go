@@ -55,10 +55,10 @@ const (
 type Engine struct {
 	opt      Options
 	workers  [numKinds]*worker // nil for kinds without a handler
-	outcomes chan Outcome
+	outcomes chan Outcome      // outcomes to be settled
 	started  atomic.Bool
-	loss     *lossDetector
-	unarmed  *unarmed
+	loss     *lossDetector // losses of the queue to be recovered
+	unarmed  *unarmed      // entries whose Arm failed
 }
 
 // New returns an engine. Run starts the delivery; Arm, Touch, Cancel and Show work before, during
@@ -98,7 +98,8 @@ func (e *Engine) Arm(ctx context.Context, entries ...Entry) error {
 	return err
 }
 
-// arm arms entries and removes them from the retry list. On error the entries stay there.
+// arm arms entries in the queue, wakes the workers of their kinds, and removes the entries from the
+// retry list. On an error the entries stay in the list, although some may be armed.
 func (e *Engine) arm(ctx context.Context, entries []Entry) error {
 	err := e.opt.Queue.Arm(ctx, entries)
 	for i := range entries { // also after an error: some entries may be armed

@@ -77,10 +77,10 @@ func badKey(s string) error {
 	return drive.BadField("key", drive.Malformed, "expected", "kind/uuid", "kinds", kindNames[1:], "sent", s)
 }
 
-// MarshalText implements encoding.TextMarshaler.
+// MarshalText returns the text form, as String does. It does not fail.
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
+// UnmarshalText parses the text form as ParseKey does. On an error k is unchanged.
 func (k *Key) UnmarshalText(b []byte) error {
 	v, err := ParseKey(string(b))
 	if err != nil {

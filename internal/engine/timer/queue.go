@@ -74,7 +74,7 @@ type Entry struct {
 
 // Batch is the result of one Lease.
 type Batch struct {
-	Fired []Fired
+	Fired []Fired       // the leased timers
 	Wait  time.Duration // until more timers may be due; 0 = more are due now; Never = none is pending
 	Now   drive.Time    // the queue's clock
 	Epoch uint64        // not 0; differs from the previous Batch if the queue lost timers in between
@@ -122,7 +122,7 @@ const (
 // Outcome ends one lease. Key and Token are those of the Fired timer.
 type Outcome struct {
 	Key     Key
-	Token   uint64
+	Token   uint64 // identifies the lease; another token has no effect
 	Verdict Verdict
 	In      time.Duration // for Retry and Snooze: pause before the next delivery
 	Attempt int           // for Retry: failed attempts so far

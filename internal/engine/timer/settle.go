@@ -52,10 +52,10 @@ func (e *Engine) settleBatch(ctx context.Context, batch []Outcome) {
 // any order, so every epoch seen counts as known.
 type lossDetector struct {
 	mu     sync.Mutex
-	known  map[uint64]bool
-	last   atomic.Uint64
-	signal chan struct{}
-	count  atomic.Int64
+	known  map[uint64]bool // epochs that were seen
+	last   atomic.Uint64   // the epoch seen last
+	signal chan struct{}   // signals a loss that is not recovered
+	count  atomic.Int64    // losses seen
 }
 
 // newLossDetector returns a detector that has seen no epoch.
@@ -63,7 +63,8 @@ func newLossDetector() *lossDetector {
 	return &lossDetector{known: map[uint64]bool{}, signal: make(chan struct{}, 1)}
 }
 
-// observe records the epoch of a Batch. A new epoch other than the first signals recoverLosses.
+// observe records the epoch of the queue's timers that a Batch reports. Each epoch that was not
+// seen before, other than the very first, counts as a loss and signals recoverLosses.
 func (d *lossDetector) observe(epoch uint64) {
 	if d.last.Load() == epoch {
 		return
@@ -85,7 +86,9 @@ func (d *lossDetector) observe(epoch uint64) {
 	}
 }
 
-// recoverLosses calls Options.OnLoss after each loss, until the call succeeds.
+// recoverLosses waits for losses that the queue signals and calls Options.OnLoss for each, again
+// after a pause until it succeeds. It returns when ctx ends; a loss not yet recovered is then left
+// to the next start.
 func (e *Engine) recoverLosses(ctx context.Context) {
 	for {
 		select {

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	retryEvery = time.Second
-	retryBatch = 256     // entries per Arm
-	maxUnarmed = 100_000 // about 20 MB; further timers are dropped, and the audit finds the uploads without a timer
+	retryEvery = time.Second // pause after a failed attempt
+	retryBatch = 256         // entries per Arm
+	maxUnarmed = 100_000     // about 20 MB; further timers are dropped, and the audit finds the uploads without a timer
 )
 
 // unarmed keeps the timers that could not be armed, until a retry succeeds. After a loss, one
@@ -19,9 +19,9 @@ const (
 // fails to arm; that instance must retry itself.
 type unarmed struct {
 	mu      sync.Mutex
-	entries map[Key]Entry
+	entries map[Key]Entry // entries to be armed
 	dropped int64
-	signal  chan struct{}
+	signal  chan struct{} // signals that there are entries
 }
 
 // newUnarmed returns an empty store.
@@ -78,7 +78,8 @@ func (u *unarmed) batch() (batch []Entry, dropped int64) {
 	return batch, dropped
 }
 
-// retryArms arms the stored timers until ctx is done. An entry that fails again stays stored.
+// retryArms arms the timers of the retry list until ctx is done, with a pause after each failure.
+// An entry that fails again stays stored. Timers dropped from a full list are logged.
 func (e *Engine) retryArms(ctx context.Context) {
 	for {
 		select {

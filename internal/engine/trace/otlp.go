@@ -30,13 +30,13 @@ type OTLP struct {
 }
 
 const (
-	sendTime    = 5 * time.Second
-	maxReply    = 4 << 10 // bytes of the collector's reply that are read
-	spanInner   = 1       // SPAN_KIND_INTERNAL
-	spanSend    = 4       // SPAN_KIND_PRODUCER
-	spanReceive = 5       // SPAN_KIND_CONSUMER
-	statusError = 2       // STATUS_CODE_ERROR
-	serviceName = "smartdrive"
+	sendTime    = 5 * time.Second // limit of one request
+	maxReply    = 4 << 10         // bytes of the collector's reply that are read
+	spanInner   = 1               // SPAN_KIND_INTERNAL
+	spanSend    = 4               // SPAN_KIND_PRODUCER
+	spanReceive = 5               // SPAN_KIND_CONSUMER
+	statusError = 2               // STATUS_CODE_ERROR
+	serviceName = "smartdrive"    // attribute service.name of all spans
 )
 
 // send posts batches to the collector until r.out is closed. A batch that fails is lost.
@@ -51,7 +51,8 @@ func (r *Recorder) send(ctx context.Context) {
 	}
 }
 
-// post sends one batch. It fails for a status other than 2xx.
+// post sends steps to the collector in one request, within sendTime. It fails if the collector
+// cannot be reached or answers other than 2xx; it does not retry.
 func (o *OTLP) post(ctx context.Context, instance string, steps []pendingStep) error {
 	body, err := json.Marshal(o.request(instance, steps))
 	if err != nil {
@@ -133,7 +134,8 @@ func numberOf(key string, v int64) attribute {
 	return attribute{key, value{Int: strconv.FormatInt(v, 10)}}
 }
 
-// request returns the body for a batch of steps.
+// request returns the body for a batch of steps: a span per step, and one for the whole timer with
+// its last step. The step Armed has no span of its own.
 func (o *OTLP) request(instance string, steps []pendingStep) exportRequest {
 	var scope scopeSpans
 	scope.Scope.Name = "smartdrive/timer"
@@ -159,12 +161,14 @@ func (s pendingStep) id(size int, of string) string {
 }
 
 const (
-	traceBytes = 16
-	spanBytes  = 8
-	wholeSpan  = "whole"
+	traceBytes = 16      // length of a trace id
+	spanBytes  = 8       // length of a span id
+	wholeSpan  = "whole" // hashed into the id of the span of the whole timer
 )
 
-// span returns the span of one step.
+// span returns the OpenTelemetry span of one step, below the span of the whole timer. Trace and
+// span ids are derived from the timer and the step, so that a repeated export yields the same ids.
+// A step with a reason gets the status error.
 func (s pendingStep) span() span {
 	one := span{
 		TraceID: s.id(traceBytes, "trace"), Parent: s.id(spanBytes, wholeSpan), Name: string(s.Step.Step), Kind: spanInner,

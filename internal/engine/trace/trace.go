@@ -63,7 +63,7 @@ type QueueState struct {
 	Slice        string     // UTC minute or hour of the index slice; empty for the memory queue
 }
 
-// pendingStep is a step to be written.
+// pendingStep is a step that waits to be written to the database and exported.
 type pendingStep struct {
 	Step
 	timer timer.Key
@@ -82,11 +82,11 @@ type Counters struct {
 type Recorder struct {
 	opt      Options
 	counters Counters
-	wake     chan struct{}
+	wake     chan struct{}      // signals that steps wait
 	out      chan []pendingStep // batches for the collector
 
 	mu      sync.Mutex
-	waiting []pendingStep
+	waiting []pendingStep // steps to be written
 }
 
 // New returns a Recorder. The caller must call Run, which writes the steps.
@@ -100,7 +100,8 @@ func New(opt Options) *Recorder {
 // Counters returns the live counters.
 func (r *Recorder) Counters() *Counters { return &r.counters }
 
-// Record records a step. It never blocks; if too many steps wait, it drops the step.
+// Record queues a step, to be written later. It never blocks: if maxWaiting steps wait, it drops
+// the step and counts it. The first start of a timer also queues the step Armed.
 func (r *Recorder) Record(t timer.Trace) {
 	one := Step{Gen: t.Gen, Step: t.Step, Began: drive.TimeOf(t.Began), At: drive.TimeOf(t.At), Delivery: t.Delivery, Instance: r.opt.Instance}
 	if t.Err != nil {
@@ -193,7 +194,8 @@ func (r *Recorder) flush(ctx context.Context) {
 	r.counters.Written.Add(int64(len(steps)))
 }
 
-// write inserts steps in one transaction.
+// write inserts the rows of steps in one transaction, rowsPerInsert per statement: after an error
+// none is stored.
 func (r *Recorder) write(ctx context.Context, steps []pendingStep) error {
 	return r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		for at := 0; at < len(steps); at += rowsPerInsert {
@@ -230,7 +232,8 @@ func (r *Recorder) Find(ctx context.Context, key timer.Key) ([]Step, error) {
 	return steps, nil
 }
 
-// Trim deletes, in batches, steps older than three days and those beyond a million rows.
+// Trim deletes steps older than three days, and the oldest beyond a million rows, in transactions
+// of trimBatch rows, until a batch is not full. After an error it may be called again.
 func (r *Recorder) Trim(ctx context.Context, now time.Time) error {
 	for _, batch := range []sqldb.Batch{
 		{

@@ -19,10 +19,10 @@ type Limiter struct {
 	queues map[drive.AccountID]*queue // accounts with running or waiting requests
 }
 
-// queue is the limiter of one account.
+// queue limits the concurrent requests of one account.
 type queue struct {
-	slots chan struct{}
-	users int // running and waiting requests
+	slots chan struct{} // holds one element per running request
+	users int           // running and waiting requests
 }
 
 // New returns a limiter for each concurrent requests per account and all in total; all = 0 means no
@@ -69,7 +69,7 @@ func (t *Limiter) Do(ctx context.Context, account drive.AccountID, fn func() err
 
 // LongLimiter limits transactions that take about 10 ms or more. It is safe for concurrent use.
 type LongLimiter struct {
-	concurrency func() int
+	concurrency func() int // returns the present limit
 
 	mu       sync.Mutex
 	builtFor int // the concurrency that turns was made for
@@ -118,7 +118,9 @@ func (l *LongLimiter) current() *Limiter {
 // longAtOnce is the least number of concurrent long transactions.
 const longAtOnce = 2
 
-// acquire takes a slot; a nil slots has no limit. It fails with the error of ctx.
+// acquire waits until free has room and puts an element into it, which the caller must take out
+// when done; a nil free has no limit. If ctx ends first it returns the error of ctx and has put
+// nothing.
 func acquire(ctx context.Context, free chan struct{}) error {
 	if free == nil {
 		return nil

@@ -109,7 +109,9 @@ func (m *Model) isMember(user drive.UserID, r Account) bool {
 	return r.IsSpace() && slices.ContainsFunc(m.Grants, func(g access.Grant) bool { return g.Node == r.Root && m.isEffective(user, g) })
 }
 
-// Rights returns a user's rights at a node.
+// Rights computes a user's rights at a node from the grants of the model, as Access must: the
+// grants at the nearest node that has any decide, and the owner or a manager of the space has all
+// rights that the space's state allows. The result is 0 for nodes that the user may not see.
 func (m *Model) Rights(user drive.UserID, node drive.NodeID) access.Right {
 	room := m.AccountOf(node)
 	if room.Owner == user {
@@ -148,7 +150,8 @@ func (r Account) narrow(rights access.Right) access.Right {
 	return rights
 }
 
-// MayLink reports whether a user may create links to a node.
+// MayLink reports whether a user may create links to a node: the right Change, and Manage too if
+// the space allows links to managers only; never if it allows nobody.
 func (m *Model) MayLink(user drive.UserID, node drive.NodeID) bool {
 	room, rights := m.AccountOf(node), m.Rights(user, node)
 	switch {
@@ -167,7 +170,7 @@ func (m *Model) MayShow(user drive.UserID, node drive.NodeID) bool {
 	})
 }
 
-// AnyExpires reports whether a grant expires between two times.
+// AnyExpires reports whether a grant of any user expires between two times, both included.
 func (m *Model) AnyExpires(from, to time.Time) bool {
 	return slices.ContainsFunc(m.Grants, func(g access.Grant) bool {
 		return g.Expires != 0 && g.Expires >= drive.TimeOf(from) && g.Expires <= drive.TimeOf(to)

@@ -151,6 +151,8 @@ func (d Drive) Put(t T, at, text string, f tree.File) (n tree.Node, err error) {
 	return n, err
 }
 
+// drop releases the contents of deleted versions and subtracts their sizes from the account's
+// ledger, as callers of package tree must.
 func (d Drive) drop(ctx context.Context, tx *sqldb.Tx, gone []tree.Version) error {
 	for _, v := range gone {
 		if err := (quota.Ledger{}).Apply(ctx, tx, d.Who.Account, quota.Move{Finished: -v.Size}); err != nil {

@@ -77,7 +77,9 @@ func (b *Bucket) sortedLocked() []string {
 	return b.keys
 }
 
-// serve answers one request.
+// serve answers one request after Latency: list, delete many, delete, head. It counts the request
+// by that name. Everything else, and deletions that Single or Stuck exclude, is answered with
+// NotImplemented.
 func (b *Bucket) serve(w http.ResponseWriter, r *http.Request) {
 	if b.Latency > 0 {
 		late := time.NewTimer(b.Latency)
@@ -131,7 +133,9 @@ func writeXML(w http.ResponseWriter, v any) {
 	_ = xml.NewEncoder(w).Encode(v)
 }
 
-// deleteLocked answers DeleteObjects.
+// deleteLocked answers DeleteObjects: it deletes the objects of the request and reports
+// AccessDenied for those in Stuck. A request with more than 1,000 objects or malformed XML is
+// refused. The caller holds b.mu.
 func (b *Bucket) deleteLocked(w http.ResponseWriter, r *http.Request) {
 	type object struct{ Key string }
 	var asked struct{ Object []object }
@@ -157,7 +161,8 @@ func (b *Bucket) deleteLocked(w http.ResponseWriter, r *http.Request) {
 	writeXML(w, result)
 }
 
-// listLocked answers ListObjectsV2.
+// listLocked answers ListObjectsV2 with up to limit keys and common prefixes that begin with prefix
+// and follow after, and a token if there are more. The caller holds b.mu.
 func (b *Bucket) listLocked(w http.ResponseWriter, prefix, after, delimiter, limit string) {
 	type content struct {
 		Key  string

@@ -20,12 +20,12 @@ type Faults struct {
 	calls map[string]int
 }
 
-// rule is one fault.
+// rule makes one or more calls of a Staging fail, lose their reply or wait.
 type rule struct {
-	call  string
-	n     int  // calls until it applies; -1: used up
-	every bool // it applies to all calls from then on
-	act   func(ctx context.Context, do func() error) error
+	call  string                                           // name of the calls, as passed to Faults.do
+	n     int                                              // calls until it applies; -1: used up
+	every bool                                             // it applies to all calls from then on
+	act   func(ctx context.Context, do func() error) error // runs instead of the call
 }
 
 // Fail makes the n-th call return err without doing anything.
@@ -120,7 +120,8 @@ func (f *Faults) do(ctx context.Context, call string, do func() error) error {
 	return do()
 }
 
-// get is Faults.do for calls with a result.
+// get calls do through Faults.do under the name call, for calls with a result. It returns the zero
+// value with any error, also if a rule lost the reply of a call that succeeded.
 func get[T any](ctx context.Context, f *Faults, call string, do func() (T, error)) (v T, err error) {
 	err = f.do(ctx, call, func() error {
 		v, err = do()
@@ -133,7 +134,8 @@ func get[T any](ctx context.Context, f *Faults, call string, do func() (T, error
 	return v, nil
 }
 
-// Faulty is a Staging with faults.
+// Faulty is a Staging whose calls are subject to the rules of Faults. Methods that are not listed
+// here are passed on unchanged.
 type Faulty struct {
 	blob.Staging
 	*Faults
@@ -141,72 +143,75 @@ type Faulty struct {
 
 var _ blob.Staging = Faulty{}
 
-// Create implements blob.Staging.
+// Create calls Staging.Create subject to the rules for "Create".
 func (s Faulty) Create(ctx context.Context, ref blob.Ref) error {
 	return s.do(ctx, "Create", func() error { return s.Staging.Create(ctx, ref) })
 }
 
-// Write implements blob.Staging.
+// Write calls Staging.Write subject to the rules for "Write".
 func (s Faulty) Write(ctx context.Context, ref blob.Ref, w blob.Write, body blob.Body) (blob.Part, error) {
 	return get(ctx, s.Faults, "Write", func() (blob.Part, error) { return s.Staging.Write(ctx, ref, w, body) })
 }
 
-// Extend implements blob.Staging.
+// Extend calls Staging.Extend subject to the rules for "Extend".
 func (s Faulty) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Part, error) {
 	return get(ctx, s.Faults, "Extend", func() (blob.Part, error) { return s.Staging.Extend(ctx, ref, e, body) })
 }
 
-// PrepareExtend implements blob.Staging.
+// PrepareExtend calls Staging.PrepareExtend subject to the rules for "Withhold". The result is not
+// decorated: its Commit does not fail by a rule.
 func (s Faulty) PrepareExtend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.PendingExtend, error) {
 	return get(ctx, s.Faults, "Withhold", func() (blob.PendingExtend, error) { return s.Staging.PrepareExtend(ctx, ref, e, body) })
 }
 
-// Adopt implements blob.Staging.
+// Adopt calls Staging.Adopt subject to the rules for "Adopt".
 func (s Faulty) Adopt(ctx context.Context, ref, from blob.Ref) (bool, error) {
 	return get(ctx, s.Faults, "Adopt", func() (bool, error) { return s.Staging.Adopt(ctx, ref, from) })
 }
 
-// OpenTail implements blob.Staging.
+// OpenTail calls Staging.OpenTail subject to the rules for "OpenTail". Reads of the result do not
+// fail by a rule.
 func (s Faulty) OpenTail(ctx context.Context, ref blob.Ref, n int) (io.ReadCloser, error) {
 	return get(ctx, s.Faults, "OpenTail", func() (io.ReadCloser, error) { return s.Staging.OpenTail(ctx, ref, n) })
 }
 
-// Drop implements blob.Staging.
+// Drop calls Staging.Drop subject to the rules for "Drop".
 func (s Faulty) Drop(ctx context.Context, ref blob.Ref, gen int64, n int) error {
 	return s.do(ctx, "Drop", func() error { return s.Staging.Drop(ctx, ref, gen, n) })
 }
 
-// Load implements blob.Staging.
+// Load calls Staging.Load subject to the rules for "Load".
 func (s Faulty) Load(ctx context.Context, ref blob.Ref) (blob.Staged, error) {
 	return get(ctx, s.Faults, "Load", func() (blob.Staged, error) { return s.Staging.Load(ctx, ref) })
 }
 
-// Fence implements blob.Staging.
+// Fence calls Staging.Fence subject to the rules for "Fence".
 func (s Faulty) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
 	return get(ctx, s.Faults, "Fence", func() (blob.Staged, error) { return s.Staging.Fence(ctx, ref, gen) })
 }
 
-// Remove implements blob.Staging.
+// Remove calls Staging.Remove subject to the rules for "Remove".
 func (s Faulty) Remove(ctx context.Context, ref blob.Ref) error {
 	return s.do(ctx, "Remove", func() error { return s.Staging.Remove(ctx, ref) })
 }
 
-// Seal implements blob.Staging.
+// Seal calls Staging.Seal subject to the rules for "Seal".
 func (s Faulty) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize) error {
 	return s.do(ctx, "Seal", func() error { return s.Staging.Seal(ctx, ref, size) })
 }
 
-// Unseal implements blob.Staging.
+// Unseal calls Staging.Unseal subject to the rules for "Unseal".
 func (s Faulty) Unseal(ctx context.Context, ref blob.Ref) error {
 	return s.do(ctx, "Unseal", func() error { return s.Staging.Unseal(ctx, ref) })
 }
 
-// OpenStaged implements blob.Staging.
+// OpenStaged calls Staging.OpenStaged subject to the rules for "OpenStaged". Reads of the result do
+// not fail by a rule.
 func (s Faulty) OpenStaged(ctx context.Context, ref blob.Ref) (blob.Object, error) {
 	return get(ctx, s.Faults, "OpenStaged", func() (blob.Object, error) { return s.Staging.OpenStaged(ctx, ref) })
 }
 
-// Verify implements blob.Staging.
+// Verify calls Staging.Verify subject to the rules for "Verify".
 func (s Faulty) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
 	return get(ctx, s.Faults, "Verify", func() (blob.Staged, error) { return s.Staging.Verify(ctx, ref, gen) })
 }

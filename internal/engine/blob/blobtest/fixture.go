@@ -36,7 +36,8 @@ func NewRef(size drive.ByteSize) blob.Ref {
 	return blob.Ref{ID: drive.NewID[drive.UploadID](), Begun: Begun, PartSize: PartSize, Size: size}
 }
 
-// newRef is NewRef with the part size of staging s.
+// newRef returns a Ref of a new upload of size bytes with the part size that suits the staging s.
+// It creates nothing.
 func newRef(s blob.Staging, size drive.ByteSize) blob.Ref {
 	ref := NewRef(size)
 	ref.PartSize = partSize(s)
@@ -71,14 +72,16 @@ func BodyOf(n int, size int, r io.Reader) blob.Body {
 	return bodyOf(blob.Ref{PartSize: PartSize}, n, size, r)
 }
 
-// bodyOf is BodyOf with the part size of ref.
+// bodyOf returns a Body of part n that announces size bytes, whatever r has, at the part's offset
+// in ref.
 func bodyOf(ref blob.Ref, n int, size int, r io.Reader) blob.Body {
 	return blob.NewBody(r, blob.BodyOptions{
 		N: n, Offset: drive.ByteSize(n) * ref.PartSize, Size: drive.ByteSize(size), Session: Session,
 	})
 }
 
-// Send writes part n.
+// Send writes b as part n with generation gen and correct digests, and returns the result of
+// Staging.Write.
 func Send(ctx context.Context, s blob.Staging, ref blob.Ref, gen int64, n int, b []byte) (blob.Part, error) {
 	return s.Write(ctx, ref, WriteOf(gen, n, b), bodyOf(ref, n, len(b), bytes.NewReader(b)))
 }
@@ -89,7 +92,7 @@ func PartOf(t testing.TB, n int, b []byte) blob.Part {
 	return partOf(t, blob.Ref{PartSize: PartSize}, n, b)
 }
 
-// partOf is PartOf with the part size of ref.
+// partOf returns the Part that Write returns for b as part n of ref, computed without a store.
 func partOf(t testing.TB, ref blob.Ref, n int, b []byte) blob.Part {
 	t.Helper()
 	body := bodyOf(ref, n, len(b), bytes.NewReader(b))
@@ -111,9 +114,10 @@ func cutReader(b []byte) io.Reader {
 	return io.MultiReader(bytes.NewReader(b), errReader{errConnectionLost})
 }
 
-// errReader always fails.
+// errReader is a reader whose every Read fails with err.
 type errReader struct{ err error }
 
+// Read returns no bytes and r.err.
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 
 // blockingReader is a reader that returns its bytes, closes reached, and then blocks until a value
@@ -130,6 +134,8 @@ func newBlockingReader(b []byte) *blockingReader {
 	return &blockingReader{first: bytes.NewReader(b), reached: make(chan struct{}), open: make(chan error, 1)}
 }
 
+// Read returns the bytes of g.first. At their end it closes g.reached and blocks until the test
+// sends nil, which ends the stream, or an error on g.open.
 func (g *blockingReader) Read(p []byte) (int, error) {
 	n, err := g.first.Read(p)
 	if err != io.EOF || n > 0 {

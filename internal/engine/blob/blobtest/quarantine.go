@@ -49,6 +49,8 @@ func quarantine(t *testing.T, q blob.Quarantine) (all []blob.Quarantined) {
 	return all
 }
 
+// quarantineListed checks the date, name and size of a quarantined entry, and that List of an ended
+// context fails.
 func quarantineListed(t *testing.T, s blob.Store, q blob.Quarantine) {
 	if found := quarantine(t, q); len(found) > 0 {
 		t.Errorf("a new one holds %v", found)
@@ -72,6 +74,8 @@ func quarantineListed(t *testing.T, s blob.Store, q blob.Quarantine) {
 	}
 }
 
+// quarantinePurged checks that Purge, which may be repeated, deletes only the given items and no
+// contents.
 func quarantinePurged(t *testing.T, s blob.Store, q blob.Quarantine) {
 	putAndQuarantine(t, s, 1)
 	putAndQuarantine(t, s, 2)
@@ -91,6 +95,8 @@ func quarantinePurged(t *testing.T, s blob.Store, q blob.Quarantine) {
 	}
 }
 
+// quarantineBounds checks that Purge deletes nothing outside of the quarantine, whatever the item
+// names.
 func quarantineBounds(t *testing.T, s blob.Store, q blob.Quarantine) {
 	putAndQuarantine(t, s, 1)
 	put(t, s, []byte("in its place"))

@@ -55,6 +55,7 @@ func wantContent(t *testing.T, store blob.Store, ref blob.Ref, want []byte) {
 	}
 }
 
+// sealing checks that an upload becomes readable content when it is sealed, and not before.
 func sealing(t *testing.T, s blob.Staging, store blob.Store) {
 	ref, file := completeUpload(t, s)
 	_, err := store.Open(t.Context(), ref.ID.String())
@@ -63,6 +64,8 @@ func sealing(t *testing.T, s blob.Staging, store blob.Store) {
 	wantContent(t, store, ref, file)
 }
 
+// sealAgain checks that a repeated Seal succeeds, and that one with another size fails and changes
+// nothing.
 func sealAgain(t *testing.T, s blob.Staging, store blob.Store) {
 	ref, file := completeUpload(t, s)
 	noError(t, s.Seal(t.Context(), ref, ref.Size))
@@ -73,6 +76,7 @@ func sealAgain(t *testing.T, s blob.Staging, store blob.Store) {
 	wantContent(t, store, ref, file)
 }
 
+// sealMissing checks that Seal fails with PartsMissing if the size or a part does not match.
 func sealMissing(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, _ := completeUpload(t, s)
 	wantKind(t, s.Seal(t.Context(), ref, ref.Size+1), drive.PartsMissing)
@@ -81,6 +85,8 @@ func sealMissing(t *testing.T, s blob.Staging, _ blob.Store) {
 	wantKind(t, s.Seal(t.Context(), ref, ref.Size-ref.PartSize), drive.PartsMissing)
 }
 
+// sealRunning checks that Seal fails with InProgress while a part is being written, and succeeds
+// afterwards.
 func sealRunning(t *testing.T, s blob.Staging, store blob.Store) {
 	ref, file := newUpload(t, s)
 	send(t, s, ref, 1, 0, slice(ref, file, 0))
@@ -93,6 +99,8 @@ func sealRunning(t *testing.T, s blob.Staging, store blob.Store) {
 	wantContent(t, store, ref, file)
 }
 
+// sealedStaging checks that a sealed upload refuses Write and Drop with WrongState, while Load,
+// Fence and Create still succeed.
 func sealedStaging(t *testing.T, s blob.Staging, store blob.Store) {
 	ref, file := completeUpload(t, s)
 	noError(t, s.Seal(t.Context(), ref, ref.Size))
@@ -106,6 +114,8 @@ func sealedStaging(t *testing.T, s blob.Staging, store blob.Store) {
 	wantContent(t, store, ref, file)
 }
 
+// sealNothing checks that Seal, Unseal and OpenStaged of an upload that was never created fail with
+// NotFound.
 func sealNothing(t *testing.T, s blob.Staging, _ blob.Store) {
 	wantKind(t, s.Seal(t.Context(), newRef(s, 5), 5), drive.NotFound)
 	wantKind(t, s.Unseal(t.Context(), newRef(s, 5)), drive.NotFound)
@@ -113,6 +123,7 @@ func sealNothing(t *testing.T, s blob.Staging, _ blob.Store) {
 	wantKind(t, err, drive.NotFound)
 }
 
+// sealEmpty checks that an upload without bytes and parts can be sealed.
 func sealEmpty(t *testing.T, s blob.Staging, store blob.Store) {
 	ref := newRef(s, 0)
 	noError(t, s.Create(t.Context(), ref))
@@ -128,6 +139,8 @@ func unsealUnsealed(t *testing.T, s blob.Staging, store blob.Store) {
 	wantContent(t, store, ref, file)
 }
 
+// unsealing checks that a sealed upload can be opened again, repeatedly, with all its parts, and
+// sealed with a changed part.
 func unsealing(t *testing.T, s blob.Staging, store blob.Store) {
 	ref, file := completeUpload(t, s)
 	noError(t, s.Seal(t.Context(), ref, ref.Size))
@@ -145,6 +158,8 @@ func unsealing(t *testing.T, s blob.Staging, store blob.Store) {
 	wantContent(t, store, ref, file)
 }
 
+// openStaged checks that OpenStaged reads the bytes of an unfinished upload, zeros where parts are
+// missing, and of a sealed one. A store without ReadableParts may return NotFound for the former.
 func openStaged(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := newUpload(t, s)
 	send(t, s, ref, 1, 2, slice(ref, file, 2))
@@ -165,6 +180,8 @@ func openStaged(t *testing.T, s blob.Staging, _ blob.Store) {
 	}
 }
 
+// removeSealed checks that Remove after Seal keeps the content and ends the upload, and that a
+// repeated Seal still succeeds.
 func removeSealed(t *testing.T, s blob.Staging, store blob.Store) {
 	ref, file := completeUpload(t, s)
 	noError(t, s.Seal(t.Context(), ref, ref.Size))
@@ -175,6 +192,7 @@ func removeSealed(t *testing.T, s blob.Staging, store blob.Store) {
 	wantKind(t, err, drive.NotFound)
 }
 
+// verifyFine checks that Verify of an intact upload returns all parts and no suspicion.
 func verifyFine(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, _ := completeUpload(t, s)
 	got, err := s.Verify(t.Context(), ref, 1)
@@ -184,6 +202,8 @@ func verifyFine(t *testing.T, s blob.Staging, _ blob.Store) {
 	}
 }
 
+// listStaged checks that ListStaged lists each upload once, and that QuarantineStaged, which may be
+// repeated, removes only the given one.
 func listStaged(t *testing.T, s blob.Staging, _ blob.Store) {
 	first, _ := completeUpload(t, s)
 	second, _ := newUpload(t, s)
@@ -217,7 +237,8 @@ func removeListed(t *testing.T, s blob.Staging, _ blob.Store) {
 	}))
 }
 
-// adopting seals whichever upload has the bytes after Adopt.
+// adopting checks both results of Adopt: after true the new upload has the parts, without sessions,
+// and after false the old one. It seals whichever has the bytes.
 func adopting(t *testing.T, s blob.Staging, store blob.Store) {
 	from, file := completeUpload(t, s)
 	_, err := s.Fence(t.Context(), from, 1) // durable

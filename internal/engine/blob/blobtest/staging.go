@@ -81,6 +81,8 @@ func wantParts(t *testing.T, s blob.Staging, ref blob.Ref, want ...blob.Part) bl
 	return got
 }
 
+// onlyCreate checks that every call but Remove fails with NotFound for an upload that was never
+// created.
 func onlyCreate(t *testing.T, s blob.Staging) {
 	ref, ctx := newRef(s, partSize(s)), t.Context()
 	_, err := Send(ctx, s, ref, 1, 0, Bytes(1, ref.PartSize))
@@ -93,6 +95,7 @@ func onlyCreate(t *testing.T, s blob.Staging) {
 	noError(t, s.Remove(ctx, ref))
 }
 
+// createAgain checks that a repeated Create keeps the accepted parts.
 func createAgain(t *testing.T, s blob.Staging) {
 	ref, file := newUpload(t, s)
 	send(t, s, ref, 1, 0, slice(ref, file, 0))
@@ -100,6 +103,8 @@ func createAgain(t *testing.T, s blob.Staging) {
 	wantParts(t, s, ref, partOf(t, ref, 0, slice(ref, file, 0)))
 }
 
+// anyOrder checks that parts may be written concurrently in any order, and what Load returns
+// afterwards.
 func anyOrder(t *testing.T, s blob.Staging) {
 	parts := int(min(12, 40*drive.MiB/partSize(s)))
 	file := Bytes(2, drive.ByteSize(parts)*partSize(s)-1)
@@ -124,6 +129,8 @@ func anyOrder(t *testing.T, s blob.Staging) {
 	}
 }
 
+// wrongLength checks that a body of another length or part number than the Write announces is
+// refused.
 func wrongLength(t *testing.T, s blob.Staging) {
 	ref, file := newUpload(t, s)
 	b := slice(ref, file, 0)
@@ -138,6 +145,8 @@ func wrongLength(t *testing.T, s blob.Staging) {
 	wantParts(t, s, ref)
 }
 
+// outside checks that parts outside of the upload fail with PartRange, and parts of a wrong size
+// with PartSize.
 func outside(t *testing.T, s blob.Staging) {
 	ref, file := newUpload(t, s)
 	for _, n := range []int{-1, 3, 1 << 30} {
@@ -152,6 +161,8 @@ func outside(t *testing.T, s blob.Staging) {
 	wantParts(t, s, ref)
 }
 
+// torn checks that a part whose body is cut off is not accepted, its bytes are freed, and it can be
+// sent again.
 func torn(t *testing.T, s blob.Staging) {
 	ref, file := newUpload(t, s)
 	send(t, s, ref, 1, 2, slice(ref, file, 2))
@@ -180,6 +191,8 @@ func wrongBody(b []byte) blob.Body {
 	})
 }
 
+// wrongDigest checks that a body with a wrong digest fails with DigestMismatch and its bytes are
+// freed.
 func wrongDigest(t *testing.T, s blob.Staging) {
 	ref, file := newUpload(t, s)
 	b := slice(ref, file, 0)
@@ -190,6 +203,8 @@ func wrongDigest(t *testing.T, s blob.Staging) {
 	}
 }
 
+// failedRewrite checks that a failing Write of an accepted part returns blob.PartExistsError and
+// keeps the part.
 func failedRewrite(t *testing.T, s blob.Staging) {
 	ref, file := newUpload(t, s)
 	b := slice(ref, file, 0)
@@ -198,7 +213,8 @@ func failedRewrite(t *testing.T, s blob.Staging) {
 	wantThereError(t, s, ref, err, b)
 }
 
-// wantThereError checks that err is a ThereError for part 0 with bytes b.
+// wantThereError fails the test unless err is a blob.PartExistsError for part 0 with bytes b, and
+// this is still the only accepted part of ref.
 func wantThereError(t *testing.T, s blob.Staging, ref blob.Ref, err error, b []byte) {
 	t.Helper()
 	want := partOf(t, ref, 0, b)
@@ -209,6 +225,7 @@ func wantThereError(t *testing.T, s blob.Staging, ref blob.Ref, err error, b []b
 	wantParts(t, s, ref, want)
 }
 
+// refusedRewrite checks that a fenced or too long Write keeps the accepted part.
 func refusedRewrite(t *testing.T, s blob.Staging) {
 	ref, file := newUpload(t, s)
 	b := slice(ref, file, 0)
@@ -222,6 +239,7 @@ func refusedRewrite(t *testing.T, s blob.Staging) {
 	wantParts(t, s, ref, partOf(t, ref, 0, b))
 }
 
+// rewrite checks that an accepted part is replaced only after it has been dropped.
 func rewrite(t *testing.T, s blob.Staging) {
 	ref, file := newUpload(t, s)
 	send(t, s, ref, 1, 0, slice(ref, file, 0))
@@ -233,6 +251,8 @@ func rewrite(t *testing.T, s blob.Staging) {
 	wantParts(t, s, ref, partOf(t, ref, 0, b))
 }
 
+// endedContext checks that a Write whose context has ended fails with Unavailable and can be
+// repeated.
 func endedContext(t *testing.T, s blob.Staging) {
 	ref, file := newUpload(t, s)
 	b := slice(ref, file, 0)
@@ -244,6 +264,8 @@ func endedContext(t *testing.T, s blob.Staging) {
 	send(t, s, ref, 1, 0, b)
 }
 
+// goneClient checks that a Write is accepted although its context ends after all bytes have
+// arrived.
 func goneClient(t *testing.T, s blob.Staging) {
 	ref, file := newUpload(t, s)
 	b := slice(ref, file, 0)
@@ -261,6 +283,8 @@ func goneClient(t *testing.T, s blob.Staging) {
 	wantParts(t, s, ref, partOf(t, ref, 0, b))
 }
 
+// second checks that a second Write or Drop of a part fails with InProgress while the first Write
+// runs.
 func second(t *testing.T, s blob.Staging) {
 	ref, file := newUpload(t, s)
 	b := slice(ref, file, 0)
@@ -284,6 +308,7 @@ func startWrite(t *testing.T, s blob.Staging, ref blob.Ref, gen int64, n int, b 
 	return g, done
 }
 
+// dropping checks that Drop, which may be repeated, removes one part and frees its bytes.
 func dropping(t *testing.T, s blob.Staging) {
 	ref, file := newUpload(t, s)
 	for n := range 3 {
@@ -297,6 +322,8 @@ func dropping(t *testing.T, s blob.Staging) {
 	}
 }
 
+// fencing checks that Fence refuses writers of its generation and lower ones, keeps the parts, and
+// may be repeated or late.
 func fencing(t *testing.T, s blob.Staging) {
 	ref, file := newUpload(t, s)
 	send(t, s, ref, 4, 0, slice(ref, file, 0))
@@ -315,6 +342,8 @@ func fencing(t *testing.T, s blob.Staging) {
 	wantParts(t, s, ref, partOf(t, ref, 1, slice(ref, file, 1)))
 }
 
+// fenceWaits checks that Fence refuses new writers at once and returns after the running Write,
+// with its part.
 func fenceWaits(t *testing.T, s blob.Staging) {
 	ref, file := newUpload(t, s)
 	g, done := startWrite(t, s, ref, 1, 0, slice(ref, file, 0))
@@ -346,6 +375,8 @@ func fenceWaits(t *testing.T, s blob.Staging) {
 	}
 }
 
+// fenceEnds checks that a Fence whose context ends fails with Unavailable but still refuses
+// writers.
 func fenceEnds(t *testing.T, s blob.Staging) {
 	ref, file := newUpload(t, s)
 	g, done := startWrite(t, s, ref, 1, 0, slice(ref, file, 0))
@@ -366,6 +397,8 @@ func fenceEnds(t *testing.T, s blob.Staging) {
 	}
 }
 
+// removing checks that Remove succeeds while a Write runs, which then fails with NotFound, and may
+// be repeated.
 func removing(t *testing.T, s blob.Staging) {
 	ref, file := newUpload(t, s)
 	send(t, s, ref, 1, 0, slice(ref, file, 0))
@@ -378,6 +411,8 @@ func removing(t *testing.T, s blob.Staging) {
 	wantKind(t, err, drive.NotFound)
 }
 
+// unknownLength checks that an upload and a part of unknown size accept parts of any number and
+// size.
 func unknownLength(t *testing.T, s blob.Staging) {
 	ref := newRef(s, blob.UnknownSize)
 	noError(t, s.Create(t.Context(), ref))
@@ -392,6 +427,7 @@ func unknownLength(t *testing.T, s blob.Staging) {
 	wantParts(t, s, ref, partOf(t, ref, 1, b), partOf(t, ref, 700, b))
 }
 
+// held checks that Load reports the bytes that the upload occupies, within 64 KiB.
 func held(t *testing.T, s blob.Staging) {
 	ref, file := newUpload(t, s)
 	var sent drive.ByteSize

@@ -35,13 +35,14 @@ func RunStore(t *testing.T, open func(t *testing.T) blob.Store) {
 	}
 }
 
-// layStore marks a Store for which put uses Lay and Settle.
+// layStore marks a Store for which put uses ReserveName, PutUnsynced and Sync instead of Put.
 type layStore struct{ blob.Store }
 
 // PutName returns a new name for a small file.
 func PutName() string { return "put-7-" + drive.NewID[drive.BlobID]().String() }
 
-// put stores b and returns its name.
+// put stores b durably, through a reserved name and PutUnsynced if the store has them, and returns
+// the name. It fails the test if the returned part is not that of b.
 func put(t *testing.T, s blob.Store, b []byte) string {
 	t.Helper()
 	name, body := PutName(), BodyOf(0, len(b), bytes.NewReader(b))
@@ -61,6 +62,8 @@ func put(t *testing.T, s blob.Store, b []byte) string {
 	return name
 }
 
+// putAndRead checks that contents of several sizes, empty included, are read back whole and in a
+// range, and that Stat returns their size.
 func putAndRead(t *testing.T, s blob.Store) {
 	for _, size := range []drive.ByteSize{0, 1, 40_000, 3*drive.MiB + 7} {
 		b := Bytes(uint64(size), size)
@@ -83,6 +86,7 @@ func putAndRead(t *testing.T, s blob.Store) {
 	noError(t, o.Close())
 }
 
+// putTwice checks that Put refuses a name that exists and leaves its content unchanged.
 func putTwice(t *testing.T, s blob.Store) {
 	b := Bytes(1, 1000)
 	name := put(t, s, b)
@@ -95,7 +99,8 @@ func putTwice(t *testing.T, s blob.Store) {
 	}
 }
 
-// layAndSettle settles few and many contents, which a store may handle differently.
+// layAndSettle checks that contents stored by PutUnsynced are readable after one Sync of 0, 1, 5
+// and 100 names, and that a body that is too short leaves nothing.
 func layAndSettle(t *testing.T, s blob.Store) {
 	for _, n := range []int{0, 1, 5, 100} {
 		names := make([]string, n)
@@ -125,6 +130,8 @@ func layAndSettle(t *testing.T, s blob.Store) {
 	}
 }
 
+// putFails checks that Put refuses a body that is short, long, cut off or has a wrong digest, and
+// leaves nothing behind.
 func putFails(t *testing.T, s blob.Store) {
 	b := Bytes(1, 100_000)
 	name := PutName()
@@ -145,6 +152,8 @@ func putFails(t *testing.T, s blob.Store) {
 	}
 }
 
+// missing checks that Open and Stat fail with NotFound for content that never existed or was
+// removed, and that its removal is no error.
 func missing(t *testing.T, s blob.Store) {
 	name := PutName()
 	_, err := s.Open(t.Context(), name)
@@ -158,6 +167,8 @@ func missing(t *testing.T, s blob.Store) {
 	wantKind(t, err, drive.NotFound)
 }
 
+// removeMany checks that RemoveAll returns all names as gone, also missing and impossible ones and
+// when repeated, and removes nothing else.
 func removeMany(t *testing.T, s blob.Store) {
 	kept := put(t, s, Bytes(1, 10))
 	names := []string{PutName(), "../" + kept, "no name of ours"}
@@ -181,6 +192,8 @@ func removeMany(t *testing.T, s blob.Store) {
 	}
 }
 
+// badNames checks that names that cannot be those of content are NotFound, refused by Put and
+// ignored by Remove.
 func badNames(t *testing.T, s blob.Store) {
 	id := drive.NewID[drive.BlobID]().String()
 	for _, name := range []string{
@@ -208,6 +221,7 @@ func list(t *testing.T, s blob.Store) (all []blob.Entry) {
 	return all
 }
 
+// listing checks that the store lists all contents with their size.
 func listing(t *testing.T, s blob.Store) {
 	var want, got []string
 	for i := range 20 {
@@ -226,6 +240,8 @@ func listing(t *testing.T, s blob.Store) {
 	}
 }
 
+// paging checks that the pages of all shards contain each content once, in order and in its shard,
+// and that none is unsharded.
 func paging(t *testing.T, s blob.Store) {
 	p, want := s, map[string]bool{}
 	for range 300 {
@@ -256,6 +272,8 @@ func paging(t *testing.T, s blob.Store) {
 	noError(t, p.ListUnsharded(t.Context(), func(stray blob.Entry) error { t.Errorf("%s is odd", stray.Path); return nil }))
 }
 
+// quarantining checks that Quarantine, which may be repeated, makes content unreadable and leaves
+// the others.
 func quarantining(t *testing.T, s blob.Store) {
 	put(t, s, Bytes(1, 10))
 	kept := put(t, s, Bytes(2, 10))
@@ -273,6 +291,7 @@ func quarantining(t *testing.T, s blob.Store) {
 	}
 }
 
+// capacity checks that Free returns a positive number, if the store reports free space.
 func capacity(t *testing.T, s blob.Store) {
 	if !s.Caps().ReportsFree {
 		t.Skip("this store does not know its capacity")

@@ -51,7 +51,8 @@ func fill(ref blob.Ref, n int, whole int) *TailSender {
 	return &TailSender{Ref: ref, N: n, Gen: 1, Whole: drive.ByteSize(whole), tail: blob.NewTail(drive.ByteSize(n) * ref.PartSize)}
 }
 
-// Send extends the tail by the bytes of r.
+// Send extends the tail by the bytes of r and returns the result of Staging.Extend. After an error
+// the next call loads the tail from the store again.
 func (f *TailSender) Send(t testing.TB, s blob.Staging, r io.Reader) (blob.Part, error) {
 	t.Helper()
 	e, body := f.extend(t, s, r)
@@ -97,7 +98,7 @@ func (f *TailSender) reread(t testing.TB, s blob.Staging) {
 	noError(t, r.Close())
 }
 
-// send is Send of b; an error fails the test.
+// send extends the tail by b and returns the resulting part; an error fails the test.
 func (f *TailSender) send(t *testing.T, s blob.Staging, b []byte) blob.Part {
 	t.Helper()
 	part, err := f.Send(t, s, bytes.NewReader(b))
@@ -132,6 +133,8 @@ func wantTail(t *testing.T, s blob.Staging, ref blob.Ref, n int, b []byte) blob.
 	return got
 }
 
+// pieces checks that a part sent in pieces has the part and tail of the bytes sent so far after
+// each, and becomes a part with the last.
 func pieces(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := newUpload(t, s)
 	for n := range 3 {
@@ -152,6 +155,7 @@ func pieces(t *testing.T, s blob.Staging, _ blob.Store) {
 	wantParts(t, s, ref, partOf(t, ref, 0, slice(ref, file, 0)), partOf(t, ref, 1, slice(ref, file, 1)), partOf(t, ref, 2, slice(ref, file, 2)))
 }
 
+// manyPieces checks a part of many small pieces, also after the sender has lost its state.
 func manyPieces(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := newUpload(t, s)
 	b := slice(ref, file, 2)
@@ -167,6 +171,8 @@ func manyPieces(t *testing.T, s blob.Staging, _ blob.Store) {
 	wantParts(t, s, ref, partOf(t, ref, 2, b))
 }
 
+// movedTail checks that a piece that does not begin at the end of the tail fails with
+// OffsetMismatch, before its body is read.
 func movedTail(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := newUpload(t, s)
 	b := slice(ref, file, 0)
@@ -188,17 +194,21 @@ func movedTail(t *testing.T, s blob.Staging, _ blob.Store) {
 	wantParts(t, s, ref, partOf(t, ref, 0, b))
 }
 
+// counter counts the bytes read from r.
 type counter struct {
 	r io.Reader
 	n int
 }
 
+// Read reads from r and adds the number of bytes to n.
 func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.n += n
 	return n, err
 }
 
+// tornPiece checks that a piece whose body is cut off leaves the tail unchanged and its bytes are
+// freed.
 func tornPiece(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := newUpload(t, s)
 	b := slice(ref, file, 1)
@@ -216,6 +226,8 @@ func tornPiece(t *testing.T, s blob.Staging, _ blob.Store) {
 	wantParts(t, s, ref, partOf(t, ref, 1, b))
 }
 
+// longPiece checks that a piece that exceeds the announced or the possible length of the part fails
+// with PartSize and leaves the tail unchanged.
 func longPiece(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := newUpload(t, s)
 	b := slice(ref, file, 2)
@@ -230,6 +242,8 @@ func longPiece(t *testing.T, s blob.Staging, _ blob.Store) {
 	wantTail(t, s, ref, 2, b[:100])
 }
 
+// promoted checks that an empty piece turns the tail into the last part when the length becomes
+// known.
 func promoted(t *testing.T, s blob.Staging, _ blob.Store) {
 	file := Bytes(6, 4000)
 	ref := newRef(s, blob.UnknownSize)
@@ -243,6 +257,7 @@ func promoted(t *testing.T, s blob.Staging, _ blob.Store) {
 	wantParts(t, s, ref, partOf(t, ref, 0, file))
 }
 
+// replacedTail checks that a Write of the whole part replaces the tail.
 func replacedTail(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := newUpload(t, s)
 	b := slice(ref, file, 1)
@@ -253,6 +268,7 @@ func replacedTail(t *testing.T, s blob.Staging, _ blob.Store) {
 	wantParts(t, s, ref, partOf(t, ref, 1, b))
 }
 
+// droppedTail checks that Drop and Remove delete the tail and free its bytes.
 func droppedTail(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := newUpload(t, s)
 	b := slice(ref, file, 1)
@@ -276,6 +292,7 @@ func droppedTail(t *testing.T, s blob.Staging, _ blob.Store) {
 	}))
 }
 
+// fencedTail checks that Fence keeps and returns the tail, and refuses pieces of its generation.
 func fencedTail(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := newUpload(t, s)
 	b := slice(ref, file, 1)
@@ -294,6 +311,7 @@ func fencedTail(t *testing.T, s blob.Staging, _ blob.Store) {
 	wantParts(t, s, ref, partOf(t, ref, 1, b))
 }
 
+// busyTail checks that a piece of a part fails with InProgress while a Write of the part runs.
 func busyTail(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := newUpload(t, s)
 	b := slice(ref, file, 0)
@@ -305,6 +323,8 @@ func busyTail(t *testing.T, s blob.Staging, _ blob.Store) {
 	wantParts(t, s, ref, partOf(t, ref, 0, b))
 }
 
+// withheldPieces checks that a prepared piece claims the part and is invisible until Commit, and
+// that Discard leaves the tail unchanged and frees the bytes.
 func withheldPieces(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := newUpload(t, s)
 	b := slice(ref, file, 1)
@@ -349,6 +369,7 @@ func load(t *testing.T, s blob.Staging, ref blob.Ref, n int) drive.ByteSize {
 	return 0
 }
 
+// heldTail checks that Load counts the bytes of a tail and Verify keeps it.
 func heldTail(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := newUpload(t, s)
 	b := slice(ref, file, 0)
@@ -365,6 +386,8 @@ func heldTail(t *testing.T, s blob.Staging, _ blob.Store) {
 	}
 }
 
+// sealedTail checks that Seal fails with PartsMissing while a part is only a tail, and succeeds
+// when it is complete.
 func sealedTail(t *testing.T, s blob.Staging, store blob.Store) {
 	ref, file := newUpload(t, s)
 	send(t, s, ref, 1, 0, slice(ref, file, 0))

@@ -65,7 +65,8 @@ func (s *Staging) Adopt(_ context.Context, ref, from blob.Ref) (bool, error) {
 // errUnadoptable reports that the bytes cannot be adopted and must be copied.
 var errUnadoptable = errors.New("not to be taken over as they lie")
 
-// adoptResult maps errUnadoptable to false without an error.
+// adoptResult returns the results of Adopt for err: false and no error for errUnadoptable, after
+// which the bytes must be copied; else false and err.
 func adoptResult(err error) (bool, error) {
 	if errors.Is(err, errUnadoptable) {
 		return false, nil
@@ -132,7 +133,8 @@ func (u *upload) finishSteps() []func() error {
 	}
 }
 
-// writeAdopted durably writes j to journal.adopt.
+// writeAdopted replaces journal.adopt by the records of j and makes the file and its name durable.
+// The journal of the upload itself is not changed.
 func (u *upload) writeAdopted(j *journal) error {
 	var b []byte
 	for _, r := range j.records(u.d.boot) {
@@ -148,7 +150,8 @@ func (u *upload) writeAdopted(j *journal) error {
 	return syncDirs(filepath.Dir(path))
 }
 
-// finishAdopt completes an interrupted Adopt. It must run before the journal is read.
+// finishAdopt completes an Adopt that a crash interrupted; without one it does nothing. It must run
+// before the journal is read, and may be repeated after an error.
 func (u *upload) finishAdopt() error {
 	if _, err := os.Lstat(u.path(adoptedData)); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -36,14 +36,15 @@ type slab struct {
 	buf  [largeBuffer]byte
 }
 
-// loan is a borrowed large buffer; the zero value is none.
+// loan is a large buffer borrowed from buffers, which must be given back; the zero value is none.
 type loan struct {
-	buf  []byte
-	slab *slab
-	used uint8
+	buf  []byte // the bytes to use
+	slab *slab  // that buf is part of
+	used uint8  // bits of slab.used that the loan has set
 }
 
-// held reports whether l is a buffer.
+// held reports whether l holds a buffer, which the borrower must give back; false for the zero
+// loan.
 func (l loan) held() bool { return l.slab != nil }
 
 // newBuffers returns buffers with a budget in bytes for large ones.

@@ -129,7 +129,8 @@ func (d *Dir) Close() error {
 	return errors.Join(d.packs.Close(), d.wal.Close(), d.fs.close())
 }
 
-// makeDirs makes the top-level directories durably.
+// makeDirs makes the root and the directories staging, blobs and quarantine, where they are
+// missing, and makes their names durable. The parent of the root must exist. It stops if ctx ends.
 func (d *Dir) makeDirs(ctx context.Context) error {
 	dirs := []string{d.root}
 	for _, name := range []string{stagingDir, blobsDir, quarantineDir} {
@@ -227,7 +228,7 @@ func CheckWritable(root string) error {
 	return nil
 }
 
-// syncPath makes the content of a file durable.
+// syncPath opens an existing file and makes its bytes and length durable, but not its name.
 func syncPath(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

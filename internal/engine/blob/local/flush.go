@@ -60,7 +60,7 @@ func (f *flusher) stop() {
 	f.queue, f.started, f.dirty, f.stopping = nil, nil, 0, false
 }
 
-// isRunning reports whether the goroutine runs.
+// isRunning reports whether the goroutine that writes back runs. It may end right after.
 func (f *flusher) isRunning() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -96,7 +96,8 @@ func (f *flusher) changeLocked() {
 	}
 }
 
-// run is the goroutine of the flusher.
+// run is the goroutine of the flusher: it writes back ranges until the queue is empty. After an
+// error it empties the queue and calls f.onError.
 func (f *flusher) run() {
 	err := f.work()
 	if err != nil {
@@ -114,7 +115,9 @@ func (f *flusher) run() {
 	f.changeLocked()
 }
 
-// work writes back queued ranges until nothing is left to do.
+// work writes back the queued ranges of the file, and waits for those started before, until the
+// queue is empty. If the file is gone it empties the queue and returns nil. On an error the caller
+// must reset the queue.
 func (f *flusher) work() error {
 	file, err := os.OpenFile(f.path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) { // the upload was removed

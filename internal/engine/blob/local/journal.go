@@ -127,7 +127,7 @@ func (j *journal) updateAll(set func(*entry)) {
 	}
 }
 
-// any reports whether is holds for a part or tail.
+// any reports whether the predicate is returns true for at least one part or tail.
 func (j *journal) any(is func(entry) bool) bool {
 	for _, entries := range []map[int]entry{j.parts, j.tails} {
 		for _, e := range entries {
@@ -150,7 +150,8 @@ func (j *journal) entry(n int) (e entry, ok bool) {
 // isUnsynced reports whether e was not synced since it was accepted.
 func isUnsynced(e entry) bool { return e.unsynced }
 
-// isSuspect reports whether bytes of e may be missing.
+// isSuspect reports whether bytes of e may be missing on disk after a crash or a failed sync; they
+// must be verified before use.
 func isSuspect(e entry) bool { return e.suspect }
 
 // sortedParts returns the entries as blob.Parts, ordered by N.

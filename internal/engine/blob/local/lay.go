@@ -82,7 +82,9 @@ func (s *Store) PutUnsynced(ctx context.Context, name string, body blob.Body, ma
 	})
 }
 
-// Sync makes contents stored by PutUnsynced durable (blob.Store).
+// Sync makes contents that PutUnsynced stored durable, names included (blob.Store). It also fails
+// if the directory is not mounted anymore. After an error the caller cannot tell which of them are
+// durable.
 func (s *Store) Sync(ctx context.Context, names []string) error {
 	err := s.settle(ctx, names)
 	if err == nil {
@@ -94,7 +96,9 @@ func (s *Store) Sync(ctx context.Context, names []string) error {
 	return nil
 }
 
-// settle makes contents durable, from the cheapest way to the most expensive.
+// settle makes contents durable: those in packs by syncing the packs, those in the log by a sync of
+// the log, and the rest file by file, or by a sync of the file system if they are many. It returns
+// the first error.
 func (s *Store) settle(ctx context.Context, names []string) error {
 	names, err := s.d.packs.Sync(names)
 	if err != nil {
@@ -153,7 +157,8 @@ type fsSync struct {
 	pausedUntil time.Time  // until then single files do not use it
 }
 
-// open opens dir and finds out whether the system supports syncing its file system.
+// open opens dir, which close closes, and sets w.supported to whether the system can sync its file
+// system as a whole.
 func (w *fsSync) open(dir string) (err error) {
 	w.now = time.Now
 	if w.dir, err = os.Open(dir); err == nil {
@@ -172,7 +177,8 @@ func (w *fsSync) close() error {
 	return dir.Close()
 }
 
-// usable reports whether sync can be used.
+// usable reports whether one sync of the whole file system can replace syncs of files: the platform
+// supports it and it has not failed before.
 func (w *fsSync) usable() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,7 +192,9 @@ func (w *fsSync) usableNow() bool {
 	return w.supported && !w.failed && !w.now().Before(w.pausedUntil)
 }
 
-// sync syncs the file system. It returns errFSSyncFailed after an earlier failure.
+// sync makes everything in the file system durable; concurrent callers share a sync. It returns
+// errFSSyncFailed, without trying, once a sync has failed, because a later success would not cover
+// the lost writes.
 func (w *fsSync) sync() error {
 	return w.shared.Do(func() error {
 		if !w.usable() {

@@ -18,7 +18,9 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// List calls fn for every entry below blobs, including unexpected ones (blob.Store).
+// List calls fn for every entry below blobs, one at a time and in no order; an entry that is not
+// content has an empty name (blob.Store). It stops at the first error of fn, which it returns, and
+// when ctx ends.
 func (s *Store) List(ctx context.Context, fn func(blob.Entry) error) error {
 	return s.d.readDir(ctx, blobsDir, func(shard fs.DirEntry) error {
 		place := path.Join(blobsDir, shard.Name())
@@ -115,7 +117,8 @@ func greatestName(shard string, e fs.DirEntry) string {
 	return e.Name()
 }
 
-// ListUnsharded calls fn for every entry of blobs that is not a shard (blob.Store).
+// ListUnsharded calls fn, with an empty name, for every entry directly in blobs that is not a shard
+// (blob.Store). It stops at the first error of fn, which it returns.
 func (s *Store) ListUnsharded(ctx context.Context, fn func(blob.Entry) error) error {
 	return s.d.readDir(ctx, blobsDir, func(e fs.DirEntry) error {
 		if isShard(e) {
@@ -125,12 +128,16 @@ func (s *Store) ListUnsharded(ctx context.Context, fn func(blob.Entry) error) er
 	})
 }
 
-// ListStaged calls fn for every staged upload and unexpected entry below staging (blob.Staging).
+// ListStaged calls fn for every staged upload below staging, and, with an empty name, for every
+// entry that does not belong there (blob.Staging). It stops at the first error of fn, which it
+// returns.
 func (s *Staging) ListStaged(ctx context.Context, fn func(blob.Entry) error) error {
 	return s.listDates(ctx, stagingDir, 0, fn)
 }
 
-// listDates walks the directories of years, months and days, and reports the uploads in the latter.
+// listDates walks the directories of years (level 0), months and days below place and calls fn for
+// each upload in a day, and for each entry that does not belong there, with an empty name. It stops
+// at the first error.
 func (s *Staging) listDates(ctx context.Context, place string, level int, fn func(blob.Entry) error) error {
 	const uploads = 3
 	return s.d.readDir(ctx, place, func(e fs.DirEntry) error {
@@ -208,7 +215,9 @@ func (d *Dir) report(place, name string, fn func(blob.Entry) error) error {
 	return fn(blob.Entry{Path: place, Name: name, Size: drive.ByteSize(size)})
 }
 
-// Quarantine moves an entry of a listing to the quarantine (blob.Store).
+// Quarantine moves the file or slot of a stray listing entry to the quarantine and makes the log
+// forget its content, so that a restart does not restore it (blob.Store). If the name is that of a
+// slot, the slot is moved as well as a file of that name.
 func (s *Store) Quarantine(_ context.Context, stray blob.Entry) error {
 	if at, ok := blob.SlotOf(stray.Name); ok {
 		err := s.quarantineSlot(at, func() (string, error) { return s.d.quarantinePlace(stray.Path) })
@@ -225,7 +234,8 @@ func (s *Store) Quarantine(_ context.Context, stray blob.Entry) error {
 	return s.d.wal.Discard(stray.Name)
 }
 
-// QuarantineStaged moves an entry below staging to the quarantine (blob.Staging).
+// QuarantineStaged moves an entry below staging, a file or a directory, to the quarantine
+// (blob.Staging).
 func (s *Staging) QuarantineStaged(_ context.Context, stray blob.Entry) error {
 	return s.d.quarantine(stagingDir, stray.Path)
 }

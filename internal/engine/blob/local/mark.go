@@ -10,7 +10,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Mark is blob.Mark.
+// Mark is blob.Mark, the installation mark of a directory.
 type Mark = blob.Mark
 
 // markFile is in the root. A crash in WriteMark leaves markTemp, which the next WriteMark

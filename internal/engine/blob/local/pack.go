@@ -14,7 +14,7 @@ import (
 	"smartdrive/internal/engine/blob/local/pack"
 )
 
-// packDisk implements pack.Disk on the directory of the contents.
+// packDisk lets package pack use the directory of the contents (pack.Disk).
 type packDisk struct{ d *Dir }
 
 var _ pack.Disk = packDisk{}
@@ -38,7 +38,7 @@ func (p packDisk) SyncName(f *os.File) error {
 // SyncData makes the bytes and length of a file durable.
 func (packDisk) SyncData(f *os.File) error { return syncData(f) }
 
-// SyncFreed makes freed ranges of a file durable.
+// SyncFreed makes freed ranges of a file durable, so that a crash does not bring their bytes back.
 func (packDisk) SyncFreed(f *os.File) error { return f.Sync() }
 
 // SyncDir makes the entries of a shard durable.
@@ -82,7 +82,8 @@ func (s *Store) putInPack(ctx context.Context, at blob.Slot, body blob.Body) (_ 
 	return part, true, nil
 }
 
-// isPacked reports whether a pack contains content called name.
+// isPacked reports whether a slot of a pack contains content called name; false if the name is not
+// that of a slot or the pack cannot be read.
 func (s *Store) isPacked(name string) bool {
 	at, ok := blob.SlotOf(name)
 	if !ok {
@@ -92,7 +93,8 @@ func (s *Store) isPacked(name string) bool {
 	return err == nil
 }
 
-// openSlot returns the content of a slot, read into memory.
+// openSlot reads the content of a slot into memory and returns it as an Object, damaged or not. It
+// fails with NotFound if the slot is empty or the pack is missing.
 func (s *Store) openSlot(at blob.Slot) (blob.Object, error) {
 	b, err := s.d.packs.Read(at)
 	if err != nil {

@@ -18,8 +18,8 @@ const (
 )
 
 const (
-	dirMode  = 0o700
-	fileMode = 0o600
+	dirMode  = 0o700 // of new directories
+	fileMode = 0o600 // of new files
 )
 
 // stagedDir returns the directory of a staged upload.

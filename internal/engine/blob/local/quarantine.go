@@ -13,7 +13,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Quarantine implements blob.Quarantine on <blobs>/quarantine.
+// Quarantine lists and purges the directory quarantine of a Dir (blob.Quarantine).
 type Quarantine struct{ dir string }
 
 var _ blob.Quarantine = (*Quarantine)(nil)

@@ -23,15 +23,15 @@ const magic = "SDJOURNL"
 type kind uint8
 
 const (
-	kindHeader kind = iota + 1
-	kindPart
-	kindDrop
-	kindFence
-	kindBoot
-	kindSynced
-	kindVerified
-	kindDoubt
-	kindTail
+	kindHeader   kind = iota + 1 // identity and shape of the upload; the first frame
+	kindPart                     // an accepted part
+	kindDrop                     // a part or tail was removed
+	kindFence                    // generations up to gen are refused
+	kindBoot                     // the boot under which the next frames are written
+	kindSynced                   // all bytes accepted so far are durable
+	kindVerified                 // no part is suspect anymore
+	kindDoubt                    // parts are suspect; flags is the reason
+	kindTail                     // an accepted tail
 )
 
 // Flags of a part or tail record.
@@ -86,7 +86,8 @@ func (r record) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, digest.CRC32C(b[start:]))
 }
 
-// appendPayload appends the payload of r to b.
+// appendPayload appends the payload of r, whose fields depend on r.kind, to b and returns the
+// extended slice. It adds neither length nor checksum; integers are little-endian.
 func (r record) appendPayload(b []byte) []byte {
 	le := binary.LittleEndian
 	switch r.kind {
@@ -171,7 +172,9 @@ var fixedLen = map[kind]int{
 	kindHeader: headerLen, kindDrop: 12, kindFence: 8, kindBoot: 16, kindSynced: 0, kindVerified: 0, kindDoubt: 1,
 }
 
-// readPayload decodes payload p of a frame of kind r.kind.
+// readPayload decodes the payload p into r, whose kind the caller has set. It fails with errDamaged
+// if the length is wrong or the kind unknown, and with another error if a header has a newer
+// format.
 func (r *record) readPayload(p []byte) error {
 	if want, ok := fixedLen[r.kind]; ok && len(p) != want {
 		return fmt.Errorf("record of kind %d has %d bytes: %w", r.kind, len(p), errDamaged)
@@ -199,7 +202,9 @@ func (r *record) readPayload(p []byte) error {
 	return nil
 }
 
-// readHeader decodes the payload of a header.
+// readHeader decodes the payload of a header, whose length the caller has checked. It fails with
+// errDamaged if the magic, the version or the part size, a power of two from 1 MiB on, is wrong,
+// and with newerFormat for a newer version.
 func (r *record) readHeader(p []byte) error {
 	le := binary.LittleEndian
 	if string(p[:8]) != magic {
@@ -221,7 +226,7 @@ func (r *record) readHeader(p []byte) error {
 	return nil
 }
 
-// readPart decodes the payload of a part.
+// readPart decodes the payload of a part. It fails with errDamaged if p is too short.
 func (r *record) readPart(p []byte) error {
 	le := binary.LittleEndian
 	if len(p) < partLen {
@@ -244,7 +249,9 @@ func (r *record) readTail(p []byte) error {
 	return r.readSums(p)
 }
 
-// readSums decodes the last fields of parts and tails; p is the whole payload.
+// readSums decodes the last fields of parts and tails from p, the whole payload, of at least
+// partLen bytes. It fails with errDamaged if the length does not match the flags or a flag is
+// unknown.
 func (r *record) readSums(p []byte) error {
 	le := binary.LittleEndian
 	r.crc32, r.time = le.Uint32(p[21:]), drive.Time(le.Uint64(p[25:]))

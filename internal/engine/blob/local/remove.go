@@ -24,8 +24,9 @@ func (s *Store) Reclaim(ctx context.Context, names []string) (gone []string, err
 	return s.RemoveAll(ctx, names)
 }
 
-// RemoveAll deletes contents and returns the names that are durably gone. It syncs each directory
-// and pack once.
+// RemoveAll deletes contents and returns the names that are durably gone, missing ones included;
+// the others must be removed again. With an error, gone may still hold names. It syncs each
+// directory and pack once.
 func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {
 	gone, files, errs := s.removePacked(ctx, names)
 	shards := map[string][]string{} // names by directory
@@ -97,7 +98,9 @@ func (s *Store) removePacked(ctx context.Context, names []string) (gone, rest []
 	return gone, rest, errs
 }
 
-// removeSlots is removePacked for slots of one pack.
+// removeSlots frees slots of one pack. It returns as gone the names whose slots are durably freed,
+// and as rest those that the caller must remove as files, because the slot is missing or a file of
+// that name exists too.
 func (s *Store) removeSlots(ctx context.Context, slots []blob.Slot) (gone, rest []string, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -116,7 +119,8 @@ func (s *Store) removeSlots(ctx context.Context, slots []blob.Slot) (gone, rest 
 	return gone, rest, err
 }
 
-// isFile reports whether content called name exists as a file.
+// isFile reports whether content called name exists as a file of its own; false for an unreadable
+// one too.
 func (s *Store) isFile(name string) bool {
 	path, err := s.d.blobPath(name)
 	if err == nil {
@@ -140,8 +144,9 @@ func (d *Dir) checkMounted() error {
 	return nil
 }
 
-// removeFiles deletes files of one directory and returns the names that are durably gone. Missing
-// files count as gone.
+// removeFiles deletes files of one directory, syncs the directory once, and returns the names that
+// are durably gone. Missing files and a missing directory count as gone. If the sync fails it
+// returns no names.
 func removeFiles(ctx context.Context, dir string, names []string) (gone []string, err error) {
 	var errs []error
 	for _, name := range names {

@@ -12,7 +12,9 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Seal moves the complete data file of an upload to the blobs, durably (blob.Staging).
+// Seal moves the complete data file of an upload to the blobs, durably; it may be repeated after
+// success or a crash (blob.Staging). It fails with PartsMissing if the parts do not add up to size
+// and with InProgress while a part is being written; the upload then stays open.
 func (s *Staging) Seal(_ context.Context, ref blob.Ref, size drive.ByteSize) error {
 	moved, err := s.isSealed(ref, size)
 	if err != nil {
@@ -156,7 +158,9 @@ func (u *upload) endMove() {
 	u.active.Store(false)
 }
 
-// Unseal moves the content of a sealed upload back to its staging directory (blob.Staging).
+// Unseal moves the content of a sealed upload back to its staging directory, durably, and makes the
+// upload writable (blob.Staging). It does nothing for an open upload. The content is no longer
+// readable as a blob.
 func (s *Staging) Unseal(_ context.Context, ref blob.Ref) error {
 	moved, err := s.isSealed(ref, blob.UnknownSize)
 	if err != nil {
@@ -179,7 +183,9 @@ func (s *Staging) Unseal(_ context.Context, ref blob.Ref) error {
 	return s.syncMove(ref)
 }
 
-// OpenStaged opens the data file, or the content if the upload is sealed (blob.Staging).
+// OpenStaged opens the bytes of an upload, sealed or not; parts that were not received read as
+// zeros (blob.Staging). It fails with NotFound if there is no such upload. The caller must close
+// the Object.
 func (s *Staging) OpenStaged(_ context.Context, ref blob.Ref) (blob.Object, error) {
 	o, err := openObject(filepath.Join(s.d.stagedDir(ref), dataFile))
 	if drive.IsKind(err, drive.NotFound) {

@@ -13,7 +13,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Staging implements blob.Staging in the directory staging.
+// Staging is a blob.Staging that keeps a data file and a journal for each upload below the
+// directory staging of a Dir.
 type Staging struct {
 	d *Dir
 
@@ -86,8 +87,9 @@ func (s *Staging) stopAll() {
 // deleted as empty.
 const createAttempts = 100
 
-// Create durably makes directory, data file and journal of an upload; existing ones stay
-// (blob.Staging).
+// Create durably makes directory, data file and journal of an upload (blob.Staging). What exists
+// stays, so it may be repeated; for a sealed upload it does nothing. It fails if the part size is
+// not a power of two from 1 MiB on.
 func (s *Staging) Create(ctx context.Context, ref blob.Ref) error {
 	if ref.PartSize < drive.MiB || ref.PartSize&(ref.PartSize-1) != 0 {
 		return fmt.Errorf("create staging: part size %d is no power of two of at least 1 MiB", ref.PartSize)
@@ -136,7 +138,8 @@ func (s *Staging) createFiles(dir string, ref blob.Ref) error {
 	return errors.Join(s.writeHeader(j, ref), j.Close())
 }
 
-// writeHeader durably writes the header to journal j unless it has one.
+// writeHeader writes the header of an upload to its journal file j, unless the file is long enough
+// to have one, and syncs the file in either case.
 func (s *Staging) writeHeader(j *os.File, ref blob.Ref) error {
 	info, err := j.Stat()
 	if err != nil {
@@ -153,7 +156,9 @@ func (s *Staging) writeHeader(j *os.File, ref blob.Ref) error {
 	return syncData(j)
 }
 
-// Drop removes part n from the journal and frees its bytes (blob.Staging).
+// Drop removes part n from the journal and frees its bytes; a missing part is no error
+// (blob.Staging). It fails with WrongState if gen is fenced or the upload sealed, and with
+// InProgress while the part is being written.
 func (s *Staging) Drop(_ context.Context, ref blob.Ref, gen int64, n int) error {
 	u, err := s.acquire(ref)
 	if err != nil {
@@ -202,7 +207,9 @@ func (s *Staging) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Stag
 	return staged, err
 }
 
-// fence journals gen as fenced, unless it is already.
+// fence journals that writes with generation gen or lower are refused from now on; a lower or equal
+// gen than the fenced one does nothing. If the journal cannot be written, it returns the error but
+// keeps the fence in memory until the process ends.
 func (u *upload) fence(gen int64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -228,7 +235,8 @@ func (u *upload) updateActive() {
 	u.active.Store(len(u.writing) > 0 || u.flush.isRunning())
 }
 
-// Remove deletes a staged upload with its bytes. It needs no free disk space.
+// Remove deletes a staged upload with its bytes and empty directories above; a missing one is no
+// error. A running Write of it fails. It needs no free disk space.
 func (s *Staging) Remove(_ context.Context, ref blob.Ref) error {
 	u := s.lookup(ref)
 	defer s.release(u)

@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Store implements blob.Store in the directory blobs.
+// Store is a blob.Store of files and packs in the directory blobs of a Dir.
 type Store struct{ d *Dir }
 
 var _ blob.Store = (*Store)(nil)
@@ -119,7 +119,8 @@ type object struct {
 // Size returns the size that the file had when it was opened.
 func (o object) Size() drive.ByteSize { return o.size }
 
-// openObject opens a regular file; others are NotFound.
+// openObject opens a regular file for reading. It fails with NotFound if the file is missing or not
+// a regular one. The caller must close the Object.
 func openObject(path string) (blob.Object, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -135,7 +136,8 @@ func openObject(path string) (blob.Object, error) {
 	return object{f, drive.ByteSize(info.Size())}, nil
 }
 
-// Stat returns the size of content; missing content is NotFound (blob.Store).
+// Stat returns the size of content, in a file of its own or in a slot of a pack, without reading it
+// (blob.Store). It fails with NotFound if there is none.
 func (s *Store) Stat(_ context.Context, name string) (drive.ByteSize, error) {
 	path, err := s.d.blobPath(name)
 	if err != nil {
@@ -167,7 +169,7 @@ func (s *Store) Free(context.Context) (drive.ByteSize, error) {
 	return FreeSpace(s.d.root)
 }
 
-// FreeSpace returns how many bytes may still be written below dir.
+// FreeSpace returns how many bytes this process may still write to the file system of dir.
 func FreeSpace(dir string) (drive.ByteSize, error) {
 	n, err := freeBytes(dir)
 	if err != nil {

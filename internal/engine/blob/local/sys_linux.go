@@ -119,7 +119,8 @@ func cloneRange(to *os.File, at int64, from *os.File, off, n int64) (cannot bool
 	return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EXDEV), err
 }
 
-// startWriteback starts writing a range to disk without waiting.
+// startWriteback makes the kernel start writing a range of f to disk and does not wait for it. The
+// bytes are not durable afterwards.
 func startWriteback(f *os.File, s span) error {
 	return noEINTR(func() error { return unix.SyncFileRange(int(f.Fd()), s.off, s.len, unix.SYNC_FILE_RANGE_WRITE) })
 }

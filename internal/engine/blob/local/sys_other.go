@@ -23,7 +23,8 @@ func canPack(*os.File) bool { return false }
 // free writes zeros.
 func free(f *os.File, off, n int64) error { return writeZeros(f, off, n) }
 
-// nextData returns off, or io.EOF at the end of the file.
+// nextData returns off, as if the file had no holes, or io.EOF if off is at or after the end of the
+// file.
 func nextData(f *os.File, off int64) (int64, error) {
 	info, err := f.Stat()
 	if err == nil && off >= info.Size() {
@@ -35,7 +36,8 @@ func nextData(f *os.File, off int64) (int64, error) {
 // reserve does nothing: the log of small contents is used on Linux only.
 func reserve(*os.File, int64, int64) error { return nil }
 
-// cloneRange always fails.
+// cloneRange reports that this platform cannot share blocks between files: it returns true and
+// errors.ErrUnsupported.
 func cloneRange(*os.File, int64, *os.File, int64, int64) (cannot bool, err error) {
 	return true, errors.ErrUnsupported
 }
@@ -43,7 +45,8 @@ func cloneRange(*os.File, int64, *os.File, int64, int64) (cannot bool, err error
 // startWriteback does nothing.
 func startWriteback(*os.File, span) error { return nil }
 
-// awaitWriteback syncs the whole file.
+// awaitWriteback syncs the whole file and returns the number of ranges, all of which are then
+// written.
 func awaitWriteback(f *os.File, ranges []span) (int, error) { return len(ranges), f.Sync() }
 
 // dropCache does nothing: reads after a failed sync may come from memory.

@@ -43,7 +43,7 @@ func isFull(err error) bool {
 // checkWritable does nothing: the first write fails instead.
 func checkWritable(string) error { return nil }
 
-// notExist reports whether path does not exist.
+// notExist reports whether path does not exist; false if that cannot be found out.
 func notExist(path string) bool {
 	_, err := os.Lstat(path)
 	return errors.Is(err, fs.ErrNotExist)

@@ -26,7 +26,9 @@ func (s *Staging) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body 
 	return w.part, w.Commit(ctx)
 }
 
-// PrepareExtend writes a piece after the tail without journaling it (blob.Staging).
+// PrepareExtend writes a piece after the tail without journaling it (blob.Staging). The caller must
+// call Commit or Discard of the result exactly once; until then the part stays claimed and other
+// writers of it are refused.
 func (s *Staging) PrepareExtend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.PendingExtend, error) {
 	w, err := s.withhold(ctx, ref, e, body)
 	if err != nil {
@@ -35,7 +37,9 @@ func (s *Staging) PrepareExtend(ctx context.Context, ref blob.Ref, e blob.Extend
 	return w, nil
 }
 
-// withhold writes the body after the tail without journaling it.
+// withhold claims the tail of part e.N and writes the body after it without journaling it. On an
+// error it has released the claim; else the caller must commit or discard the result, which
+// releases it.
 func (s *Staging) withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (*withheld, error) {
 	if err := e.CheckRef(ref); err != nil {
 		return nil, err
@@ -60,19 +64,22 @@ func (s *Staging) withhold(ctx context.Context, ref blob.Ref, e blob.Extend, bod
 	return w, nil
 }
 
-// withheld implements blob.PendingExtend: bytes behind a tail that are not journaled.
+// withheld is a piece whose bytes are behind a tail but not journaled (blob.PendingExtend). Commit
+// or Discard must be called exactly once.
 type withheld struct {
 	s           *Staging
 	u           *upload
 	e           blob.Extend
-	part        blob.Part
-	failedSyncs int // number of failed syncs before it began
+	part        blob.Part // the tail or part that Commit journals
+	failedSyncs int       // number of failed syncs before it began
 }
 
 // Part returns the part that results from the piece.
 func (w *withheld) Part() blob.Part { return w.part }
 
-// Commit journals the longer tail or the complete part. On an error the piece is discarded.
+// Commit journals the longer tail or the complete part and releases the claim. On an error, also if
+// a sync has failed since the piece was written, the piece is discarded. It must be called at most
+// once, and not after Discard.
 func (w *withheld) Commit(ctx context.Context) error {
 	if w.part.Size == w.e.At && w.part.Size != w.e.Whole { // the body was empty
 		w.finish()
@@ -163,7 +170,8 @@ func (u *upload) freeFailedTail(e blob.Extend) {
 	}
 }
 
-// OpenTail returns a reader of the tail of part n; NotFound if there is none (blob.Staging).
+// OpenTail returns a reader of the bytes of part n that were accepted when it was called, which the
+// caller must close (blob.Staging). It fails with NotFound if the part has no tail.
 func (s *Staging) OpenTail(_ context.Context, ref blob.Ref, n int) (io.ReadCloser, error) {
 	u, err := s.acquire(ref)
 	if err != nil {
@@ -193,11 +201,12 @@ func (s *Staging) OpenTail(_ context.Context, ref blob.Ref, n int) (io.ReadClose
 
 // tailReader reads a tail. If journaled bytes are missing it returns io.ErrUnexpectedEOF.
 type tailReader struct {
-	section *io.SectionReader
+	section *io.SectionReader // the bytes of the tail
 	file    *os.File
 }
 
-// Read reads the next bytes of the tail.
+// Read reads the next bytes of the tail. It returns io.ErrUnexpectedEOF if the file has become
+// shorter than the tail.
 func (r *tailReader) Read(p []byte) (int, error) {
 	n, err := r.section.Read(p)
 	if at, _ := r.section.Seek(0, io.SeekCurrent); err == io.EOF && at < r.section.Size() {

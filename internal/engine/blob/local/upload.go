@@ -127,7 +127,9 @@ func (u *upload) repairLocked(size int64) error {
 	return u.freeTornLocked()
 }
 
-// freeTornLocked frees bytes of the data file that neither a part nor a running Write covers.
+// freeTornLocked cuts the data file at the end of its parts and frees the bytes that neither a part
+// nor a running Write covers, which an interrupted Write has left. The journal must be loaded; the
+// caller holds u.mu.
 func (u *upload) freeTornLocked() error {
 	f, err := os.OpenFile(u.path(dataFile), os.O_RDWR, 0)
 	if err != nil {
@@ -201,7 +203,8 @@ func (u *upload) writeLocked(b []byte) error {
 	return err
 }
 
-// syncJournal makes the journal durable. A failure makes all parts suspect.
+// syncJournal makes the journal file durable. If that fails, it marks all parts of the upload
+// suspect and returns the error: they must be verified before use.
 func (u *upload) syncJournal() error {
 	if err := syncPath(u.path(journalFile)); err != nil {
 		u.suspectAll(err)
@@ -210,9 +213,10 @@ func (u *upload) syncJournal() error {
 	return nil
 }
 
-// claim reserves part n for a Write or Drop under gen, and removes its entry from the journal
-// before its bytes change, durably if the bytes are durable. An accepted part that is not suspect
-// is ThereError, unless replace is set. The caller must call release.
+// claim reserves part n for a Write or Drop under gen and removes its entry from the journal before
+// its bytes change, durably if the bytes are durable. It fails with blob.PartExistsError if an
+// intact part was accepted, unless replace is set, with WrongState if gen is fenced, and with
+// InProgress if the part is reserved. After success the caller must call release.
 func (u *upload) claim(gen int64, n int, replace bool) error {
 	u.mu.Lock()
 	held, err := u.claimLocked(gen, n, replace)
@@ -233,7 +237,10 @@ func (u *upload) claim(gen int64, n int, replace bool) error {
 	return nil
 }
 
-// claimLocked is claim without the sync. held is the removed entry; nil if there was none.
+// claimLocked reserves part n for a writer of generation gen and journals the removal of what was
+// accepted before; held is the removed entry, nil if there was none. It fails with
+// blob.PartExistsError if an intact part exists and replace is false. It does not sync the journal;
+// the caller holds u.mu and must release the claim.
 func (u *upload) claimLocked(gen int64, n int, replace bool) (held *entry, err error) {
 	if err := u.loadLocked(); err != nil {
 		return nil, err
@@ -330,7 +337,9 @@ func (u *upload) suspectAll(cause error) {
 	}
 }
 
-// syncAll makes all accepted bytes durable and journals this, unless parts were accepted meanwhile.
+// syncAll stops the write-back and makes all accepted bytes and the journal durable. It journals
+// that the bytes are synced, unless parts were accepted meanwhile. If a sync fails, all parts
+// become suspect.
 func (u *upload) syncAll() error {
 	u.flush.stop()
 	u.mu.Lock()
@@ -351,7 +360,8 @@ func (u *upload) syncAll() error {
 	return u.syncJournal()
 }
 
-// syncBytes makes the data file durable. A failure makes all parts suspect.
+// syncBytes makes the data file at path durable. If that fails, it marks all parts of the upload
+// suspect and returns the error: they must be verified before use.
 func (u *upload) syncBytes(path string) error {
 	if err := syncPath(path); err != nil {
 		u.suspectAll(err)
@@ -360,7 +370,8 @@ func (u *upload) syncBytes(path string) error {
 	return nil
 }
 
-// appendIf appends a record of kind k, without fields, if still returns true.
+// appendIf appends a record of kind k, without fields, if still, which is called under u.mu,
+// returns true; else it returns nil and does nothing. It does not sync.
 func (u *upload) appendIf(k kind, still func() bool) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -380,7 +391,9 @@ func (u *upload) sizeLocked() (sum drive.ByteSize) {
 	return sum
 }
 
-// staged returns the state as a blob.Staged.
+// staged returns the accepted parts and tails, and the bytes that the upload occupies on disk,
+// which may exceed their sum. It loads the journal if necessary, and fails if the data file is
+// missing.
 func (u *upload) staged() (blob.Staged, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

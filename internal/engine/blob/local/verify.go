@@ -13,7 +13,9 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Verify reads suspect parts back and drops those with wrong bytes (blob.Staging).
+// Verify reads suspect parts back, drops those with missing or wrong bytes, makes the others
+// durable, and returns the remaining state; the client must send the dropped ones again
+// (blob.Staging). Without suspect parts it reads nothing.
 func (s *Staging) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
 	u, err := s.acquire(ref)
 	if err != nil {
@@ -26,7 +28,8 @@ func (s *Staging) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Sta
 	return u.staged()
 }
 
-// verify drops suspect parts with wrong bytes and clears the suspicion of the others.
+// verify drops suspect parts with missing or wrong bytes, logs their number, syncs the others and
+// clears their suspicion, unless another sync has failed meanwhile.
 func (u *upload) verify(ctx context.Context, gen int64) error {
 	suspects, doubts, err := u.suspects(gen)
 	if err != nil || len(suspects) == 0 {
@@ -76,7 +79,9 @@ func (u *upload) suspects(gen int64) (parts []blob.Part, doubts int, err error) 
 // verifyBuffer is the read size of Verify, in bytes.
 const verifyBuffer = 256 << 10
 
-// findBad reads parts back and returns those with missing, unreadable or wrong bytes.
+// findBad reads parts back from the disk, not the cache, and returns those whose bytes are missing,
+// unreadable or different from their digest. It changes nothing; the caller drops them. It fails if
+// the file cannot be opened or ctx ends.
 func (u *upload) findBad(ctx context.Context, parts []blob.Part) (bad []blob.Part, err error) {
 	u.mu.Lock()
 	path := u.bytesPath()

@@ -16,7 +16,7 @@ const loggedSize = smallBuffer
 // walDir holds the write-ahead log of small contents: <blobs>/wal/0 and 1.
 const walDir = "wal"
 
-// walContents implements wal.Contents on the directory of the contents.
+// walContents lets package wal sync and restore the files of contents (wal.Contents).
 type walContents struct{ d *Dir }
 
 var _ wal.Contents = walContents{}
@@ -65,7 +65,8 @@ func (l walContents) Restore(name string, content []byte) error {
 	return classify(errors.Join(err, f.Close()))
 }
 
-// Reserve allocates disk space for a range of a file.
+// Reserve allocates disk space for the n bytes of f from off, so that writing them cannot fail for
+// lack of space. It fails with DiskFull.
 func (walContents) Reserve(f *os.File, off, n int64) error { return classify(reserve(f, off, n)) }
 
 // SyncData makes the bytes and length of a file durable.

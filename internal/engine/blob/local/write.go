@@ -13,7 +13,9 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Write writes part w.N to its place in the data file and journals it (blob.Staging).
+// Write writes the body as part w.N to its place in the data file and then journals it, which
+// accepts the part (blob.Staging). It fails with blob.PartExistsError if the part was accepted
+// before. After any other error the part is not accepted, and its bytes are freed.
 func (s *Staging) Write(ctx context.Context, ref blob.Ref, w blob.Write, body blob.Body) (blob.Part, error) {
 	if err := ref.CheckWrite(w); err != nil {
 		return blob.Part{}, err
@@ -100,7 +102,8 @@ func (u *upload) accept(p blob.Part, as kind, gen int64) error {
 	return errors.Join(err, u.appendLocked(back))
 }
 
-// appendPart journals p and returns the record that undoes this: the previous tail, or a drop.
+// appendPart adds p to the journal as an accepted part or tail, without a sync, and returns the
+// record whose journaling undoes this: the previous tail, or a drop.
 func (u *upload) appendPart(p blob.Part, as kind, gen int64, durable bool) (back record, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -135,7 +138,8 @@ func (u *upload) freeFailed(n int) {
 	}
 }
 
-// free frees the bytes of part n from offset at on.
+// free returns the blocks of part n from offset at in the part to its end to the file system. These
+// bytes then read as zeros. The caller must have claimed the part.
 func (u *upload) free(n int, at drive.ByteSize) error {
 	f, err := os.OpenFile(u.path(dataFile), os.O_RDWR, 0)
 	if err != nil {
@@ -148,10 +152,11 @@ func (u *upload) free(n int, at drive.ByteSize) error {
 	return nil
 }
 
-// discardWriter discards writes of bytes that are in place already.
+// discardWriter is an io.WriterAt that discards everything, for bytes that are in place already and
+// only need to be hashed.
 type discardWriter struct{}
 
-// WriteAt returns len(p) and does nothing.
+// WriteAt discards p and returns its length.
 func (discardWriter) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 
 // fastFill is the longest time to fill a large buffer for a stream to count as fast: 1 MiB in 50 ms
@@ -176,7 +181,9 @@ type copier struct {
 	fitsSmall bool               // set if all bytes fit into small, which then has them
 }
 
-// copy copies r to its end and returns the number of bytes. A longer stream than limit is PartSize.
+// copy copies r to its end, from c.off on, and returns the number of bytes that it read. It fails
+// with PartSize if r is longer than c.limit, and then, as after any error, part of the bytes is
+// written. It sets c.fitsSmall to whether the small buffer holds all bytes.
 func (c *copier) copy(ctx context.Context, r io.Reader) (n int64, err error) {
 	small := c.small
 	if small == nil {

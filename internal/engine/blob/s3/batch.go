@@ -28,10 +28,10 @@ const (
 // call is one script call. answer and err are set when done is closed.
 type call struct {
 	script *redis.Script
-	keys   []string
-	args   []any
+	keys   []string // of the script
+	args   []any    // of the script
 
-	done   chan struct{}
+	done   chan struct{} // closed when answer and err are set
 	answer answer
 	err    error
 }
@@ -80,7 +80,9 @@ func (b *batcher) send(ctx context.Context) {
 	}
 }
 
-// sendBatch sends calls as one pipeline and completes each of them.
+// sendBatch sends calls as one pipeline, stores the answer or error in each call and closes its
+// done channel. Each call has its own error; a script that Redis does not know is sent again with
+// its text.
 func (b *batcher) sendBatch(ctx context.Context, batch []*call) {
 	ctx, stop := context.WithTimeout(ctx, cleanupTime)
 	defer stop()

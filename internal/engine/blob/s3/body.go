@@ -53,7 +53,9 @@ func (v *verifyingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readLocked is Read without the permanent error.
+// readLocked returns the next bytes, and the withheld last byte only after the body has been
+// checked. It records io.EOF, but not other errors, in v.err; Read does that. The caller holds
+// v.mu.
 func (v *verifyingReader) readLocked(p []byte) (int, error) {
 	if v.received < v.size {
 		n, err := v.fillLocked(p)
@@ -72,7 +74,9 @@ func (v *verifyingReader) readLocked(p []byte) (int, error) {
 	return 1, nil
 }
 
-// fillLocked reads from the body and withholds its last byte.
+// fillLocked reads into p and withholds the last byte of the body in v.lastByte, so n may be 0
+// without an error. It fails with PartSize if the body is shorter than v.size, and if the request
+// has ended. The caller holds v.mu.
 func (v *verifyingReader) fillLocked(p []byte) (int, error) {
 	if err := v.alive(); err != nil {
 		return 0, err
@@ -94,7 +98,9 @@ func (v *verifyingReader) fillLocked(p []byte) (int, error) {
 	return n, nil
 }
 
-// finishLocked reads the body's end, checks its digests and length, and calls last.
+// finishLocked reads the body's end, checks its digests and length, calls last and then sets
+// v.part. It fails with PartSize if the body is longer than v.size, and with the error of Finish or
+// last; the last byte must then not be sent. The caller holds v.mu.
 func (v *verifyingReader) finishLocked() error {
 	for empty := 0; !v.end; empty++ {
 		var more [1]byte
@@ -146,9 +152,9 @@ func (v *verifyingReader) close() (part blob.Part, stored bool, err error) {
 // outgoing describes a body to be sent to the store.
 type outgoing struct {
 	body blob.Body
-	size drive.ByteSize        // blob.UnknownSize if not declared
-	last func(blob.Part) error // called before the last byte is released; an error aborts
-	put  func(ctx context.Context, r io.Reader, size int64) error
+	size drive.ByteSize                                           // blob.UnknownSize if not declared
+	last func(blob.Part) error                                    // called before the last byte is released; an error aborts
+	put  func(ctx context.Context, r io.Reader, size int64) error // sends the bytes of r to the store
 }
 
 // send passes o to the store. stored reports whether the store may have kept the object although
@@ -221,7 +227,9 @@ func unwrapBuffered(ctx context.Context, r io.Reader) (_ context.Context, _ io.R
 	return context.WithValue(ctx, bufferedBodyKey{}, w.content), w.Reader, w.sum
 }
 
-// sendBuffered is send for a body of at most maxBuffered bytes.
+// sendBuffered does what send does for a body of at most maxBuffered bytes: it reads and checks the
+// whole body in memory and then puts it, even if ctx ends meanwhile. The bool is false if nothing
+// was put, because the body failed; true if the store may have the object, also with an error.
 func (b *Bucket) sendBuffered(ctx context.Context, o outgoing, v *verifyingReader) (blob.Part, bool, error) {
 	content := make([]byte, v.size+1) // one byte more, so that the end is read too
 	n, err := io.ReadFull(v, content)
@@ -296,7 +304,7 @@ func spool(f *os.File, body blob.Body, live func() error) (blob.Part, error) {
 	}
 }
 
-// classifySpool turns ENOSPC into DiskFull.
+// classifySpool returns err, wrapped as DiskFull if the spool directory is full; nil stays nil.
 func classifySpool(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
 		return drive.Wrap(err, drive.DiskFull)

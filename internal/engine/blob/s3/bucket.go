@@ -95,7 +95,8 @@ type Bucket struct {
 // body is not repeatable.
 const attempts = 4
 
-// New returns a Bucket. It does no I/O; call Check before use.
+// New returns a Bucket. It does no I/O; call Check before use. Without Options.Redis the Bucket has
+// no Staging. It fails only if the endpoint is malformed.
 func New(o Options) (*Bucket, error) {
 	o.setDefaults()
 	api, err := minio.NewCore(o.Endpoint, &minio.Options{

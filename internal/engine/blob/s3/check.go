@@ -45,8 +45,9 @@ func (b *Bucket) checkError(what string, err error) error {
 	return fmt.Errorf("the bucket %s cannot %s: %w", b.name, what, classify(err))
 }
 
-// checkObjects tests writing, reading and listing with the object key, and detects support of
-// If-None-Match.
+// checkObjects writes an object at key, reads it back and lists it; the caller deletes it. Each
+// failure names the missing permission. If the store ignores If-None-Match, it logs a warning and
+// sets b.noIfNoneMatch.
 func (b *Bucket) checkObjects(ctx context.Context, key string) error {
 	text := []byte("probe\n")
 	put := func(opts minio.PutObjectOptions) error {
@@ -100,7 +101,8 @@ func (b *Bucket) checkClock(ctx context.Context) error {
 	return nil
 }
 
-// checkMultipart tests the steps of a multipart upload with key, and aborts it.
+// checkMultipart begins a multipart upload with key, writes and lists a part, lists the upload, and
+// aborts it in any case. Each failure names the missing permission.
 func (b *Bucket) checkMultipart(ctx context.Context, key string) error {
 	mpu, err := b.api.NewMultipartUpload(ctx, b.name, key, minio.PutObjectOptions{})
 	if err != nil {

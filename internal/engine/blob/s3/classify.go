@@ -48,7 +48,8 @@ func hideEOF(err error) error {
 	return err
 }
 
-// kindOf maps a response of the store to an error kind.
+// kindOf maps a response of the store to DiskFull, NotFound (of an object or upload, not of the
+// bucket), Unavailable for what a retry or a repair of the bucket can cure, or else Internal.
 func kindOf(e minio.ErrorResponse) drive.Kind {
 	switch {
 	case diskFullCodes[e.Code] || e.StatusCode == http.StatusInsufficientStorage:
@@ -68,7 +69,8 @@ func kindOf(e minio.ErrorResponse) drive.Kind {
 	}
 }
 
-// isNetwork reports whether err is a failure of the connection.
+// isNetwork reports whether err comes from the connection and not from a response of the store. The
+// request may have been executed.
 func isNetwork(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true

@@ -39,7 +39,8 @@ type entry struct {
 // errEntry reports an entry that encode cannot have written.
 var errEntry = errors.New("entry of the journal is damaged")
 
-// encode returns e as stored; integers are little-endian (docs/formats/redis.md).
+// encode returns e in the binary form in which Redis stores it; integers are little-endian
+// (docs/formats/redis.md). An ETag of 32 hex digits takes 16 bytes. It does not change e.
 func (e entry) encode() []byte {
 	le := binary.LittleEndian
 	etag, flags := []byte(e.etag), byte(0)
@@ -67,8 +68,8 @@ func (e entry) encode() []byte {
 	return append(append(b, byte(len(etag))), etag...)
 }
 
-// decodeEntry decodes the output of encode. It returns errEntry for damaged bytes and an error for
-// a newer version.
+// decodeEntry decodes the output of encode. It returns errEntry for damaged bytes, and an error
+// that names both versions for an entry of a newer program.
 func decodeEntry(b []byte) (e entry, err error) {
 	le := binary.LittleEndian
 	if len(b) > 0 && b[0] > entryVersion {

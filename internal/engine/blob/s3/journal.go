@@ -74,9 +74,9 @@ func (a answer) number(i int) int64 {
 	return n
 }
 
-// asError converts the verdict to an error: nil for ok, NotFound for none and removed, WrongState
-// for state and fenced, InProgress for busy, errMoved, ThereError, and Unavailable for a lost
-// lease.
+// asError converts the verdict of a script to an error: nil for ok, NotFound for none and removed,
+// WrongState for state and fenced, InProgress for busy, errMoved for a journal that has changed,
+// blob.PartExistsError for an accepted part, and Unavailable for a lost lease.
 func (a answer) asError() error {
 	switch v := a.verdict(); v {
 	case "ok":
@@ -136,7 +136,8 @@ type journal struct {
 	writing                 map[int]bool   // parts with a live lease
 }
 
-// load reads the journal of id; found is false if there is none.
+// load reads and decodes the journal of id from Redis; found is false without an error if there is
+// none, which may also mean that Redis lost it. It fails if a field is damaged.
 func (j journals) load(ctx context.Context, id drive.UploadID) (got *journal, found bool, err error) {
 	a, err := j.run(ctx, loadScript, id)
 	if err != nil || a.verdict() == "none" {
@@ -166,7 +167,8 @@ func (j journals) entry(ctx context.Context, id drive.UploadID, n int) (string, 
 	return j.field(ctx, id, strconv.Itoa(n))
 }
 
-// field returns one field of the journal; empty if missing.
+// field returns one field of the journal of id; empty without an error if the field or the journal
+// is missing.
 func (j journals) field(ctx context.Context, id drive.UploadID, name string) (string, error) {
 	v, err := j.redis.HGet(ctx, j.keys(id)[0], name).Result()
 	if errors.Is(err, redis.Nil) {
@@ -189,7 +191,8 @@ func pairs(v any) func(yield func(field, value string) bool) {
 	}
 }
 
-// decodeField decodes one field of the journal.
+// decodeField decodes one field of the journal into j; names of one letter are its state, other
+// names are parts and tails. It fails if the value is damaged.
 func (j *journal) decodeField(field, value string) (err error) {
 	switch field {
 	case "s":
@@ -283,7 +286,8 @@ func (j *journal) staged() blob.Staged {
 	return s
 }
 
-// missing reports whether the entries do not add up to a file of size bytes.
+// missing reports whether the entries are not exactly the parts of a file of size bytes: numbered
+// from 0 without a gap, all but the last of partSize.
 func (j *journal) missing(size, partSize drive.ByteSize) bool {
 	var sum drive.ByteSize
 	for n, e := range j.entries {

@@ -114,8 +114,9 @@ type lease struct {
 	started     time.Time    // has a monotonic clock reading
 }
 
-// claim takes the lease of part w.N. mode is "write", "drop" with the entry to drop, or "extend"
-// with the current tail. Errors are those of answer.refused.
+// claim acquires the exclusive right to write part w.N, which the caller must renew and release or
+// commit. mode is "write", "drop" with the entry to drop, or "extend" with the current tail. Errors
+// are those of answer.refused.
 func (s *Staging) claim(ctx context.Context, ref blob.Ref, w blob.Write, mode ...any) (*lease, error) {
 	room := w.Size
 	if room == blob.UnknownSize {
@@ -170,7 +171,8 @@ func (s *Staging) startRenewal(ctx context.Context, l *lease, cancel context.Can
 	}
 }
 
-// renew renews l once. A failed call is tolerated until the lease has expired.
+// renew extends the lease in Redis and, if that succeeds, l.until. If the call fails it returns nil
+// while the lease has not expired, and checkHeld's error afterwards.
 func (s *Staging) renew(ctx context.Context, l *lease) error {
 	ctx, stop := context.WithTimeout(ctx, s.lease/renewalsPerLease)
 	defer stop()

@@ -54,7 +54,8 @@ func (s *Staging) ListStaged(ctx context.Context, fn func(blob.Entry) error) err
 	return nil
 }
 
-// listJournals calls fn for the journals of uploads that are not in seen, and adds them.
+// listJournals calls fn for each upload that has a journal and whose key is not in seen, and adds
+// the key to seen; removed uploads are added but not passed to fn. It stops at the first error.
 func (s *Staging) listJournals(ctx context.Context, seen map[string]bool, fn func(blob.Entry) error) error {
 	return s.eachJournal(ctx, func(id drive.UploadID) error {
 		key := s.b.contentKey(id)
@@ -105,7 +106,9 @@ func (s *Staging) describe(ctx context.Context, all []pending) (blob.Entry, erro
 // scanCount is the number of keys that Redis examines per SCAN call.
 const scanCount = 1000
 
-// eachJournal calls fn for every journal; one journal may be reported twice.
+// eachJournal calls fn, from one goroutine, for the upload of every journal in Redis, on all
+// masters of a cluster. A journal may be reported twice, and one created meanwhile not at all. It
+// stops at the first error of fn.
 func (s *Staging) eachJournal(ctx context.Context, fn func(drive.UploadID) error) error {
 	scan := func(ctx context.Context, node redis.Cmdable) error {
 		for cursor := uint64(0); ; {

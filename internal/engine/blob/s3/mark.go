@@ -16,7 +16,8 @@ import (
 // maxMark is the longest mark that is read, in bytes.
 const maxMark = 4 << 10
 
-// ReadMark returns the installation mark of the bucket; found is false if there is none.
+// ReadMark returns the installation mark of the bucket. found is false without an error if there is
+// none; a mark that cannot be read or parsed is an error.
 func (b *Bucket) ReadMark(ctx context.Context) (m blob.Mark, found bool, err error) {
 	body, _, _, err := b.api.GetObject(ctx, b.name, b.key(blob.MarkName), minio.GetObjectOptions{})
 	if err = classify(err); drive.IsKind(err, drive.NotFound) {
@@ -36,7 +37,8 @@ func (b *Bucket) ReadMark(ctx context.Context) (m blob.Mark, found bool, err err
 	return m, true, nil
 }
 
-// WriteMark replaces the mark atomically.
+// WriteMark writes the installation mark; it replaces an existing one atomically, of any
+// installation.
 func (b *Bucket) WriteMark(ctx context.Context, m blob.Mark) error {
 	text, err := m.Encode()
 	if err != nil {

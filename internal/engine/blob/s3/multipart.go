@@ -46,11 +46,11 @@ func (b *Bucket) sendPart(ctx context.Context, key, mpu string, n int, r io.Read
 	return p.ETag, err
 }
 
-// storedPart is a part in a listing of the store.
+// storedPart is a part of a multipart upload as the store lists it.
 type storedPart struct {
 	etag string
 	size int64
-	time time.Time
+	time time.Time // when it was stored
 }
 
 // listParts returns the parts of a multipart upload by number from 0. Empty parts were left by
@@ -106,7 +106,7 @@ func (b *Bucket) eachPending(ctx context.Context, prefix string, fn func(pending
 	}
 }
 
-// pendingOf returns the multipart uploads with exactly this key.
+// pendingOf lists the unfinished multipart uploads with exactly this key; none is no error.
 func (b *Bucket) pendingOf(ctx context.Context, key string) (all []pending, err error) {
 	err = b.eachPending(ctx, key, func(p pending) error {
 		if p.key == key {
@@ -138,7 +138,8 @@ func (b *Bucket) abortAll(ctx context.Context, id drive.UploadID) error {
 	return err
 }
 
-// stat returns an object's metadata; a missing object is NotFound.
+// stat returns an object's metadata, with the ETag unquoted. It fails with NotFound if the object
+// is missing; other errors are classified.
 func (b *Bucket) stat(ctx context.Context, key string) (minio.ObjectInfo, error) {
 	info, err := b.api.StatObject(ctx, b.name, key, minio.StatObjectOptions{})
 	info.ETag = trimQuotes(info.ETag)

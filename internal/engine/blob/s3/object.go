@@ -71,7 +71,7 @@ type stream struct {
 // Size returns the size of the object.
 func (o *object) Size() drive.ByteSize { return drive.ByteSize(o.size) }
 
-// Close cancels running reads and closes the stream.
+// Close cancels running reads and closes the stream. It always returns nil.
 func (o *object) Close() error {
 	o.cancel()
 	o.mu.Lock()
@@ -80,7 +80,9 @@ func (o *object) Close() error {
 	return nil
 }
 
-// ReadAt reads from the kept stream, or through a request of its own while the stream is in use.
+// ReadAt reads from the stream that is kept open for sequential reads, or through a request of its
+// own while another call uses the stream. It fills p, or returns io.EOF at the end of the content.
+// It is safe for concurrent use.
 func (o *object) ReadAt(p []byte, off int64) (n int, err error) {
 	if off < 0 {
 		return 0, errors.New("read content: negative offset")
@@ -105,7 +107,9 @@ func (o *object) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// read fills p through s. It replaces a broken connection and continues at the same offset.
+// read fills p through s. It replaces a broken connection and continues at the same offset, until
+// maxFruitlessReads attempts in a row have returned nothing or the object is closed. The caller
+// makes sure that p ends within the content.
 func (o *object) read(s *stream, p []byte, off int64) (n int, err error) {
 	pause := readRetryPause
 	for fruitless := 0; n < len(p); {

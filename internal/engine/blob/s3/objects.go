@@ -77,7 +77,8 @@ func disposition(name string) string {
 	return "attachment; filename*=UTF-8''" + url.PathEscape(name[strings.LastIndexByte(name, '/')+1:])
 }
 
-// sizes returns the sizes of the stored parts of an upload, and their sum.
+// sizes returns the sizes of the stored parts of an unfinished upload, by number from 0, and their
+// sum. It fails with NotFound if the upload does not exist.
 func (o *Objects) sizes(ctx context.Context, key, upload string) (sizes map[int]drive.ByteSize, sum drive.ByteSize, err error) {
 	stored, err := o.b.listParts(ctx, key, upload)
 	if err != nil {
@@ -91,7 +92,8 @@ func (o *Objects) sizes(ctx context.Context, key, upload string) (sizes map[int]
 	return sizes, sum, nil
 }
 
-// Put stores part n. If body fails or has another size, the store keeps nothing.
+// Put stores part n of an upload; the part may be replaced by a later Put. If the body fails or has
+// another size than size, the store keeps nothing of it.
 func (o *Objects) Put(ctx context.Context, name, upload string, n int, size drive.ByteSize, body io.Reader) error {
 	_, _, err := o.b.send(ctx, outgoing{
 		body: blob.NewBody(body, blob.BodyOptions{Size: size, Limit: size}), size: size, last: func(blob.Part) error { return ctx.Err() },
@@ -125,7 +127,9 @@ func (o *Objects) Publish(ctx context.Context, name, upload string, count int) e
 	return nil
 }
 
-// publish completes the upload with the first count of the stored parts.
+// publish completes the upload with the parts 0 to count-1, after which the object is visible. It
+// fails with NotFound if one is not in stored, and, if the store supports If-None-Match, if the
+// object exists.
 func (o *Objects) publish(ctx context.Context, key, upload string, count int, stored map[int]storedPart) error {
 	all := make([]minio.CompletePart, count)
 	for n := range all {

@@ -21,7 +21,7 @@ import (
 	"smartdrive/internal/engine/blob/slothead"
 )
 
-// packObjects implements pack.Objects on the bucket.
+// packObjects lets package pack use the objects of the bucket below packs (pack.Objects).
 type packObjects struct{ b *Bucket }
 
 var _ pack.Objects = packObjects{}
@@ -56,7 +56,9 @@ func (p packObjects) Read(ctx context.Context, object string, off, n int64) (b [
 	}
 }
 
-// readOnce is one attempt of Read. A range beyond the end of the object yields no bytes.
+// readOnce makes one attempt to read up to n bytes from off. A range beyond the end of the object
+// yields no bytes and no error. It fails with NotFound for a missing object and gives up after
+// readStall.
 func (p packObjects) readOnce(ctx context.Context, object string, off, n int64) (b []byte, err error) {
 	opts := minio.GetObjectOptions{}
 	if err := opts.SetRange(off, off+n-1); err != nil {
@@ -81,7 +83,8 @@ func (p packObjects) readOnce(ctx context.Context, object string, off, n int64) 
 	return b, classify(err)
 }
 
-// Find returns the names of the objects with that prefix (pack.Objects).
+// Find returns the names, without their directory, of the objects that begin with prefix; none is
+// no error (pack.Objects). It returns an error instead of an incomplete list.
 func (p packObjects) Find(ctx context.Context, prefix string) (objects []string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -134,12 +137,14 @@ func (s *Store) PutUnsynced(ctx context.Context, name string, body blob.Body, _ 
 	return part, wrapError("lay", err)
 }
 
-// Sync makes contents durable that PutUnsynced keeps in memory (blob.Store).
+// Sync makes contents durable that PutUnsynced keeps in memory, by putting their packs
+// (blob.Store). Contents that are durable already cost nothing.
 func (s *Store) Sync(ctx context.Context, names []string) error {
 	return wrapError("settle", s.packs.Sync(ctx, names))
 }
 
-// checkNotPacked returns an error if a pack contains content called name.
+// checkNotPacked returns an error if a pack contains content called name, or if that cannot be
+// found out. A name that is not that of a slot passes without a request.
 func (s *Store) checkNotPacked(ctx context.Context, name string) error {
 	at, ok := blob.SlotOf(name)
 	if !ok {

@@ -43,7 +43,9 @@ func (b *Bucket) openPieces(ctx context.Context, id drive.UploadID, pieces []sto
 	return &pieceReader{open: open, left: pieces}
 }
 
-// Read returns the next bytes, opening one piece after the other.
+// Read returns the next bytes, opening one piece after the other. It fails with Unavailable if a
+// piece has not its recorded size, and returns io.EOF after the last piece. The caller must call
+// close.
 func (r *pieceReader) Read(p []byte) (int, error) {
 	for len(r.left) > 0 {
 		if r.body == nil {
@@ -108,19 +110,23 @@ func (b *Bucket) eachPiece(ctx context.Context, prefix string, fn func(minio.Obj
 	return ctx.Err()
 }
 
-// removePieces deletes all pieces of an upload.
+// removePieces deletes all pieces of an upload. It stops at the first error; missing pieces are no
+// error.
 func (b *Bucket) removePieces(ctx context.Context, id drive.UploadID) error {
 	return b.eachPiece(ctx, b.piecesPrefix(id), func(o minio.ObjectInfo) error { return b.remove(ctx, o.Key) })
 }
 
-// quarantinePieces moves all pieces of an upload to the quarantine.
+// quarantinePieces moves all pieces of an upload to the quarantine, under their own names. It stops
+// at the first error and may be repeated.
 func (b *Bucket) quarantinePieces(ctx context.Context, id drive.UploadID) error {
 	return b.eachPiece(ctx, b.piecesPrefix(id), func(o minio.ObjectInfo) error {
 		return b.quarantine(ctx, o.Key, strings.TrimPrefix(o.Key, b.prefix))
 	})
 }
 
-// listTails calls fn for uploads that have pieces but are not in seen.
+// listTails calls fn, with the sum of their pieces, for uploads that have pieces but whose key is
+// not in seen; it does not change seen. It calls fn after it has listed all pieces, and stops at
+// the first error.
 func (s *Staging) listTails(ctx context.Context, seen map[string]bool, fn func(blob.Entry) error) error {
 	sizes, order := map[drive.UploadID]int64{}, []drive.UploadID{}
 	err := s.b.eachPiece(ctx, s.b.key(tailsDir), func(o minio.ObjectInfo) error {

@@ -12,12 +12,14 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Quarantine implements blob.Quarantine on the keys below quarantine/.
+// Quarantine lists and purges the objects below quarantine/ of a Bucket (blob.Quarantine).
 type Quarantine struct{ b *Bucket }
 
 var _ blob.Quarantine = (*Quarantine)(nil)
 
-// List calls fn for every object in the quarantine (blob.Quarantine).
+// List calls fn for every object in the quarantine and stops at the first error of fn, which it
+// returns (blob.Quarantine). It returns an error if ctx ends or the listing fails, so nil means
+// that the list was complete.
 func (q *Quarantine) List(ctx context.Context, fn func(blob.Quarantined) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -27,14 +27,18 @@ func (s *Store) Reclaim(ctx context.Context, names []string) (gone []string, err
 	return s.removeAll(ctx, names, true)
 }
 
-// removeAll implements RemoveAll and, with frugal, Reclaim.
+// removeAll deletes contents from packs and as objects, and returns the names that are durably
+// gone; the caller must try the others again. With frugal, it leaves contents in packs whose
+// rewriting would cost too much, without an error. gone is valid with an error too.
 func (s *Store) removeAll(ctx context.Context, names []string, frugal bool) (gone []string, err error) {
 	gone, rest, err := s.removeFromPacks(ctx, names, frugal)
 	some, restErr := s.removeObjects(ctx, rest)
 	return append(gone, some...), errors.Join(err, restErr)
 }
 
-// removeObjects deletes the objects called names. Missing objects count as gone.
+// removeObjects deletes the objects called names and returns the names that are gone. Missing
+// objects, and names that cannot be those of content, count as gone. gone is valid with an error
+// too.
 func (s *Store) removeObjects(ctx context.Context, names []string) (gone []string, err error) {
 	keys := make(map[string]string, len(names)) // name by key
 	for _, name := range names {

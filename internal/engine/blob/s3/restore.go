@@ -26,7 +26,9 @@ func (s *Staging) restore(ctx context.Context, ref blob.Ref) error {
 	return err
 }
 
-// restoreOnce is one attempt of restore.
+// restoreOnce makes one attempt to rebuild the lost journal of an upload from the store and logs a
+// warning if it succeeds. It fails with NotFound if the store has nothing of the upload. Parts
+// without bytes are left out.
 func (s *Staging) restoreOnce(ctx context.Context, ref blob.Ref) error {
 	f, err := s.inspectStore(ctx, ref)
 	if err != nil {
@@ -67,9 +69,9 @@ func unread(n int, p storedPart) entry {
 // storeState is the state of one upload as found in the store: the journal fields s, m and e, and
 // the parts and tails.
 type storeState struct {
-	state, mpu, left string // fields s, m and e: state, multipart upload id, ETag of the content left by an Unseal
-	parts            map[int]storedPart
-	tails            map[int]tail
+	state, mpu, left string             // fields s, m and e: state, multipart upload id, ETag of the content left by an Unseal
+	parts            map[int]storedPart // by number
+	tails            map[int]tail       // by number of the part
 }
 
 // inspectStore reads the state of an upload from the store. If both content and a multipart upload
@@ -175,8 +177,9 @@ func (s *Staging) reconcile(ctx context.Context, ref blob.Ref, j *journal, p con
 	return s.applyRepairs(ctx, ref, j, triples)
 }
 
-// reconcileWithoutParts is reconcile for an upload without a multipart upload: it is marked sealed
-// if its content exists, and else its journal is rebuilt.
+// reconcileWithoutParts repairs the journal of an upload whose multipart upload is gone: it marks
+// the journal sealed if the content exists, and else deletes it and rebuilds it from the store. It
+// fails with NotFound if the store has nothing of the upload.
 func (s *Staging) reconcileWithoutParts(ctx context.Context, ref blob.Ref, j *journal) error {
 	info, err := s.b.stat(ctx, s.b.contentKey(ref.ID))
 	switch {

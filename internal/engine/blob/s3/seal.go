@@ -72,7 +72,8 @@ func (s *Staging) refuseSeal(ctx context.Context, ref blob.Ref, j *journal, caus
 	return errors.Join(drive.Wrap(cause, drive.PartsMissing), err)
 }
 
-// checkContent is Seal for a sealed upload: it checks that content exists with that size.
+// checkContent does what Seal does for a sealed upload: it checks that the content exists, else
+// NotFound, and has that size.
 func (s *Staging) checkContent(ctx context.Context, ref blob.Ref, size drive.ByteSize) error {
 	info, err := s.b.stat(ctx, s.b.contentKey(ref.ID))
 	if err == nil && info.Size != int64(size) {
@@ -81,7 +82,9 @@ func (s *Staging) checkContent(ctx context.Context, ref blob.Ref, size drive.Byt
 	return err
 }
 
-// complete turns the parts into content.
+// complete turns the parts of j into content, or finds that an earlier call did. It fails with
+// PartsMissing if parts are missing in the store, after correcting the journal, and refuses an
+// object whose size or ETag is not that of the parts. The caller then marks the journal sealed.
 func (s *Staging) complete(ctx context.Context, ref blob.Ref, j *journal, size drive.ByteSize) error {
 	key := s.b.contentKey(ref.ID)
 	if size == 0 { // S3 cannot complete an upload without parts
@@ -159,7 +162,9 @@ func (s *Staging) Unseal(ctx context.Context, ref blob.Ref) error {
 	return fmt.Errorf("unseal: %w", drive.Wrap(errJournalUnstable, drive.Unavailable))
 }
 
-// tryUnseal is one attempt of Unseal; done is false if the caller must retry.
+// tryUnseal makes one attempt to open a sealed or half-sealed upload for writing. It returns true
+// if the upload is open; false without an error if the journal changed concurrently or was
+// repaired, and the caller must retry.
 func (s *Staging) tryUnseal(ctx context.Context, ref blob.Ref) (done bool, err error) {
 	j, err := s.load(ctx, ref)
 	if err != nil {
@@ -182,7 +187,9 @@ func (s *Staging) tryUnseal(ctx context.Context, ref blob.Ref) (done bool, err e
 	return err == nil && a.verdict() == "ok", err
 }
 
-// reopen fills a new multipart upload with the content and opens the journal with it.
+// reopen copies the content into the parts of a new multipart upload and then opens the journal
+// with it; it does not delete the content. It returns false without an error if the journal changed
+// concurrently or the multipart upload was aborted, and the caller must retry.
 func (s *Staging) reopen(ctx context.Context, ref blob.Ref, j *journal) (done bool, err error) {
 	mpu := j.unsealing
 	if mpu == "" {
@@ -228,8 +235,10 @@ func (s *Staging) beginUnseal(ctx context.Context, ref blob.Ref, j *journal) (mp
 // maxConcurrentCopies is the number of parts that the store copies concurrently.
 const maxConcurrentCopies = 8
 
-// copyParts copies the parts from the content into mpu and returns their entries with the new
-// ETags.
+// copyParts copies each part's range of the content into mpu inside the store, at most
+// maxConcurrentCopies at once, and returns the journal's entries with the new ETags. It fails if
+// the content changes meanwhile, and with NoSuchUpload if mpu is gone. Empty parts keep their
+// entry.
 func (s *Staging) copyParts(ctx context.Context, ref blob.Ref, j *journal, mpu string, info minio.ObjectInfo) ([]entry, error) {
 	key, entries := s.b.contentKey(ref.ID), j.sorted()
 	same := map[string]string{"x-amz-copy-source-if-match": info.ETag}

@@ -72,7 +72,8 @@ func (s *Staging) Create(ctx context.Context, ref blob.Ref) error {
 	return err
 }
 
-// Load returns the accepted parts and tails of an upload (blob.Staging).
+// Load returns the accepted parts and tails of an upload (blob.Staging). It fails with NotFound if
+// the upload does not exist or was removed. A lost journal is rebuilt first.
 func (s *Staging) Load(ctx context.Context, ref blob.Ref) (blob.Staged, error) {
 	j, err := s.load(ctx, ref)
 	if err != nil {
@@ -81,7 +82,9 @@ func (s *Staging) Load(ctx context.Context, ref blob.Ref) (blob.Staged, error) {
 	return j.staged(), nil
 }
 
-// load returns the journal of an upload, rebuilt or repaired if Redis may have lost writes.
+// load returns the journal of an upload, after rebuilding or repairing it if Redis may have lost
+// writes. It fails with NotFound if the upload does not exist or was removed, and with Unavailable
+// if the journal is incomplete again after maxTries repairs.
 func (s *Staging) load(ctx context.Context, ref blob.Ref) (*journal, error) {
 	for range maxTries {
 		j, found, err := s.j.load(ctx, ref.ID)
@@ -118,7 +121,8 @@ func (s *Staging) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Stag
 	return s.Load(ctx, ref)
 }
 
-// refuseGen refuses gen and smaller ones, even if ctx has ended.
+// refuseGen fences the journal: later writes with generation gen or lower are refused. It works
+// even if ctx has ended, within a time of its own, and does not wait for running writes.
 func (s *Staging) refuseGen(ctx context.Context, ref blob.Ref, gen int64) error {
 	ctx, stop := cleanupContext(ctx)
 	defer stop()

@@ -64,12 +64,12 @@ func sendWithStall(r *http.Request, stall time.Duration, send func(*http.Request
 	return resp, nil
 }
 
-// stallBody is a response body with a time limit per read.
+// stallBody is a response body whose Read fails if no byte arrives for some time.
 type stallBody struct {
 	io.ReadCloser
-	stall  time.Duration
-	cancel context.CancelCauseFunc
-	cause  func() error // of the request's cancellation
+	stall  time.Duration           // limit of one Read
+	cancel context.CancelCauseFunc // cancels the request
+	cause  func() error            // of the request's cancellation
 }
 
 // Read reads from the body; it fails if no byte arrives for the time stall.
@@ -83,7 +83,7 @@ func (b *stallBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the body and releases the request's context.
+// Close closes the body and cancels the request's context, which ends the watch for stalls.
 func (b *stallBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.cancel(nil)

@@ -14,7 +14,8 @@ import (
 	"smartdrive/internal/engine/blob/s3/pack"
 )
 
-// Store implements blob.Store on the objects below blobs/.
+// Store is a blob.Store of the objects below blobs/ in a Bucket; small contents share objects
+// (packs).
 type Store struct {
 	b     *Bucket
 	packs *pack.Packs
@@ -51,7 +52,8 @@ func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part
 	return s.put(ctx, name, body)
 }
 
-// put is Put for a name that no pack contains.
+// put stores body as an object of its own. The caller has checked that no pack contains the name.
+// It fails if an object has the name or the body fails, and then deletes what it has stored.
 func (s *Store) put(ctx context.Context, name string, body blob.Body) (part blob.Part, err error) {
 	key, err := s.b.blobKey(name)
 	if err != nil {
@@ -72,7 +74,8 @@ func (s *Store) put(ctx context.Context, name string, body blob.Body) (part blob
 	return part, nil
 }
 
-// create stores content as a new object. It fails if the key exists.
+// create stores content as a new object. It fails if the key exists, even if both are created
+// concurrently and the store supports If-None-Match.
 func (b *Bucket) create(ctx context.Context, key string, content []byte) error {
 	return b.putIfAbsent(ctx, key, func(opts minio.PutObjectOptions) (stored bool, err error) {
 		return true, classify(b.putObject(ctx, key, newBufferedBody(content), int64(len(content)), opts))
@@ -101,7 +104,9 @@ func (b *Bucket) putIfAbsent(ctx context.Context, key string, put func(minio.Put
 	return err
 }
 
-// isStoredBy reports whether the object at key was stored by attempt.
+// isStoredBy reports whether the object at key has the mark of attempt in its metadata, which means
+// that the attempt succeeded although its reply was lost. It returns false if the store cannot be
+// asked. It also works if ctx has ended.
 func (b *Bucket) isStoredBy(ctx context.Context, key, attempt string) bool {
 	ctx, stop := cleanupContext(ctx)
 	defer stop()
@@ -145,7 +150,8 @@ func (b *Bucket) checkAbsent(ctx context.Context, key string) error {
 	}
 }
 
-// Open opens the content called name; missing content is NotFound (blob.Store).
+// Open opens the content called name, in an object of its own or in a pack, and the caller must
+// close it (blob.Store). It fails with NotFound if there is none.
 func (s *Store) Open(ctx context.Context, name string) (blob.Object, error) {
 	key, err := s.b.blobKey(name)
 	if err != nil {
@@ -157,7 +163,8 @@ func (s *Store) Open(ctx context.Context, name string) (blob.Object, error) {
 	return s.b.open(ctx, key)
 }
 
-// Stat returns the size of content; missing content is NotFound (blob.Store).
+// Stat returns the size of content without reading it (blob.Store). It fails with NotFound if
+// neither a pack nor an object contains the name.
 func (s *Store) Stat(ctx context.Context, name string) (drive.ByteSize, error) {
 	key, err := s.b.blobKey(name)
 	if err != nil {
@@ -183,7 +190,8 @@ func wrapError(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// Remove deletes content; missing content is not an error (blob.Store).
+// Remove deletes content durably, its slot in a pack and an object of that name (blob.Store).
+// Missing content is not an error.
 func (s *Store) Remove(ctx context.Context, name string) error {
 	key, err := s.b.blobKey(name)
 	if err != nil {
@@ -246,7 +254,9 @@ func (b *Bucket) quarantine(ctx context.Context, key, place string) error {
 // largestCopy is the largest object that S3 copies in one request, in bytes.
 const largestCopy = 5 << 30
 
-// copy copies the object at key, in the version of info, to another key.
+// copy copies the object at key to another key inside the store, overwriting it. It fails if the
+// object is no longer the version of info, by its ETag. Objects above largestCopy are copied in
+// parts.
 func (b *Bucket) copy(ctx context.Context, key, to string, info minio.ObjectInfo) error {
 	src := minio.CopySrcOptions{Bucket: b.name, Object: key, MatchETag: info.ETag}
 	dst := minio.CopyDestOptions{Bucket: b.name, Object: to}
@@ -280,7 +290,9 @@ func (b *Bucket) freeKey(ctx context.Context, key string) (string, error) {
 	return "", fmt.Errorf("%d things of one name in one day", maxSameName)
 }
 
-// Presign returns a presigned GET URL, or "" for content in a pack (blob.Store).
+// Presign returns a URL with which a client can read the content until it expires (blob.Store). For
+// content in a pack it returns "" and no error; the caller must then send the bytes itself. It does
+// not check that the content exists.
 func (s *Store) Presign(ctx context.Context, name string, l blob.Link) (string, error) {
 	if _, ok := blob.SlotOf(name); ok {
 		return "", nil

@@ -115,8 +115,9 @@ func (s *Staging) PrepareExtend(ctx context.Context, ref blob.Ref, e blob.Extend
 	return x, nil
 }
 
-// claimTail takes the lease of a part and returns its tail. It returns OffsetMismatch unless the
-// tail has e.At bytes, and InProgress if the tail keeps changing.
+// claimTail acquires the lease of a part, which the caller must release or commit, and returns the
+// part's tail. It returns OffsetMismatch unless the tail has e.At bytes, and InProgress if the tail
+// keeps changing; it then holds no lease.
 func (s *Staging) claimTail(ctx context.Context, ref blob.Ref, e blob.Extend) (*lease, tail, error) {
 	for range maxTries {
 		raw, err := s.j.field(ctx, ref.ID, fmt.Sprintf("p%d", e.N))
@@ -167,7 +168,8 @@ type extension struct {
 	unreserve   func()                      // ends the reservation in this process
 }
 
-// run spools the body and stores it. On an error the extension is discarded.
+// run keeps the lease renewed, spools the body, sets x.part and stores it, without journaling it.
+// On an error it has called Discard; else the caller must call Commit or Discard.
 func (x *extension) run(ctx context.Context, body blob.Body) error {
 	held, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	kept := x.s.startRenewal(held, x.l, cancel)
@@ -222,7 +224,9 @@ func (x *extension) Discard(ctx context.Context) {
 	}
 }
 
-// spoolBody spools the body to a file and checks it. The caller closes f.
+// spoolBody writes the body to a temporary file, at whose end the file then is, and checks digests,
+// size and lease. It returns the part that results from tail and body. On an error it has closed
+// the file; else the caller must close it.
 func (x *extension) spoolBody(ctx context.Context, body blob.Body) (f *spoolFile, part blob.Part, err error) {
 	if f, err = x.s.b.newSpool(); err != nil {
 		return nil, blob.Part{}, err
@@ -256,7 +260,9 @@ func (x *extension) store(ctx context.Context, f *spoolFile, part blob.Part) err
 	return x.storePiece(ctx, f, part)
 }
 
-// storePart sends the complete part: its pieces and the spooled bytes.
+// storePart puts the complete part, its stored pieces and the spooled bytes, into the multipart
+// upload. It journals nothing: it sets x.commit, which journals the part and deletes the pieces,
+// and x.rollback.
 func (x *extension) storePart(ctx context.Context, f *spoolFile, part blob.Part) error {
 	pieces := x.s.b.openPieces(ctx, x.ref.ID, x.tail.pieces)
 	defer pieces.close()
@@ -336,7 +342,8 @@ func (x *extension) commitPiece(ctx context.Context, t tail, merged []storedPiec
 	return err
 }
 
-// OpenTail returns a reader of the tail of part n; NotFound if there is none (blob.Staging).
+// OpenTail returns a reader of the tail of part n as it is now, which the caller must close
+// (blob.Staging). It fails with NotFound if the part has no tail or the upload does not exist.
 func (s *Staging) OpenTail(ctx context.Context, ref blob.Ref, n int) (io.ReadCloser, error) {
 	j, err := s.load(ctx, ref)
 	if err != nil {
@@ -353,6 +360,7 @@ func (s *Staging) OpenTail(ctx context.Context, ref blob.Ref, n int) (io.ReadClo
 	}{r, closerFunc(func() error { r.close(); return nil })}, nil
 }
 
+// closerFunc makes a function an io.Closer.
 type closerFunc func() error
 
 // Close calls f.
@@ -371,7 +379,8 @@ type spoolFile struct {
 	size int64 // bytes written
 }
 
-// newSpool creates a spoolFile. The caller closes it.
+// newSpool creates an empty temporary file that disappears when the caller closes it. It fails with
+// DiskFull if the spool directory is full.
 func (b *Bucket) newSpool() (*spoolFile, error) {
 	f, err := os.CreateTemp(b.spool, "smartdrive-part-*")
 	if err != nil {

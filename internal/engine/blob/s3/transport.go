@@ -61,7 +61,9 @@ func newHTTPTransport(header, stall time.Duration) *http.Transport {
 	}
 }
 
-// RoundTrip sends r, and once more if the store misread it and its body can be repeated.
+// RoundTrip sends r, and once more if the store misread it and its body can be repeated. It aborts
+// a request that stalls. Of an error response to a request with a body it reads the document, and
+// it logs once that the store does not keep connections.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	send := t.fast.RoundTrip
 	if isSlow(r) {

@@ -16,7 +16,7 @@ import (
 //	dies after ...     is left                            and then
 //	the lease          a lease                            it expires, or a Write of this process takes it over
 //	the bytes          a part without an entry            held; overwritten by the next try, removed with the upload
-//	the entry          an accepted part, unacknowledged   the client sends it again: ThereError, compared
+//	the entry          an accepted part, unacknowledged   the client sends it again: PartExistsError, compared
 func (s *Staging) Write(ctx context.Context, ref blob.Ref, w blob.Write, body blob.Body) (blob.Part, error) {
 	if err := ref.CheckWrite(w); err != nil {
 		return blob.Part{}, err

@@ -30,8 +30,8 @@ const (
 )
 
 const (
-	magic         = "SDPK"
-	formatVersion = 1
+	magic         = "SDPK" // the first bytes of a header
+	formatVersion = 1      // the newest version that this program reads
 )
 
 // PackID returns the id at the end of a pack's name. It fails if pack is not a valid name.

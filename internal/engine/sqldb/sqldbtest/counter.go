@@ -50,7 +50,8 @@ type Counter struct {
 	counts map[Call]int
 }
 
-// Connector opens a data source with counted calls.
+// Connector returns a connector whose calls are counted, for sqldb.Options. It fails if the data
+// source name is malformed.
 func (c *Counter) Connector(dsn string) (driver.Connector, error) {
 	return Connect(dsn, func(call Call, do func() error) error {
 		c.add(call)
@@ -117,11 +118,11 @@ func wrap(real driver.Connector, dsn string, f around) connector {
 // connector opens connections with intercepted calls.
 type connector struct {
 	driver.Connector
-	around  around
-	dialect string
+	around  around // called around each call
+	dialect string // of recorded statements
 }
 
-// Connect opens a connection with intercepted calls.
+// Connect opens a connection whose calls go through c.around.
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
@@ -138,7 +139,7 @@ type connection struct {
 	dialect string
 }
 
-// BeginTx intercepts the begin of a transaction.
+// BeginTx begins a transaction through c.around, which may fail it before or after.
 func (c *connection) BeginTx(ctx context.Context, opts driver.TxOptions) (tx driver.Tx, err error) {
 	err = c.around(Begin, func() (err error) {
 		tx, err = c.Conn.(driver.ConnBeginTx).BeginTx(ctx, opts)
@@ -147,7 +148,8 @@ func (c *connection) BeginTx(ctx context.Context, opts driver.TxOptions) (tx dri
 	return tx, err
 }
 
-// ExecContext records and intercepts a statement.
+// ExecContext records a statement and executes it through c.around, which may fail it before or
+// after.
 func (c *connection) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (res driver.Result, err error) {
 	record().note(c.dialect, query, args)
 	err = c.around(callOf(query, Exec), func() (err error) {
@@ -157,7 +159,7 @@ func (c *connection) ExecContext(ctx context.Context, query string, args []drive
 	return res, err
 }
 
-// QueryContext records and intercepts a query.
+// QueryContext records a query and runs it through c.around; if that fails the rows are closed.
 func (c *connection) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	record().note(c.dialect, query, args)
 	return queried(c.around, func() (driver.Rows, error) {
@@ -165,7 +167,7 @@ func (c *connection) QueryContext(ctx context.Context, query string, args []driv
 	})
 }
 
-// PrepareContext intercepts a prepare and returns a statement with intercepted calls.
+// PrepareContext prepares a statement through c.around. The calls of the result go through it too.
 func (c *connection) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	var stmt driver.Stmt
 	err := c.around(Prepare, func() (err error) {
@@ -198,12 +200,12 @@ func (c *connection) Ping(ctx context.Context) error { return c.Conn.(driver.Pin
 // statement is a prepared statement with intercepted calls.
 type statement struct {
 	driver.Stmt
-	query   string
-	around  around
+	query   string // its text
+	around  around // called around each call
 	dialect string
 }
 
-// ExecContext records and intercepts an execution.
+// ExecContext records and executes the prepared statement through s.around.
 func (s *statement) ExecContext(ctx context.Context, args []driver.NamedValue) (res driver.Result, err error) {
 	record().note(s.dialect, s.query, args)
 	err = s.around(callOf(s.query, Exec), func() (err error) {
@@ -213,13 +215,15 @@ func (s *statement) ExecContext(ctx context.Context, args []driver.NamedValue) (
 	return res, err
 }
 
-// QueryContext records and intercepts a query.
+// QueryContext records and runs the prepared query through s.around; if that fails the rows are
+// closed.
 func (s *statement) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
 	record().note(s.dialect, s.query, args)
 	return queried(s.around, func() (driver.Rows, error) { return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args) })
 }
 
-// queried runs a query through f. If its reply is lost, it closes the rows.
+// queried runs a query through f. If f reports an error although the query succeeded, as for a lost
+// reply, it closes the rows and returns nil rows.
 func queried(f around, do func() (driver.Rows, error)) (driver.Rows, error) {
 	var rows driver.Rows
 	err := f(Query, func() (err error) {

@@ -29,7 +29,8 @@ func Dump(t testing.TB, db *sqldb.DB) string {
 	return all.String()
 }
 
-// dumpTable writes all values of a table.
+// dumpTable writes one line per value, "table.column = value", of all rows of a table to to, in the
+// order in which the database returns them.
 func dumpTable(t testing.TB, db *sqldb.DB, table string, to *strings.Builder) error {
 	rows, err := db.Query(t.Context(), "SELECT * FROM "+table)
 	if err != nil {

@@ -18,13 +18,13 @@ type Faults struct {
 	rules []*rule
 }
 
-// rule is one fault to inject.
+// rule makes one or more calls to the database engine fail.
 type rule struct {
-	call  Call // empty: any
-	n     int  // matching calls until the fault, inclusive; 0 = done
-	every bool // stays active after the n-th call
-	lost  bool // the call is made, but its reply is lost
-	err   error
+	call  Call  // empty: any
+	n     int   // matching calls until the fault, inclusive; 0 = done
+	every bool  // stays active after the n-th call
+	lost  bool  // the call is made, but its reply is lost
+	err   error // returned instead of the result
 }
 
 // Fail makes the n-th call of a kind from now on fail with err (nil: ErrFault) without reaching the
@@ -62,7 +62,8 @@ func (f *Faults) add(r rule) {
 	f.rules = append(f.rules, &r)
 }
 
-// Connector opens a data source with the faults.
+// Connector returns a connector whose calls are counted and subject to the rules of f, for
+// sqldb.Options: a rule fails a call without executing it, or after it if the reply is lost.
 func (f *Faults) Connector(dsn string) (driver.Connector, error) {
 	return Connect(dsn, func(call Call, do func() error) error {
 		f.Counter.add(call)

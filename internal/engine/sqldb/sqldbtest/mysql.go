@@ -96,7 +96,9 @@ func (d *pooledDB) giveBack() {
 	pool.free = append(pool.free, d)
 }
 
-// acquire returns an unused database of this process, or acquires or creates one on the server.
+// acquire returns a database that no other test uses: one that this process has put back, else a
+// new or existing one of the server, which it locks by name for the life of the process. Rows of
+// earlier tests may be in it.
 func acquire(where string) (*pooledDB, error) {
 	pool.mu.Lock()
 	defer pool.mu.Unlock()
@@ -126,7 +128,8 @@ func acquire(where string) (*pooledDB, error) {
 	}
 }
 
-// openPool connects to the server on first use.
+// openPool sets up the connection pool to the server on the first call; later calls do nothing. It
+// connects on first use. The caller holds pool.mu.
 func openPool(where string) error {
 	if pool.admin != nil {
 		return nil
@@ -147,8 +150,8 @@ func openPool(where string) error {
 	return err
 }
 
-// schemaSum returns a checksum of the migrations, so that databases with another schema are not
-// reused.
+// schemaSum returns a short checksum of the MySQL migrations, which becomes part of the database
+// names, so that databases with another schema are not reused.
 func schemaSum() (string, error) {
 	h := sha256.New()
 	err := fs.WalkDir(sqldb.Migrations(), "migrations/mysql", func(path string, d fs.DirEntry, err error) error {
@@ -162,7 +165,8 @@ func schemaSum() (string, error) {
 	return fmt.Sprintf("%x", h.Sum(nil)[:5]), err
 }
 
-// build creates and migrates the database if necessary, and lists its tables.
+// build creates the database if it is missing, migrates it and sets d.tables. The caller holds the
+// lock of its name.
 func (d *pooledDB) build() error {
 	ctx := context.Background()
 	if _, err := d.conn.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS "+d.name); err != nil {
@@ -181,7 +185,8 @@ func (d *pooledDB) build() error {
 	return err
 }
 
-// clean deletes all rows and resets automatic ids.
+// clean deletes the rows of all tables that have any, and resets the automatic ids. Foreign keys
+// stay unchecked on d's own connection.
 func (d *pooledDB) clean() error {
 	ctx := context.Background()
 	var looks []string
@@ -238,7 +243,9 @@ func Empty(t testing.TB) (source string, admin *sql.DB) {
 }
 
 const (
-	dropTime  = 30 * time.Second
+	// dropTime bounds how long Drop retries.
+	dropTime = 30 * time.Second
+	// dropPause is the pause between two attempts of Drop.
 	dropPause = 50 * time.Millisecond
 
 	errDropRmdir = 1010 // ER_DB_DROP_RMDIR

@@ -41,7 +41,7 @@ func File(t testing.TB) string {
 	return path
 }
 
-// prepare creates a database without rows at path, unless a file exists.
+// prepare writes a migrated database without rows to path. It does nothing if a file exists there.
 func prepare(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -20,6 +20,7 @@ const ConsumerName = "timers"
 
 // Armer arms timers; *timer.Engine implements it.
 type Armer interface {
+	// Arm arms entries, or keeps them to be armed later if the queue does not answer.
 	Arm(ctx context.Context, entries ...timer.Entry) error
 }
 
@@ -27,7 +28,7 @@ type Armer interface {
 // zero value of every other field means its default.
 type Options struct {
 	Sender   stream.Sender
-	Handlers map[timer.Kind]timer.Handler
+	Handlers map[timer.Kind]timer.Handler // by kind
 	Timers   Armer
 	// HandlerTimeout bounds the duration of a handler (default 5 min).
 	HandlerTimeout time.Duration
@@ -40,10 +41,10 @@ type Options struct {
 }
 
 const (
-	defaultLimit    = 5 * time.Minute
-	defaultParallel = 16
-	defaultReclaims = 2
-	parksPerAccount = 4 // parks of one account at a time: they wait for one row
+	defaultLimit    = 5 * time.Minute // of Options.HandlerTimeout
+	defaultParallel = 16              // of Options.Parallel
+	defaultReclaims = 2               // of Options.Reclaims
+	parksPerAccount = 4               // parks of one account at a time: they wait for one row
 	// sendTime bounds the time for sending a record. It ends long before the lease, because
 	// exceeding the lease would consume an attempt.
 	sendTime = 30 * time.Second
@@ -55,7 +56,8 @@ const (
 // Dispatch publishes fired timers and handles the published ones.
 type Dispatch struct{ opt Options }
 
-// New returns a Dispatch.
+// New returns a Dispatch. Limits that are not positive and nil functions get their defaults; it
+// starts nothing.
 func New(opt Options) *Dispatch {
 	if opt.HandlerTimeout <= 0 {
 		opt.HandlerTimeout = defaultLimit
@@ -199,7 +201,8 @@ func (d *Dispatch) arm(ctx context.Context, e timer.Entry) error {
 	return nil
 }
 
-// decodeFired decodes the fired timer of a record.
+// decodeFired decodes the fired timer of a record. It fails if the data is not JSON of a
+// timer.Fired or its key is not the subject of the record; a retry does not help then.
 func decodeFired(r stream.Record) (timer.Fired, error) {
 	var f timer.Fired
 	if err := json.Unmarshal(r.Data, &f); err != nil {

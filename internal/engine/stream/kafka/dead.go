@@ -46,7 +46,9 @@ func (noTracking) revoked(map[string][]int32) {}
 // importBatch bounds the letters of one poll.
 const importBatch = 200
 
-// importDead imports the letters of one poll and commits their offsets.
+// importDead polls once for up to importBatch messages of the dead letter topic, imports them into
+// Options.DeadLetters, and then commits their offsets. If it fails in between, the next poll
+// delivers them again, and Import must recognize them. It returns nil if ctx has ended.
 func (s *Stream) importDead(ctx context.Context, cl *kgo.Client) error {
 	fetches := cl.PollRecords(ctx, importBatch)
 	defer cl.AllowRebalance()

@@ -40,7 +40,9 @@ func (s *Stream) Lags(ctx context.Context) ([]stream.Lag, error) {
 	return all, err
 }
 
-// total returns the lag of a group over all its partitions; 0 for an unknown group.
+// total returns the number of messages that a group has not committed, over all its partitions; 0
+// for a group that is not in lags or has had no member. It fails with the error that the brokers
+// report for the group.
 func total(lags kadm.DescribedGroupLags, group string) (n int64, err error) {
 	l, ok := lags[group]
 	if !ok {

@@ -58,12 +58,12 @@ type levelRunner struct {
 	s      *Stream
 	cl     *kgo.Client
 	delays map[string]stream.Level // levels by topic
-	wake   chan struct{}
+	wake   chan struct{}           // signals that records were fetched
 
 	unavailableUntil map[string]time.Time // unavailable topics of other producers, and the time of their next attempt
 
 	mu    sync.Mutex
-	parts map[levelPart]*queue
+	parts map[levelPart]*queue // assigned partitions
 }
 
 // levelPart identifies a partition of a level.
@@ -74,11 +74,11 @@ type levelPart struct {
 
 // queue holds the fetched records of a partition in order.
 type queue struct {
-	waiting  []*kgo.Record
-	bytes    int
-	paused   bool
-	commitTo int64 // offset to commit; 0 = none
-	epoch    int32 // leader epoch of commitTo
+	waiting  []*kgo.Record // fetched and not forwarded yet
+	bytes    int           // size of waiting
+	paused   bool          // fetching is paused because too much waits
+	commitTo int64         // offset to commit; 0 = none
+	epoch    int32         // leader epoch of commitTo
 }
 
 const (
@@ -87,7 +87,8 @@ const (
 	maxForward   = 5000    // records per batch
 )
 
-// run forwards due records until ctx is done, then leaves the group.
+// run forwards due records of the retry levels until ctx is done or fetching fails, then leaves the
+// group and closes cl. Records that are not committed are forwarded again by the next member.
 func (r *levelRunner) run(ctx context.Context, cl *kgo.Client) {
 	r.mu.Lock()
 	r.cl = cl // partitions may already be assigned
@@ -190,7 +191,8 @@ func (r *levelRunner) assigned(parts map[string][]int32) {
 	}
 }
 
-// revoked implements partitionListener. It drops the records of the partitions without committing.
+// revoked removes the partitions that the group took from this process, with their waiting records
+// and without committing; the next owner forwards these (partitionListener).
 func (r *levelRunner) revoked(parts map[string][]int32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -226,7 +228,7 @@ func (r *levelRunner) wait() time.Duration {
 
 // batch holds the due records at the head of each partition. The three slices have the same length.
 type batch struct {
-	messages []*kgo.Record
+	messages []*kgo.Record // to be produced, in order per partition
 	owners   []*queue      // queue of each message
 	sources  []*kgo.Record // record that each message was made from
 }
@@ -240,7 +242,8 @@ func (b batch) subset(numbers []int) []*kgo.Record {
 	return messages
 }
 
-// dueBatch collects the due records, up to maxForward.
+// dueBatch collects the records that are due, up to maxForward and in order per partition. It
+// leaves them in their queues; an empty batch means that none is due.
 func (r *levelRunner) dueBatch() batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -353,7 +356,9 @@ func (r *levelRunner) dropHead(q *queue) {
 	}
 }
 
-// commit commits the offsets of the forwarded records in the partitions still assigned.
+// commit commits the offsets of the forwarded records in the partitions still assigned, and then
+// clears their marks, unless more were forwarded meanwhile. After an error the marks stay for the
+// next call. It does not end with ctx, but within commitTime.
 func (r *levelRunner) commit(ctx context.Context) error {
 	marks := map[*queue]int64{}
 	commit := offsets{}

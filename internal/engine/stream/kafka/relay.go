@@ -18,7 +18,7 @@ const (
 	relayBatch = 500 // rows per read
 	// The backoff of an outage: pauses are drawn from the upper half of a bound that doubles.
 	firstPause = 100 * time.Millisecond
-	lastPause  = 10 * time.Second
+	lastPause  = 10 * time.Second // longest pause after repeated errors
 )
 
 // RunRelay sends the records of the outbox until ctx is done. The caller must run it in one
@@ -72,16 +72,16 @@ func pause(ctx context.Context, wake <-chan struct{}, d time.Duration) {
 // maxInFlight.
 type relay struct {
 	s        *Stream
-	inFlight map[rowID]struct{}
+	inFlight map[rowID]struct{} // rows passed to the client and without a processed result
 
 	mu      sync.Mutex
-	results []sendResult // acknowledged or failed, not marked yet
-	signal  chan struct{}
+	results []sendResult  // acknowledged or failed, not marked yet
+	signal  chan struct{} // signals a new result
 }
 
 // rowID identifies a row of the backlog.
 type rowID struct {
-	retry  bool
+	retry  bool // a row of deliveries, not of the outbox
 	offset int64
 }
 
@@ -112,7 +112,8 @@ func (r *relay) once(ctx context.Context) (more bool, err error) {
 	return len(rows) >= relayBatch, errors.Join(err, r.mark(ctx))
 }
 
-// unsent reads rows that are neither sent nor in flight.
+// unsent reads up to relayBatch rows, in order, that are neither marked as sent nor in flight. It
+// returns none and no error while maxInFlight rows are in flight.
 func (r *relay) unsent(ctx context.Context) ([]stream.Unsent, error) {
 	if len(r.inFlight) >= maxInFlight {
 		return nil, nil
@@ -124,7 +125,9 @@ func (r *relay) unsent(ctx context.Context) ([]stream.Unsent, error) {
 	}), err
 }
 
-// send gives rows to the client in order.
+// send creates missing topics and passes rows to the client in order, without waiting for the
+// brokers; each result arrives through addResult. The rows are in flight until then. On an error
+// nothing was passed.
 func (r *relay) send(ctx context.Context, rows []stream.Unsent) error {
 	for _, u := range rows {
 		if err := r.s.ensure(ctx, r.s.target(u)); err != nil {
@@ -153,7 +156,8 @@ func (r *relay) addResult(l sendResult) {
 	}
 }
 
-// waitForResults waits until no row is in flight, or no acknowledgement arrives for ackIdle.
+// waitForResults waits until every row in flight has a result, no result arrives for ackIdle, or
+// ctx ends. It processes no results.
 func (r *relay) waitForResults(ctx context.Context) {
 	for {
 		r.mu.Lock()

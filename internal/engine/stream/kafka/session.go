@@ -24,21 +24,21 @@ type session struct {
 	names [2]string // topics: log, retries
 	cl    *kgo.Client
 
-	ready     chan struct{}
+	ready     chan struct{} // signals that records arrived or the session failed
 	roomFreed chan struct{} // signals that Poll emptied a part of the buffers
 	done      chan struct{} // closed when the fetching goroutine has returned
 	cancel    context.CancelFunc
 
 	mu      sync.Mutex
-	parts   map[part]*tracked
-	buffers [2][]*kgo.Record // log, retries: fetched and not polled
-	failed  error            // error that ends the session
-	tenures uint64           // number of partition assignments so far
+	parts   map[part]*tracked // assigned partitions
+	buffers [2][]*kgo.Record  // log, retries: fetched and not polled
+	failed  error             // error that ends the session
+	tenures uint64            // number of partition assignments so far
 }
 
-// part identifies a partition of the log or the retry topic.
+// part identifies a partition of the consumer's topic or of its retry topic.
 type part struct {
-	retry bool
+	retry bool // of the retry topic
 	n     int32
 }
 
@@ -82,7 +82,8 @@ func index(retry bool) int {
 	return 0
 }
 
-// fetch fetches into the buffers until ctx is done or the session fails.
+// fetch fetches messages into the buffers until ctx is done or a fetch fails, and then closes
+// sess.done. It waits while the buffers are full. It is a goroutine of the session.
 func (sess *session) fetch(ctx context.Context) {
 	defer close(sess.done)
 	for ctx.Err() == nil {
@@ -102,7 +103,8 @@ func (sess *session) fetch(ctx context.Context) {
 	}
 }
 
-// hasRoom reports whether the buffers are below bufferLimit.
+// hasRoom reports whether fewer than bufferLimit messages are buffered, so that another fetch may
+// start.
 func (sess *session) hasRoom() bool {
 	sess.mu.Lock()
 	defer sess.mu.Unlock()
@@ -163,7 +165,8 @@ func (sess *session) assigned(parts map[string][]int32) {
 	}
 }
 
-// revoked implements partitionListener. It drops the unsettled records of the partitions.
+// revoked removes the partitions that the group took from this member, with their buffered and
+// unsettled records (partitionListener). Their next owner receives these records again.
 func (sess *session) revoked(parts map[string][]int32) {
 	sess.mu.Lock()
 	defer sess.mu.Unlock()
@@ -205,7 +208,8 @@ func (sess *session) Poll(_ context.Context, limit int) ([]stream.Delivery, time
 	return batch, next, nil
 }
 
-// poll takes up to limit records from a buffer.
+// poll removes up to limit records from the buffer of the retries or of the topic and returns them,
+// in order; they are unsettled from now on. The caller holds sess.mu.
 func (sess *session) poll(retry bool, limit int) []stream.Delivery {
 	buffer := &sess.buffers[index(retry)]
 	n := min(limit, len(*buffer))
@@ -231,8 +235,9 @@ func (sess *session) Owns(d stream.Delivery) bool {
 	return t != nil && t.tenure == d.Tenure
 }
 
-// Settle implements stream.Session. It sends failed records to their level or the dlq, then commits
-// the offsets. Outcomes of revoked partitions are ignored.
+// Settle sends failed records to their level or the dlq, waits until they are durable, and then
+// commits the offsets (stream.Session). If it fails in between, records may be delivered again.
+// Outcomes of revoked partitions are ignored.
 func (sess *session) Settle(ctx context.Context, outcomes []stream.Outcome) error {
 	held := make([]stream.Outcome, 0, len(outcomes))
 	for _, out := range outcomes {
@@ -254,7 +259,9 @@ func (sess *session) Settle(ctx context.Context, outcomes []stream.Outcome) erro
 	return nil
 }
 
-// sendFailed sends failed records to their level or the dlq.
+// sendFailed produces the failed records of outcomes to the topic of their retry level or to the
+// dead letter topic, creating the topics if necessary, and waits for the acknowledgment of all.
+// Acknowledged outcomes are skipped. The caller commits the offsets only after it has returned nil.
 func (sess *session) sendFailed(ctx context.Context, outcomes []stream.Outcome) error {
 	var messages []*kgo.Record
 	for _, out := range outcomes {
@@ -284,7 +291,9 @@ func (sess *session) sendFailed(ctx context.Context, outcomes []stream.Outcome) 
 // offsets are offsets to commit, by topic and partition.
 type offsets = map[string]map[int32]kgo.EpochOffset
 
-// commitOf returns the offsets after the outcomes, without those of revoked partitions.
+// commitOf returns the offsets to commit so that the outcomes are not delivered again. Records of
+// partitions that were revoked since their delivery are left out, because the new owner handles
+// them.
 func (sess *session) commitOf(outcomes []stream.Outcome) offsets {
 	sess.mu.Lock()
 	defer sess.mu.Unlock()
@@ -303,8 +312,8 @@ func (sess *session) commitOf(outcomes []stream.Outcome) offsets {
 	return commit
 }
 
-// Close implements stream.Session. It leaves the group, so that other members get the partitions
-// without waiting for the session timeout. A second call does nothing.
+// Close leaves the group without settling, so that other members get the partitions without waiting
+// for the session timeout (stream.Session). A second call does nothing.
 func (sess *session) Close() error {
 	sess.s.mu.Lock()
 	_, open := sess.s.open[sess]

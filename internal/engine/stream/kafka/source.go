@@ -13,9 +13,9 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// Open implements stream.Source. The session is a member of the consumer's group; its first records
-// arrive after the group has assigned partitions. It fails with BadRequest for a consumer name that
-// Kafka does not allow.
+// Open creates missing topics and joins the consumer's group, whose first records arrive after it
+// has assigned partitions (stream.Source). It fails with BadRequest for a consumer name that Kafka
+// does not allow. The caller must close the session.
 func (s *Stream) Open(ctx context.Context, sub stream.Subscription) (stream.Session, error) {
 	if !validName(sub.Consumer) {
 		return nil, drive.BadField("consumer", drive.Malformed, "expected", "letters, digits, '.', '_' and '-'", "sent", sub.Consumer)
@@ -42,7 +42,10 @@ func (s *Stream) Open(ctx context.Context, sub stream.Subscription) (stream.Sess
 
 // partitionListener is notified of partitions assigned to a group member and revoked from it.
 type partitionListener interface {
+	// assigned is called with the partitions, by topic, that the group gave to this member.
 	assigned(parts map[string][]int32)
+	// revoked is called with the partitions, by topic, that this member no longer has. It must not
+	// commit their offsets afterwards.
 	revoked(parts map[string][]int32)
 }
 

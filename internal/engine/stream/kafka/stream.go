@@ -96,8 +96,8 @@ type Stream struct {
 	levels        levelState
 
 	mu    sync.Mutex
-	known map[string]bool // topics that exist
-	open  map[*session]struct{}
+	known map[string]bool       // topics that exist
+	open  map[*session]struct{} // sessions that are not closed
 }
 
 var (
@@ -144,7 +144,8 @@ func New(opt Options) (*Stream, error) {
 	return s, err
 }
 
-// producer returns a client that produces.
+// producer returns a new client whose messages must be acknowledged by all in-sync replicas; more
+// overrides its options. It does not connect. The caller must close it.
 func (s *Stream) producer(more ...kgo.Opt) (*kgo.Client, error) {
 	cl, err := kgo.NewClient(s.client(append([]kgo.Opt{
 		kgo.RequiredAcks(kgo.AllISRAcks()),
@@ -167,7 +168,7 @@ const (
 	// metadataEvery is the least interval between look-ups of the partition leaders. The default of
 	// 5 s would prolong outages.
 	metadataEvery = 250 * time.Millisecond
-	dialTime      = 5 * time.Second
+	dialTime      = 5 * time.Second // limit of one connection attempt
 )
 
 // client returns the options common to all clients, followed by more.
@@ -182,7 +183,8 @@ func (s *Stream) client(more ...kgo.Opt) []kgo.Opt {
 	return append(opts, more...)
 }
 
-// Close closes all sessions and clients.
+// Close closes all sessions without settling and then the clients. It returns the errors of the
+// sessions. The Stream cannot be used afterwards.
 func (s *Stream) Close() error {
 	s.mu.Lock()
 	var sessions []*session

@@ -58,7 +58,7 @@ const (
 	// Retention must outlast an outage of the readers; for dead letters also an administrator's
 	// absence.
 	keepRecords = week
-	keepDead    = 30 * 24 * time.Hour
+	keepDead    = 30 * 24 * time.Hour // retention of the dead letter topic
 )
 
 // topicSpec describes the required settings of a topic.
@@ -100,7 +100,7 @@ const (
 	keyMinISR    = "min.insync.replicas"
 	keyMaxBytes  = "max.message.bytes"
 
-	appendTime = "LogAppendTime"
+	appendTime = "LogAppendTime" // value of keyTimestamp: the broker sets the timestamps
 	// largestMessage is the greatest size of an event with its headers, with reserve.
 	largestMessage = 2*stream.MaxEvent + 16<<10
 )
@@ -161,7 +161,8 @@ func (s *Stream) ensure(ctx context.Context, topics ...topicSpec) error {
 // other partitions meanwhile takes more than half a minute.
 const spreadTime = 2 * time.Minute
 
-// awaitTopics waits until the brokers know the topics, at most spreadTime.
+// awaitTopics waits until the brokers can describe the topics, which they learn from each other
+// after the creation. It fails with the last error if spreadTime passes or ctx ends.
 func (s *Stream) awaitTopics(ctx context.Context, topics []topicSpec) error {
 	names := make([]string, len(topics))
 	for i, t := range topics {
@@ -178,7 +179,8 @@ func (s *Stream) awaitTopics(ctx context.Context, topics []topicSpec) error {
 	}
 }
 
-// replicas returns the replication factor for new topics.
+// replicas returns the replication factor for new topics: Options.Replicas, or if zero the number
+// of brokers, at most maxReplicas.
 func (s *Stream) replicas(ctx context.Context) (int16, error) {
 	if s.opt.Replicas > 0 {
 		return s.opt.Replicas, nil
@@ -223,7 +225,8 @@ const (
 	fetchVersion = 16
 )
 
-// checkVersions returns a Precondition error if a broker is too old.
+// checkVersions asks every broker for its version and fails with Precondition {broker, version,
+// oldest} if one is older than oldestKafka; also if one does not answer.
 func (s *Stream) checkVersions(ctx context.Context) error {
 	versions, err := s.admin.ApiVersions(ctx)
 	if err != nil {
@@ -240,7 +243,9 @@ func (s *Stream) checkVersions(ctx context.Context) error {
 	return nil
 }
 
-// check returns the settings that do not meet the requirements, as joined Precondition errors.
+// check returns a Precondition error {topic, setting, value, needed}, joined if several, for each
+// setting of the topic that would lose or delay records; nil if all are right. It also fails if the
+// settings could not be read.
 func (t topicSpec) check(configs kadm.ResourceConfigs) error {
 	config, err := configs.On(t.name, nil)
 	if err == nil {

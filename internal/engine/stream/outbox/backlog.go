@@ -19,8 +19,9 @@ var (
 // Announced receives a value after this process published or replayed a record (stream.Backlog).
 func (o *Outbox) Announced() <-chan struct{} { return o.announced }
 
-// Unsent implements stream.Backlog. Retries that wait on a level of the outbox, from before the
-// switch to a broker, are sent when due.
+// Unsent returns up to limit records without a mark, in the order of their rows, and up to limit
+// due retries (stream.Backlog). Retries that wait on a level of the outbox, from before the switch
+// to a broker, are sent when due.
 func (o *Outbox) Unsent(ctx context.Context, limit int) ([]stream.Unsent, error) {
 	rows, err := o.db.Query(ctx, "SELECT id, topic, `key`, event FROM outbox WHERE sent_at IS NULL ORDER BY id LIMIT ?", limit)
 	log, err := sqldb.Scan(rows, err, func(u *stream.Unsent, scan func(...any) error) error {
@@ -41,8 +42,8 @@ func (o *Outbox) Unsent(ctx context.Context, limit int) ([]stream.Unsent, error)
 	return append(log, retries...), nil
 }
 
-// MarkSent implements stream.Backlog. Trim deletes marked records later; sent retries are deleted
-// at once.
+// MarkSent marks sent records, so that Unsent does not return them, and deletes sent retries at
+// once, in one transaction (stream.Backlog). Trim deletes marked records later. It may be repeated.
 func (o *Outbox) MarkSent(ctx context.Context, sent []stream.Unsent) error {
 	var log, retries []any
 	for _, u := range sent {
@@ -89,8 +90,9 @@ func (o *Outbox) Waiting(ctx context.Context) (n int64, oldest time.Duration, er
 	return n, max(0, o.nowMs().Sub(created)), nil
 }
 
-// Import implements stream.DeadLetterImporter. It advances the mark by compare-and-set: of two
-// concurrent imports of a partition, one fails with WrongState.
+// Import inserts dead letters read from one partition of a log and advances the import mark of the
+// partition, in one transaction (stream.DeadLetterImporter). The mark advances by compare-and-set:
+// of two concurrent imports of a partition, one fails with WrongState.
 func (o *Outbox) Import(ctx context.Context, log string, letters []stream.DrainedLetter) error {
 	if len(letters) == 0 {
 		return nil
@@ -122,7 +124,8 @@ func (o *Outbox) Import(ctx context.Context, log string, letters []stream.Draine
 	return nil
 }
 
-// drainPosition returns the import mark of a partition; it inserts -1 for a new partition.
+// drainPosition returns the offset up to which the dead letters of a partition of log were
+// imported; -1 for a new partition, for which it inserts a row in tx.
 func (o *Outbox) drainPosition(ctx context.Context, tx *sqldb.Tx, log string, shard int32) (position int64, err error) {
 	const find = "SELECT position FROM drains WHERE log = ? AND shard = ?"
 	err = tx.QueryRow(ctx, find, log, shard).Scan(&position)
@@ -136,7 +139,8 @@ func (o *Outbox) drainPosition(ctx context.Context, tx *sqldb.Tx, log string, sh
 	return position, err
 }
 
-// insertLetter inserts one imported dead letter unless its event is already there.
+// insertLetter inserts the row of one imported dead letter. It does nothing if a letter with the
+// same event id and consumer is there; a letter without them is always inserted.
 func (o *Outbox) insertLetter(ctx context.Context, tx *sqldb.Tx, d stream.DrainedLetter) error {
 	var event any
 	if d.EventID != "" && d.Consumer != "" {

@@ -24,7 +24,8 @@ func (o *Outbox) Add(ctx context.Context, tx *sqldb.Tx, consumer string, r strea
 	})
 }
 
-// insertDead inserts a dead letter with the current time.
+// insertDead inserts the row of a dead letter with a new id and the current time; ID and DiedAt of
+// d are ignored.
 func (o *Outbox) insertDead(ctx context.Context, tx *sqldb.Tx, d stream.DeadLetter) error {
 	_, err := tx.Exec(ctx, "INSERT INTO dead_letters (consumer, topic, `key`, event, failures, kind, error, died_at) "+
 		"VALUES (?, ?, ?, ?, ?, ?, ?, ?)", d.Consumer, string(d.Topic), d.Key, string(d.Event), d.Failures,
@@ -88,7 +89,8 @@ func (o *Outbox) Replay(ctx context.Context, id stream.DeadID) error {
 	return nil
 }
 
-// Drop deletes a dead letter permanently, or fails with NotFound (stream.DeadLetters).
+// Drop deletes a dead letter permanently, in a transaction of its own; its record is not delivered
+// again (stream.DeadLetters). It fails with NotFound if the letter does not exist.
 func (o *Outbox) Drop(ctx context.Context, id stream.DeadID) error {
 	err := o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return deleteDead(ctx, tx, id) })
 	if err != nil {
@@ -97,7 +99,8 @@ func (o *Outbox) Drop(ctx context.Context, id stream.DeadID) error {
 	return nil
 }
 
-// deleteDead deletes a dead letter, or fails with NotFound.
+// deleteDead deletes the row of a dead letter in tx. It fails with NotFound if there is none, so
+// that two concurrent calls do not both succeed.
 func deleteDead(ctx context.Context, tx *sqldb.Tx, id stream.DeadID) error {
 	n, err := tx.Exec(ctx, "DELETE FROM dead_letters WHERE id = ?", int64(id))
 	if err == nil && n == 0 {

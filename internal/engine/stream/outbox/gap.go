@@ -147,7 +147,9 @@ func (s *session) skipOldGaps(ctx context.Context, log []stream.Delivery) error 
 // errFilled reports that a gap contains a row, committed or not.
 var errFilled = errors.New("the gap is filled")
 
-// recordWatermark records the greatest visible id, unless the last watermark is very recent.
+// recordWatermark reads the greatest id in the outbox and appends it, with the time, to the
+// session's watermarks. It does nothing if the last watermark is very recent or the id has not
+// grown.
 func (s *session) recordWatermark(ctx context.Context) error {
 	g := &s.gaps
 	last := len(g.watermarks) - 1

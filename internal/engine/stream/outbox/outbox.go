@@ -44,7 +44,7 @@ type Options struct {
 type Outbox struct {
 	db       *sqldb.DB
 	source   string
-	relayed  bool
+	relayed  bool // a relay sends the records; consumers do not read them here
 	now      func() time.Time
 	log      *slog.Logger
 	gapTime  time.Duration
@@ -103,7 +103,8 @@ func (o *Outbox) Append(ctx context.Context, tx *sqldb.Tx, records ...stream.Rec
 	return nil
 }
 
-// appendPage inserts up to appendRows records.
+// appendPage inserts up to appendRows records with one statement and wakes their consumers when tx
+// commits. It fails if a record is not valid. records must not be empty.
 func (o *Outbox) appendPage(ctx context.Context, tx *sqldb.Tx, records []stream.Record) error {
 	values := make([]any, 0, 5*len(records))
 	for _, r := range records {
@@ -126,7 +127,8 @@ func (o *Outbox) appendPage(ctx context.Context, tx *sqldb.Tx, records []stream.
 	return nil
 }
 
-// encode returns the event of r with Source and Time set.
+// encode returns the event of r with the Source of this outbox and, if r has no Time, the current
+// one. It fails as Record.Encode does. The caller's record is not changed.
 func (o *Outbox) encode(r stream.Record) (string, error) {
 	r.Source = o.source
 	if r.Time == 0 {
@@ -136,7 +138,8 @@ func (o *Outbox) encode(r stream.Record) (string, error) {
 	return string(event), err
 }
 
-// published counts and announces a committed record.
+// published counts and logs a record whose transaction has committed, and wakes the consumers of
+// its topic.
 func (o *Outbox) published(r stream.Record) {
 	o.counters.Published.Add(1)
 	o.log.Debug("record published", "topic", string(r.Topic), "record", r.ID, "type", string(r.Type),

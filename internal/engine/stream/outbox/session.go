@@ -14,14 +14,16 @@ import (
 type session struct {
 	o       *Outbox
 	sub     stream.Subscription
-	ready   chan struct{}
-	settled int64 // durable position of the cursor
-	read    int64 // last offset returned by Poll
-	gaps    gaps
+	ready   chan struct{}      // signals that records were published
+	settled int64              // durable position of the cursor
+	read    int64              // last offset returned by Poll
+	gaps    gaps               // ids that are not visible yet, and may be of uncommitted transactions
 	retries map[int64]struct{} // ids of polled and unsettled rows of deliveries
 }
 
-// Open starts a session at the consumer's cursor and creates a missing cursor (stream.Source).
+// Open starts a session at the consumer's cursor in the topic; if the consumer has none, it inserts
+// one where sub.Start says (stream.Source). The caller must close the session. Several sessions of
+// one consumer may be open; see Settle.
 func (o *Outbox) Open(ctx context.Context, sub stream.Subscription) (stream.Session, error) {
 	s := &session{o: o, sub: sub, ready: make(chan struct{}, 1), retries: map[int64]struct{}{}}
 	err := o.findCursor(ctx, sub, &s.settled)
@@ -40,7 +42,8 @@ func (o *Outbox) Open(ctx context.Context, sub stream.Subscription) (stream.Sess
 	return s, nil
 }
 
-// findCursor reads the cursor into position, or fails with NotFound.
+// findCursor sets *position to the cursor of a consumer in its topic. It fails with NotFound if the
+// consumer has none yet, and leaves *position unchanged.
 func (o *Outbox) findCursor(ctx context.Context, sub stream.Subscription, position *int64) error {
 	return o.db.QueryRow(ctx, "SELECT position FROM cursors WHERE consumer = ? AND topic = ?",
 		sub.Consumer, string(sub.Topic)).Scan(position)
@@ -67,7 +70,8 @@ func (o *Outbox) createCursor(ctx context.Context, sub stream.Subscription) erro
 // (stream.Session).
 func (s *session) Ready() <-chan struct{} { return s.ready }
 
-// Close ends the session without settling (stream.Session). It always returns nil.
+// Close ends the session without settling: unsettled records are delivered again to the next
+// session (stream.Session). It may be called more than once and always returns nil.
 func (s *session) Close() error {
 	s.o.mu.Lock()
 	defer s.o.mu.Unlock()

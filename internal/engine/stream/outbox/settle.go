@@ -10,8 +10,9 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// Settle implements stream.Session. It moves the cursor and the rows of retries by compare-and-set.
-// If a second session of the consumer has settled any of the outcomes, it fails with WrongState.
+// Settle writes the outcomes in one transaction: it moves the cursor and the rows of retries, by
+// compare-and-set, and inserts retries and dead letters (stream.Session). If a second session of
+// the consumer has settled any of the outcomes, it fails with WrongState and writes nothing.
 func (s *session) Settle(ctx context.Context, outcomes []stream.Outcome) error {
 	to := s.settled
 	for _, out := range outcomes {
@@ -53,7 +54,9 @@ func (s *session) moveCursor(ctx context.Context, tx *sqldb.Tx, to int64) error 
 	return requireRow(n, err)
 }
 
-// settleOne moves, reschedules or deletes the row of one outcome.
+// settleOne writes one outcome in tx: it deletes or reschedules the row of a retried record, and
+// inserts a row for a record that failed first, as a retry or a dead letter. It does not move the
+// cursor. It fails as requireRow does if another session has settled the retry.
 func (s *session) settleOne(ctx context.Context, tx *sqldb.Tx, out stream.Outcome) error {
 	if out.Retry && out.Verdict == stream.Delay {
 		n, err := tx.Exec(ctx, "UPDATE deliveries SET failures = ?, kind = ?, error = ?, not_before = ? WHERE id = ? AND failures = ?",

@@ -38,7 +38,8 @@ func (o *Outbox) Trim(ctx context.Context, now time.Time) (int64, error) {
 	return all, nil
 }
 
-// trimSent deletes batches of sent records until a batch is empty.
+// trimSent deletes the records sent before the given time, in transactions of trimBatch rows, until
+// a batch is empty. It returns the number of deleted rows, also with an error.
 func (o *Outbox) trimSent(ctx context.Context, before drive.Time) (all int64, err error) {
 	for {
 		n, err := o.trimBatch(ctx, before)
@@ -51,7 +52,9 @@ func (o *Outbox) trimSent(ctx context.Context, before drive.Time) (all int64, er
 // settled is the condition for records of a topic that every consumer has settled.
 const settled = "topic = ? AND id <= COALESCE((SELECT MIN(position) FROM cursors WHERE topic = ?), 9223372036854775807)"
 
-// trimTopic deletes settled records of a topic that were created before the given time.
+// trimTopic deletes records of a topic that all consumers have settled and that were created before
+// the given time. It examines a bounded number of rows, continues at the next call where it
+// stopped, and returns the number of deleted rows.
 func (o *Outbox) trimTopic(ctx context.Context, topic stream.Topic, before drive.Time) (int64, error) {
 	old := sqldb.Sweep{
 		Table: "outbox", Time: "created_at", Where: settled, Args: []any{string(topic), string(topic)}, Batch: trimBatch, MaxExamined: o.examine,
@@ -71,7 +74,8 @@ func (o *Outbox) trimCursor(topic stream.Topic) int64 {
 	return o.trimCursors[topic]
 }
 
-// trimBatch deletes one batch of records sent before the given time.
+// trimBatch deletes up to trimBatch records sent before the given time, in a transaction of its
+// own, and adds their number to the counter. It returns 0 with an error.
 func (o *Outbox) trimBatch(ctx context.Context, before drive.Time) (n int64, err error) {
 	err = o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		n, err = tx.DeleteBatch(ctx, sqldb.Batch{Table: "outbox", Key: "id", Where: "sent_at < ?", Args: []any{before}, Limit: trimBatch})

@@ -55,7 +55,8 @@ func failureSurvives(t *testing.T, f *Fixture) {
 	want(t, "the retry", next.Pass(t), "a")
 }
 
-// unavailable checks that outages consume no attempt and keep the order.
+// unavailable checks that a handler that returns Unavailable pauses its consumer: the record is
+// delivered again in order and no attempt is counted, however often that happens.
 func unavailable(t *testing.T, f *Fixture) {
 	w := f.NewWorker("w", func(c *stream.Consumer) { c.Batch = 2 })
 	w.Answer = func(r stream.Record) error {
@@ -219,7 +220,8 @@ func bury(t *testing.T, f *Fixture, consumer string, subjects ...string) {
 	}
 }
 
-// pages checks the pages of the list of dead letters.
+// pages checks that the pages of List contain each dead letter once, in order, and that Get finds
+// each of them.
 func pages(t *testing.T, f *Fixture) {
 	bury(t, f, "w", "a", "b", "c", "d", "e")
 	var got []string

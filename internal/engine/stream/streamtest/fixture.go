@@ -18,6 +18,7 @@ import (
 
 // Clock is the clock of an adapter under test.
 type Clock interface {
+	// Now returns the time of the clock, also as the adapter sees it.
 	Now() time.Time
 	// Advance moves the clock by d and returns when Now shows the new time.
 	Advance(d time.Duration)
@@ -66,7 +67,7 @@ type Fixture struct {
 	// Shared says that sessions of a consumer share partitions.
 	Shared bool
 
-	workers map[string]*Worker
+	workers map[string]*Worker // by consumer
 }
 
 // levels returns the delay levels of the adapter.
@@ -139,7 +140,7 @@ type Worker struct {
 	session stream.Session // the latest
 	closed  bool           // Poll returns no records
 	mu      sync.Mutex
-	Got     []stream.Record
+	Got     []stream.Record // records passed to the handler, in order
 }
 
 // NewWorker returns a worker for TopicUploads. A second worker of the same name simulates a restart
@@ -191,7 +192,7 @@ type gatedSession struct {
 	w *Worker
 }
 
-// Poll returns no records while the worker is closed.
+// Poll polls the wrapped session, and returns no records and no error while the worker is closed.
 func (d *gatedSession) Poll(ctx context.Context, limit int) ([]stream.Delivery, time.Time, error) {
 	if d.w.closed {
 		return nil, time.Time{}, nil
@@ -212,7 +213,7 @@ func (w *Worker) crash() {
 	}
 }
 
-// handle records the delivery and returns the result of Answer.
+// handle appends the record to w.Got and returns the result of w.Answer, or nil if Answer is nil.
 func (w *Worker) handle(_ context.Context, r stream.Record) error {
 	w.mu.Lock()
 	w.Got = append(w.Got, r)

@@ -83,7 +83,8 @@ func slowKey(t *testing.T, f *Fixture) {
 	want(t, "after a crash later on", f.NewWorker("w", sideBySide).Pass(t))
 }
 
-// cursorWaits checks that the cursor does not pass an unhandled record.
+// cursorWaits checks that the cursor does not pass a record that is unhandled while a later one
+// with another key is done: after a crash it is delivered again.
 func cursorWaits(t *testing.T, f *Fixture) {
 	f.Publish(t, Account, "a")
 	f.Publish(t, drive.NewID[drive.AccountID](), "b")

@@ -64,7 +64,8 @@ func want(t testing.TB, what string, got []string, subjects ...string) {
 	}
 }
 
-// arrives checks that a record is delivered unchanged.
+// arrives checks that a record is delivered unchanged, apart from the source and the time that the
+// publisher sets.
 func arrives(t *testing.T, f *Fixture) {
 	w := f.NewWorker("w")
 	before := drive.TimeOf(f.Clock.Now())
@@ -84,7 +85,8 @@ func arrives(t *testing.T, f *Fixture) {
 	}
 }
 
-// rolledBack checks that a rolled back transaction publishes nothing.
+// rolledBack checks that a transaction that is rolled back publishes nothing and that the next one
+// does.
 func rolledBack(t *testing.T, f *Fixture) {
 	w := f.NewWorker("w")
 	boom := errors.New("boom")
@@ -117,7 +119,8 @@ func publishedOnce(t *testing.T, f *Fixture) {
 	want(t, "handed over", f.NewWorker("w").Pass(t), "a")
 }
 
-// orderPerKey checks the order of records with the same key.
+// orderPerKey checks that records with the same key arrive in the order in which they were
+// published, among records of another key.
 func orderPerKey(t *testing.T, f *Fixture) {
 	keys := []drive.AccountID{Account, drive.NewID[drive.AccountID]()}
 	sent := map[drive.AccountID][]stream.RecordID{}
@@ -195,7 +198,8 @@ func settleFails(t *testing.T, f *Fixture) {
 	want(t, "settled", w.Pass(t))
 }
 
-// settleReplyLost checks that a lost reply of settle repeats no record.
+// settleReplyLost checks that a settle whose reply is lost took effect once: the error is
+// Unavailable, and no record is handled or counted as failed again.
 func settleReplyLost(t *testing.T, f *Fixture) {
 	faulty := &Faulty{Source: f.Source, LoseReply: true}
 	f.Source = faulty
@@ -222,7 +226,9 @@ func settleReplyLost(t *testing.T, f *Fixture) {
 	want(t, "done", w.Pass(t))
 }
 
-// secondSession checks what a second session of the same consumer does.
+// secondSession checks that of two sessions of one consumer that do not share records only the
+// first to settle a record succeeds, and the other gets WrongState and continues from there. For a
+// shared source it runs sharedRecords.
 func secondSession(t *testing.T, f *Fixture) {
 	if f.Shared {
 		sharedRecords(t, f)
@@ -253,7 +259,8 @@ func secondSession(t *testing.T, f *Fixture) {
 	want(t, "the first goes on from what the second left", first.Pass(t), "a")
 }
 
-// limits checks the limit of a poll.
+// limits checks that Poll returns at most limit retries and limit new records, and the time when
+// the next retry is due.
 func limits(t *testing.T, f *Fixture) {
 	w := f.NewWorker("w")
 	w.Answer = func(stream.Record) error { return errors.New("no") }

@@ -20,12 +20,12 @@ const (
 // clock counts ticks: Unix milliseconds at the start of the queue plus monotonic time since then.
 // Ticks never decrease.
 type clock struct {
-	read func() (wall time.Time, since time.Duration)
-	base int64 // wall clock at the start, in nanoseconds
+	read func() (wall time.Time, since time.Duration) // returns the wall clock and the monotonic time since the start
+	base int64                                        // wall clock at the start, in nanoseconds
 	// high is the greatest tick returned so far.
 	high    atomic.Int64
-	shift   atomic.Int64 // wall clock minus ticks, milliseconds
-	stepped func(by time.Duration)
+	shift   atomic.Int64           // wall clock minus ticks, milliseconds
+	stepped func(by time.Duration) // called after a step of the wall clock; may be nil
 }
 
 // newClock returns a clock that starts at now(). stepped may be nil.

@@ -45,7 +45,8 @@ func (s *shard) swapLocked(h []int32, i, j int32) {
 	s.entry(h[i]).pos, s.entry(h[j]).pos = i, j
 }
 
-// upLocked restores the heap order upwards from index i, and reports whether the element moved.
+// upLocked moves the element at index i towards the root until its parent is not later, and reports
+// whether it moved. The caller holds s.mu.
 func (s *shard) upLocked(h []int32, i int32) bool {
 	from := i
 	for i > 0 {
@@ -59,7 +60,8 @@ func (s *shard) upLocked(h []int32, i int32) bool {
 	return i != from
 }
 
-// downLocked restores the heap order downwards from index i.
+// downLocked moves the element at index i away from the root until no child is earlier. The caller
+// holds s.mu.
 func (s *shard) downLocked(h []int32, i int32) {
 	for {
 		child := 2*i + 1

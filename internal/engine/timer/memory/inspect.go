@@ -8,7 +8,8 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// Show returns the state of a timer, or NotFound (timer.Inspector).
+// Show returns the state of a timer: when it is due, or, if it is leased, when the lease ends
+// (timer.Inspector). It fails with NotFound if the timer is not armed.
 func (q *Queue) Show(_ context.Context, key timer.Key) (timer.State, error) {
 	q.clock.sync()
 	s, h := q.shard(key)
@@ -33,8 +34,8 @@ func (q *Queue) Show(_ context.Context, key timer.Key) (timer.State, error) {
 	return st, nil
 }
 
-// Pending implements timer.Inspector. It scans all timers, one shard at a time under the read lock:
-// about 10 ms per million.
+// Pending counts the timers of each kind by the time until they are due (timer.Inspector). It scans
+// all timers, one shard at a time under the read lock: about 10 ms per million.
 func (q *Queue) Pending(ctx context.Context) (map[timer.Kind]timer.DueCounts, error) {
 	now := q.clock.sync()
 	sums := make(map[timer.Kind]timer.DueCounts, len(timer.Kinds()))

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	shardBits = 6
+	shardBits = 6 // leading bits of a key's hash that select the shard
 	numShards = 1 << shardBits
 )
 
@@ -58,7 +58,8 @@ func New(opt Options) *Queue {
 	return q
 }
 
-// shard returns the shard and the hash of a key.
+// shard returns the shard that a key belongs to, and the hash by which the shard finds it. It does
+// not lock the shard.
 func (q *Queue) shard(k timer.Key) (*shard, uint64) {
 	h := hash(k)
 	return &q.shards[h>>(64-shardBits)], h
@@ -94,7 +95,9 @@ func (q *Queue) Arm(_ context.Context, entries []timer.Entry) error {
 	return nil
 }
 
-// Touch records activity of the watched object now (timer.Queue). A key without a timer is ignored.
+// Touch records activity of the watched object now, which postpones the timer, or, if it is leased,
+// is noted for its Settle (timer.Queue). A key without a timer is ignored. It holds only a read
+// lock.
 func (q *Queue) Touch(key timer.Key) {
 	now := q.clock.tick()
 	s, h := q.shard(key)
@@ -128,8 +131,8 @@ func (q *Queue) Cancel(_ context.Context, key timer.Key, gen int64) error {
 	return nil
 }
 
-// Lease implements timer.Queue. It starts at the shard where the last full batch ended, so that a
-// backlog starves no shard.
+// Lease leases up to limit due timers of one kind for the duration hold (timer.Queue). It starts at
+// the shard where the last full batch ended, so that a backlog starves no shard.
 func (q *Queue) Lease(_ context.Context, kind timer.Kind, limit int, hold time.Duration) (timer.Batch, error) {
 	now := q.clock.sync()
 	b := timer.Batch{Now: q.clock.show(now), Epoch: q.epoch.Load()}

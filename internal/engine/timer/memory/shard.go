@@ -22,7 +22,7 @@ type entry struct {
 	last   atomic.Int64 // tick; also raised under the read lock
 	pos    int32        // index in the heap; of a free entry, the number of the next free entry
 	kind   timer.Kind
-	leased bool
+	leased bool // fired, and the lease has not ended
 }
 
 // plan is the part of a timer that a touch does not need.
@@ -69,7 +69,7 @@ type lease struct {
 	attempt          int
 	pushBacks        int64
 	delivery         int
-	token            uint64
+	token            uint64      // identifies the lease
 	touched          atomic.Bool // touched since it fired
 }
 
@@ -86,11 +86,11 @@ type shard struct {
 	name   string // "17/64"
 	mu     sync.RWMutex
 	table  table
-	chunks []*chunk
-	free   int32 // number of the first free entry; -1 = none
-	heaps  []kindHeap
-	leases map[int32]*lease
-	_      [64]byte // keeps the locks of adjacent shards on different cache lines
+	chunks []*chunk         // the timers, by number
+	free   int32            // number of the first free entry; -1 = none
+	heaps  []kindHeap       // by kind
+	leases map[int32]*lease // by number of the entry
+	_      [64]byte         // keeps the locks of adjacent shards on different cache lines
 }
 
 // init empties the shard and makes heaps for the given number of kinds.
@@ -150,7 +150,9 @@ func (s *shard) releaseLocked(n int32) {
 	}
 }
 
-// armLocked applies Queue.Arm to one entry with hash h. last and first are ticks.
+// armLocked applies Queue.Arm to one entry with hash h; last and first are ticks. A lower
+// generation than the stored one is ignored, the same one merges the times or ends the lease, and a
+// higher one replaces the timer. The caller holds s.mu.
 func (s *shard) armLocked(h uint64, x *timer.Entry, first, last int64) {
 	n := s.findLocked(h, x.Key)
 	isNew := n < 0

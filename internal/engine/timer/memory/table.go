@@ -14,13 +14,13 @@ import (
 //	slot = tag << 24 | number + 1      zero is empty; 2^24 entries a shard, a thousand million in all
 //	hash = shard (6 bits) ... tag (8 bits, from 32) | index (32 bits, as many as the table needs)
 type table struct {
-	slots []uint32
+	slots []uint32 // number of an entry and bits of its hash; 0: free
 	used  int
 }
 
 const (
-	minSlots   = 16
-	numberBits = 24
+	minSlots   = 16 // slots of an empty table
+	numberBits = 24 // bits of the number of an entry in a slot
 )
 
 // hash spreads a key over 64 bits. It does not resist chosen collisions: the server makes the ids.

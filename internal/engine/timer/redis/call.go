@@ -18,10 +18,10 @@ import (
 type call struct {
 	script    *script
 	shard     *shard
-	keys      []string
-	args      []any // arguments after those of the prelude
-	lossKnown bool  // the caller handles a loss found by this call
-	lost      bool  // set if the call found a loss
+	keys      []string // of the script
+	args      []any    // arguments after those of the prelude
+	lossKnown bool     // the caller handles a loss found by this call
+	lost      bool     // set if the call found a loss
 
 	reply
 	err error
@@ -31,7 +31,7 @@ type call struct {
 // script.
 type reply struct {
 	now  int64
-	rest []any
+	rest []any // values after those of the prelude
 }
 
 // next returns the first element, the time in ms at which a timer is next reached; never for -1.
@@ -136,7 +136,8 @@ func retriable(calls []*call, first bool) []*call {
 	return append(noScript, noReply...)
 }
 
-// pipeline sends calls in one pipeline and sets reply or err of each.
+// pipeline sends calls in one pipeline and sets either the reply or err of each. A failed pipeline
+// becomes the error of the calls that were not answered.
 func (q *Queue) pipeline(ctx context.Context, calls []*call) {
 	pipe, cmds := q.client.Pipeline(), make([]*redis.Cmd, len(calls))
 	for i, c := range calls {
@@ -193,7 +194,8 @@ func (q *Queue) read(c *call, v any) error {
 	return nil
 }
 
-// load loads all scripts into every master.
+// load loads all scripts into every master, as they are lost when a server restarts. It fails if
+// one master cannot be reached.
 func (q *Queue) load(ctx context.Context) error {
 	one := func(ctx context.Context, c redis.Scripter) error {
 		for _, s := range scripts() {

@@ -40,7 +40,9 @@ func (q *Queue) Check(ctx context.Context) (notes []string, err error) {
 	return notes, q.announce(ctx, 0) // checks the layout
 }
 
-// checkServer checks one server and returns its notes.
+// checkServer asks one server for its settings and clock, and returns notes, which are warnings
+// with a remedy for the operator. It fails if the server does not answer or cannot be used, as
+// verify says.
 func (q *Queue) checkServer(ctx context.Context, c *redis.Client, cluster bool) ([]string, error) {
 	text, err := c.Info(ctx, "server", "memory", "persistence", "replication").Result()
 	if err != nil {
@@ -63,8 +65,8 @@ func (q *Queue) checkServer(ctx context.Context, c *redis.Client, cluster bool) 
 // server is the state that a server reports.
 type server struct {
 	addr string
-	info map[string]string
-	skew time.Duration // server clock minus local clock
+	info map[string]string // fields of the INFO command
+	skew time.Duration     // server clock minus local clock
 }
 
 // parseInfo parses the "name:value" lines of INFO.
@@ -78,7 +80,9 @@ func parseInfo(text string) map[string]string {
 	return info
 }
 
-// verify returns notes about the server, or an error if it cannot be used.
+// verify returns warnings about a server that loses timers on a restart or has a wrong clock. It
+// returns an error, with a remedy, if the server cannot be used: its version, its eviction policy,
+// cluster mode or its role as a replica.
 func (s *server) verify(cluster bool) (notes []string, err error) {
 	major, _, _ := strings.Cut(s.info["redis_version"], ".")
 	version, _ := strconv.Atoi(major)

@@ -9,7 +9,9 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// Show returns the state of a timer, or NotFound (timer.Inspector).
+// Show returns the state of a timer: its slice and when it is due, or, if it is leased, the holder
+// and when the lease ends (timer.Inspector). It fails with NotFound if the timer is not armed or
+// its kind unknown.
 func (q *Queue) Show(ctx context.Context, key timer.Key) (timer.State, error) {
 	if !key.Kind.Known() {
 		return timer.State{}, drive.Fail(drive.NotFound)
@@ -48,9 +50,9 @@ func (q *Queue) Show(ctx context.Context, key timer.Key) (timer.State, error) {
 	return s, nil
 }
 
-// Pending implements timer.Inspector. It scans all timers on the servers, a thousand per call: a
-// million take some seconds of server time. Timers that are added or removed during the scan may be
-// counted or not.
+// Pending counts the timers of each kind by the time until they are due (timer.Inspector). It scans
+// all timers on the servers, a thousand per call: a million take some seconds of server time.
+// Timers that are added or removed during the scan may be counted or not.
 func (q *Queue) Pending(ctx context.Context) (map[timer.Kind]timer.DueCounts, error) {
 	shards, err := q.countShards(ctx, q.shards)
 	if err != nil {
@@ -65,7 +67,9 @@ func (q *Queue) Pending(ctx context.Context) (map[timer.Kind]timer.DueCounts, er
 	return all, nil
 }
 
-// countShards scans the timers of shards and returns the counts of each shard.
+// countShards scans all timers of shards and returns the counts of each, in the order of shards. It
+// takes many calls of bounded size; timers that change meanwhile may be missed or counted twice. On
+// an error it returns no counts.
 func (q *Queue) countShards(ctx context.Context, shards []*shard) ([]sums, error) {
 	type walk struct {
 		*call

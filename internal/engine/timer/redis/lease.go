@@ -34,9 +34,9 @@ const (
 	failurePause = time.Second
 )
 
-// Lease implements timer.Queue. It asks the shards that may have due timers: those owned by this
-// instance, those it armed itself, and those not polled for a while. It fails with the error of
-// Run's layout check, if any.
+// Lease leases up to limit due timers of one kind for the duration hold (timer.Queue). It asks the
+// shards that may have due timers: those owned by this instance, those it armed itself, and those
+// not polled for a while. It fails with the error of Run's layout check, if any.
 func (q *Queue) Lease(ctx context.Context, kind timer.Kind, limit int, hold time.Duration) (timer.Batch, error) {
 	b := timer.Batch{Now: drive.TimeOf(q.opt.Now())}
 	if !kind.Known() || limit <= 0 {
@@ -117,12 +117,12 @@ func (q *Queue) fetchEpochs(ctx context.Context, lossKnown bool) error {
 type leaseRun struct {
 	q     *Queue
 	kind  timer.Kind
-	limit int
-	hold  time.Duration
-	batch *timer.Batch
-	asked bool // a round was made
-	lost  bool // a called shard had lost its timers
-	more  bool // more shards have due timers than the last round asked
+	limit int           // timers to lease at most
+	hold  time.Duration // length of the leases
+	batch *timer.Batch  // the result, filled round by round
+	asked bool          // a round was made
+	lost  bool          // a called shard had lost its timers
+	more  bool          // more shards have due timers than the last round asked
 }
 
 // request is the lease request to one shard.
@@ -329,7 +329,9 @@ func (l *leaseRun) addReply(c *call) error {
 	return nil
 }
 
-// adapt adjusts the width to the result of a round.
+// adapt changes how many shards the next round of this kind asks at once: it doubles the width if
+// no shard filled its room and more may be due, and halves it if several did and none was drained.
+// Failed calls do not count. The change is lost if another round changes the width concurrently.
 func (l *leaseRun) adapt(requests []request, calls []*call) {
 	full, drained := 0, 0
 	for i, c := range calls {

@@ -17,7 +17,7 @@ import (
 const (
 	// aliveFor is the time for which an instance counts as an owner after its announcement.
 	aliveFor      = 6 * time.Second
-	announceEvery = aliveFor / 3
+	announceEvery = aliveFor / 3 // interval at which an instance announces itself
 	// foreignFactor is the number of MaxWaits after which the shard of another instance is
 	// polled, in case its owner does not deliver.
 	foreignFactor = 5
@@ -30,12 +30,13 @@ type owners struct {
 	leases atomic.Bool   // this instance leases, so it is an owner
 	joins  chan struct{} // closed when leases becomes true
 	mu     sync.RWMutex
-	owned  []bool // by shard number; nil = all
-	names  []string
-	layout error // the queue in Redis has a layout that this process cannot use
+	owned  []bool   // by shard number; nil = all
+	names  []string // live instances
+	layout error    // the queue in Redis has a layout that this process cannot use
 }
 
-// owns reports whether this instance owns the shard.
+// owns reports whether this instance owns the shard; true for every shard while the live instances
+// are unknown.
 func (o *owners) owns(shard int) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -153,7 +154,8 @@ func (q *Queue) announce(ctx context.Context, long time.Duration) error {
 	return nil
 }
 
-// runGlobal runs a script that uses no shard, loading it if necessary.
+// runGlobal runs a script that uses no shard and returns its list of strings. If Redis does not
+// know the script, it sends the text. Errors are classified.
 func (s *script) runGlobal(ctx context.Context, c redis.UniversalClient, keys []string, args []any) ([]string, error) {
 	v, err := c.EvalSha(ctx, s.sha, keys, args...).StringSlice()
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {

@@ -80,8 +80,8 @@ func (q *Queue) shardOf(k timer.Key) *shard {
 type batch struct {
 	shard  *shard
 	kind   timer.Kind
-	items  []string
-	slices []string
+	items  []string // encoded entries
+	slices []string // slices of the index that the items may enter
 }
 
 // maxItems bounds a batch: Lua's stack holds some thousands, and the server does nothing else
@@ -91,9 +91,9 @@ const maxItems = 500
 // batcher groups items into batches.
 type batcher struct {
 	q    *Queue
-	all  []*batch
-	open map[shardKind]*batch
-	seen map[timer.Key]bool
+	all  []*batch             // in the order of creation
+	open map[shardKind]*batch // batches that have room, by shard and kind
+	seen map[timer.Key]bool   // keys in the open batches
 }
 
 // shardKind identifies one kind in one shard.
@@ -220,7 +220,8 @@ func (q *Queue) Arm(ctx context.Context, entries []timer.Entry) error {
 	return q.arm(ctx, b.all)
 }
 
-// arm applies batches of encoded entries.
+// arm applies batches of encoded entries. On an error some entries may be armed; arming them again
+// does no harm.
 func (q *Queue) arm(ctx context.Context, batches []*batch) error {
 	if _, err := q.apply(ctx, armScript, batches); err != nil {
 		return fmt.Errorf("arm: %w", err)
@@ -228,7 +229,9 @@ func (q *Queue) arm(ctx context.Context, batches []*batch) error {
 	return nil
 }
 
-// armSlices returns the slices in which an entry will probably be indexed.
+// armSlices returns the two slices of the index in which Redis will probably place the entry,
+// computed from the expected clock of its shard; the second covers a clock that is off by up to
+// clockSlack.
 func (q *Queue) armSlices(x *timer.Entry, now time.Time) []string {
 	last := q.clockOf(q.shardOf(x.Key), now)
 	first := last

@@ -33,8 +33,8 @@ type sampler struct {
 	next   int        // first shard of the next sample
 }
 
-// Sample implements timer.Sampler. The first sample counts all shards, each later one a sixteenth
-// of them.
+// Sample returns the counts of Pending, most of them as of earlier calls (timer.Sampler). The first
+// call counts all shards, each later one a sixteenth of them.
 func (q *Queue) Sample(ctx context.Context) (map[timer.Kind]timer.DueCounts, error) {
 	return q.sampler.refresh(len(q.shards), func(from, to int) ([]sums, error) { return q.countShards(ctx, q.shards[from:to]) })
 }
@@ -63,7 +63,8 @@ func (s *sampler) refresh(shards int, count func(from, to int) ([]sums, error)) 
 	return all, nil
 }
 
-// nextRange returns the shards to count: all before the first count.
+// nextRange returns the shards to count next, from inclusive and to exclusive: all before the first
+// count, then about 1/sampleRounds of them. It does not advance the sampler.
 func (s *sampler) nextRange(shards int) (from, to int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,15 +29,15 @@ func load(name string, parts ...string) *script {
 }
 
 var (
-	armScript      = load("arm", "prelude", "index")
-	cancelScript   = load("cancel", "prelude", "index")
-	leaseScript    = load("lease", "prelude", "index")
-	settleScript   = load("settle", "prelude", "index")
-	touchScript    = load("touch", "prelude")
-	showScript     = load("show", "prelude")
-	countScript    = load("count", "prelude")
-	helloScript    = load("hello", "prelude")
-	announceScript = load("announce")
+	armScript      = load("arm", "prelude", "index")    // arms timers
+	cancelScript   = load("cancel", "prelude", "index") // cancels timers
+	leaseScript    = load("lease", "prelude", "index")  // leases due timers
+	settleScript   = load("settle", "prelude", "index") // ends leases
+	touchScript    = load("touch", "prelude")           // records activity
+	showScript     = load("show", "prelude")            // returns the state of a timer
+	countScript    = load("count", "prelude")           // counts timers, one page per call
+	helloScript    = load("hello", "prelude")           // returns epoch and clock of a shard
+	announceScript = load("announce")                   // announces an instance and returns the live ones
 )
 
 // scripts returns all scripts.

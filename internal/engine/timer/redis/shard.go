@@ -19,16 +19,16 @@ type shard struct {
 	number int
 	name   string // number of the shard and of all shards: "17/64"
 	prefix string // "{smartdrive:t17}:"
-	meta   string
+	meta   string // key of the shard's metadata
 
 	mu       sync.Mutex
-	epoch    string   // "" = not known yet
-	former   []string // the latest earlier epochs
-	base     int64    // the shard's clock at the time at; 0 = not known yet
-	at       time.Time
-	verified time.Time   // time of the last identity check
-	kinds    []kindState // by timer.Kind
-	touched  map[timer.Key]struct{}
+	epoch    string                 // "" = not known yet
+	former   []string               // the latest earlier epochs
+	base     int64                  // the shard's clock at the time at; 0 = not known yet
+	at       time.Time              // local time of base
+	verified time.Time              // time of the last identity check
+	kinds    []kindState            // by timer.Kind
+	touched  map[timer.Key]struct{} // keys touched since the last flush
 }
 
 // kindState is the state of one kind in one shard.

@@ -127,7 +127,8 @@ func (sh *shard) putBack(keys []timer.Key) {
 	}
 }
 
-// sendTouches flushes touches once per window until ctx is done, then once more.
+// sendTouches sends the collected touches to Redis, at most once per window, until ctx is done, and
+// then once more within lastFlush. After an error it keeps them and tries again.
 func (q *Queue) sendTouches(ctx context.Context) {
 	window := time.NewTimer(q.opt.Window)
 	defer window.Stop()
@@ -153,8 +154,8 @@ func (q *Queue) sendTouches(ctx context.Context) {
 }
 
 const (
-	lastFlush    = 2 * time.Second
-	retouchPause = 500 * time.Millisecond
+	lastFlush    = 2 * time.Second        // limit of the flush at the end
+	retouchPause = 500 * time.Millisecond // pause after a failed flush
 )
 
 // retouch pauses, then schedules a flush of the touches that were stored again.

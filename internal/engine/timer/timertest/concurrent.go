@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	concurrentKeys = 32
-	concurrentIdle = 50 * time.Millisecond
+	concurrentKeys = 32                    // number of timers
+	concurrentIdle = 50 * time.Millisecond // idle time of each timer
 )
 
 // concurrentRun is a few timers that several goroutines use at once.
@@ -78,7 +78,8 @@ func (r *concurrentRun) touch(k int) {
 	}
 }
 
-// lease leases timers, checks that none is early, settles them and arms them again.
+// lease leases up to 8 timers, fails the test if one is early, settles them as done and arms them
+// again, every other one also before it is settled.
 func (r *concurrentRun) lease() {
 	var before [concurrentKeys]int64
 	for k := range before {
@@ -103,7 +104,8 @@ func (r *concurrentRun) lease() {
 	}
 }
 
-// finish checks that the newest gen of each key fires exactly once.
+// finish fails the test unless, after all goroutines have ended, the newest generation of each key
+// fires exactly once.
 func (r *concurrentRun) finish() {
 	seen := map[timer.Key]bool{}
 	for {

@@ -149,7 +149,9 @@ func (h *harness) lease(kind timer.Kind, limit int, hold time.Duration) []timer.
 	return fired
 }
 
-// checkFired compares one delivery with the model, which is changed accordingly.
+// checkFired fails the test unless got is what the model delivers for that timer at this time, of
+// the right kind, not early, and with a token. It then marks the timer as leased in the model for
+// hold.
 func (h *harness) checkFired(kind timer.Kind, got timer.Fired, now drive.Time, hold time.Duration) {
 	h.t.Helper()
 	m := h.model.timers[got.Key]
@@ -207,7 +209,8 @@ func (h *harness) checkWait(kind timer.Kind, room int) {
 	}
 }
 
-// checkShow compares the state that an Inspector returns for k with the model.
+// checkShow fails the test unless the state that an Inspector returns for k is the model's, or
+// NotFound if the model has no such timer. It does nothing for a queue that is no Inspector.
 func (h *harness) checkShow(k timer.Key) {
 	h.t.Helper()
 	q, ok := h.queue.(timer.Inspector)
@@ -243,7 +246,8 @@ func (h *harness) checkShow(k timer.Key) {
 	}
 }
 
-// checkPending compares the counts that an Inspector returns with the model.
+// checkPending fails the test unless the counts that an Inspector returns are those of the model.
+// It does nothing for a queue that is no Inspector.
 func (h *harness) checkPending() {
 	h.t.Helper()
 	q, ok := h.queue.(timer.Inspector)

@@ -17,7 +17,7 @@ type model struct {
 type modelTimer struct {
 	gen                   int64
 	account, fAccount     drive.AccountID
-	idle, max             int64
+	idle, max             int64 // in ms, as all durations and times
 	first, last           int64
 	notBefore             int64 // pending: end of a snooze; leased: time of redelivery
 	leased, touched       bool
@@ -44,7 +44,9 @@ func (m *modelTimer) comesUp() int64 {
 	return m.due()
 }
 
-// arm applies Queue.Arm to one entry.
+// arm changes the model as Queue.Arm must for one entry: a higher generation replaces the timer,
+// the same one merges its times or ends its lease, and a lower one is ignored. A zero Last, or one
+// in the future, means now.
 func (m *model) arm(x timer.Entry) {
 	last, first := m.now, int64(x.First)
 	if x.Last != 0 {

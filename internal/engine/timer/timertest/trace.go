@@ -52,7 +52,8 @@ func (r *traceRunner) play(steps string) {
 	}
 }
 
-// step runs one step.
+// step runs one line of a trace: a duration advances the clock, other verbs call the queue or
+// compare its answer. It fails the test if the answer differs or the verb is unknown.
 func (r *traceRunner) step(line, verb string, args []string) {
 	r.t.Helper()
 	if d, err := time.ParseDuration(verb); err == nil {
@@ -85,7 +86,8 @@ func (r *traceRunner) step(line, verb string, args []string) {
 	}
 }
 
-// leaseStep runs a lease step and compares the delivered timers.
+// leaseStep leases timers and fails the test unless their keys are those after "=" in args, in any
+// order; "none" means no timer. It remembers the tokens for later settle steps.
 func (r *traceRunner) leaseStep(line string, args []string) {
 	r.t.Helper()
 	eq := slices.Index(args, "=")
@@ -164,7 +166,7 @@ func (r *traceRunner) key(name string) timer.Key {
 	return timer.Key{}
 }
 
-// field returns the value of the argument name=value.
+// field returns the value of the argument name=value, and false if args has none.
 func (r *traceRunner) field(args []string, name string) (string, bool) {
 	for _, a := range args {
 		if v, ok := strings.CutPrefix(a, name+"="); ok {

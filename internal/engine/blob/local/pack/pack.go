@@ -128,7 +128,7 @@ func (p *Packs) path(name string) string {
 // SlotWriter is a slot that the caller is writing.
 type SlotWriter struct {
 	p  *Packs
-	k  *pack
+	k  *pack     // the pack of the slot
 	at blob.Slot // the slot being written
 }
 
@@ -174,7 +174,8 @@ func (t *SlotWriter) Write(b []byte) error {
 	return nil
 }
 
-// fileOf returns the file of a pack, which it creates for the first content.
+// fileOf returns the file of a pack. On the first call it creates the file with a durable name; if
+// that fails, nothing remains. Concurrent calls create it once.
 func (p *Packs) fileOf(k *pack) (*os.File, error) {
 	if f, err := p.file(k); f != nil || err != nil { // without the lock that a running sync holds
 		return f, err
@@ -200,13 +201,15 @@ func (p *Packs) fileOf(k *pack) (*os.File, error) {
 	return f, nil
 }
 
-// file returns the file of a pack, nil if not created, and its sync error.
+// file returns the file of a pack, nil if it is not created yet, and the error of its failed sync,
+// after which the pack accepts no contents.
 func (p *Packs) file(k *pack) (*os.File, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return k.file, k.err
 }
 
+// fileMode is the mode of a pack's file.
 const fileMode = 0o600
 
 // Sync makes contents durable. rest are the names that are in no open pack: their pack is full and
@@ -287,7 +290,8 @@ func (p *Packs) end(k *pack) error {
 	return errors.Join(err, f.Close(), p.removeEmpty(k.name, k.path))
 }
 
-// removeEmpty removes the file of a pack that has no writers and no contents.
+// removeEmpty durably removes the file of a pack that contains only zeros and has no writers; else,
+// or if the file is missing, it does nothing and returns nil.
 func (p *Packs) removeEmpty(name, path string) error {
 	p.mu.Lock()
 	k := p.open[name]

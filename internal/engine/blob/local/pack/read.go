@@ -23,7 +23,8 @@ func (p *Packs) Read(at blob.Slot) ([]byte, error) {
 	return read(r.file, at)
 }
 
-// ReadFile reads a slot from the pack with that path.
+// ReadFile reads the content of a slot from the pack with that path; content whose checksum does
+// not match is returned as it is. It fails with NotFound if the file does not exist.
 func ReadFile(path string, at blob.Slot) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -130,7 +131,7 @@ func (p *Packs) reader(name string) (*reader, error) {
 	return r, notFound(err)
 }
 
-// notFound classifies a missing file as NotFound.
+// notFound returns err, wrapped as NotFound if it says that a file does not exist; nil stays nil.
 func notFound(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return drive.Wrap(err, drive.NotFound)
@@ -168,7 +169,9 @@ type reader struct {
 	evicted bool  // not in the cache any more
 }
 
-// get returns the open file at path. The caller calls release.
+// get returns the open file at path, from the cache or opened now, and counts the caller as a user
+// of it; the caller must call release exactly once. It may evict the least recently used file,
+// which is closed when its last user has released it.
 func (r *readers) get(path string) (*reader, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

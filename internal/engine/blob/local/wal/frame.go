@@ -37,12 +37,12 @@ const (
 	kindForgotten                 // a content was removed and must not be restored
 )
 
-// frame is one record of the log.
+// frame is one record of the log: a content, or the note that a content was removed.
 type frame struct {
 	kind    kind
 	number  uint64 // of the segment
-	name    string
-	content []byte
+	name    string // of the content
+	content []byte // bytes of the content; empty in a note
 }
 
 // size returns the encoded length in bytes.
@@ -101,7 +101,9 @@ func newerFormat(version int) error {
 	return fmt.Errorf("the log of contents has format version %d, this program reads %d", version, formatVersion)
 }
 
-// readFrame returns the next frame of a segment; ok is false after the last one.
+// readFrame reads the next frame of the segment with this number. ok is false without an error
+// after the last frame: at the end of the file, and at bytes that are no intact frame of this
+// segment. It returns an error for a newer format, an unknown kind, and an unreadable file.
 func readFrame(in *bufio.Reader, number uint64) (f frame, ok bool, err error) {
 	var head [frameHead]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {

@@ -85,7 +85,9 @@ func lock(f *os.File) error {
 	return err
 }
 
-// restoreFrom rewrites the files of all contents that were not forgotten, and returns their names.
+// restoreFrom calls Contents.Restore for each content in the segments that no segment records as
+// forgotten, and returns their names. It does not make the files durable and does not clear the
+// segments; the caller does both. It returns no names with an error.
 func (l *Log) restoreFrom(segments []*segment) (names []string, err error) {
 	forgotten := map[string]bool{}
 	for _, s := range segments {

@@ -124,8 +124,9 @@ func (l *Log) switchSegment() error {
 	return nil
 }
 
-// retireNumber settles the segment of that number if it is still active. After a failure it stays,
-// to take records of forgotten contents.
+// retireNumber syncs the segment of that number, if it is still active, and starts a goroutine that
+// makes its files durable and frees it. After a failure it stays active, to take records of removed
+// contents.
 func (l *Log) retireNumber(number uint64) {
 	l.writeMu.Lock()
 	defer l.writeMu.Unlock()
@@ -137,7 +138,8 @@ func (l *Log) retireNumber(number uint64) {
 	}
 }
 
-// retire syncs the active segment and settles it in the background.
+// retire syncs the active segment and starts a goroutine that makes its files durable and frees it.
+// Afterwards no segment is active. The caller holds writeMu.
 func (l *Log) retire() error {
 	if err := l.syncActive(); err != nil {
 		return err
@@ -158,7 +160,8 @@ func (l *Log) settleActive() {
 	l.settling.Go(func() { _ = l.settle() }) // settle records a failure
 }
 
-// syncActive syncs the active segment if it has unsynced bytes.
+// syncActive makes the active segment durable, if it has unsynced bytes. A failure turns the log
+// off and is returned. The caller holds writeMu.
 func (l *Log) syncActive() error {
 	if !l.dirty {
 		return nil
@@ -238,7 +241,8 @@ func (l *Log) freeSegment(s *segment) {
 	l.retired, l.free = l.retired[1:], append(l.free, s)
 }
 
-// settleAll settles everything written so far. New contents may be added meanwhile.
+// settleAll makes the files of all contents written so far durable and frees their segments. New
+// contents may be added meanwhile. It returns the error of making the files durable.
 func (l *Log) settleAll() error {
 	l.writeMu.Lock()
 	_ = l.retire() // retire records a failure, and the segment is settled anyway
@@ -246,7 +250,8 @@ func (l *Log) settleAll() error {
 	return l.settle()
 }
 
-// begin prepares an empty segment for use under number.
+// begin creates the segment's file if there is none, writes a header with number and sets s.number.
+// On an error the number stays.
 func (s *segment) begin(number uint64, grown int64, c Contents) error {
 	if s.file == nil {
 		if err := s.open(c); err != nil {
@@ -260,7 +265,8 @@ func (s *segment) begin(number uint64, grown int64, c Contents) error {
 	return nil
 }
 
-// open creates the file of a segment, durably, and locks it.
+// open creates the file of a segment and its directory, makes their names durable, and locks the
+// file. It fails if the file exists. After an error s.file may be set.
 func (s *segment) open(c Contents) error {
 	dir := filepath.Dir(s.path)
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -274,7 +280,8 @@ func (s *segment) open(c Contents) error {
 	return errors.Join(lock(f), c.SyncDir(dir), c.SyncDir(filepath.Dir(dir)))
 }
 
-// append writes b after the existing frames. The file grows by grown bytes at a time.
+// append writes b after the existing frames, unsynced, and advances s.next, also on an error. If
+// necessary it first grows the file by zeros, grown bytes at a time.
 func (s *segment) append(b []byte, grown int64) error {
 	end := s.next + int64(len(b))
 	for ; s.allocated < end; s.allocated += grown {
@@ -308,7 +315,8 @@ func (s *segment) releaseReserved(c Contents) error {
 	return c.SyncData(s.file) // some file systems release space only then
 }
 
-// clear durably empties a segment.
+// clear overwrites the header with zeros and syncs, after which a restart ignores the frames behind
+// it. The file keeps its length.
 func (s *segment) clear(c Contents) error {
 	if _, err := s.file.WriteAt(make([]byte, headerSize), 0); err != nil {
 		return err
@@ -316,7 +324,8 @@ func (s *segment) clear(c Contents) error {
 	return c.SyncData(s.file)
 }
 
-// close closes the file of a segment, and removes it if the segment is empty.
+// close closes the file of a segment and, if the segment is empty (number 0), removes it. The
+// segment may be opened again. It does nothing if there is no file.
 func (s *segment) close() error {
 	if s.file == nil {
 		return nil

@@ -69,15 +69,15 @@ type Log struct {
 
 // batch is a sequence of frames that are written together.
 type batch struct {
-	bytes []byte
+	bytes []byte   // the encoded frames
 	names []string // names of the contents
 	room  int64    // maximum bytes of their files
 }
 
-// sharedSync is a sync for several callers.
+// sharedSync is a sync of the active segment that several callers of Add wait for.
 type sharedSync struct {
-	done chan struct{}
-	err  error // valid once done is closed
+	done chan struct{} // closed when the sync has ended
+	err  error         // valid once done is closed
 }
 
 // Internal errors, after which callers sync their files instead.
@@ -163,7 +163,8 @@ func (l *Log) partition(names []string, number uint64) (these, others []string) 
 	return these, others
 }
 
-// sync writes and syncs what was added before. Concurrent callers share the next sync.
+// sync writes and syncs everything that was added before the call. Concurrent callers share the
+// next sync and its error. After an error the caller cannot rely on the log for these contents.
 func (l *Log) sync() error {
 	l.mu.Lock()
 	next, first := l.next, l.next == nil
@@ -234,8 +235,9 @@ func (l *Log) lostSince(since int) bool {
 	return l.lost != since
 }
 
-// Close settles everything and removes the segments. After an error they stay, and the next Open
-// restores them.
+// Close makes the files of all contents durable, waits for the goroutines and removes the segments;
+// the log accepts nothing afterwards. After an error segments stay, and the next Open restores
+// their contents.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	l.off = true

@@ -29,14 +29,16 @@ const (
 )
 
 const (
+	// indexUnits, maxUnits and maxContents are the length of the index and of a pack in units, and
+	// the number of contents of a pack.
 	indexUnits  = IndexSize / Unit
 	maxUnits    = MaxSize / Unit
 	maxContents = 256
 )
 
 const (
-	magic         = "SDPI"
-	formatVersion = 1
+	magic         = "SDPI" // the first bytes of an index
+	formatVersion = 1      // the newest version that this program reads
 )
 
 // suffix is at the end of the name of a pack's first object. The names of later objects have a dot
@@ -153,7 +155,8 @@ func readIndex(b []byte, id uuid.UUID) ([]entry, error) {
 	return entries, nil
 }
 
-// scan finds the slots of an object by their headers, without the index.
+// scan finds the slots of an object by their headers, without the index, for an object whose index
+// is damaged. Bytes that are no header are skipped; it fails for a header of a newer format.
 func scan(object []byte, id uuid.UUID) (entries []entry, err error) {
 	for at := int64(indexUnits); at*Unit < int64(len(object)); {
 		h, ok, err := slothead.ReadHeader(object[at*Unit:], id)

@@ -118,8 +118,10 @@ func (p *Packs) IsReserved(at blob.Slot) bool {
 	return k != nil && k.pending[at.First] == at.Blocks && at.Blocks > 0
 }
 
-// Add stores content in memory until a Sync. b has HeadSize bytes of room before the content; Lay
-// keeps b. It returns false if the pack has been sent without this content.
+// Add stores content in memory in a reserved slot; it may be lost until Sync has returned nil. Add
+// writes the header into the first HeaderSize bytes of b, which the caller leaves free, and keeps
+// b: the caller must not change it afterwards. It returns false and no error if the slot is not
+// reserved anymore, because the pack was sent without this content.
 func (p *Packs) Add(at blob.Slot, b []byte) (bool, error) {
 	if unitsFor(len(b)-slothead.HeaderSize) != at.Blocks {
 		return false, fmt.Errorf("content of %d bytes in a slot of %d units", len(b)-slothead.HeaderSize, at.Blocks)
@@ -164,7 +166,8 @@ func (p *Packs) sendLocked(k *pack) {
 	go p.send(k) // ends with its request
 }
 
-// freeSlotLocked frees the memory of a slot and reports whether it was reserved.
+// freeSlotLocked deletes the reservation and the bytes of a slot from memory, returns them to the
+// budget, and reports whether there were any. The caller holds p.mu.
 func (p *Packs) freeSlotLocked(k *pack, first int64) bool {
 	n, named := k.pending[first]
 	b, laid := k.slots[first]
@@ -208,7 +211,8 @@ func (p *Packs) put(k *pack) (err error) {
 	return nil
 }
 
-// assemble returns the bytes of a pack's object; nil if the pack is empty.
+// assemble returns the bytes of a pack's object, index first; nil if no slot has content. The slots
+// in memory then refer to these bytes, which the caller must not change.
 func (p *Packs) assemble(k *pack) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -260,7 +264,8 @@ func (p *Packs) Sync(ctx context.Context, names []string) error {
 	return nil
 }
 
-// wait waits until the put of a pack has ended, or returns Unavailable when ctx ends.
+// wait waits until the put of a pack has ended and returns nil, also if the put failed; k.err
+// tells. If ctx ends first it returns Unavailable.
 func (p *Packs) wait(ctx context.Context, k *pack) error {
 	select {
 	case <-k.done:

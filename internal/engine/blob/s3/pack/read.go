@@ -114,7 +114,8 @@ func (p *Packs) tryObjects(ctx context.Context, objects []string, at blob.Slot, 
 // maxMoved bounds the number of rewritten packs with cached object names.
 const maxMoved = 4096
 
-// objectsOf returns the known objects of a pack. moved reports that the pack was rewritten.
+// objectsOf returns the cached objects of a pack and true if the pack is known to be rewritten;
+// else the object with the pack's own name and false. It asks the store for nothing.
 func (p *Packs) objectsOf(pack string) (objects []string, moved bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,14 +143,17 @@ func (p *Packs) Locate(ctx context.Context, pack string) (moved bool, err error)
 // deletions, within which no pack is both put and rewritten.
 const missingTTL = time.Second
 
-// isMissing reports whether the pack was found missing a moment ago.
+// isMissing reports whether the pack was found missing less than missingTTL ago. Only the last
+// missing pack is remembered.
 func (p *Packs) isMissing(pack string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.missing == pack && time.Since(p.missingSince) < missingTTL
 }
 
-// cacheObjects caches the objects of a pack, and reports whether the pack was rewritten.
+// cacheObjects caches the objects of a pack that a listing returned, and reports whether the pack
+// was rewritten: other objects than the one with its own name. Without objects, the pack is
+// remembered as missing. A full cache is emptied.
 func (p *Packs) cacheObjects(pack string, objects []string) (moved bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,7 +171,8 @@ func (p *Packs) cacheObjects(pack string, objects []string) (moved bool) {
 	return true
 }
 
-// find lists the objects of a pack.
+// find lists the names of the objects of a pack, which are several while it is being rewritten;
+// none and no error if the pack is missing.
 func (p *Packs) find(ctx context.Context, pack string) ([]string, error) {
 	all, err := p.objects.Find(ctx, ObjectName(pack))
 	return slices.DeleteFunc(all, func(object string) bool { of, ok := NameOfObject(object); return !ok || of != pack }), err

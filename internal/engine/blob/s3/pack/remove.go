@@ -118,8 +118,10 @@ func (p *Packs) discardEmptyLocked(k *pack) {
 // removed slots. Another instance that is about to put an object made it from sources that are
 // deleted by then, which it detects.
 
-// removeOnce rewrites a pack without slots. It returns ErrChanged if another instance changes the
-// pack.
+// removeOnce makes one attempt to remove slots from a pack: it puts an object without them and
+// deletes the old objects; if no slot is left it only deletes. It returns Gone also if the slots
+// were missing, Kept with frugal if it would write too much. It fails with ErrChanged if another
+// instance changes the pack, and with errDamaged if another content cannot be read.
 func (p *Packs) removeOnce(ctx context.Context, pack string, slots []blob.Slot, frugal bool) (Outcome, error) {
 	objects, err := p.find(ctx, pack)
 	if err != nil {
@@ -153,8 +155,10 @@ func (p *Packs) removeOnce(ctx context.Context, pack string, slots []blob.Slot, 
 	return Gone, p.deleteOld(ctx, pack, objects, made)
 }
 
-// rewrite puts a new object with the entries kept. It returns ErrChanged if a source is missing
-// afterwards.
+// rewrite puts a new object with the entries kept and returns its name; the caller then deletes the
+// old objects. It fails with ErrChanged if one of in has disappeared afterwards, and has deleted
+// the new object then. It waits for a free place among concurrent rewrites, and fails with
+// Unavailable if ctx ends first.
 func (p *Packs) rewrite(ctx context.Context, pack string, in []source, kept []entry) (fresh string, err error) {
 	select {
 	case p.rewriteSlots <- struct{}{}:
@@ -182,8 +186,8 @@ func (p *Packs) rewrite(ctx context.Context, pack string, in []source, kept []en
 	return fresh, nil
 }
 
-// deleteOld deletes the old objects. It returns ErrChanged unless exactly the objects made are
-// left.
+// deleteOld deletes the old objects of a pack and caches what is left. It returns ErrChanged unless
+// exactly the objects made are left; the caller must then try again.
 func (p *Packs) deleteOld(ctx context.Context, pack string, old, made []string) error {
 	for _, object := range old {
 		if err := p.objects.Delete(ctx, object); err != nil {
@@ -201,14 +205,16 @@ func (p *Packs) deleteOld(ctx context.Context, pack string, old, made []string) 
 	return nil
 }
 
-// source is an object of a pack and its decoded index.
+// source is an object of a pack that is being rewritten, with its decoded index.
 type source struct {
-	object  string // name of the object
-	entries []entry
-	whole   bool // the index is intact
+	object  string  // name of the object
+	entries []entry // of the index, or found by scan
+	whole   bool    // the index is intact
 }
 
-// sources reads the indexes of objects. It returns ErrChanged if one of them is missing.
+// sources reads the indexes of the objects of a pack, in the same order. It returns ErrChanged if
+// one of them is missing, because another instance has replaced it. A damaged index is no error;
+// see source.whole.
 func (p *Packs) sources(ctx context.Context, pack string, objects []string) ([]source, error) {
 	in := make([]source, len(objects))
 	for i, object := range objects {
@@ -238,7 +244,8 @@ func unitsOf(entries []entry) (n int64) {
 	return n
 }
 
-// changedIfNotFound converts NotFound to ErrChanged.
+// changedIfNotFound returns ErrChanged for NotFound, because another instance has replaced the
+// object; else err, nil included.
 func changedIfNotFound(err error) error {
 	if drive.IsKind(err, drive.NotFound) {
 		return ErrChanged
@@ -295,7 +302,8 @@ func (p *Packs) readObject(ctx context.Context, pack string, s source) ([]byte, 
 	return again, changedIfNotFound(err)
 }
 
-// allIntact reports whether the checksums of all slots match.
+// allIntact reports whether every slot in slots lies within object and its checksum matches; false
+// if pack is not the name of a pack, true without slots.
 func allIntact(object []byte, pack string, slots []entry) bool {
 	id, err := slothead.PackID(pack)
 	if err != nil {
@@ -309,7 +317,7 @@ func allIntact(object []byte, pack string, slots []entry) bool {
 	return true
 }
 
-// isIntact reports whether the checksum of a slot matches.
+// isIntact reports whether b is the slot at of the pack id, with a matching header and checksum.
 func isIntact(b []byte, id uuid.UUID, at blob.Slot) bool {
 	_, whole, err := content(b, id, at)
 	return err == nil && whole
@@ -321,7 +329,9 @@ type packLocks struct {
 	packs map[string]chan struct{} // closed when the holder is done
 }
 
-// lock locks a pack, or returns Unavailable when ctx ends. The caller must call done.
+// lock waits until no other call in this process holds the lock of the pack, and acquires it. The
+// caller must call done once. If ctx ends first it returns Unavailable and a nil done. It does not
+// exclude other instances.
 func (b *packLocks) lock(ctx context.Context, pack string) (done func(), err error) {
 	for {
 		b.mu.Lock()
