@@ -35,7 +35,8 @@ const (
 // ArchiveHook runs at the end of the transaction that inserts an archive. See Hook.
 type ArchiveHook func(ctx context.Context, tx *sqldb.Tx, a Archive) error
 
-// archiveStore stores and opens archives.
+// archiveStore stores archives, which are selections of nodes to be zipped while they are sent, as
+// rows of archives, and opens them. It never stores a zip.
 type archiveStore struct {
 	*core
 	sender *sender
@@ -48,7 +49,10 @@ func (e *Exports) CreateArchive(ctx context.Context, who drive.Who, client strin
 	return e.archives.create(ctx, who, client, in, hook)
 }
 
-// create implements CreateArchive.
+// create lays out the zip of a selection once, to check it and to learn its size and ETag, and
+// inserts the selection as an archive of the account. hook, unless nil, runs in the same
+// transaction. Errors: TooLarge for more than MaxSelected nodes, those of sender.direct and of
+// hook, after which nothing is inserted.
 func (s *archiveStore) create(ctx context.Context, who drive.Who, client string, in Request, hook ArchiveHook) (Archive, error) {
 	if len(in.Nodes) > MaxSelected {
 		return Archive{}, drive.Fail(drive.TooLarge, "reason", "picked", "limit", MaxSelected, "sent", len(in.Nodes))
@@ -85,7 +89,8 @@ func (s *archiveStore) create(ctx context.Context, who drive.Who, client string,
 	return a, nil
 }
 
-// insert inserts an archive and evicts the oldest archives of the account above its limits.
+// insert inserts an archive within tx, after it has locked the account's ledger and evicted the
+// oldest archives of the account above its limits.
 func (s *archiveStore) insert(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, a Archive, in Request, now drive.Time) error {
 	if err := s.opt.Ledger.Lock(ctx, tx, account); err != nil {
 		return err
@@ -133,7 +138,9 @@ func (e *Exports) OpenArchive(ctx context.Context, who drive.Who, client string,
 	return e.archives.open(ctx, who, client, id)
 }
 
-// open implements OpenArchive.
+// open lays out the zip of an archive anew. same reports whether it is byte for byte the zip that
+// create saw; if not, files have changed since. It returns NotFound if the archive is unknown or
+// expired, and the errors of sender.direct; the caller must close the Download.
 func (s *archiveStore) open(ctx context.Context, who drive.Who, client string, id drive.ArchiveID) (d Download, same bool, err error) {
 	now, err := s.now(ctx)
 	if err != nil {
@@ -154,7 +161,8 @@ func (s *archiveStore) open(ctx context.Context, who drive.Who, client string, i
 	return d, err == nil && d.ETag == etag, err
 }
 
-// purge deletes expired archives.
+// purge deletes the rows of archives that expired before now, in chunks, until none is left or a
+// query fails.
 func (s *archiveStore) purge(ctx context.Context, now drive.Time) error {
 	return s.deleteInChunks(ctx, sqldb.Batch{Table: "archives", Key: "id", Where: "made_at < ?", Args: []any{now.Add(-archiveLife)}, Order: "made_at"})
 }

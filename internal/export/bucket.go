@@ -15,7 +15,8 @@ import (
 // the bucket directly. Parts of an object name are separated by slashes. All methods are idempotent
 // and safe for concurrent use by several processes, also on the same object.
 type Bucket interface {
-	// Find returns the size of a published object, or NotFound.
+	// Find returns the size of the published object of that name, or NotFound. Unfinished uploads
+	// are not found.
 	Find(ctx context.Context, name string) (drive.ByteSize, error)
 	// Begin returns the open upload of an object and the sizes of its stored parts by part number.
 	// If there is no open upload, Begin starts one.
@@ -25,7 +26,8 @@ type Bucket interface {
 	// Publish assembles the object atomically from parts 0 to count-1. If the object exists
 	// already, Publish does nothing. If the upload or a part is missing, it returns NotFound.
 	Publish(ctx context.Context, name, upload string, count int) error
-	// Remove deletes an object and the unfinished uploads of its name.
+	// Remove deletes an object and the unfinished uploads of its name. If there is none it does
+	// nothing and returns nil.
 	Remove(ctx context.Context, name string) error
 	// List calls fn with the name of each object, including objects with an unfinished upload.
 	List(ctx context.Context, fn func(name string) error) error
@@ -71,9 +73,9 @@ func (p *publisher) partSize(size drive.ByteSize) drive.ByteSize {
 // bucketTarget is the target that writes the zip of one batch to the bucket.
 type bucketTarget struct {
 	*publisher
-	name   string
+	name   string // name of the object
 	d      Download
-	upload string
+	upload string // id of the multipart upload, set by open
 }
 
 // target returns the bucket object as the target of job j.
@@ -81,7 +83,9 @@ func (p *publisher) target(j *Job, d Download) *bucketTarget {
 	return &bucketTarget{publisher: p, name: objectName(j.account, j.Export, j.Name), d: d}
 }
 
-// open implements target.
+// open reports the object done if it is published in full; else it begins or continues the
+// multipart upload of its name and sets t.upload. has of the result reports whether part n is in
+// the bucket with its length.
 func (t *bucketTarget) open(ctx context.Context) (targetState, error) {
 	size := t.partSize(t.d.Size)
 	done, err := t.published(ctx)
@@ -100,7 +104,8 @@ func (t *bucketTarget) open(ctx context.Context) (targetState, error) {
 	}}, nil
 }
 
-// published reports whether the object is published. An object of another size is an error.
+// published reports whether the bucket has the object in full. An object of another size is an
+// error, since it is not this zip.
 func (t *bucketTarget) published(ctx context.Context) (bool, error) {
 	size, err := t.opt.Bucket.Find(ctx, t.name)
 	if drive.IsKind(err, drive.NotFound) {
@@ -112,12 +117,13 @@ func (t *bucketTarget) published(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// put implements target.
+// put uploads part n, of size bytes, to the upload that open began.
 func (t *bucketTarget) put(ctx context.Context, n int, size drive.ByteSize, body io.Reader) error {
 	return t.opt.Bucket.Put(ctx, t.name, t.upload, n, size, body)
 }
 
-// complete implements target. A lost part or upload is Unavailable, so that the job starts over.
+// complete joins the parts into the object and reports whether the bucket then shows it in full. A
+// lost part or upload is Unavailable, so that the job starts over.
 func (t *bucketTarget) complete(ctx context.Context) (bool, error) {
 	err := t.opt.Bucket.Publish(ctx, t.name, t.upload, t.d.archive.Parts(t.partSize(t.d.Size)))
 	if err != nil {
@@ -130,7 +136,7 @@ func (t *bucketTarget) complete(ctx context.Context) (bool, error) {
 	return t.published(ctx)
 }
 
-// abandon implements target.
+// abandon removes the object and its unfinished uploads from the bucket.
 func (t *bucketTarget) abandon(ctx context.Context) error { return t.opt.Bucket.Remove(ctx, t.name) }
 
 // MaterialiseInBucket starts a job that writes a sealed zip into the bucket, or returns the
@@ -140,7 +146,9 @@ func (e *Exports) MaterialiseInBucket(ctx context.Context, who drive.Who, id dri
 	return e.publisher.materialise(ctx, who, id)
 }
 
-// materialise implements MaterialiseInBucket.
+// materialise inserts a job that copies a sealed batch into the bucket, or returns the job that
+// exists already, and wakes the workers. Errors: Forbidden without a bucket, and those of
+// sender.open.
 func (p *publisher) materialise(ctx context.Context, who drive.Who, id drive.ExportID) (Job, error) {
 	if p.opt.Bucket == nil {
 		return Job{}, drive.Fail(drive.Forbidden)
@@ -201,7 +209,8 @@ func (p *publisher) addJobForSealed(ctx context.Context, tx *sqldb.Tx, b *batch,
 	return err
 }
 
-// job finds a job for the bucket of a batch; the SQL condition and narrows the search.
+// job returns a job that copies batch id into the bucket; the SQL condition and narrows the search.
+// found is false, without an error, if there is none.
 func (p *publisher) job(ctx context.Context, q sqldb.Querier, id drive.ExportID, and string) (j Job, found bool, err error) {
 	err = scanJob(&j, q.QueryRow(ctx, "SELECT "+jobColumns+" FROM export_jobs WHERE export_id = ? AND folder_id = ? "+and+" LIMIT 1", id, id).Scan)
 	if drive.IsKind(err, drive.NotFound) {
@@ -229,7 +238,8 @@ func (p *publisher) checkQuota(ctx context.Context, tx *sqldb.Tx, account drive.
 	return nil
 }
 
-// removeObject deletes the object of an ended batch from the bucket.
+// removeObject deletes the object of an ended batch from the bucket. It does nothing if there is no
+// bucket or the batch has no bucket job.
 func (p *publisher) removeObject(ctx context.Context, b batch) error {
 	if p.opt.Bucket == nil {
 		return nil

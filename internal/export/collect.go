@@ -19,12 +19,14 @@ import (
 
 // deferredError reports entries that a later try or another machine may collect.
 type deferredError struct {
-	entries   int64
-	reason    string
-	elsewhere bool // another machine may reach the entries
-	unread    bool // the content of an entry could not be read from the store
+	entries   int64  // number of deferred entries
+	reason    string // of the last one
+	elsewhere bool   // another machine may reach the entries
+	unread    bool   // the content of an entry could not be read from the store
 }
 
+// Error returns the number of deferred entries and the reason of the retry, for the log and the
+// batch.
 func (s *deferredError) Error() string {
 	return fmt.Sprintf("%d entries are set aside: %s", s.entries, s.reason)
 }
@@ -41,7 +43,8 @@ type collector struct {
 	slowAge time.Duration // overrides slowAge; set by tests
 }
 
-// run is one try of a worker to collect a batch.
+// run is one try of a worker to collect a batch: the cached look-ups, running fetches and deferred
+// entries of the try.
 type run struct {
 	*collector
 	b       *batch
@@ -82,7 +85,9 @@ func (c *collector) collect(ctx context.Context, b *batch, yield func() bool) er
 	}
 }
 
-// collectPages collects all entries above the save point, page by page.
+// collectPages collects the entries above the save point, page by page, and returns nil after the
+// last page. It returns errYield if yield returns true after a page. It reads the next page after
+// errStale, and returns other errors; the save point keeps what is done.
 func (r *run) collectPages(ctx context.Context, yield func() bool) error {
 	for {
 		list, err := r.nextPage(ctx)
@@ -148,7 +153,7 @@ func (r *run) collectPage(ctx context.Context, list []listEntry, yield func() bo
 	return r.save(ctx, page, list[len(list)-1].N)
 }
 
-// outcomes are the outcomes of entries: arrived (pins) or failed (errors).
+// outcomes are the results of entries, committed together: arrived (pins) or failed (errors).
 type outcomes struct {
 	pins   []pin
 	errors []failure
@@ -203,7 +208,8 @@ func (r *run) resolve(ctx context.Context, list []listEntry, page *outcomes, awa
 	return r.resolveDrive(ctx, here, page)
 }
 
-// resolveDrive looks up entries of the drive and adds their outcomes to page.
+// resolveDrive looks up entries of the drive and adds to page, for each entry, a pin or a failure.
+// It writes nothing; an error is a failed query, and page is incomplete then.
 func (r *run) resolveDrive(ctx context.Context, here []listEntry, page *outcomes) error {
 	nodes, err := r.findNodes(ctx, here)
 	if err != nil {
@@ -228,7 +234,9 @@ func (r *run) resolveDrive(ctx context.Context, here []listEntry, page *outcomes
 	return nil
 }
 
-// resolveOne adds the outcome of one entry of the drive to page. nodes is keyed by entry number.
+// resolveOne adds a pin or a failure for one entry of the drive to page: a failure if the node is
+// missing, hidden, damaged or a folder instead of a file. nodes is keyed by entry number, found by
+// content.
 func (r *run) resolveOne(w listEntry, nodes map[int64]tree.Node, found map[drive.BlobID]content.Blob, page *outcomes) {
 	n, there := nodes[w.N]
 	fail := func(reason string) { page.errors = append(page.errors, failure{w: w, reason: reason}) }
@@ -257,7 +265,8 @@ func firstNonZero(a, b drive.Time) drive.Time {
 	return b
 }
 
-// findNodes returns the nodes of entries by entry number. Entries without a node are absent.
+// findNodes returns the nodes of entries by entry number, found by id or by path. Entries without a
+// node are absent; an error is a failed query.
 func (r *run) findNodes(ctx context.Context, list []listEntry) (map[int64]tree.Node, error) {
 	var ids []drive.NodeID
 	nodes := make(map[int64]tree.Node, len(list))
@@ -285,7 +294,9 @@ func (r *run) findNodes(ctx context.Context, list []listEntry) (map[int64]tree.N
 	return nodes, nil
 }
 
-// resolvePath resolves a path like Tree.Resolve and caches the parent folders.
+// resolvePath returns the node at a path of the account, as Tree.Resolve does, and caches the id of
+// its folder in r.paths. Errors: that of drive.ParsePath, and NotFound, also if the cached folder
+// has been deleted since.
 func (r *run) resolvePath(ctx context.Context, text string) (tree.Node, error) {
 	path, err := drive.ParsePath(text)
 	if err != nil {
@@ -451,7 +462,9 @@ func (p *pin) blobColumn() string {
 	return p.blob.String()
 }
 
-// insertPins inserts the rows of arrived entries with one statement.
+// insertPins inserts a row of export_pins per pin with one statement; none does nothing. It changes
+// neither the counts of the batch nor references: the caller does so in the same transaction, which
+// it rolls back on an error.
 func insertPins(ctx context.Context, tx *sqldb.Tx, b *batch, pins []pin) error {
 	if len(pins) == 0 {
 		return nil
@@ -468,7 +481,9 @@ func insertPins(ctx context.Context, tx *sqldb.Tx, b *batch, pins []pin) error {
 	return nil
 }
 
-// insertErrors inserts the rows of failed entries with one statement.
+// insertErrors inserts a row of export_errors per failure with one statement; none does nothing.
+// Details are shortened. It does not change the counts of the batch: the caller does so in the same
+// transaction.
 func insertErrors(ctx context.Context, tx *sqldb.Tx, b *batch, failures []failure, now drive.Time) error {
 	if len(failures) == 0 {
 		return nil

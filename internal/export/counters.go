@@ -10,7 +10,7 @@ type Counters struct {
 	Sealed  atomic.Int64 // sealed batches
 	Aborted atomic.Int64 // failed tries of batches that are retried
 	Failed  atomic.Int64 // batches that failed for good
-	Late    atomic.Int64 // batches that ran longer than Options.OnForward
+	Late    atomic.Int64 // batches that ran longer than Options.LateAfter
 
 	Collected     atomic.Int64 // entries that arrived
 	FailedEntries atomic.Int64 // entries that failed
@@ -39,10 +39,10 @@ type countingWriter struct {
 	n *atomic.Int64
 }
 
-// Unwrap implements the interface of http.ResponseController.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (w countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Write implements io.Writer.
+// Write writes p to the response and adds the bytes that were written to the counter n.
 func (w countingWriter) Write(p []byte) (int, error) {
 	n, err := w.ResponseWriter.Write(p)
 	w.n.Add(int64(n))

@@ -35,7 +35,7 @@ type storedRequest struct {
 	Mark       *mark           `json:"mark,omitempty"`   // mark to advance when the batch is sealed; nil: none
 }
 
-// storedRequest decodes the stored request of the batch.
+// storedRequest decodes the column request of the batch. It fails only if the JSON is damaged.
 func (b batch) storedRequest() (a storedRequest, err error) {
 	if err := json.Unmarshal([]byte(b.Request), &a); err != nil {
 		return storedRequest{}, fmt.Errorf("read what was asked of batch %s: %w", b.ID, err)
@@ -64,15 +64,15 @@ func checkPriority(who drive.Who, priority int64) error {
 
 // listEntry is an entry of the list of a batch, a row of export_wants.
 type listEntry struct {
-	N     int64
-	Doc   string
+	N     int64  // number in the list, from 1; set by listStore.write
+	Doc   string // id that the client or the intake gave
 	Node  drive.NodeID
 	URL   string
 	Path  string
 	Name  string // path in the zip; ends with '/' for an empty folder
 	MTime drive.Time
-	From  drive.ExportID
-	FromN int64
+	From  drive.ExportID // previous batch that has the entry's pin; zero: none
+	FromN int64          // number of the entry in From
 
 	size drive.ByteSize // size of the file when the list was made; 0: unknown
 }
@@ -83,11 +83,13 @@ func (e *listEntry) isFolder() bool { return strings.HasSuffix(e.Name, "/") && !
 // entryColumns are the columns that scanEntry reads.
 const entryColumns = "n, doc, node_id, url, path, name, mtime, from_id, from_n"
 
+// scanEntry reads a row of entryColumns into w by calling scan, and returns the error of scan.
 func scanEntry(w *listEntry, scan func(...any) error) error {
 	return scan(&w.N, &w.Doc, &w.Node, &w.URL, &w.Path, &w.Name, &w.MTime, &w.From, &w.FromN)
 }
 
-// creator creates batches from requests.
+// creator creates batches from requests: it builds the list, freezes it in the database and inserts
+// the batch rows.
 type creator struct {
 	*core
 	lists *listStore
@@ -103,7 +105,10 @@ func (e *Exports) Create(ctx context.Context, who drive.Who, in Request, hook Ho
 	return e.creator.create(ctx, who, in, hook)
 }
 
-// create implements Create.
+// create builds the list of entries that in asks for, stores it and inserts the batch, or the set
+// of batches if the list is too long for one. A monthly export of a folder may join a batch that
+// exists already unless in.Force is set. It returns WrongState for an empty list, and the errors of
+// Exports.Create.
 func (c *creator) create(ctx context.Context, who drive.Who, in Request, hook Hook) (View, error) {
 	if err := checkPriority(who, in.Priority); err != nil {
 		return View{}, err
@@ -188,7 +193,8 @@ func (c *creator) createSet(ctx context.Context, d draft) (v View, err error) {
 	return set[0].view(now), nil
 }
 
-// batches returns one batch row per piece of the list.
+// batches returns one pending batch per piece, each with a new id and due at now; with several,
+// each is a part of a set. It writes nothing. It fails only if the request cannot be encoded.
 func (d draft) batches(pieces [][]listEntry, now drive.Time) ([]batch, error) {
 	raw, err := json.Marshal(d.request)
 	if err != nil {
@@ -255,7 +261,8 @@ func (c *creator) checkLimit(ctx context.Context, tx *sqldb.Tx, b batch, more in
 	return c.checkPinnedQuota(ctx, tx, b.Account)
 }
 
-// insert inserts the row of the batch. A supplement gets the next revision number of its root.
+// insert inserts the row of the batch within tx, and its row of export_parts if it has a set. A
+// supplement gets the next revision number of its root, which insert sets in b.
 func (b *batch) insert(ctx context.Context, tx *sqldb.Tx) error {
 	if !b.Parent.IsZero() {
 		if err := tx.QueryRow(ctx, `SELECT MAX(revision) + 1 FROM exports WHERE root_id = ?`, b.Root).Scan(&b.Revision); err != nil {
@@ -277,7 +284,8 @@ const (
 	writeBatch = 1000
 )
 
-// write numbers the entries from 1 and inserts them in several transactions.
+// write sets N of the entries to their position from 1 and inserts them as the list of batch id, in
+// several transactions. On an error some entries may be inserted; the caller discards the list.
 func (l *listStore) write(ctx context.Context, id drive.ExportID, list []listEntry) error {
 	for i := range list {
 		list[i].N = int64(i) + 1
@@ -300,7 +308,8 @@ func (l *listStore) write(ctx context.Context, id drive.ExportID, list []listEnt
 	return nil
 }
 
-// insertEntries inserts up to writeRows entries of a list with one statement.
+// insertEntries inserts up to writeRows numbered entries into the list of batch id with one
+// statement. list must not be empty. It fails if an entry of that number exists.
 func insertEntries(ctx context.Context, tx *sqldb.Tx, id drive.ExportID, list []listEntry) error {
 	var args []any
 	for _, w := range list {

@@ -18,7 +18,9 @@ func (e *Exports) OpenDirect(ctx context.Context, who drive.Who, client string, 
 	return e.sender.direct(ctx, who, client, in)
 }
 
-// direct implements OpenDirect.
+// direct acquires memory for client and lays out the zip that in asks for, which is not stored. The
+// Download holds the memory until the caller closes it. Errors: that of Budget.Acquire, and those
+// of layDirect.
 func (s *sender) direct(ctx context.Context, who drive.Who, client string, in Request) (Download, error) {
 	grant, err := s.budget.Acquire(ctx, client, directMemory, directMemory)
 	if err != nil {
@@ -45,7 +47,10 @@ const (
 	directNames    = 16 * drive.MiB             // bytes of all names in a download: 160 for each file
 )
 
-// layDirect lays out the zip within the memory of grant.
+// layDirect lays out the zip of the nodes that in names and shrinks grant to what the zip needs. It
+// waits for one of the account's turns first. Errors: BadRequest if nothing is selected, TooLarge
+// above the limits, the cause of the eviction if grant is evicted; the caller closes grant in each
+// case.
 func (s *sender) layDirect(ctx context.Context, who drive.Who, grant *zipline.Grant, in Request) (Download, error) {
 	ctx, leave := grant.EvictionContext(ctx)
 	defer leave()

@@ -85,7 +85,8 @@ func (lb *listBuilder) addDocuments(ctx context.Context, folder drive.Path) erro
 	})
 }
 
-// addDocument adds the PDF of a document, and its original file if the filter asks for XML.
+// addDocument adds the PDF of a document to the list, embedded or stored or missing, and its
+// original file if the filter asks for XML. It returns TooLarge as add does.
 func (lb *listBuilder) addDocument(d Document) error {
 	where, name := strings.TrimSpace(d.Date+" "+replaceSlashes(d.Number)), lb.naming.documentName(d)
 	if name == "" {
@@ -132,7 +133,8 @@ func (c *creator) fillLatePDFs(ctx context.Context, b batch, page []previousEntr
 	return nil
 }
 
-// isOfDocuments reports whether the list of the root batch was made from documents of the intake.
+// isOfDocuments reports whether the list of the batch's root was made from documents of the intake.
+// It returns false, without an error, if the root was deleted.
 func (c *creator) isOfDocuments(ctx context.Context, b batch) (bool, error) {
 	if b.Root != b.ID {
 		var err error

@@ -115,7 +115,8 @@ type core struct {
 	lastOutage atomic.Pointer[time.Time] // time of the last database outage seen by this process; nil: none
 }
 
-// New returns an Exports on opt.DB. It does no I/O.
+// New returns an Exports on opt.DB, with defaults for the zero fields of opt. It does no I/O and
+// starts no goroutine; Run does the work.
 func New(opt Options) *Exports {
 	if opt.Instance == "" {
 		opt.Instance = "1"
@@ -150,7 +151,7 @@ func New(opt Options) *Exports {
 	return compose(&core{opt: opt, log: opt.Log, wake: make(chan struct{}, 1), testHook: func(string) {}, listPage: folderPage})
 }
 
-// compose constructs the parts in dependency order.
+// compose constructs the parts in the order of their dependencies. They share g.
 func compose(g *core) *Exports {
 	e := &Exports{core: g}
 	e.lists = &listStore{core: g, turns: turn.New(1, maxLayouts)}
@@ -176,7 +177,8 @@ func compose(g *core) *Exports {
 // may have is split.
 func (c *core) MaxList() int { return maxParts * c.opt.MaxEntries }
 
-// now returns the time of the shared clock.
+// now returns the time of the shared clock, which is the database's unless a test sets another. It
+// fails if the query does.
 func (c *core) now(ctx context.Context) (drive.Time, error) {
 	now, err := c.opt.Clock(ctx)
 	if err != nil {
@@ -185,7 +187,8 @@ func (c *core) now(ctx context.Context) (drive.Time, error) {
 	return now, nil
 }
 
-// retentionNow returns the time by which retention periods are measured.
+// retentionNow returns the time by which retention periods are measured. It fails only if there is
+// no retention clock and the shared clock fails.
 func (c *core) retentionNow(ctx context.Context) (drive.Time, error) {
 	if c.opt.RetentionClock == nil {
 		return c.now(ctx)
@@ -224,17 +227,17 @@ type batch struct {
 	User     drive.UserID
 	Name     string
 	Origin   Origin
-	Request  string
-	Slot     string // unique key; of a schedule: schedule and month
-	Root     drive.ExportID
+	Request  string         // storedRequest as JSON
+	Slot     string         // unique key; of a schedule: schedule and month
+	Root     drive.ExportID // first batch of its revisions; itself if it is the first
 	Revision int64
 	Parent   drive.ExportID // previous revision of a supplement; zero: none
 	Priority int64
 	State    State
 
 	Total, Collected, Failed int64
-	Bytes                    drive.ByteSize
-	SavePoint                int64 // entries up to this number need no more work in this try
+	Bytes                    drive.ByteSize // size of the collected entries
+	SavePoint                int64          // entries up to this number need no more work in this try
 
 	Epoch       int64      // fencing token: incremented by each claim and each end
 	Worker      string     // instance that claimed it last
@@ -254,8 +257,8 @@ type batch struct {
 	ListEpoch int64 // epoch under which the frozen list is stored
 	Created   drive.Time
 	Begun     drive.Time // first claim
-	Ended     drive.Time
-	Expires   drive.Time
+	Ended     drive.Time // sealed, failed or cancelled; 0: not yet
+	Expires   drive.Time // when a sealed batch ends
 	Released  drive.Time // when its references were released; 0: not yet
 
 	part
@@ -273,6 +276,7 @@ var selectViews = strings.Replace(selectBatches, " request,", " '',", 1)
 // selectBatches selects batches with their set for scanBatch; a batch without a set is part 1 of 1.
 const selectBatches = "SELECT " + columns + ", COALESCE(set_id, id), COALESCE(part, 1), COALESCE(parts, 1) FROM exports LEFT JOIN export_parts ON export_id = id "
 
+// scanBatch reads a row of batch columns into b by calling scan, and returns the error of scan.
 func scanBatch(b *batch, scan func(...any) error) error {
 	return scan(&b.ID, &b.Account, &b.User, &b.Name, &b.Origin, &b.Request, &b.Slot, &b.Root, &b.Revision, &b.Parent, &b.Priority, &b.State,
 		&b.Total, &b.Collected, &b.Failed, &b.Bytes, &b.SavePoint, &b.Epoch, &b.Worker, &b.Machine, &b.Due, &b.YieldAt, &b.Avoid, &b.AvoidUntil,
@@ -280,7 +284,8 @@ func scanBatch(b *batch, scan func(...any) error) error {
 		&b.Expires, &b.Released, &b.Set, &b.Part, &b.Parts)
 }
 
-// find returns the first batch that matches the SQL suffix where, or NotFound.
+// find returns the first batch that matches where, the end of a SELECT on exports, or NotFound.
+// where may lock the row if q is a transaction.
 func (c *core) find(ctx context.Context, q sqldb.Querier, where string, args ...any) (b batch, err error) {
 	err = scanBatch(&b, q.QueryRow(ctx, selectBatches+where, args...).Scan)
 	return b, err
@@ -317,7 +322,8 @@ type View struct {
 	Joined    bool        `json:"joined,omitempty" doc:"of an answer to a request: there was an export of the same folder and month, and this is it"`
 }
 
-// view converts the row for its owner. A sealed batch whose expiry has passed is shown as Expired.
+// view converts the row for its owner at the time now. A sealed batch whose expiry has passed is
+// shown as Expired; rate and ETA are set only while it is running.
 func (b batch) view(now drive.Time) View {
 	v := View{
 		ID: b.ID, Name: b.Name, Origin: b.Origin, Root: b.Root, Revision: b.Revision, Set: b.Set, Part: b.Part, Parts: b.Parts, Request: json.RawMessage(b.Request), State: b.State,

@@ -113,12 +113,15 @@ func pause(ctx context.Context, mean time.Duration) error {
 	}
 }
 
-// recordFailure records the failure of an entry.
+// recordFailure commits that entry w failed finally: a row of export_errors and the count of the
+// batch. reason is a code for people's texts, detail is for experts. It returns errFenced if the
+// worker has lost the batch, with nothing written.
 func (r *run) recordFailure(ctx context.Context, w listEntry, reason, detail string) error {
 	return r.record(ctx, outcomes{errors: []failure{{w, reason, detail}}}, 0, nil)
 }
 
-// deferEntry counts an entry as deferred.
+// deferEntry counts an entry as deferred, to be retried in a later try of the batch, and keeps why
+// as the reason. It writes nothing to the database.
 func (r *run) deferEntry(why *fetch.Error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,7 +181,7 @@ func (r *run) openSource(ctx context.Context, w listEntry) (*fetch.Document, err
 	return r.fetch.Get(ctx, w.URL, expectedKind(w.Name))
 }
 
-// expectedKind returns the expected document type for a name in the zip.
+// expectedKind returns the document type that a name in the zip promises: PDF for ".pdf", else Any.
 func expectedKind(name string) fetch.Kind {
 	if strings.EqualFold(path.Ext(name), ".pdf") {
 		return fetch.PDF
@@ -206,7 +209,8 @@ func (r *run) reserveQuota(ctx context.Context, size drive.ByteSize) (drive.Byte
 	return size, nil
 }
 
-// releaseQuota releases reserved quota.
+// releaseQuota subtracts size from the quota that this run has reserved in memory for running
+// fetches. It is called once for each successful reservation.
 func (r *run) releaseQuota(size drive.ByteSize) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,7 +226,9 @@ func onePart(size drive.ByteSize) drive.ByteSize {
 	return 1 << bits.Len64(uint64(size-1))
 }
 
-// commitFetched commits a fetched document: content, pin and charge.
+// commitFetched commits a fetched document in one transaction: its content n, the entry's row of
+// export_pins and the charge to the account. part describes the stored bytes. On an error nothing
+// is committed and the stored bytes remain for the caller to remove.
 func (r *run) commitFetched(ctx context.Context, w listEntry, doc *fetch.Document, part blob.Part, n content.NewContent) error {
 	now, err := r.now(ctx)
 	if err != nil {

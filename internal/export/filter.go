@@ -31,7 +31,7 @@ type Filter struct {
 	Of Selection `json:"of,omitzero"`
 }
 
-// matchesAll reports whether the filter matches every file.
+// matchesAll reports whether no field is set that excludes files, so that each file matches.
 func (f Filter) matchesAll() bool {
 	return f.Month == "" && f.From == "" && f.To == "" && !f.SinceLast && len(f.Ext) == 0 && f.Pattern == "" && !f.Documents
 }
@@ -51,7 +51,9 @@ type Selection struct {
 // amount matches a decimal total; see package invoice.
 var amount = regexp.MustCompile(`^-?[0-9]{1,30}(\.[0-9]{1,10})?$`)
 
-// check returns Malformed or TooLong for an invalid field.
+// check returns BadRequest with reason Malformed for an amount that is not a number, or TooLong for
+// a text above 255 bytes. Empty fields are valid. With several invalid fields, which of them it
+// names is random.
 func (s Selection) check() error {
 	for field, value := range map[string]string{"min": s.Min, "max": s.Max} {
 		if value != "" && !amount.MatchString(value) {
@@ -66,7 +68,8 @@ func (s Selection) check() error {
 	return nil
 }
 
-// matcher is a compiled Filter.
+// matcher is a Filter after validation, with times and names in the form that matches compares. The
+// zero matcher matches each file.
 type matcher struct {
 	from, to drive.Time
 	ext      []string
@@ -84,7 +87,8 @@ type matcher struct {
 // inZone converts t to the time zone of the filter.
 func (m matcher) inZone(t drive.Time) time.Time { return t.Std().In(m.zone) }
 
-// compile validates the filter. It returns BadRequest for an invalid field.
+// compile validates the filter and returns its matcher. It returns BadRequest for an invalid field
+// and for fields that exclude each other. It does not read SinceLast.
 func (f Filter) compile() (m matcher, err error) {
 	zone, err := zoneOf(f.Zone)
 	if err != nil {
@@ -130,7 +134,9 @@ func (f Filter) compile() (m matcher, err error) {
 // maxFileTime is later than the modification time of any file: the year 10000.
 const maxFileTime = drive.Time(253402300800_000)
 
-// compileDays compiles the fields From and To.
+// compileDays validates f.From and f.To and sets the time and day limits of m; To includes its
+// whole day. It uses m.zone. Errors: BadRequest for text that is not a day, for a month beside
+// them, and for To before From.
 func (m *matcher) compileDays(f Filter) error {
 	if f.From == "" && f.To == "" {
 		return nil
@@ -157,12 +163,14 @@ func (m *matcher) compileDays(f Filter) error {
 	return nil
 }
 
-// matchesDay reports whether a document date matches From and To.
+// matchesDay reports whether day, as "2006-01-02", is from m.first to m.last, both inclusive; an
+// empty limit is none.
 func (m matcher) matchesDay(day string) bool {
 	return (m.first == "" || day >= m.first) && (m.last == "" || day <= m.last)
 }
 
-// zoneOf loads a time zone by IANA name, or returns Malformed.
+// zoneOf loads a time zone by IANA name; empty is UTC. It returns BadRequest for an unknown name
+// and for "Local".
 func zoneOf(name string) (*time.Location, error) {
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
@@ -171,7 +179,8 @@ func zoneOf(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// matches reports whether a file matches by time, extension and pattern.
+// matches reports whether a file matches by modification time, extension and pattern, ignoring the
+// case of letters. It does not look at the fields for documents.
 func (m matcher) matches(n tree.Node) bool {
 	if m.to != 0 && (n.MTime < m.from || n.MTime >= m.to) {
 		return false

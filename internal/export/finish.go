@@ -24,7 +24,9 @@ func (e *Exports) Cancel(ctx context.Context, who drive.Who, id drive.ExportID) 
 	return e.releaser.cancel(ctx, who, id)
 }
 
-// cancel implements Cancel.
+// cancel ends a batch of the account that is not over, so that its worker loses it, and releases
+// its references. If the release fails, a worker retries it and cancel returns nil. A batch that is
+// over already is no error; an unknown id is NotFound.
 func (r *releaser) cancel(ctx context.Context, who drive.Who, id drive.ExportID) error {
 	now, err := r.now(ctx)
 	if err != nil {
@@ -51,7 +53,8 @@ func (r *releaser) cancel(ctx context.Context, who drive.Who, id drive.ExportID)
 // releaseBatch is the number of references released per transaction (about 20 ms).
 const releaseBatch = 200
 
-// releaseEnded marks due sealed batches as expired and releases up to 100 ended batches.
+// releaseEnded marks due sealed batches as expired and then releases the references of up to 100
+// ended batches. If more are left, a later call continues.
 func (r *releaser) releaseEnded(ctx context.Context) error {
 	now, err := r.retentionNow(ctx)
 	if err != nil {
@@ -108,7 +111,9 @@ func (r *releaser) release(ctx context.Context, id drive.ExportID) error {
 	return nil
 }
 
-// releaseSome releases up to releaseBatch references. more reports whether references may be left.
+// releaseSome releases up to releaseBatch references of an ended batch within tx, with their
+// charges, and marks the batch as released when none is left. more reports whether references may
+// be left: the caller calls again. A batch that is gone, released or not ended does nothing.
 func (r *releaser) releaseSome(ctx context.Context, tx *sqldb.Tx, id drive.ExportID, now drive.Time) (more bool, err error) {
 	b, err := r.find(ctx, tx, "WHERE id = ?", id) // read without lock first: the account never changes
 	if drive.IsKind(err, drive.NotFound) {
@@ -148,13 +153,15 @@ type heldPin struct {
 	charged drive.ByteSize
 }
 
-// pinsOf reads up to releaseBatch pins of a batch; the SQL condition where narrows them.
+// pinsOf returns up to releaseBatch pins of a batch by entry number. where is "" or an SQL
+// condition that begins with AND.
 func pinsOf(ctx context.Context, q sqldb.Querier, id drive.ExportID, where string) ([]heldPin, error) {
 	rows, err := q.Query(ctx, "SELECT n, NULLIF(blob_id, ''), size, charged FROM export_pins WHERE export_id = ? "+where+" ORDER BY n LIMIT ?", id, releaseBatch)
 	return sqldb.Scan(rows, err, func(h *heldPin, scan func(...any) error) error { return scan(&h.n, &h.blob, &h.size, &h.charged) })
 }
 
-// chargedBytes returns the total charged bytes.
+// chargedBytes returns the sum of the bytes that pins are charged for; pins of files of the drive
+// are charged 0.
 func chargedBytes(pins []heldPin) (sum drive.ByteSize) {
 	for _, p := range pins {
 		sum += p.charged
@@ -162,7 +169,8 @@ func chargedBytes(pins []heldPin) (sum drive.ByteSize) {
 	return sum
 }
 
-// dropPins deletes pins and releases their content references. The caller has updated the ledger.
+// dropPins deletes pins within tx and releases their content references. The caller has updated the
+// ledger and counts.
 func (r *releaser) dropPins(ctx context.Context, tx *sqldb.Tx, b batch, pins []heldPin) error {
 	if len(pins) == 0 {
 		return nil
@@ -187,7 +195,9 @@ func (e *Exports) DeleteAccount(ctx context.Context, account drive.AccountID) er
 	return e.releaser.deleteAccount(ctx, account)
 }
 
-// deleteAccount implements DeleteAccount.
+// deleteAccount ends the schedules, jobs and batches of an account in one transaction, and then
+// releases and deletes its batches one by one. It stops at the first error; it may be called again
+// and continues.
 func (r *releaser) deleteAccount(ctx context.Context, account drive.AccountID) error {
 	if err := r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		for _, end := range []string{
@@ -234,7 +244,8 @@ func (e *Exports) Purge(ctx context.Context) error {
 		e.queue.purgeTurns(ctx, now), e.publisher.sweep(ctx))
 }
 
-// deleteReleased deletes batches that were released before the given time.
+// deleteReleased deletes the batches that were released before the given time, the oldest first. It
+// returns nil when none is left, or the first error.
 func (c *core) deleteReleased(ctx context.Context, before drive.Time) error {
 	for {
 		b, err := c.find(ctx, c.opt.DB, "WHERE released_at > 0 AND released_at < ? ORDER BY released_at LIMIT 1", before)
@@ -250,7 +261,9 @@ func (c *core) deleteReleased(ctx context.Context, before drive.Time) error {
 	}
 }
 
-// deleteBatch deletes the rows of a released batch, the batch row last.
+// deleteBatch deletes the rows of a released batch, in several transactions, the batch row last. An
+// unreleased batch keeps its own row, but loses its list, failures and jobs: the caller checks
+// first.
 func (c *core) deleteBatch(ctx context.Context, id drive.ExportID) error {
 	for table, key := range map[string]string{"export_wants": "n", "export_errors": "n", "export_lists": "n", "export_jobs": "id"} {
 		if err := c.deleteRows(ctx, table, key, id); err != nil {
@@ -269,7 +282,8 @@ func (c *core) deleteBatch(ctx context.Context, id drive.ExportID) error {
 	})
 }
 
-// deleteRows deletes the rows of one batch from a table with the given key column.
+// deleteRows deletes the rows of batch id from table, whose rows have the key column key, in
+// several transactions.
 func (c *core) deleteRows(ctx context.Context, table, key string, id drive.ExportID) error {
 	return c.deleteInChunks(ctx, sqldb.Batch{Table: table, Key: key, Where: "export_id = ?", Args: []any{id}})
 }
@@ -277,7 +291,8 @@ func (c *core) deleteRows(ctx context.Context, table, key string, id drive.Expor
 // deleteChunk is the number of rows deleted per transaction.
 const deleteChunk = 500
 
-// deleteInChunks deletes all rows that b matches in short transactions.
+// deleteInChunks deletes the rows that b matches, deleteChunk rows per transaction, until a
+// transaction finds fewer. On an error the chunks before it stay deleted. It ignores b.Limit.
 func (c *core) deleteInChunks(ctx context.Context, b sqldb.Batch) error {
 	b.Limit = deleteChunk
 	for n := int64(deleteChunk); n == deleteChunk; {
@@ -296,12 +311,15 @@ func (c *core) deleteInChunks(ctx context.Context, b sqldb.Batch) error {
 // to a batch that is being created.
 const orphanAge = int64(3600_000) // ms
 
-// deleteOrphans deletes orphaned lists. It skips from batch id to batch id, not row by row.
+// deleteOrphans deletes lists, and recorded sizes, that no batch refers to because an insert was
+// interrupted. It skips from batch id to batch id, not row by row.
 func (l *listStore) deleteOrphans(ctx context.Context, now drive.Time) error {
 	return errors.Join(l.deleteOrphansOf(ctx, "export_wants", now), l.deleteOrphansOf(ctx, "export_texts", now))
 }
 
-// deleteOrphansOf deletes the rows of orphaned lists from one table.
+// deleteOrphansOf deletes from table the rows of lists without a batch, once they are older than
+// orphanAge, and their recorded sizes. It visits each list in the table and stops at the first
+// error.
 func (l *listStore) deleteOrphansOf(ctx context.Context, table string, now drive.Time) error {
 	var after drive.ExportID
 	for {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// activeFetch is a running fetch.
+// activeFetch is a running fetch, as the watch over slow fetches sees it. Calling cancel interrupts
+// the fetch.
 type activeFetch struct {
 	begun    time.Time
 	received atomic.Int64 // bytes received
@@ -27,7 +28,8 @@ func (r *run) beginFetch(ctx context.Context) (context.Context, *activeFetch) {
 	return ctx, f
 }
 
-// endFetch ends a fetch.
+// endFetch removes a fetch from the running ones and releases its context. The caller calls it once
+// when the fetch is over.
 func (r *run) endFetch(f *activeFetch) {
 	f.cancel(nil)
 	r.mu.Lock()
@@ -44,14 +46,15 @@ type countingReader struct {
 	n   *atomic.Int64
 }
 
-// Read implements io.Reader.
+// Read reads from src and adds the number of bytes read to n, also on an error.
 func (r *countingReader) Read(p []byte) (int, error) {
 	n, err := r.src.Read(p)
 	r.n.Add(int64(n))
 	return n, err
 }
 
-// cancelSlow cancels fetches older than slowAge whose rate is below slowRate.
+// cancelSlow cancels, with errYield, the fetches older than slowAge whose rate is below slowRate;
+// their entries are retried later.
 func (r *run) cancelSlow(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -109,7 +109,9 @@ const (
 // reasonFull is the error shown on a batch that waits for disk space.
 const reasonFull = "disk-full"
 
-// postpone returns a batch to the queue for the duration wait, without counting a failed try.
+// postpone makes a batch aborted and due again after wait, and stores reason, without counting a
+// failed try. The worker has lost the batch then. It fails as update does if the batch was lost
+// before.
 func (q *queue) postpone(ctx context.Context, b *batch, reason string, wait time.Duration) error {
 	now, err := q.now(ctx)
 	if err != nil {

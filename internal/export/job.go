@@ -32,15 +32,17 @@ type Job struct {
 
 	account drive.AccountID
 	user    drive.UserID
-	epoch   int64
-	tries   int64 // failed tries since the last sent part
-	upload  drive.UploadID
+	epoch   int64          // fencing token: incremented by each claim
+	tries   int64          // failed tries since the last sent part
+	upload  drive.UploadID // of a job for a folder; zero: not begun
 	node    drive.NodeID
 }
 
 // jobColumns are the columns that scanJob reads.
 const jobColumns = "id, export_id, account_id, user_id, folder_id, name, state, epoch, tries, upload_id, sent, node_id, error"
 
+// scanJob reads a row of jobColumns into j by calling scan, whose error it returns. j.Node stays
+// nil if the job has written no file.
 func scanJob(j *Job, scan func(...any) error) error {
 	err := scan(&j.ID, &j.Export, &j.account, &j.user, &j.Folder, &j.Name, &j.State, &j.epoch, &j.tries, &j.upload, &j.Sent, &j.node, &j.Error)
 	if err == nil && !j.node.IsZero() {
@@ -58,7 +60,8 @@ func (j Job) forOwner() Job {
 	return j
 }
 
-// jobRunner runs jobs.
+// jobRunner inserts and runs jobs, each of which writes the zip of a sealed batch to a folder of
+// the drive or to the bucket.
 type jobRunner struct {
 	*core
 	catalog   *catalog
@@ -74,7 +77,9 @@ func (e *Exports) Materialise(ctx context.Context, who drive.Who, id drive.Expor
 	return e.jobs.materialise(ctx, who, id, folder, name)
 }
 
-// materialise implements Materialise.
+// materialise inserts a pending job that writes the zip of a sealed batch into folder, and wakes
+// the workers. An empty name selects the batch's file name. Errors: those of sender.open, Forbidden
+// if there is no drive to write to, and those of a folder that is missing or deleted.
 func (r *jobRunner) materialise(ctx context.Context, who drive.Who, id drive.ExportID, folder drive.NodeID, name drive.Name) (Job, error) {
 	d, err := r.sender.open(ctx, who, id)
 	if err != nil {
@@ -128,12 +133,14 @@ func insertJob(ctx context.Context, tx *sqldb.Tx, j Job, now drive.Time) error {
 	return err
 }
 
-// Jobs returns up to 100 jobs of a batch, newest first.
+// Jobs returns up to 100 jobs of a batch of the caller's account, newest first, or NotFound. A
+// batch without jobs has an empty result.
 func (e *Exports) Jobs(ctx context.Context, who drive.Who, id drive.ExportID) ([]Job, error) {
 	return e.jobs.jobs(ctx, who, id)
 }
 
-// jobs implements Jobs.
+// jobs returns up to 100 jobs of a batch, newest first, as their owner sees them. It returns
+// NotFound for a batch of another account.
 func (r *jobRunner) jobs(ctx context.Context, who drive.Who, id drive.ExportID) ([]Job, error) {
 	if _, err := r.catalog.get(ctx, who, id); err != nil {
 		return nil, err
@@ -146,7 +153,9 @@ func (r *jobRunner) jobs(ctx context.Context, who drive.Who, id drive.ExportID) 
 	return all, err
 }
 
-// claim claims the first due job for this machine, or returns nil. See queue.claim.
+// claim claims the first due job for this machine: it makes the job running under the next epoch
+// and a lease. It returns nil without an error if no job is due or the machine has enough work. See
+// queue.claim.
 func (r *jobRunner) claim(ctx context.Context) (*Job, error) {
 	if r.opt.Drive == nil && r.opt.Bucket == nil {
 		return nil, nil
@@ -185,7 +194,8 @@ func (r *jobRunner) claim(ctx context.Context) (*Job, error) {
 	return taken, nil
 }
 
-// firstDue locks and returns the first due job that no other claimer has locked, or nil.
+// firstDue locks within tx and returns the first due job that no other claimer has locked; nil,
+// without an error, if there is none among the first candidates.
 func (r *jobRunner) firstDue(ctx context.Context, tx *sqldb.Tx, now drive.Time) (*Job, error) {
 	const due = "state IN ('pending', 'running') AND due_at <= ?"
 	rows, err := tx.Query(ctx, "SELECT id FROM export_jobs WHERE "+due+" ORDER BY due_at, id LIMIT ?", now, candidates)
@@ -203,7 +213,8 @@ func (r *jobRunner) firstDue(ctx context.Context, tx *sqldb.Tx, now drive.Time) 
 	return nil, nil
 }
 
-// update sets columns of a job that this worker owns, or returns errFenced.
+// update sets columns of a running job in a transaction. It returns errFenced, and changes nothing,
+// if another worker has claimed the job or it has ended.
 func (r *jobRunner) update(ctx context.Context, j *Job, set string, args ...any) error {
 	return r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "UPDATE export_jobs SET "+set+" WHERE id = ? AND epoch = ? AND state = 'running'", append(args, j.ID, j.epoch)...)
@@ -214,7 +225,8 @@ func (r *jobRunner) update(ctx context.Context, j *Job, set string, args ...any)
 	})
 }
 
-// renewLease renews the lease of a job and reports whether the user was disabled.
+// renewLease extends the lease of a job by lease.TTL. It returns true if the user was disabled, so
+// that the job should yield, and errFenced if the job was lost.
 func (r *jobRunner) renewLease(ctx context.Context, j *Job) (bool, error) {
 	now, err := r.now(ctx)
 	if err != nil {

@@ -21,13 +21,15 @@ type linkToken struct {
 	export  drive.ExportID
 	user    drive.UserID
 	account drive.AccountID
-	epoch   int64
+	epoch   int64 // of the user's links; another one means that they were revoked
 	expires drive.Time
 	session drive.SessionID // zero: not bound to a session
 }
 
 const (
-	sessionAt  = 3*16 + 2*8
+	// sessionAt is the length in bytes of a token without a session, and the offset of the session.
+	sessionAt = 3*16 + 2*8
+	// accessSize is the length in bytes of a token with a session.
 	accessSize = sessionAt + 16
 )
 
@@ -37,7 +39,8 @@ func (t linkToken) encode(key ticket.Key) string {
 	return key.Sign(append(fields, t.session[:]...))
 }
 
-// parseLinkToken verifies and decodes a token.
+// parseLinkToken decodes a token. It returns false if the signature is not by key or the length is
+// wrong. It does not check whether the link has expired or was revoked.
 func parseLinkToken(text string, key ticket.Key) (linkToken, bool) {
 	b, ok := key.Open(text, sessionAt, accessSize)
 	if !ok || len(b) != sessionAt && len(b) != accessSize {
@@ -58,7 +61,8 @@ type linkStore struct {
 	sender *sender
 }
 
-// key returns the signing key of download links.
+// key derives the key that signs download links from the installation's secret. It fails as
+// Options.Secret does.
 func (l *linkStore) key(ctx context.Context) (ticket.Key, error) {
 	secret, err := l.opt.Secret(ctx)
 	if err != nil {
@@ -80,7 +84,9 @@ func (e *Exports) CreateLink(ctx context.Context, who drive.Who, id drive.Export
 	return e.links.create(ctx, who, id, life)
 }
 
-// create implements CreateLink.
+// create returns a signed link to the zip of a sealed batch; nothing is stored. It ends after life
+// or with the batch, whichever is first. Errors: BadRequest unless life is from a second to
+// MaxLinkLife, and those of sender.open.
 func (l *linkStore) create(ctx context.Context, who drive.Who, id drive.ExportID, life time.Duration) (Link, error) {
 	if life < time.Second || life > MaxLinkLife {
 		return Link{}, drive.BadField("expires_in", drive.OutOfRange, "min", 1, "max", int(MaxLinkLife/time.Second), "sent", life.Seconds())
@@ -112,7 +118,9 @@ func (e *Exports) OpenLink(ctx context.Context, token string) (Download, error) 
 	return e.links.open(ctx, token)
 }
 
-// open implements OpenLink.
+// open returns the zip that a link names, with the rights of the user who created the link. Errors:
+// NotFound for an invalid token, Gone {reason link-expired} after its end, Gone {reason link-void}
+// if the user's links or session were revoked, and those of sender.open.
 func (l *linkStore) open(ctx context.Context, token string) (Download, error) {
 	key, err := l.key(ctx)
 	if err != nil {

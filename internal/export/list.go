@@ -11,7 +11,9 @@ import (
 	"smartdrive/internal/domain/tree"
 )
 
-// buildList builds the list of entries for a request. It sets in.Name if the client gave none.
+// buildList builds, in memory, the list of entries that a request asks for, and sets in.Name if the
+// client gave none. It returns BadRequest for invalid or contradictory fields, NotFound for missing
+// nodes, TooLarge above the limits.
 func (c *creator) buildList(ctx context.Context, who drive.Who, in *Request) (*listBuilder, error) {
 	given := 0
 	for _, is := range []bool{len(in.Nodes) > 0, !in.Folder.IsZero(), len(in.Manifest) > 0} {
@@ -95,7 +97,8 @@ func (c *core) liveFolder(ctx context.Context, account drive.AccountID, id drive
 	return n, at, err
 }
 
-// addFolder adds the entries of in.Folder, and sets in.Name if it is empty.
+// addFolder adds the files, or the documents, below in.Folder, and sets in.Name to the folder's
+// name if it is empty. It fails if the folder is missing, deleted or a file, and as add does.
 func (lb *listBuilder) addFolder(ctx context.Context, in *Request) error {
 	n, at, err := lb.liveFolder(ctx, lb.account, in.Folder)
 	if err != nil {
@@ -259,7 +262,9 @@ func (c *core) childrenOf(ctx context.Context, set []drive.NodeID, match matcher
 	}
 }
 
-// addManifest adds the entries of a manifest.
+// addManifest appends the entries of a manifest in its order, and gives names to those that name
+// nodes. It returns the first error of an item, of a limit or of a lookup; the builder is then
+// unusable.
 func (lb *listBuilder) addManifest(ctx context.Context, items []Item) error {
 	for _, it := range items {
 		entry, err := it.listEntry()

@@ -35,7 +35,8 @@ func (v visibility) load(ctx context.Context, g *core, nodes []tree.Node) error 
 	return nil
 }
 
-// visible reports whether a node is visible. learn must have been called for the node.
+// visible reports whether a node is outside of the trash, as are its ancestors. load must have been
+// called for the node.
 func (v visibility) visible(n tree.Node) bool {
 	return n.Trashed == 0 && (n.IsRoot() || v[n.Parent])
 }

@@ -31,12 +31,15 @@ const (
 	maxText = 4096 // bytes of each other field
 )
 
-// badItem returns a Malformed error for a field of an item.
+// badItem returns the BadRequest error, reason Malformed, for a field of an item. expected tells
+// the client what the field should be.
 func badItem(field, expected string) error {
 	return drive.BadField(field, drive.Malformed, "expected", expected)
 }
 
-// listEntry validates the item and converts it to a list entry.
+// listEntry validates the item and converts it to a list entry without a number. It returns
+// BadRequest for texts that are too long or not on one line, and unless exactly one of node, path
+// and url is given.
 func (it Item) listEntry() (w listEntry, err error) {
 	w = listEntry{Doc: it.ID, URL: it.URL, Path: it.Path, Name: it.Name}
 	for field, text := range map[string]string{"id": it.ID, "path": it.Path, "url": it.URL, "name": it.Name} {
@@ -63,7 +66,8 @@ func (it Item) listEntry() (w listEntry, err error) {
 	return w, it.setSource(&w)
 }
 
-// setSource sets the source of w, and its name if the item has none.
+// setSource sets the source of w, a node, path or URL, and its name if the item has none. It
+// returns BadRequest for an invalid id or URL, and the error of drive.ParsePath.
 func (it Item) setSource(w *listEntry) (err error) {
 	switch {
 	case it.Node != "":
@@ -127,13 +131,16 @@ func ReadManifest(r io.Reader, limit int) (items []Item, err error) {
 	return items, err
 }
 
-// lineError returns a BadRequest error for a line of a manifest.
+// lineError returns a BadRequest error that names line n of a manifest, counted from 1, and wraps
+// err.
 func lineError(n int, err error) error {
 	return drive.Wrap(err, drive.BadRequest, "field", fmt.Sprintf("line %d", n), "reason", string(drive.Malformed),
 		"expected", "{\"id\", \"path\" or \"url\" or \"node\", \"name\"}")
 }
 
-// readLines reads a manifest of JSON lines. Errors are those of ReadManifest.
+// readLines reads a manifest of JSON lines and skips empty lines. It returns BadRequest with the
+// line for an invalid one, TooLarge above limit items, and the error of in. No lines are an empty
+// result.
 func readLines(in *bufio.Reader, limit int) (items []Item, err error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 4<<10), maxLine)
@@ -160,7 +167,8 @@ func readLines(in *bufio.Reader, limit int) (items []Item, err error) {
 	return items, lines.Err()
 }
 
-// appendItem validates and appends an item. Above limit it returns TooLarge.
+// appendItem appends an item if it is valid. It returns TooLarge if items has limit items already,
+// and BadRequest with the line number for an invalid item.
 func appendItem(items []Item, it Item, line, limit int) ([]Item, error) {
 	if len(items) >= limit {
 		return nil, drive.Fail(drive.TooLarge, "reason", "entries", "limit", limit, "sent", len(items)+1)
@@ -171,7 +179,9 @@ func appendItem(items []Item, it Item, line, limit int) ([]Item, error) {
 	return append(items, it), nil
 }
 
-// readCSV reads a manifest in CSV. Errors are those of ReadManifest.
+// readCSV reads a manifest in CSV, whose first row names the columns. It returns BadRequest with
+// the line for an unknown column or an invalid row, and TooLarge above limit items. A missing first
+// row is an error.
 func readCSV(in *bufio.Reader, limit int) (items []Item, err error) {
 	r := csv.NewReader(in)
 	head, err := r.Read()

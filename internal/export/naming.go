@@ -59,7 +59,8 @@ func parseNaming(pattern string, documents bool) (naming, error) {
 	return n, nil
 }
 
-// expand returns the path for the given field values.
+// expand returns the path that the pattern gives for the field values; a missing value is empty.
+// Empty folders and "." and ".." are left out.
 func (n naming) expand(values map[string]string) string {
 	var b strings.Builder
 	for i, part := range n {
@@ -93,7 +94,8 @@ func (n naming) fileName(in string, name drive.Name, changed time.Time) string {
 	return named
 }
 
-// uses reports whether the pattern uses a field.
+// uses reports whether the pattern has a placeholder for field. The odd elements of n are
+// placeholders. An empty pattern uses none.
 func (n naming) uses(field string) bool {
 	for i := 1; i < len(n); i += 2 {
 		if n[i] == field {
@@ -103,7 +105,8 @@ func (n naming) uses(field string) bool {
 	return false
 }
 
-// documentName returns the path in the zip of a document, without extension.
+// documentName returns the path in the zip of a document, without extension: by the pattern, or
+// date and number without one. It may be empty.
 func (n naming) documentName(d Document) string {
 	if n == nil {
 		return strings.TrimSpace(d.Date + " " + replaceSlashes(d.Number))

@@ -58,7 +58,8 @@ func (l *listStore) split(list []listEntry) (pieces [][]listEntry, err error) {
 	return pieces, nil
 }
 
-// makeUnique makes the names of all entries unique.
+// makeUnique replaces the names of the entries, in place, by safe names that are unique within
+// list.
 func makeUnique(list []listEntry) {
 	wanted := make([]string, len(list))
 	for i, w := range list {
@@ -69,7 +70,8 @@ func makeUnique(list []listEntry) {
 	}
 }
 
-// insertPart inserts the row of export_parts, if the batch has a set.
+// insertPart inserts the batch's row of export_parts within tx. It does nothing if the batch is the
+// only one of its request.
 func (b *batch) insertPart(ctx context.Context, tx *sqldb.Tx) error {
 	if b.Parts == 1 {
 		return nil
@@ -81,7 +83,8 @@ func (b *batch) insertPart(ctx context.Context, tx *sqldb.Tx) error {
 	return nil
 }
 
-// discardAll calls discard for each batch of a set and returns cause.
+// discardAll deletes the lists of the batches of a set, whose insert failed with cause, with
+// discard, and returns cause as discard returns it.
 func (l *listStore) discardAll(ctx context.Context, set []batch, cause error) error {
 	for _, b := range set {
 		cause = l.discard(ctx, b.ID, cause)

@@ -12,7 +12,8 @@ import (
 type target interface {
 	// open finds the upload of the zip, or begins it, and returns its state.
 	open(ctx context.Context) (targetState, error)
-	// put stores part n, which has size bytes.
+	// put stores part n, counted from 0, whose size bytes it reads from body. It is called after
+	// open, for parts that the target lacks, and may repeat a part.
 	put(ctx context.Context, n int, size drive.ByteSize, body io.Reader) error
 	// complete publishes the zip after all parts are stored. It is idempotent. If done is false,
 	// publication is still running and the caller calls again later.
@@ -35,7 +36,8 @@ type DriveUploads interface {
 	// State returns the state of an upload. It returns Gone if the upload was cancelled or
 	// abandoned; the job then starts over.
 	State(ctx context.Context, who drive.Who, id drive.UploadID) (Upload, error)
-	// Put stores part n of an upload.
+	// Put stores part n, counted from 0, of an upload and returns nil once it is durable. It
+	// repeats no part by itself.
 	Put(ctx context.Context, who drive.Who, id drive.UploadID, n int, size drive.ByteSize, body io.Reader) error
 	// Complete creates the file and returns its node. It is idempotent. If the file is still
 	// being processed, it returns the zero id.
@@ -56,7 +58,7 @@ type DriveFile struct {
 // Upload is the state of an upload. Has reports whether part n is stored.
 type Upload struct {
 	PartSize drive.ByteSize
-	Has      func(n int) bool
+	Has      func(n int) bool // reports whether part n, from 0, is stored
 	Done     bool
 	Node     drive.NodeID // file of a done upload; zero: deleted since
 }
@@ -92,7 +94,8 @@ func (t driveTarget) open(ctx context.Context) (targetState, error) {
 	return t.state(ctx)
 }
 
-// state returns the state of the upload and stores the node of a finished one.
+// state returns the state of the job's upload. If the upload is done it sets the job's node. It
+// fails as DriveUploads.State does.
 func (t driveTarget) state(ctx context.Context) (targetState, error) {
 	up, err := t.opt.Drive.State(ctx, t.who, t.j.upload)
 	if err == nil && up.Done {
@@ -101,19 +104,21 @@ func (t driveTarget) state(ctx context.Context) (targetState, error) {
 	return targetState{done: up.Done, partSize: up.PartSize, has: up.Has}, err
 }
 
-// put implements target.
+// put sends part n, of size bytes, to the upload of the job. It returns the error of Drive.Put.
 func (t driveTarget) put(ctx context.Context, n int, size drive.ByteSize, body io.Reader) error {
 	return t.opt.Drive.Put(ctx, t.who, t.j.upload, n, size, body)
 }
 
-// complete implements target.
+// complete completes the upload of the job and sets the job's node. It returns false and no error
+// while the file is still being sealed.
 func (t driveTarget) complete(ctx context.Context) (bool, error) {
 	node, err := t.opt.Drive.Complete(ctx, t.who, t.j.upload)
 	t.j.node = node
 	return !node.IsZero(), err
 }
 
-// abandon implements target. An upload that has ended already is no error.
+// abandon cancels the upload of the job. A job without an upload and an upload that has ended
+// already are no error.
 func (t driveTarget) abandon(ctx context.Context) error {
 	if t.j.upload.IsZero() {
 		return nil

@@ -46,7 +46,9 @@ func planNodeOf(n tree.Node) planNode {
 	return planNode{n.ID, n.Name, n.IsFolder(), n.Size, n.MTime, n.Blob}
 }
 
-// read finds the files of a request in the order of the zip. It sets in.Name if it is empty.
+// read finds the files that a request selects, in the order of the zip, and adds them to p. It sets
+// in.Name if it is empty. Errors: BadRequest unless exactly one of nodes and folder is given,
+// NotFound, TooLarge, and the error of the memory.
 func (p *plan) read(ctx context.Context, in *Request) error {
 	if (len(in.Nodes) > 0) == !in.Folder.IsZero() {
 		return drive.BadField("nodes", drive.NotTogether, "with", "folder: exactly one of them")
@@ -67,7 +69,8 @@ func (p *plan) read(ctx context.Context, in *Request) error {
 	return p.addTree(tops, in.Name)
 }
 
-// readFolder finds the files below in.Folder. A file instead of a folder is NotAllowed.
+// readFolder adds the files below in.Folder to p and sets in.Name if it is empty. It returns
+// BadRequest for a file instead of a folder.
 func (p *plan) readFolder(ctx context.Context, in *Request) error {
 	tops, err := p.visibleNodes(ctx, []drive.NodeID{in.Folder})
 	if err != nil {
@@ -125,7 +128,9 @@ func (p *plan) visibleNodes(ctx context.Context, ids []drive.NodeID) (tops []pla
 	return tops, nil
 }
 
-// readBelow reads all children below the folders among tops into p.children.
+// readBelow reads what is below the folders among tops, folder by folder, into p.children, which
+// maps each folder to its nodes. It also counts tops and reserves memory. It returns TooLarge above
+// the limits, and the errors of queries and of the memory.
 func (p *plan) readBelow(ctx context.Context, tops []planNode) error {
 	var todo []drive.NodeID
 	for _, k := range tops {
@@ -156,7 +161,8 @@ func (p *plan) readBelow(ctx context.Context, tops []planNode) error {
 	return nil
 }
 
-// countNode counts a node and returns TooLarge above the limits.
+// countNode adds a node to the number of files or folders, and returns TooLarge once either exceeds
+// directMost.
 func (p *plan) countNode(folder bool) error {
 	if folder {
 		p.folders++
@@ -206,7 +212,8 @@ func (p *plan) addTree(children []planNode, in string) error {
 	return nil
 }
 
-// add adds a file or an empty folder.
+// add appends an entry and its wanted name for a file, or for a folder, which k is only if it is
+// empty. It returns TooLarge if the names of the plan exceed directNames bytes.
 func (p *plan) add(k planNode, name string) error {
 	e := zipline.Entry{Size: k.size, Time: k.mtime, Blob: k.blob.String()}
 	if k.folder {
@@ -277,7 +284,8 @@ func totalLen(names []string) (n drive.ByteSize) {
 	return n
 }
 
-// blobsIn returns the content id of each entry; the zero id for a folder.
+// blobsIn returns the content id of each entry, in order; the zero id for a folder. It returns
+// Internal if a Blob is not an id.
 func blobsIn(entries []zipline.Entry) ([]drive.BlobID, error) {
 	ids := make([]drive.BlobID, len(entries))
 	for i, e := range entries {

@@ -8,15 +8,17 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// catalog reads batches for their owners.
+// catalog reads batches and their failures for the users of the account that owns them. It writes
+// nothing.
 type catalog struct{ *core }
 
-// Get returns a batch of the caller's account, or NotFound.
+// Get returns a batch of the caller's account. An unknown id and a batch of another account are
+// NotFound.
 func (e *Exports) Get(ctx context.Context, who drive.Who, id drive.ExportID) (View, error) {
 	return e.catalog.get(ctx, who, id)
 }
 
-// get implements Get.
+// get returns the view of a batch of the account at the current time, or NotFound.
 func (c *catalog) get(ctx context.Context, who drive.Who, id drive.ExportID) (View, error) {
 	b, err := c.find(ctx, c.opt.DB.For(who.Account), "WHERE id = ? AND account_id = ?", id, who.Account)
 	if err != nil {
@@ -32,7 +34,8 @@ func (e *Exports) List(ctx context.Context, who drive.Who, before drive.ExportID
 	return e.catalog.list(ctx, who, before, limit)
 }
 
-// list implements List.
+// list returns up to limit batches of the account, newest first. before is the cursor, the id of
+// the last batch of the previous page; zero starts at the newest.
 func (c *catalog) list(ctx context.Context, who drive.Who, before drive.ExportID, limit int) ([]View, error) {
 	now, err := c.now(ctx)
 	if err != nil {
@@ -45,12 +48,14 @@ func (c *catalog) list(ctx context.Context, who drive.Who, before drive.ExportID
 	return c.views(ctx, who, now, where, args...)
 }
 
-// ListSet returns the parts of a set of the caller's account, by part and revision.
+// ListSet returns the parts of a set of the caller's account, by part and revision. An unknown set
+// has an empty result and no error.
 func (e *Exports) ListSet(ctx context.Context, who drive.Who, set drive.ExportID) ([]View, error) {
 	return e.catalog.listSet(ctx, who, set)
 }
 
-// listSet implements ListSet.
+// listSet returns the batches of a set by part and revision. It returns an empty result, and no
+// error, if the account has no such set.
 func (c *catalog) listSet(ctx context.Context, who drive.Who, set drive.ExportID) ([]View, error) {
 	now, err := c.now(ctx)
 	if err != nil {
@@ -59,7 +64,8 @@ func (c *catalog) listSet(ctx context.Context, who drive.Who, set drive.ExportID
 	return c.views(ctx, who, now, "WHERE account_id = ? AND set_id = ? ORDER BY part, revision", who.Account, set)
 }
 
-// views returns the batches that match the SQL suffix where, without their stored requests.
+// views returns, as of now, the batches that match where, the end of a SELECT on exports, without
+// their stored requests.
 func (c *catalog) views(ctx context.Context, who drive.Who, now drive.Time, where string, args ...any) ([]View, error) {
 	rows, err := c.opt.DB.For(who.Account).Query(ctx, selectViews+where, args...)
 	all, err := sqldb.Scan(rows, err, scanBatch)
@@ -83,12 +89,15 @@ type Failure struct {
 	At     drive.Time `json:"at"`
 }
 
-// Errors returns up to limit failures of a batch in list order, starting after entry number after.
+// Errors returns up to limit failures of a batch in list order, starting after entry number after;
+// 0 starts at the first. It returns NotFound for a batch of another account.
 func (e *Exports) Errors(ctx context.Context, who drive.Who, id drive.ExportID, after int64, limit int) ([]Failure, error) {
 	return e.catalog.errors(ctx, who, id, after, limit)
 }
 
-// errors implements Errors.
+// errors returns up to limit failures of a batch by entry number. after is the cursor, the number
+// of the last entry of the previous page, 0 at first. It returns NotFound for a batch of another
+// account.
 func (c *catalog) errors(ctx context.Context, who drive.Who, id drive.ExportID, after int64, limit int) ([]Failure, error) {
 	if _, err := c.get(ctx, who, id); err != nil {
 		return nil, err

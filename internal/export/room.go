@@ -56,7 +56,9 @@ type budget struct {
 	left      drive.ByteSize
 }
 
-// limitPinned moves pins of the page that exceed the account's limit to its failures.
+// limitPinned moves pins of the page that exceed the limit of uncharged bytes that the account's
+// batches may hold to its failures. It counts the rest against r.budget and queries only when that
+// is used up.
 func (r *run) limitPinned(ctx context.Context, page *outcomes) error {
 	var bytes drive.ByteSize
 	for _, p := range page.pins {
@@ -74,7 +76,8 @@ func (r *run) limitPinned(ctx context.Context, page *outcomes) error {
 	return r.requeryPinned(ctx, page)
 }
 
-// requeryPinned is within for a page larger than the remaining budget: it queries the limit.
+// requeryPinned is limitPinned for a page larger than the remaining budget: it reads quota and
+// pinned bytes again, and sets r.budget.
 func (r *run) requeryPinned(ctx context.Context, page *outcomes) error {
 	balance, err := r.opt.Ledger.Get(ctx, r.opt.DB, r.b.Account)
 	if err != nil {
@@ -110,7 +113,8 @@ func (r *run) requeryPinned(ctx context.Context, page *outcomes) error {
 	return nil
 }
 
-// pinnedBlobs returns which contents of pins the account's batches already reference.
+// pinnedBlobs returns the contents of pins, of which there is at least one, that batches of the
+// account already reference without a charge. The map has only true values.
 func (r *run) pinnedBlobs(ctx context.Context, pins []pin) (map[drive.BlobID]bool, error) {
 	args := []any{r.b.Account}
 	for _, p := range pins {

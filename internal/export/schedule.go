@@ -75,7 +75,9 @@ func (e *Exports) CreateSchedule(ctx context.Context, who drive.Who, in Schedule
 	return e.calendar.create(ctx, who, in)
 }
 
-// create implements CreateSchedule.
+// create validates and inserts a schedule of the account, whose first month is the current one in
+// its time zone. It returns the schedule with its id. Errors: BadRequest for a field, Forbidden for
+// the bucket if there is none, TooManyOpen above maxSchedules, and those of a missing folder.
 func (c *calendar) create(ctx context.Context, who drive.Who, in Schedule) (Schedule, error) {
 	if in.Bucket && c.opt.Bucket == nil {
 		return Schedule{}, drive.Fail(drive.Forbidden)
@@ -120,12 +122,14 @@ func (c *calendar) create(ctx context.Context, who drive.Who, in Schedule) (Sche
 	return in, c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return c.insert(ctx, tx, in, now) })
 }
 
-// setMonth sets the next month and its due time.
+// setMonth sets the month that the schedule exports next, and the time at which that is due in
+// zone, in s only.
 func (s *Schedule) setMonth(m int64, zone *time.Location) {
 	s.month, s.Month, s.DueAt = m, monthText(m), dueAt(m, zone)
 }
 
-// insert inserts a schedule, or returns TooManyOpen.
+// insert inserts a schedule within tx, after it has locked the account's ledger and counted. It
+// returns TooManyOpen if the account has maxSchedules already.
 func (c *calendar) insert(ctx context.Context, tx *sqldb.Tx, s Schedule, now drive.Time) error {
 	if err := c.opt.Ledger.Lock(ctx, tx, s.account); err != nil {
 		return err
@@ -161,6 +165,8 @@ type storedSchedule struct {
 // scheduleColumns are the columns that scanSchedule reads.
 const scheduleColumns = "id, account_id, user_id, node_id, name, filter, zone, priority, month, due_at"
 
+// scanSchedule reads a row of scheduleColumns into s by calling scan. It returns the error of scan,
+// or that of damaged JSON.
 func scanSchedule(s *Schedule, scan func(...any) error) error {
 	var raw string
 	if err := scan(&s.ID, &s.account, &s.user, &s.Folder, &s.Name, &raw, &s.Zone, &s.Priority, &s.month, &s.DueAt); err != nil {
@@ -173,24 +179,26 @@ func scanSchedule(s *Schedule, scan func(...any) error) error {
 	return err
 }
 
-// Schedules returns the schedules of the caller's account.
+// Schedules returns the schedules of the caller's account, maxSchedules at most, by id. An account
+// without schedules has an empty result.
 func (e *Exports) Schedules(ctx context.Context, who drive.Who) ([]Schedule, error) {
 	return e.calendar.list(ctx, who)
 }
 
-// list implements Schedules.
+// list returns the schedules of the account by id, maxSchedules at most.
 func (c *calendar) list(ctx context.Context, who drive.Who) ([]Schedule, error) {
 	rows, err := c.opt.DB.For(who.Account).Query(ctx, "SELECT "+scheduleColumns+" FROM export_schedules WHERE account_id = ? ORDER BY id LIMIT ?",
 		who.Account, maxSchedules)
 	return sqldb.Scan(rows, err, scanSchedule)
 }
 
-// DeleteSchedule deletes a schedule. Its batches stay. An unknown id is NotFound.
+// DeleteSchedule deletes a schedule of the caller's account. Its batches stay. An unknown id is
+// NotFound.
 func (e *Exports) DeleteSchedule(ctx context.Context, who drive.Who, id drive.ScheduleID) error {
 	return e.calendar.remove(ctx, who, id)
 }
 
-// remove implements DeleteSchedule.
+// remove deletes a schedule of the account in a transaction of its own, or returns NotFound.
 func (c *calendar) remove(ctx context.Context, who drive.Who, id drive.ScheduleID) error {
 	return c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "DELETE FROM export_schedules WHERE id = ? AND account_id = ?", id, who.Account)
@@ -228,7 +236,8 @@ func (c *calendar) run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// skip stores why the due month has no batch.
+// skip stores within tx why the due month has no batch, which the schedule's owner sees; it
+// replaces the reason of an earlier month. It does not advance the schedule to the next month.
 func (s Schedule) skip(ctx context.Context, tx *sqldb.Tx, reason string) error {
 	what, err := json.Marshal(storedSchedule{s.Filter, s.Bucket, s.Names, s.Index, &Skipped{Month: s.Month, Reason: reason}})
 	if err != nil {

@@ -82,7 +82,8 @@ func (c *collector) seal(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// checkCounts returns an error if the counts of a batch do not match its rows.
+// checkCounts returns an error if the counts of a batch do not match its rows (X1, X2): the batch
+// must not be sealed. It reads within tx.
 func (c *collector) checkCounts(ctx context.Context, tx *sqldb.Tx, b *batch) error {
 	var total, collected, failed, pins, errs int64
 	err := tx.QueryRow(ctx, `SELECT total, collected, failed, (SELECT COUNT(*) FROM export_pins WHERE export_id = exports.id),
@@ -152,7 +153,8 @@ func (c *core) zipEntries(ctx context.Context, b *batch, indexed bool, soFar fun
 	return s.finish(b.part, b.Begun)
 }
 
-// add adds an entry in the directory in.
+// add appends the entry of row r in the directory in of the zip; "" is the top. An entry that has
+// not arrived becomes a line of the report instead, one without content a folder.
 func (b *zipBuilder) add(r sealRow, in string) {
 	at := len(b.entries)
 	name := strings.TrimRight(in+"/"+r.name, "/") // a file name does not end with "/"
@@ -188,7 +190,8 @@ func (p part) nameEntries(entries []zipline.Entry, wanted []string, report []byt
 // errHeader is the start of err.txt: a byte order mark for editors, and the column names.
 const errHeader = "\ufeffid\tpath\treason\r\n"
 
-// writeError appends a line of err.txt.
+// writeError appends the line of err.txt for an entry to to: id, path and reason, separated by
+// tabs.
 func writeError(to *bytes.Buffer, r sealRow) {
 	reason := r.reason
 	if r.detail != "" {
@@ -200,7 +203,8 @@ func writeError(to *bytes.Buffer, r sealRow) {
 // sealRows is the number of entries read per statement.
 const sealRows = 1000
 
-// sealPage reads the next entries after entry number after.
+// sealPage returns up to sealRows entries of the list of b with numbers above after, in order, with
+// how each ended. Fewer than sealRows are the last page.
 func (c *core) sealPage(ctx context.Context, b *batch, after int64) ([]sealRow, error) {
 	rows, err := c.opt.DB.Query(ctx, `SELECT w.n, w.name, p.n IS NOT NULL, NULLIF(p.blob_id, ''), COALESCE(p.size, 0), COALESCE(p.crc32, 0), COALESCE(p.mtime, 0), w.doc, w.path,
 		COALESCE(x.reason, ''), COALESCE(x.detail, '') FROM export_wants w LEFT JOIN export_pins p ON p.export_id = w.export_id AND p.n = w.n
@@ -215,7 +219,8 @@ func (c *core) sealPage(ctx context.Context, b *batch, after int64) ([]sealRow, 
 	return page, nil
 }
 
-// writeFrozen stores the frozen list under this epoch and renews the lease with each row.
+// writeFrozen stores the encoded list in rows under this epoch and renews the lease with each. It
+// fails if the worker has lost the batch. The list counts only once the batch names this epoch.
 func (c *collector) writeFrozen(ctx context.Context, b *batch, frozen []byte) error {
 	for n := 0; len(frozen) > 0; n++ {
 		piece := frozen[:min(listPiece, len(frozen))]
@@ -244,7 +249,8 @@ func (c *collector) writeFrozen(ctx context.Context, b *batch, frozen []byte) er
 	return nil
 }
 
-// frozen reads the frozen list of a sealed batch. An invalid list is Internal.
+// frozen reads and decodes the list that was stored when the batch was sealed. An invalid list is
+// Internal.
 func (s *sender) frozen(ctx context.Context, b batch) ([]zipline.Entry, error) {
 	rows, err := s.opt.DB.Query(ctx, "SELECT body FROM export_lists WHERE export_id = ? AND epoch = ? ORDER BY n", b.ID, b.ListEpoch)
 	pieces, err := sqldb.Scan(rows, err, func(p *[]byte, scan func(...any) error) error { return scan(p) })

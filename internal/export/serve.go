@@ -15,7 +15,7 @@ import (
 	"smartdrive/internal/export/zipline"
 )
 
-// sender lays out and sends zips.
+// sender lays out zips, caches the layouts of sealed batches and sends the bytes.
 type sender struct {
 	*core
 	budget     *zipline.Budget // memory of the zips being sent
@@ -35,7 +35,8 @@ type Download struct {
 	soFar    bool
 }
 
-// Filename returns the file name for saving the zip.
+// Filename returns the name under which a browser saves the zip: with part and revision, and
+// "-so-far" for an unfinished batch.
 func (d Download) Filename() string {
 	name := zipName(d.Name, part{d.Set, d.Part, d.Parts}, d.Revision)
 	if d.soFar {
@@ -77,7 +78,9 @@ func (e *Exports) Open(ctx context.Context, who drive.Who, id drive.ExportID) (D
 	return e.sender.open(ctx, who, id)
 }
 
-// open implements Open.
+// open returns the zip of a sealed batch of the account, laid out or from the cache. Errors:
+// NotFound, the error of View.notSealed in any other state, and those of the layout. The Download
+// holds no memory grant.
 func (s *sender) open(ctx context.Context, who drive.Who, id drive.ExportID) (Download, error) {
 	b, err := s.find(ctx, s.opt.DB, "WHERE id = ? AND account_id = ?", id, who.Account)
 	if err != nil {
@@ -95,7 +98,8 @@ func (s *sender) open(ctx context.Context, who drive.Who, id drive.ExportID) (Do
 	return Download{View: v, Account: b.Account, archive: archive, sender: s}, err
 }
 
-// notSealed returns the error for a batch without a zip: Gone or WrongState.
+// notSealed returns the error for a batch without a zip: Gone if it has expired or was cancelled,
+// else WrongState with the state.
 func (v View) notSealed() error {
 	switch v.State {
 	case Expired:
@@ -242,7 +246,8 @@ func (c *layoutCache) put(id drive.ExportID, a *zipline.Archive) {
 	}
 }
 
-// evict evicts the layout of a batch.
+// evict removes the layout of a batch from the cache, if it is there. Downloads that use it
+// continue.
 func (c *layoutCache) evict(id drive.ExportID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -267,8 +272,8 @@ type source struct {
 	archive *zipline.Archive
 
 	mu    sync.Mutex
-	files map[string]string
-	at    int // next entry to look up, in the order of the zip
+	files map[string]string // names in the store by blob id; a cache
+	at    int               // next entry to look up, in the order of the zip
 }
 
 const (
@@ -276,8 +281,9 @@ const (
 	maxNames      = 5 * prefetchNames // names cached before the cache is cleared
 )
 
-// Open implements zipline.Source. If the file was replaced since its name was read, it opens the
-// new file.
+// Open opens the content named name, the text of a blob id, which the caller must close. If the
+// file was replaced since its name was read, it opens the new file. It returns NotFound if the
+// content is missing.
 func (s *source) Open(ctx context.Context, name string) (blob.Object, error) {
 	file, err := s.file(ctx, name)
 	if err != nil {
@@ -298,7 +304,8 @@ func (s *source) Open(ctx context.Context, name string) (blob.Object, error) {
 	return s.sender.opt.Store.Open(ctx, b.File)
 }
 
-// file returns the file name of a blob, and prefetches the names of the next entries.
+// file returns the name in the store of a blob. It caches the names of the next entries with the
+// same query. It returns NotFound if there is no such blob.
 func (s *source) file(ctx context.Context, name string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -326,7 +333,8 @@ func (s *source) file(ctx context.Context, name string) (string, error) {
 	return file, err
 }
 
-// nextBlobs returns the blobs of the named entry and the next entries whose files are not cached.
+// nextBlobs returns the blob of the named entry and those of the next entries whose names are not
+// cached, prefetchNames at most. It advances s.at; the caller holds s.mu.
 func (s *source) nextBlobs(name string) (ids []drive.BlobID, err error) {
 	start := s.at
 	for start < s.archive.Len() && s.archive.Entry(start).Blob != name {

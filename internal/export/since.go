@@ -101,7 +101,8 @@ func (b *batch) advanceMark(ctx context.Context, tx *sqldb.Tx, m mark) error {
 	return trimMarks(ctx, tx, b.Account)
 }
 
-// trimMarks deletes the oldest marks of an account above maxMarks.
+// trimMarks deletes marks of an account, the oldest, so that the newest maxMarks stay. One call
+// deletes maxMarks at most.
 func trimMarks(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	rows, err := tx.Query(ctx, "SELECT mark FROM export_marks WHERE account_id = ? ORDER BY at DESC, mark LIMIT ? OFFSET ?", account, maxMarks, maxMarks)
 	old, err := sqldb.Scan(rows, err, func(key *string, scan func(...any) error) error { return scan(key) })

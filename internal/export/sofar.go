@@ -26,7 +26,10 @@ func memoryOfRows(rows []sealRow, in string) (n drive.ByteSize) {
 	return n
 }
 
-// openSoFar implements OpenSoFar.
+// openSoFar returns a zip of what has arrived of a batch that is still being collected, or the zip
+// itself if the batch is sealed. The Download may hold memory that client was granted until the
+// caller closes it. Errors: NotFound, View.notSealed for a batch that ended without a zip, and
+// those of the budget.
 func (s *sender) openSoFar(ctx context.Context, who drive.Who, client string, id drive.ExportID) (Download, error) {
 	b, err := s.find(ctx, s.opt.DB, "WHERE id = ? AND account_id = ?", id, who.Account)
 	if err != nil {
@@ -57,7 +60,9 @@ func (s *sender) openSoFar(ctx context.Context, who drive.Who, client string, id
 	return Download{View: v, Account: b.Account, archive: archive, sender: s, grant: grant, soFar: true}, nil
 }
 
-// laySoFar lays out the zip within the memory of grant.
+// laySoFar lays out the entries of b that have arrived, and shrinks grant to what the zip needs. It
+// waits for one of the account's turns first. It fails if grant is evicted or too small; the caller
+// closes grant in each case.
 func (s *sender) laySoFar(ctx context.Context, grant *zipline.Grant, b batch) (*zipline.Archive, error) {
 	ctx, leave := grant.EvictionContext(ctx)
 	defer leave()

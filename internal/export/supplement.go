@@ -39,7 +39,10 @@ func (e *Exports) Supplement(ctx context.Context, who drive.Who, id drive.Export
 	return e.creator.supplement(ctx, who, id, more, hook)
 }
 
-// supplement implements Supplement.
+// supplement creates the next revision of a sealed batch with failures, whose list is its failed
+// entries, with replacements in more.Items, and with mode WithPrevious the others too. Errors:
+// NotFound, WrongState if the batch is not sealed or has no failure, BadRequest for the mode or an
+// item.
 func (c *creator) supplement(ctx context.Context, who drive.Who, id drive.ExportID, more SupplementRequest, hook Hook) (View, error) {
 	if more.Mode == "" {
 		more.Mode = OnlyMissing
@@ -78,7 +81,8 @@ type previousEntry struct {
 	failed int
 }
 
-// supplementList builds the list of the supplement of b.
+// supplementList builds the list of the supplement of b from the list of b and the replacements in
+// more. It returns BadRequest if an item replaces an entry that has not failed.
 func (c *creator) supplementList(ctx context.Context, b batch, more SupplementRequest) (list []listEntry, err error) {
 	given := map[int64]Item{}
 	for _, s := range more.Items {

@@ -62,7 +62,9 @@ func (c *core) endingAt(expires drive.Time) drive.Time {
 // endingPage is the number of events written between two polls for other work.
 const endingPage = 100
 
-// publishEnding writes the events of batches that expire soon.
+// publishEnding writes one event for each sealed batch that expires soon, endingPage batches at
+// most, and clears its due time in the same transaction, so that the event is not repeated. It
+// stops at the first error; the next call continues.
 func (r *releaser) publishEnding(ctx context.Context) error {
 	now, err := r.retentionNow(ctx)
 	if err != nil {
@@ -88,7 +90,7 @@ func (r *releaser) publishEnding(ctx context.Context) error {
 	return nil
 }
 
-// publishLate reports each batch that runs longer than Options.OnForward once, with an event, a
+// publishLate reports each batch that runs longer than Options.LateAfter once, with an event, a
 // warning and a counter.
 func (r *releaser) publishLate(ctx context.Context) error {
 	now, err := r.now(ctx)

@@ -76,7 +76,9 @@ func (l *listStore) charge(ctx context.Context, b batch, size int64) error {
 	}
 }
 
-// chargeTx records the size in tx, or returns errListLimit.
+// chargeTx inserts the size of the list of b into export_texts, after it has locked the account's
+// ledger. It returns errListLimit if the account's lists would exceed maxTexts; lists of schedules
+// are exempt.
 func (l *listStore) chargeTx(ctx context.Context, tx *sqldb.Tx, b batch, size int64) error {
 	if err := l.opt.Ledger.Lock(ctx, tx, b.Account); err != nil {
 		return err
@@ -92,7 +94,7 @@ func (l *listStore) chargeTx(ctx context.Context, tx *sqldb.Tx, b batch, size in
 	return err
 }
 
-// uncharge deletes the recorded size of a deleted list.
+// uncharge deletes the recorded size of list id. A list without one is no error.
 func (l *listStore) uncharge(ctx context.Context, id drive.ExportID) error {
 	return l.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, "DELETE FROM export_texts WHERE export_id = ?", id)
@@ -103,10 +105,10 @@ func (l *listStore) uncharge(ctx context.Context, id drive.ExportID) error {
 // LimitedBody is the request body of a list. All bodies together have a memory limit.
 type LimitedBody struct {
 	src     io.Reader
-	all     *atomic.Int64
-	n       int64 // bytes read
-	counted int64 // bytes counted in all
-	full    bool
+	all     *atomic.Int64 // bytes counted for all bodies; shared
+	n       int64         // bytes read
+	counted int64         // bytes counted in all
+	full    bool          // the limit was reached, or Close was called
 }
 
 // LimitBody wraps the request body src. The caller calls Close when the parsed list is no longer in
@@ -115,7 +117,9 @@ func (e *Exports) LimitBody(src io.Reader) *LimitedBody {
 	return &LimitedBody{src: src, all: &e.reading}
 }
 
-// Read implements io.Reader. Above the memory limit it returns the error of Err.
+// Read reads from src and counts the bytes above uncountedBody against the memory that all bodies
+// share. Once that memory is exceeded, Read returns 0 and Unavailable, in this and each further
+// call.
 func (in *LimitedBody) Read(p []byte) (int, error) {
 	if in.full {
 		return 0, in.Err()
@@ -132,7 +136,8 @@ func (in *LimitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Err returns Unavailable if the memory limit was reached, else nil.
+// Err returns Unavailable if Read has reached the memory limit, else nil. Callers use it because a
+// decoder may hide the error of Read.
 func (in *LimitedBody) Err() error {
 	if in.full {
 		return drive.Fail(drive.Unavailable, "retry_after", 10)
@@ -140,7 +145,8 @@ func (in *LimitedBody) Err() error {
 	return nil
 }
 
-// Close releases the memory of the body.
+// Close returns the memory that the body was counted for. Afterwards Read and Err return
+// Unavailable. The caller calls it when the decoded body is no longer needed.
 func (in *LimitedBody) Close() {
 	in.all.Add(-in.counted)
 	in.counted, in.full = 0, true

@@ -160,7 +160,8 @@ func batchToYield(here []batch, now drive.Time) *batch {
 	return nil
 }
 
-// purgeTurns deletes the turns of accounts without a turn for keepRows.
+// purgeTurns deletes the rows of export_turns of accounts that had no turn in the last keepRows
+// before now.
 func (q *queue) purgeTurns(ctx context.Context, now drive.Time) error {
 	return q.deleteInChunks(ctx, sqldb.Batch{Table: "export_turns", Key: "account_id", Where: "turn_at < ?", Args: []any{now.Add(-keepRows)}, Order: "turn_at"})
 }

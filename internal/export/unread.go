@@ -42,13 +42,13 @@ func (r *run) classifyReadError(ctx context.Context, err error) error {
 	return &fetch.Error{Class: fetch.RetryHere, Reason: reasonUnreadable, Err: err}
 }
 
-// embeddedBody is an embedded file whose read errors are mapped by why.
+// embeddedBody is an embedded file whose read errors are mapped by classify.
 type embeddedBody struct {
 	io.ReadCloser
 	classify func(error) error
 }
 
-// Read implements io.Reader.
+// Read reads the embedded file. It returns errors other than io.EOF as classify makes them.
 func (e embeddedBody) Read(p []byte) (int, error) {
 	n, err := e.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -64,7 +64,8 @@ func (r *jobRunner) contentUnreadable(ctx context.Context, err error) bool {
 	return entry && r.storesReachable(ctx)
 }
 
-// failureReason returns the error shown on a failed job.
+// failureReason returns the code that is stored with, and shown on, a failed job: reasonUnreadable
+// if an entry could not be read, else the kind of err.
 func failureReason(err error) string {
 	why := drive.KindOf(err)
 	if _, entry := errors.AsType[*zipline.EntryError](err); entry && (why == drive.Unavailable || why == drive.Internal) {

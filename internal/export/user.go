@@ -18,7 +18,8 @@ const reasonInactive = "user-disabled"
 // is enabled.
 const waitForUser = 10 * time.Minute
 
-// checkActive returns errInactive if the user is disabled or deleted.
+// checkActive returns nil if the user may sign in, errInactive if the user is disabled or deleted,
+// and other errors of the lookup.
 func (c *core) checkActive(ctx context.Context, user drive.UserID) error {
 	_, err := c.opt.Users.LinkEpoch(ctx, user)
 	if drive.IsKind(err, drive.NotFound) {

@@ -27,7 +27,8 @@ type workerPool struct {
 	slots chan struct{} // one element per running batch or job
 }
 
-// Wake makes a worker of this process poll for work now.
+// Wake makes a worker of this process poll for work now, or right after what it is doing. It never
+// blocks.
 func (c *core) Wake() {
 	select {
 	case c.wake <- struct{}{}:
@@ -41,7 +42,8 @@ func (e *Exports) Run(ctx context.Context) error {
 	return e.workers.run(ctx)
 }
 
-// run implements Run.
+// run polls for due work and runs it in goroutines until ctx ends, waits for them, and returns nil.
+// A failed poll is logged and repeated. Wake shortens the pause between polls.
 func (p *workerPool) run(ctx context.Context) error {
 	var working sync.WaitGroup
 	defer working.Wait()
@@ -61,12 +63,14 @@ func (p *workerPool) run(ctx context.Context) error {
 	return nil
 }
 
-// Drain does all due work sequentially and returns when none is left.
+// Drain does due work sequentially, in the calling goroutine, and returns nil when none is left. It
+// returns an error of the schedules, the releases or a claim; failed batches are no error.
 func (e *Exports) Drain(ctx context.Context) error {
 	return e.workers.drain(ctx)
 }
 
-// drain implements Drain.
+// drain runs the schedules, releases ended batches, claims and does one piece of work, and repeats
+// this until no work is due or one of the first steps fails.
 func (p *workerPool) drain(ctx context.Context) error {
 	for {
 		if err := errors.Join(p.calendar.run(ctx), p.releaser.releaseEnded(ctx)); err != nil {
@@ -129,7 +133,9 @@ func (p *workerPool) claim(ctx context.Context) (func(context.Context), error) {
 // errYield stops a worker that was asked to yield its batch.
 var errYield = errors.New("asked to give the batch back")
 
-// work collects and seals a claimed batch under its lease, and stores the outcome in its row.
+// work collects and seals a claimed batch under its lease, and stores the outcome in its row:
+// sealed, pending again, aborted or failed. If the batch is lost to another worker, it stores
+// nothing.
 func (p *workerPool) work(ctx context.Context, b *batch) {
 	log := p.log.With("export", b.ID, "epoch", b.Epoch)
 	log.InfoContext(ctx, "working on a batch", "collected", b.Collected, "failed", b.Failed, "total", b.Total)
@@ -178,7 +184,9 @@ func (p *workerPool) work(ctx context.Context, b *batch) {
 // maxCrashTries limits the tries of work that crashed its process repeatedly without progress.
 const maxCrashTries = 2 * maxTries
 
-// attempt runs work with recoverPanic, or returns an error after too many tries.
+// attempt runs work and returns its error, or its panic as an error. If this is more than the
+// allowed number of tries, because the process has died in each, it does not run work and returns
+// an error.
 func attempt(tries int64, work func() error) error {
 	if tries > maxCrashTries {
 		return fmt.Errorf("the process ended in each of %d tries", tries)
@@ -221,7 +229,8 @@ func (b *batch) unproductiveTurn(now drive.Time) bool {
 	return b.noProgress() && now.Sub(b.ClaimedAt) >= turnSlice
 }
 
-// noProgress reports whether no entry has arrived or failed since the claim.
+// noProgress reports whether no entry has arrived or failed since a worker claimed the batch;
+// deferred entries do not count.
 func (b *batch) noProgress() bool { return b.Collected+b.Failed == b.ClaimedDone }
 
 // errOr returns err, or other if err is nil.

@@ -39,7 +39,8 @@ var specialNetworks = []netip.Prefix{
 // discard-only, unique local and site-local addresses are outside of it.
 var globalUnicast = netip.MustParsePrefix("2000::/3")
 
-// isPrivate reports whether an address is outside of the public internet.
+// isPrivate reports whether a is not a public address: private, local, multicast, unspecified,
+// invalid or in one of specialNetworks. An IPv4 address mapped to IPv6 counts as IPv4.
 func isPrivate(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if !a.IsGlobalUnicast() || a.IsPrivate() || a.Is6() && !globalUnicast.Contains(a) {

@@ -45,6 +45,7 @@ const (
 	UnexpectedStatus = "odd-response" // any other status
 )
 
+// Error returns the reason, and the cause if there is one.
 func (e *Error) Error() string {
 	if e.Err == nil {
 		return "fetch: " + e.Reason
@@ -52,12 +53,13 @@ func (e *Error) Error() string {
 	return "fetch: " + e.Reason + ": " + e.Err.Error()
 }
 
+// Unwrap returns the cause, which may be nil.
 func (e *Error) Unwrap() error { return e.Err }
 
 // errPrivate reports that the dialer refused an address.
 var errPrivate = errors.New("an address of this network")
 
-// errStalled reports that no bytes arrived within Options.StallTimeout.
+// errStalled reports that no bytes arrived within Options.Stall.
 var errStalled = errors.New("no bytes for too long")
 
 // errSlow reports that the rate within Options.RatePeriod was below minRate.
@@ -88,7 +90,9 @@ func classify(err error) error {
 	return &Error{RetryHere, BrokenOff, err}
 }
 
-// statusError returns the *Error for an HTTP status, or nil for 200.
+// statusError returns nil for status 200, else an *Error. 404, 410 and other 4xx are Final; 408,
+// 429 and 5xx are retried at the same host; a status below 400, such as 204, is Final as
+// UnexpectedStatus.
 func statusError(status int) error {
 	err := fmt.Errorf("status %d %s", status, http.StatusText(status))
 	switch {

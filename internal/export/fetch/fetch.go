@@ -41,7 +41,8 @@ type Fetcher struct {
 	client *http.Client
 }
 
-// New returns a Fetcher.
+// New returns a Fetcher with defaults for the zero fields of opt. opt.MaxSize is limited to
+// MaxDocument. It does no I/O.
 func New(opt Options) *Fetcher {
 	if opt.MaxSize == 0 {
 		opt.MaxSize = 256 * drive.MiB
@@ -74,7 +75,7 @@ func New(opt Options) *Fetcher {
 	return f
 }
 
-// Close closes idle connections.
+// Close closes idle connections. Running fetches continue, and the Fetcher stays usable.
 func (f *Fetcher) Close() { f.client.CloseIdleConnections() }
 
 // Check returns an *Error of class Final if the address must not be fetched, or else nil. It does
@@ -87,7 +88,8 @@ func (f *Fetcher) Check(address string) error {
 	return f.checkURL(u)
 }
 
-// checkURL returns an *Error unless u is an http or https URL of an allowed host.
+// checkURL returns a Final *Error with NotAllowed unless u is an http or https URL, without a user,
+// of an allowed host and port.
 func (f *Fetcher) checkURL(u *url.URL) error {
 	usual := map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	if usual == "" || u.Hostname() == "" || u.User != nil {
@@ -155,7 +157,9 @@ func (f *Fetcher) Get(ctx context.Context, address string, kind Kind) (*Document
 	return doc, nil
 }
 
-// document checks status, encoding and declared size of a response and wraps its body.
+// document returns the body of a response as a Document, which the caller must close. It returns an
+// *Error for a status other than 200, an encoded body, or a declared size above the limit; the
+// caller then closes the response and cancels.
 func (f *Fetcher) document(ctx context.Context, cancel context.CancelFunc, res *http.Response) (*Document, error) {
 	if err := statusError(res.StatusCode); err != nil {
 		return nil, err
@@ -174,7 +178,8 @@ func (f *Fetcher) document(ctx context.Context, cancel context.CancelFunc, res *
 	return doc, nil
 }
 
-// classifyIn classifies err. If ctx has ended, it returns the cause of ctx instead.
+// classifyIn returns the *Error for err. If ctx has ended, it returns the cause of ctx instead,
+// which says why this process gave up.
 func classifyIn(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -187,16 +192,17 @@ type body struct {
 	classify    func(error) error // maps a read error; tells the end of the caller's context from a timeout
 	cancel      context.CancelFunc
 	in          io.ReadCloser
-	remaining   drive.ByteSize
-	stall       time.Duration
+	remaining   drive.ByteSize // bytes that the document may still have
+	stall       time.Duration  // longest time without a byte
 	ratePeriod  time.Duration
 	periodStart time.Time // start of the current rate period
 	periodBytes int64     // bytes read in this period
 	timer       *time.Timer
-	stalled     atomic.Bool
+	stalled     atomic.Bool // the timer has cancelled the request
 }
 
-// newBody wraps a response body. Its stall timer cancels the request.
+// newBody wraps a response body and starts its stall timer, which cancels the request. Close of the
+// result stops the timer and closes in.
 func newBody(ctx context.Context, cancel context.CancelFunc, in io.ReadCloser, opt Options) *body {
 	b := &body{classify: func(err error) error { return classifyIn(ctx, err) }, cancel: cancel, in: in, remaining: opt.MaxSize, stall: opt.Stall, ratePeriod: opt.RatePeriod, periodStart: time.Now()}
 	b.timer = time.AfterFunc(opt.Stall, func() {
@@ -206,7 +212,9 @@ func newBody(ctx context.Context, cancel context.CancelFunc, in io.ReadCloser, o
 	return b
 }
 
-// Read implements io.Reader. Above the limits it returns an *Error with TooLarge or TimedOut.
+// Read reads the document. It returns an *Error with TooLarge above the size limit, with TimedOut
+// if the server stalls or is too slow, and with what classify makes of other errors; io.EOF stays
+// as it is.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.in.Read(p)
 	if b.remaining -= drive.ByteSize(n); b.remaining < 0 {
@@ -240,7 +248,8 @@ func (b *body) tooSlow(n int) bool {
 	return slow
 }
 
-// Close implements io.Closer.
+// Close ends the timeout, closes the response and cancels the request. It returns the error of
+// closing the response.
 func (b *body) Close() error {
 	b.timer.Stop()
 	err := b.in.Close()

@@ -53,7 +53,7 @@ func (b *Budget) Evicted() int64 { return b.evicted.Load() }
 
 // Grant is the memory of one response. Bytes is its size. The holder calls Close.
 type Grant struct {
-	Bytes drive.ByteSize
+	Bytes drive.ByteSize // memory that the holder may use
 
 	grown   int64 // part of Bytes added by Grow
 	budget  *Budget
@@ -117,7 +117,8 @@ func (b *Budget) tryAcquire(g *Grant, least, want int64) (wait <-chan struct{}, 
 	return b.changed, false
 }
 
-// stopWaiting removes the bytes of a caller that no longer waits.
+// stopWaiting withdraws the demand of least bytes of a caller that no longer waits, so that no
+// grant is evicted for it.
 func (b *Budget) stopWaiting(least int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -164,7 +165,7 @@ func (b *Budget) evictLocked(g *Grant) {
 	}
 }
 
-// rate returns the bytes per second that the client has read.
+// rate returns the bytes per second that the client has read from begun to now.
 func (g *Grant) rate(now time.Time) float64 {
 	return float64(g.sent.Load()) / max(now.Sub(g.begun).Seconds(), 1e-3)
 }
@@ -240,7 +241,8 @@ func (b *Budget) reserveGrowth(n int64) bool {
 	return true
 }
 
-// Shrink frees the bytes of the grant above n.
+// Shrink returns the bytes of the grant above n to the budget and wakes waiting requests. A smaller
+// grant, and the zero Grant, stay unchanged.
 func (g *Grant) Shrink(n drive.ByteSize) {
 	b := g.budget
 	if b == nil || n >= g.Bytes {
@@ -258,14 +260,16 @@ func (g *Grant) Shrink(n drive.ByteSize) {
 	b.notifyLocked()
 }
 
-// releaseGrownLocked subtracts up to n bytes from the grown bytes.
+// releaseGrownLocked subtracts up to n bytes from the bytes by which grants have grown. The caller
+// holds the budget's mu.
 func (g *Grant) releaseGrownLocked(n int64) {
 	n = min(n, g.grown)
 	g.grown -= n
 	g.budget.grown -= n
 }
 
-// Close frees the bytes of the grant. Further calls do nothing.
+// Close returns the bytes of the grant to the budget and wakes waiting requests. Further calls, and
+// calls on the zero Grant, do nothing.
 func (g *Grant) Close() {
 	b := g.budget
 	if b == nil {
@@ -285,7 +289,8 @@ func (g *Grant) Close() {
 	b.notifyLocked()
 }
 
-// notifyLocked wakes all callers that wait for bytes.
+// notifyLocked wakes the callers that wait for bytes, each of which checks again. The caller holds
+// mu.
 func (b *Budget) notifyLocked() {
 	close(b.changed)
 	b.changed = make(chan struct{})

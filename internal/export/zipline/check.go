@@ -52,7 +52,8 @@ func lowerASCII(s string) string {
 	}, s)
 }
 
-// check returns an error for an entry with an unsafe name or contradictory fields.
+// check returns an error for an entry that must not be in a zip: BadName for an unsafe name,
+// TooLarge for its size, and another error for fields that contradict each other.
 func (e *Entry) check() error {
 	switch {
 	case !isSafe(e.Name):
@@ -67,7 +68,8 @@ func (e *Entry) check() error {
 	return nil
 }
 
-// isSafe reports whether a name stays inside the directory it is unpacked to, also on Windows.
+// isSafe reports whether a name stays inside the directory it is unpacked to and can be created
+// there, also on Windows.
 func isSafe(name string) bool {
 	if !utf8.ValidString(name) || len(name) > maxParentBytes+drive.MaxNameBytes+1 {
 		return false

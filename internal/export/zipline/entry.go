@@ -31,5 +31,5 @@ func Folder(name string, when drive.Time) Entry {
 	return Entry{Name: strings.TrimSuffix(name, "/") + "/", Time: when}
 }
 
-// IsFolder reports whether the entry is a folder.
+// IsFolder reports whether the entry is a folder: its name ends in "/".
 func (e *Entry) IsFolder() bool { return strings.HasSuffix(e.Name, "/") }

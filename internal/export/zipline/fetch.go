@@ -16,7 +16,8 @@ import (
 // the entry is verified.
 const pieceSize = 1 << 20
 
-// piece is a part of an entry in the window.
+// piece is a part of an entry's content in the window. A fetch fills it, then the reader delivers
+// it and frees its memory.
 type piece struct {
 	buf   []byte
 	send  []byte        // the part of buf to deliver; may be empty
@@ -79,12 +80,15 @@ func (a *Archive) dispatch(ctx context.Context, src Source, from, to int64, r *r
 	}
 }
 
-// stored reports whether the segment's bytes come from the store.
+// stored reports whether s is a part of an entry's content that is read from the store. It returns
+// false for headers, inline content and empty segments.
 func (a *Archive) stored(s segment) bool {
 	return s.entry >= 0 && s.from < s.to && a.entries[s.entry].Blob != ""
 }
 
-// feed starts the fetch of one entry and queues its pieces. It returns the error of ctx.
+// feed waits for a free slot, starts a goroutine that fetches one entry, and queues its pieces for
+// the reader in order. It returns the error of ctx if ctx ends; errors of the entry are in its
+// pieces.
 func (a *Archive) feed(ctx context.Context, src Source, p plan, slots chan struct{}, r *reader) error {
 	select {
 	case slots <- struct{}{}:
@@ -114,7 +118,8 @@ func (a *Archive) feed(ctx context.Context, src Source, p plan, slots chan struc
 	return nil
 }
 
-// fetch fills the pieces of one entry in order. After an error, all further pieces get that error.
+// fetch fills the pieces of one entry in the order of work and closes ready of each. After an
+// error, each further piece gets that error as an EntryError. It returns when work is closed.
 func (a *Archive) fetch(ctx context.Context, src Source, p plan, work <-chan *piece) {
 	e := &a.entries[p.entry]
 	f := fetcher{plan: p, entry: e, at: p.begin}

@@ -38,20 +38,26 @@ const (
 	max32 = math.MaxUint32
 )
 
-// buf appends little-endian fields.
+// buf is a byte slice to which its methods append little-endian fields in place.
 type buf []byte
 
+// u16 appends v in 2 bytes.
 func (b *buf) u16(v uint16) { *b = binary.LittleEndian.AppendUint16(*b, v) }
+
+// u32 appends v in 4 bytes.
 func (b *buf) u32(v uint32) { *b = binary.LittleEndian.AppendUint32(*b, v) }
+
+// u64 appends v in 8 bytes.
 func (b *buf) u64(v uint64) { *b = binary.LittleEndian.AppendUint64(*b, v) }
 
 // cap32 returns v, or max32 if v does not fit into 32 bits.
 func cap32(v int64) uint32 { return uint32(min(v, max32)) }
 
-// isBig reports whether v needs a ZIP64 field.
+// isBig reports whether v needs a ZIP64 field: 2^32-1 or more, as that value itself marks a ZIP64
+// field.
 func isBig(v int64) bool { return v >= max32 }
 
-// localSize returns the length of the local header of e.
+// localSize returns the length in bytes of the local header of e, as localHeader returns it.
 func localSize(e *Entry) int64 {
 	return localFixed + int64(len(e.Name)) + int64(len(localExtra(e)))
 }
@@ -124,7 +130,7 @@ func dosTime(t drive.Time) (clock, date uint16) {
 	return clock, date
 }
 
-// versionNeeded returns the minimum version to extract.
+// versionNeeded returns the minimum version of the ZIP specification that a reader must support.
 func versionNeeded(zip64 bool) uint16 {
 	if zip64 {
 		return version45
@@ -147,7 +153,7 @@ func (b *buf) appendShared(e *Entry, extra int) {
 	b.u16(uint16(extra))
 }
 
-// localHeader returns the local header of an entry.
+// localHeader returns the header that precedes the content of an entry, with name and extra fields.
 func localHeader(e *Entry) []byte {
 	extra := localExtra(e)
 	b := make(buf, 0, localFixed+len(e.Name)+len(extra))
@@ -157,7 +163,8 @@ func localHeader(e *Entry) []byte {
 	return append(append(b, e.Name...), extra...)
 }
 
-// centralHeader returns the central header of entry i.
+// centralHeader returns the header of entry i in the central directory, with name and extra fields.
+// i counts from 0.
 func (a *Archive) centralHeader(i int) []byte {
 	e, start := &a.entries[i], a.starts[i]
 	extra := centralExtra(e, start)
@@ -199,7 +206,8 @@ func (a *Archive) endRecords() []byte {
 	return b
 }
 
-// appendEnd64 appends the ZIP64 end record and its locator.
+// appendEnd64 appends the ZIP64 end record and its locator for a directory of n entries at offsets
+// from to to.
 func (b *buf) appendEnd64(n uint64, from, to int64) {
 	b.u32(end64Signature)
 	b.u64(end64Size - 12) // without these first 12 bytes

@@ -70,7 +70,7 @@ func (a *Archive) ETag() string { return a.etag }
 // Len returns the number of entries.
 func (a *Archive) Len() int { return len(a.entries) }
 
-// Entry returns the i-th entry of the manifest.
+// Entry returns the entry i of the zip, from 0 to Len()-1; it panics for another i.
 func (a *Archive) Entry(i int) Entry { return a.entries[i] }
 
 // Parts returns the number of parts of the given size in the archive, as for a multipart upload.
@@ -110,7 +110,8 @@ func (a *Archive) segmentAt(off int64) int {
 	return 2*n + sort.Search(n, func(i int) bool { return a.central[i+1] > off })
 }
 
-// segment returns segment k, from 0 to segments()-1.
+// segment returns segment k, from 0 to segments()-1, in the order of the zip: local header and
+// content of each entry, then the directory and the end records.
 func (a *Archive) segment(k int) segment {
 	n := len(a.entries)
 	switch i := k / 2; {

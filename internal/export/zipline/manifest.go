@@ -28,8 +28,11 @@ import (
 const manifestMagic = "SDZM\x01"
 
 const (
+	// kindNone is an entry without content.
 	kindNone = iota
+	// kindBlob is an entry whose content is in the store.
 	kindBlob
+	// kindInline is an entry whose content is in the manifest itself.
 	kindInline
 )
 
@@ -51,7 +54,7 @@ func Encode(entries []Entry) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
 }
 
-// appendEntry appends the encoded entry.
+// appendEntry appends the encoded entry to b and returns the extended slice.
 func appendEntry(b []byte, e *Entry) []byte {
 	b = appendBytes(b, e.Name)
 	b = append(b, e.kind())
@@ -67,7 +70,7 @@ func appendEntry(b []byte, e *Entry) []byte {
 	return b
 }
 
-// appendBytes appends the length of s and s.
+// appendBytes appends the length of s as a uvarint, and s, to b and returns the extended slice.
 func appendBytes[T string | []byte](b []byte, s T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
@@ -114,12 +117,12 @@ type decoder struct {
 	bad  bool
 }
 
-// fail marks the input as invalid.
+// fail marks the input as invalid and drops the rest of it; later reads return zero values.
 func (d *decoder) fail() {
 	d.b, d.bad = nil, true
 }
 
-// entry decodes the next entry.
+// entry decodes the next entry into e, or marks the input as invalid.
 func (d *decoder) entry(e *Entry) {
 	e.Name = d.string()
 	kind := d.next(1)[0]

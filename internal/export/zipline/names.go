@@ -50,7 +50,7 @@ func SafeNames(wanted []string) []string {
 	return names
 }
 
-// isFolder reports whether a path is a folder.
+// isFolder reports whether a path names a folder: it ends in "/".
 func isFolder(name string) bool { return strings.HasSuffix(name, "/") }
 
 // deduper tracks the folded names used by files and folders.
@@ -85,7 +85,8 @@ func (d *deduper) reserveFolders(name string) {
 	}
 }
 
-// reserve reserves a name and reports whether it was free.
+// reserve marks a name as used, and returns false if it, or a name that folds to the same, was used
+// before.
 func (d *deduper) reserve(name string) bool {
 	key := fold(name)
 	if d.taken[key] {

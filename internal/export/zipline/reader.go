@@ -14,6 +14,8 @@ import (
 // Source opens the contents of entries by blob name; a blob.Store is one. The caller closes the
 // object.
 type Source interface {
+	// Open opens the content of an entry by its Blob name. The reader closes the Object. An error
+	// ends the zip as an EntryError.
 	Open(ctx context.Context, name string) (blob.Object, error)
 }
 
@@ -64,8 +66,10 @@ type EntryError struct {
 	Err   error
 }
 
+// Error returns the number and name of the entry and the cause.
 func (e *EntryError) Error() string { return fmt.Sprintf("entry %d (%s): %v", e.Index, e.Name, e.Err) }
 
+// Unwrap returns the cause.
 func (e *EntryError) Unwrap() error { return e.Err }
 
 // Damaged reports whether the content is permanently missing or wrong, in contrast to an
@@ -128,17 +132,17 @@ type reader struct {
 	fetches    sync.WaitGroup
 	dispatcher sync.WaitGroup
 
-	at, to    int64
+	at, to    int64  // offsets of the next byte to return, and of the end
 	next      int    // index of the segment after rest
 	remaining int64  // bytes of the current entry still to be received
 	pending   *piece // received from queue but not ready at the last check
 	rest      []byte // available bytes from offset at
 	mark      int64  // frees the memory of rest; 0: rest is not in the window
-	err       error
+	err       error  // permanent; io.EOF at the end
 }
 
-// Read implements io.Reader. If it has bytes to return, it returns them instead of waiting for
-// more.
+// Read returns the next bytes of the zip. If it has bytes to return, it returns them instead of
+// waiting for more. It returns io.EOF at the end; an error is permanent.
 func (r *reader) Read(p []byte) (n int, err error) {
 	for n < len(p) && r.err == nil {
 		if len(r.rest) == 0 {
@@ -206,7 +210,8 @@ func (r *reader) receive(wait bool) (err error) {
 	return nil
 }
 
-// nextPiece returns the next piece of the queue.
+// nextPiece removes the next piece from the queue. If there is none it waits, or returns errWait if
+// wait is false. It returns the cause if the reader has failed or ended.
 func (r *reader) nextPiece(wait bool) (*piece, error) {
 	select {
 	case p, ok := <-r.queue:
@@ -229,7 +234,8 @@ func (r *reader) nextPiece(wait bool) (*piece, error) {
 	return nil, r.cause()
 }
 
-// waitReady returns when the piece is ready.
+// waitReady returns nil once the piece has been read. If it has not, waitReady waits, or returns
+// errWait if wait is false. It returns the cause if the reader is cancelled meanwhile.
 func (r *reader) waitReady(p *piece, wait bool) error {
 	select {
 	case <-p.ready:
@@ -259,7 +265,8 @@ func (r *reader) reportBroken(err error) error {
 	return err
 }
 
-// Close cancels all reads and waits for them.
+// Close cancels the running reads, waits for them and frees the window. Read fails afterwards. It
+// always returns nil; it must not run concurrently with Read.
 func (r *reader) Close() error {
 	r.cancel()
 	r.dispatcher.Wait()

@@ -12,7 +12,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// ServeOptions configures Serve.
+// ServeOptions configures Serve. The zero value serves without Last-Modified and without a memory
+// limit.
 type ServeOptions struct {
 	Options
 	// Modified is the value of Last-Modified: the time of sealing. Zero: no header.
@@ -131,7 +132,8 @@ type content struct {
 	err error // the error that broke the response off
 }
 
-// Seek implements io.Seeker.
+// Seek sets the position of the next Read (io.Seeker) without reading. Unless the position stays
+// the same it closes the running reader. It never fails, and does not check the position.
 func (c *content) Seek(off int64, whence int) (int64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,7 +150,9 @@ func (c *content) Seek(off int64, whence int) (int64, error) {
 	return off, nil
 }
 
-// Read implements io.Reader.
+// Read returns bytes of the zip from the current position. It starts a reader first if none runs.
+// The first error other than io.EOF is permanent. A response without content returns io.EOF at
+// once.
 func (c *content) Read(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,11 +245,11 @@ type writer struct {
 	http.ResponseWriter
 	content *content
 	memory  *responseMemory // nil: the response has no content
-	refuse  func(error)
-	refused bool
+	refuse  func(error)     // writes the response for an error; see ServeOptions.Refuse
+	refused bool            // refuse has written the response: Write discards
 }
 
-// Unwrap implements the interface of http.ResponseController.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader acquires the memory before the headers are sent. A refused status or missing memory
@@ -269,7 +273,8 @@ func (w *writer) WriteHeader(status int) {
 	}
 }
 
-// acquireMemory acquires the memory of a response with content.
+// acquireMemory acquires the memory of a response with content, status 200 or 206. For other
+// statuses, and without a budget, it does nothing. On an error the caller must refuse the request.
 func (w *writer) acquireMemory(status int) error {
 	if w.memory == nil || status != http.StatusOK && status != http.StatusPartialContent {
 		return nil
@@ -291,7 +296,8 @@ func (w *writer) refuseBusy(err error) {
 	w.ResponseWriter.WriteHeader(http.StatusServiceUnavailable)
 }
 
-// Write discards the plain text of a refused response.
+// Write writes p to the response and counts it as sent; of a refused response it discards p, the
+// plain text of package http, and returns no error.
 func (w *writer) Write(p []byte) (int, error) {
 	if w.refused {
 		return len(p), nil
@@ -308,7 +314,8 @@ const copyBufferSize = 128 << 10
 // copyBuffers pools the buffers of ReadFrom.
 var copyBuffers = sync.Pool{New: func() any { b := make([]byte, copyBufferSize); return &b }}
 
-// ReadFrom implements io.ReaderFrom with a larger buffer than the 32 KiB of package http.
+// ReadFrom copies src to the response with a larger buffer than the 32 KiB of package http
+// (io.ReaderFrom). It returns the number of bytes and the first error of either.
 func (w *writer) ReadFrom(src io.Reader) (int64, error) {
 	buf := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(buf)

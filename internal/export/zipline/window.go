@@ -39,7 +39,9 @@ func (w *window) acquire(ctx context.Context, n int) (p []byte, mark int64, err 
 	}
 }
 
-// tryAcquire is take without waiting. ok reports whether the bytes were free.
+// tryAcquire reserves the next n bytes of the window, contiguous in p, without waiting. mark is the
+// position after them, for their release. ok is false if the bytes are in use; nothing is reserved
+// then.
 func (w *window) tryAcquire(n int) (p []byte, mark int64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

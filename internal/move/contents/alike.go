@@ -13,15 +13,16 @@ type exclusiveStaging struct {
 	store blob.Store
 }
 
-// Caps implements blob.Staging.
+// Caps returns those of the Staging with Shared false.
 func (a exclusiveStaging) Caps() blob.Caps {
 	caps := a.Staging.Caps()
 	caps.Shared = false
 	return caps
 }
 
-// Unseal implements blob.Staging. The parts are restored before the content is deleted. If the
-// process crashes in between, the next Unseal deletes the content.
+// Unseal restores the parts and then deletes the content. If the process crashes in between, the
+// next Unseal deletes the content. Errors: those of Staging.Unseal and Store.Remove; the caller may
+// repeat it.
 func (a exclusiveStaging) Unseal(ctx context.Context, ref blob.Ref) error {
 	if err := a.Staging.Unseal(ctx, ref); err != nil {
 		return err
@@ -32,12 +33,12 @@ func (a exclusiveStaging) Unseal(ctx context.Context, ref blob.Ref) error {
 // sharedStaging makes a staging of a single process behave like a shared one.
 type sharedStaging struct{ blob.Staging }
 
-// Caps implements blob.Staging.
+// Caps returns those of the Staging with Shared true.
 func (a sharedStaging) Caps() blob.Caps {
 	caps := a.Staging.Caps()
 	caps.Shared = true
 	return caps
 }
 
-// Adopt implements blob.Staging. It reports false: a shared staging copies.
+// Adopt always returns false: the caller must copy the parts, as with a shared staging.
 func (a sharedStaging) Adopt(context.Context, blob.Ref, blob.Ref) (bool, error) { return false, nil }

@@ -18,7 +18,8 @@ type pageResult struct {
 	err error // why the content was not copied; res is then empty
 }
 
-// syncPage syncs the contents of a page concurrently. Each outcome is independent.
+// syncPage syncs the contents of a page concurrently and returns a result for each, in their order,
+// when it has them all. A failure of one does not affect the others.
 func (c *Copier) syncPage(ctx context.Context, page []row, deep int) []pageResult {
 	all := make([]pageResult, len(page))
 	var jobs sync.WaitGroup
@@ -35,7 +36,8 @@ func (c *Copier) syncPage(ctx context.Context, page []row, deep int) []pageResul
 	return all
 }
 
-// workers returns the number of contents synced concurrently.
+// workers returns how many contents are synced concurrently: as configured, or by the latency of
+// the store.
 func (c *Copier) workers() int {
 	if c.opt.Workers > 0 {
 		return c.opt.Workers
@@ -52,7 +54,7 @@ const maxTries = 3
 
 // classifyFailures decides whether failures of a page are caused by the stores or by single
 // contents, such as an unreadable file or a lost object. A single content counts as bad after
-// maxTries. If judge returns an error, the caller retries the page.
+// maxTries. If classifyFailures returns an error, the caller retries the page.
 func (c *Copier) classifyFailures(ctx context.Context, page []pageResult) (again error) {
 	for _, b := range page {
 		again = errors.Join(again, b.err)
@@ -82,6 +84,7 @@ func (c *Copier) classifyFailures(ctx context.Context, page []pageResult) (again
 // contentError is an error of a store about one content.
 type contentError struct{ error }
 
+// Unwrap returns the error of the content.
 func (e contentError) Unwrap() error { return e.error }
 
 // isContentError reports whether err may be caused by a single content. A full disk and errors of
@@ -121,7 +124,7 @@ func putProbe(ctx context.Context, at *Side) (name string, err error) {
 	return name, nil
 }
 
-// result is the outcome of syncing one content.
+// result tells what syncing one content did.
 type result struct {
 	copied bool
 	bad    string // why the content is bad; empty: it is not

@@ -47,7 +47,7 @@ type Copier struct {
 
 var _ migrate.Contents = (*Copier)(nil)
 
-// NewCopier returns a Copier. It does no I/O.
+// NewCopier returns a Copier with defaults for Now and Log. It does no I/O and starts no goroutine.
 func NewCopier(o Options) *Copier {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -61,9 +61,12 @@ const (
 	// a sweep. A process starts with firstPage and doubles it while a page takes less than half of
 	// pageTime, so that even a process that is killed repeatedly makes progress.
 	firstPage = 8
-	pageSize  = 100
-	pageTime  = time.Second
+	// pageSize is the largest number of contents in one page of the sweep or the queue.
+	pageSize = 100
+	// pageTime is how long a page of the sweep should take.
+	pageTime = time.Second
 
+	// idlePause is the pause of the copier when nothing is left to copy.
 	idlePause = 300 * time.Millisecond
 	failPause = 3 * time.Second // pause after an error of a store or database
 )
@@ -124,7 +127,8 @@ func (c *Copier) runOnce(ctx context.Context) (busy bool, err error) {
 	return busy, errors.Join(waiting, err)
 }
 
-// drainUnlessFailing drains the queue, unless that failed less than failPause ago.
+// drainUnlessFailing drains the queue. Within failPause after a failure it does nothing and returns
+// nil.
 func (c *Copier) drainUnlessFailing(ctx context.Context) error {
 	now := c.opt.Now()
 	if now.Before(c.drainAfter) {
@@ -137,7 +141,8 @@ func (c *Copier) drainUnlessFailing(ctx context.Context) error {
 	return err
 }
 
-// sweepPage syncs the next page of the sweep. busy reports that there are more.
+// sweepPage syncs the next page of the sweep and stores the save point. busy reports that there are
+// more. It fails, and the page is repeated, if a side does not answer.
 func (c *Copier) sweepPage(ctx context.Context, s sweep) (busy bool, err error) {
 	began, size := time.Now(), c.page
 	page, err := c.rows(ctx, s.After, s.Last, size)
@@ -177,13 +182,15 @@ func nextPage(size int, took time.Duration) int {
 type row struct {
 	id      string
 	content Content
-	damaged bool
+	damaged bool   // the row is marked as damaged
 	bad     string // defect of the row that prevents any comparison; empty: none
 }
 
 // rowColumns are the columns of blobs that scanRow reads.
 const rowColumns = "id, file, digest, size, part_size, damaged_at"
 
+// scanRow reads a row of rowColumns into r by calling scan, whose error it returns. A digest that
+// is not valid is no error: it sets r.bad.
 func scanRow(r *row, scan func(dest ...any) error) error {
 	var sum string
 	var damaged drive.Time
@@ -214,7 +221,8 @@ func (c *Copier) rows(ctx context.Context, after, last string, limit int) ([]row
 	return page, nil
 }
 
-// find returns the row of a file.
+// find returns the row of blobs whose content is named file. found is false, without an error, if
+// there is none.
 func (c *Copier) find(ctx context.Context, file string) (r row, found bool, err error) {
 	err = scanRow(&r, c.opt.DB.QueryRow(ctx, "SELECT "+rowColumns+" FROM blobs WHERE file = ?", file).Scan)
 	if drive.IsKind(err, drive.NotFound) {
@@ -254,7 +262,7 @@ func (c *Copier) waitPace(ctx context.Context, bytes int) error {
 // paceRecheck is the longest wait before the pace is read again.
 const paceRecheck = time.Second
 
-// setLimit sets the limit in bytes per second and reports whether there is one.
+// setLimit sets the limit in bytes per second and reports whether there is one; 0 is none.
 func (c *Copier) setLimit(pace int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -35,8 +35,9 @@ type DropOptions struct {
 // errCannotOpenOld reports that this process cannot open the old place; another process may.
 var errCannotOpenOld = errors.New("the old place of contents cannot be opened here")
 
-// GateDrop implements migrate.Contents: it checks that the old place can be opened and is not the
-// place in use.
+// GateDrop returns the gate "old-contents", which is open if the old place can be opened and is not
+// the place in use. It is closed while the pair has two sides. An error means that the place could
+// not be checked.
 func (c *Copier) GateDrop(ctx context.Context) ([]migrate.Gate, error) {
 	g := migrate.Gate{Name: "old-contents"}
 	state := c.opt.State()
@@ -64,7 +65,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// openOld opens the old place and verifies that it is not the place in use.
+// openOld opens the old place, which the caller must close. It returns WrongState if it is not
+// known where the old contents are, or if that is the place in use.
 func (c *Copier) openOld(ctx context.Context, state migrate.State) (OldPlace, error) {
 	if state.OldContents == "" {
 		return OldPlace{}, drive.Wrap(errors.New("it was not noted where contents were: the migration began with an older release; remove them by hand"), drive.WrongState)

@@ -8,9 +8,9 @@ import (
 	"smartdrive/internal/move/migrate"
 )
 
-// Gate implements migrate.Contents. Before phase 4 the old side has all contents, so a completed
-// sweep suffices. Before phase 5, the new side must have all contents, and no upload may be running
-// at the old one.
+// Gate returns the conditions for entering phase to; none below DualWrite or if no contents move.
+// Before phase 4 the old side has all contents, so a completed sweep suffices. Before phase 5, the
+// new side must have all contents, and no upload may be running at the old one.
 func (c *Copier) Gate(ctx context.Context, to migrate.Phase) ([]migrate.Gate, error) {
 	state := c.opt.State()
 	if state.Contents == "" || to < migrate.DualWrite {
@@ -47,7 +47,8 @@ func (c *Copier) GateBack(ctx context.Context) ([]migrate.Gate, error) {
 // notOpened is the gate of an instance that cannot read the new place.
 var notOpened = migrate.Gate{Name: "contents", Detail: "this instance has not opened the new place of contents yet"}
 
-// sweepGate checks that the sweep of the current term has ended without bad contents.
+// sweepGate returns the gate "contents", which is open if the sweep of the current term has ended
+// without bad contents. It fails if the sweep cannot be read.
 func (c *Copier) sweepGate(ctx context.Context, state migrate.State) (migrate.Gate, error) {
 	g := migrate.Gate{Name: "contents"}
 	s, err := c.loadSweep(ctx)
@@ -86,7 +87,9 @@ func waitingGate(lacks []string, place string) migrate.Gate {
 	return g
 }
 
-// uploadsGate checks that no upload is running at a side.
+// uploadsGate returns the gate "uploads", which is open if no upload staged at side w is active,
+// parked, sealing or joined to another. An error means that the staging or the database could not
+// be read.
 func (c *Copier) uploadsGate(ctx context.Context, w SideIndex) (migrate.Gate, error) {
 	side, n := c.opt.Pair.Side(w), 0
 	g := migrate.Gate{Name: "uploads"}

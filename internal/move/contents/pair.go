@@ -16,7 +16,7 @@ type Side struct {
 	Quarantine blob.Quarantine
 }
 
-// SideIndex names a side.
+// SideIndex selects a side of a Pair: First or Second.
 type SideIndex int
 
 // The sides: First is the original place, Second the attached one.
@@ -49,7 +49,7 @@ type pairState struct {
 	readable  bool // parts can be read before sealing; once false, it stays false
 }
 
-// NewPair returns a pair with one side.
+// NewPair returns a pair with one side, which leads. It takes the kind of its staging for good.
 func NewPair(first Side) *Pair {
 	caps := first.Staging.Caps()
 	p := &Pair{shared: caps.Shared}
@@ -58,7 +58,8 @@ func NewPair(first Side) *Pair {
 	return p
 }
 
-// Attach adds or replaces the second side. The leader is unchanged.
+// Attach adds or replaces the second side, whose staging it makes behave like the first. The leader
+// is unchanged. It does not close a replaced side.
 func (p *Pair) Attach(second Side) {
 	readable := second.Staging.Caps().ReadableParts
 	second.Staging = p.matchKind(second)
@@ -91,14 +92,16 @@ func (p *Pair) DropFirst() {
 	p.uploadSides.clear()
 }
 
-// SetLeader selects the side for new contents and new uploads.
+// SetLeader selects the side for new contents and new uploads; running calls end where they began.
+// The side must be attached.
 func (p *Pair) SetLeader(w SideIndex) { p.update(func(s *pairState) { s.lead = w }) }
 
 // SetReadPercent sets the percentage of contents that are read at the follower first, if it has
 // them. The choice per content is stable.
 func (p *Pair) SetReadPercent(percent int) { p.update(func(s *pairState) { s.percent = percent }) }
 
-// update replaces the state atomically.
+// update replaces the state atomically by a copy that edit has changed. edit may be called several
+// times.
 func (p *Pair) update(edit func(*pairState)) {
 	for {
 		was := p.current.Load()
@@ -110,19 +113,21 @@ func (p *Pair) update(edit func(*pairState)) {
 	}
 }
 
-// Attached returns the leader, and whether there are two sides.
+// Attached returns the leader, and whether the pair has two sides. Both may change at any time
+// after.
 func (p *Pair) Attached() (lead SideIndex, both bool) {
 	s := p.current.Load()
 	return s.lead, s.sides[Second] != nil
 }
 
-// Side returns a side, or nil.
+// Side returns a side, or nil if there is no second.
 func (p *Pair) Side(w SideIndex) *Side { return p.current.Load().sides[w] }
 
 // leader returns the leading side.
 func (s *pairState) leader() *Side { return s.sides[s.lead] }
 
-// follower returns the other side, or nil.
+// follower returns the side that does not lead, or nil if there is one side or the first was
+// dropped.
 func (s *pairState) follower() *Side {
 	if s.firstLeft {
 		return nil

@@ -94,7 +94,8 @@ func (c *Copier) replaceTriggers(ctx context.Context, then func(ctx context.Cont
 	return nil
 }
 
-// queued returns the next files in the queue after the given one.
+// queued returns up to pageSize names of the queue in order, after the name after; "" starts at the
+// first. An empty result is the end.
 func (c *Copier) queued(ctx context.Context, after string) ([]string, error) {
 	rows, err := c.opt.DB.Query(ctx, "SELECT file FROM copies WHERE file > ? ORDER BY file LIMIT ?", after, pageSize)
 	files, err := sqldb.Scan(rows, err, func(file *string, scan func(...any) error) error { return scan(file) })
@@ -104,7 +105,7 @@ func (c *Copier) queued(ctx context.Context, after string) ([]string, error) {
 	return files, nil
 }
 
-// Queued returns the number of files in the queue.
+// Queued returns the number of contents in the queue. It scans the table.
 func (c *Copier) Queued(ctx context.Context) (n int64, err error) {
 	if err = c.opt.DB.QueryRow(ctx, "SELECT COUNT(*) FROM copies").Scan(&n); err != nil {
 		return 0, fmt.Errorf("count what is to be copied: %w", err)
@@ -163,7 +164,8 @@ func (c *Copier) drain(ctx context.Context) error {
 	}
 }
 
-// dequeue deletes files from the queue.
+// dequeue deletes names from the queue in one transaction. Names that are not queued, and no names,
+// are no error.
 func (c *Copier) dequeue(ctx context.Context, files []string) error {
 	if len(files) == 0 {
 		return nil
@@ -181,7 +183,8 @@ func (c *Copier) dequeue(ctx context.Context, files []string) error {
 	})
 }
 
-// lackedBy returns the queued files that a side lacks, at least the first pageSize of them.
+// lackedBy returns the queued contents that have a row and that side w lacks: all, or at least the
+// first pageSize of them. It fails if the side does not answer.
 func (c *Copier) lackedBy(ctx context.Context, w SideIndex) (lacks []string, err error) {
 	for after := ""; ; {
 		files, err := c.queued(ctx, after)

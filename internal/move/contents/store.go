@@ -17,8 +17,8 @@ type Store struct{ p *Pair }
 
 var _ blob.Store = (*Store)(nil)
 
-// Caps implements blob.Store. With two sides, links are disabled: presigning a link does not check
-// where the content is.
+// Caps returns the capabilities of both sides together: SmallMax is that of the leader. With two
+// sides, links are disabled: presigning a link does not check where the content is.
 func (s *Store) Caps() (caps blob.StoreCaps) {
 	order := s.p.current.Load().order()
 	caps.SmallMax = order[0].Store.Caps().SmallMax // of the side that receives contents
@@ -32,7 +32,8 @@ func (s *Store) Caps() (caps blob.StoreCaps) {
 	return caps
 }
 
-// Free implements blob.Store. It returns the smallest free space of the bounded sides.
+// Free returns the smallest free space of the sides that report one; errUnbounded if none does. It
+// returns the error of a side that fails to answer.
 func (s *Store) Free(ctx context.Context) (least drive.ByteSize, err error) {
 	least, err = 0, errUnbounded
 	for _, at := range s.p.current.Load().order() {
@@ -53,28 +54,30 @@ func (s *Store) Free(ctx context.Context) (least drive.ByteSize, err error) {
 // errUnbounded is returned by Free if no side is bounded.
 var errUnbounded = errors.New("no side tells how much room it has")
 
-// Presign implements blob.Store.
+// Presign returns a link to the content at the leader. With two sides Caps disables links.
 func (s *Store) Presign(ctx context.Context, name string, l blob.Link) (string, error) {
 	return s.p.current.Load().leader().Store.Presign(ctx, name, l)
 }
 
-// Put implements blob.Store.
+// Put stores content at the leader, durably. The queue has it copied to the follower.
 func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	return s.p.current.Load().leader().Store.Put(ctx, name, body)
 }
 
-// ReserveName implements blob.Store. The leader may change before the content is stored.
+// ReserveName returns the leader's name for new content. The leader may change before the content
+// is stored.
 func (s *Store) ReserveName(own string, size drive.ByteSize) string {
 	return s.p.current.Load().leader().Store.ReserveName(own, size)
 }
 
-// PutUnsynced implements blob.Store.
+// PutUnsynced stores content at the leader; it may be lost until Sync.
 func (s *Store) PutUnsynced(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
 	return s.p.current.Load().leader().Store.PutUnsynced(ctx, name, body, many)
 }
 
-// Sync implements blob.Store. Contents that the leader lacks are settled at the follower, because
-// the leader may have changed since PutUnsynced.
+// Sync makes contents durable at the leader, and those that it lacks at the follower, because the
+// leader may have changed since PutUnsynced. It returns NotFound if neither side has one of them,
+// after syncing the others.
 func (s *Store) Sync(ctx context.Context, names []string) error {
 	order := s.p.current.Load().order()
 	if len(order) == 1 {
@@ -102,17 +105,19 @@ func (s *Store) Sync(ctx context.Context, names []string) error {
 	return drive.Fail(drive.NotFound)
 }
 
-// PutAtomic implements blob.Store.
+// PutAtomic stores content at the leader, all or nothing.
 func (s *Store) PutAtomic(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	return s.p.current.Load().leader().Store.PutAtomic(ctx, name, body)
 }
 
-// Open implements blob.Store. If one side fails, it tries the other.
+// Open opens content, which the caller must close, at the first side that has it. If one side
+// fails, it tries the other. NotFound means that both lack it.
 func (s *Store) Open(ctx context.Context, name string) (blob.Object, error) {
 	return firstAnswer(s.p.current.Load().readers(name), func(at *Side) (blob.Object, error) { return at.Store.Open(ctx, name) })
 }
 
-// Stat implements blob.Store.
+// Stat returns the size of content at the first side that has it. If one side fails, it tries the
+// other. NotFound means that both lack it.
 func (s *Store) Stat(ctx context.Context, name string) (drive.ByteSize, error) {
 	return firstAnswer(s.p.current.Load().readers(name), func(at *Side) (drive.ByteSize, error) { return at.Store.Stat(ctx, name) })
 }
@@ -132,7 +137,8 @@ func firstAnswer[T any](sides []*Side, ask func(*Side) (T, error)) (v T, err err
 	return v, refusal
 }
 
-// readers returns the sides to read a content from, in order.
+// readers returns the sides to read a content from, in order: the leader first, or the follower for
+// the share of names that SetReadPercent selects.
 func (s *pairState) readers(name string) []*Side {
 	order := s.order()
 	if len(order) == 2 && s.percent > 0 && percentile(name) < s.percent {
@@ -148,8 +154,8 @@ func percentile(name string) int {
 	return int(h.Sum32() % 100)
 }
 
-// Remove implements blob.Store. If either side fails, it returns an error, and the caller must
-// retry.
+// Remove deletes content at both sides, the follower last. If either side fails, it returns an
+// error, and the caller must retry.
 func (s *Store) Remove(ctx context.Context, name string) error {
 	var errs []error
 	for _, at := range s.p.current.Load().order() {
@@ -158,13 +164,13 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 	return errors.Join(errs...)
 }
 
-// RemoveAll implements blob.Store. Contents that the leader could not delete also stay at the
-// follower.
+// RemoveAll deletes contents at both sides and returns the names that are gone from both. Contents
+// that the leader could not delete also stay at the follower.
 func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {
 	return s.removeAll(names, func(at blob.Store, names []string) ([]string, error) { return at.RemoveAll(ctx, names) })
 }
 
-// Reclaim implements blob.Store, like RemoveAll.
+// Reclaim deletes contents as RemoveAll does, with the sides' Reclaim.
 func (s *Store) Reclaim(ctx context.Context, names []string) (gone []string, err error) {
 	return s.removeAll(names, func(at blob.Store, names []string) ([]string, error) { return at.Reclaim(ctx, names) })
 }
@@ -182,7 +188,8 @@ func (s *Store) removeAll(names []string, remove func(blob.Store, []string) ([]s
 	return gone, errors.Join(errs...)
 }
 
-// List implements blob.Store.
+// List calls fn for each content of the leader and then of the follower: twice for content on both.
+// It stops at the first error.
 func (s *Store) List(ctx context.Context, fn func(blob.Entry) error) error {
 	for _, at := range s.p.current.Load().order() {
 		if err := at.Store.List(ctx, fn); err != nil {
@@ -192,8 +199,8 @@ func (s *Store) List(ctx context.Context, fn func(blob.Entry) error) error {
 	return nil
 }
 
-// ListPage implements blob.Store. Contents on both sides are listed twice, so a page may have twice
-// the limit.
+// ListPage returns a page of a shard, ordered by path, after the path after, and whether more
+// follow. Contents on both sides are listed twice, so a page may have twice the limit.
 func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Entry, more bool, err error) {
 	end := "" // listings beyond it are incomplete
 	for _, at := range s.p.current.Load().order() {
@@ -213,7 +220,8 @@ func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (p
 	return page, more, nil
 }
 
-// ListUnsharded implements blob.Store.
+// ListUnsharded calls fn for each content outside of the shards, at the leader and then at the
+// follower. It stops at the first error.
 func (s *Store) ListUnsharded(ctx context.Context, fn func(blob.Entry) error) error {
 	for _, at := range s.p.current.Load().order() {
 		if err := at.Store.ListUnsharded(ctx, fn); err != nil {
@@ -223,7 +231,7 @@ func (s *Store) ListUnsharded(ctx context.Context, fn func(blob.Entry) error) er
 	return nil
 }
 
-// Quarantine implements blob.Store.
+// Quarantine moves a stray into the quarantine at both sides, and returns their errors joined.
 func (s *Store) Quarantine(ctx context.Context, stray blob.Entry) error {
 	var errs []error
 	for _, at := range s.p.current.Load().order() {
@@ -240,7 +248,8 @@ var _ blob.Quarantine = (*Quarantine)(nil)
 // followerMark prefixes the names of items in the follower's quarantine.
 const followerMark = "follower:"
 
-// List implements blob.Quarantine.
+// List calls fn for each item in quarantine at the leader and then at the follower, whose names get
+// the prefix followerMark. It stops at the first error.
 func (q *Quarantine) List(ctx context.Context, fn func(blob.Quarantined) error) error {
 	s := q.p.current.Load()
 	if err := s.leader().Quarantine.List(ctx, fn); err != nil || s.follower() == nil {
@@ -256,7 +265,7 @@ func (q *Quarantine) List(ctx context.Context, fn func(blob.Quarantined) error) 
 	return nil
 }
 
-// Purge implements blob.Quarantine.
+// Purge deletes an item, by the name that List gave it, at the side that has it.
 func (q *Quarantine) Purge(ctx context.Context, item blob.Quarantined) error {
 	s := q.p.current.Load()
 	at := s.leader()

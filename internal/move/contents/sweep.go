@@ -18,22 +18,22 @@ import (
 type sweep struct {
 	Of     string         `json:"of"`    // migration and term; a new term needs a new sweep
 	Armed  bool           `json:"armed"` // the triggers were created before the sweep began, so it misses nothing
-	After  string         `json:"after"`
-	Last   string         `json:"last"` // greatest id at the start; newer rows are in the queue; empty: no rows
+	After  string         `json:"after"` // id of the last row done: the save point
+	Last   string         `json:"last"`  // greatest id at the start; newer rows are in the queue; empty: no rows
 	Done   int64          `json:"done"`
 	Total  int64          `json:"total"` // approximate number of rows at the start
 	Copied int64          `json:"copied"`
-	Bytes  drive.ByteSize `json:"bytes"` // copied bytes
-	Bad    int64          `json:"bad"`   // contents that do not match their rows
-	Worst  string         `json:"worst,omitempty"`
-	Deep   int            `json:"deep"` // percentage of contents whose digest is verified on the new side
+	Bytes  drive.ByteSize `json:"bytes"`           // copied bytes
+	Bad    int64          `json:"bad"`             // contents that do not match their rows
+	Worst  string         `json:"worst,omitempty"` // an example of the bad contents
+	Deep   int            `json:"deep"`            // percentage of contents whose digest is verified on the new side
 	Begun  drive.Time     `json:"begun"`
 	Ended  drive.Time     `json:"ended"` // zero: running
 
 	stored string // the stored JSON when it was read; empty: not stored
 }
 
-// add counts the result of a row.
+// add counts the result of a row in s: done, copied with its bytes, bad. It does not store s.
 func (s *sweep) add(r row, res result) {
 	s.Done++
 	if res.copied {
@@ -49,7 +49,7 @@ func (s *sweep) add(r row, res result) {
 // metaSweep is the name of the save point in the table meta.
 const metaSweep = "contents-sweep"
 
-// termName returns the migration and term as sweep.Of.
+// termName returns the text by which sweep.Of names a term of a migration.
 func termName(state migrate.State) string { return fmt.Sprintf("%s/%d", state.ID, state.Term) }
 
 // openSweep returns the sweep of the current term. If there is none, or it began before the
@@ -102,7 +102,8 @@ func (c *Copier) newSweep(ctx context.Context, s sweep) (sweep, error) {
 	return s, nil
 }
 
-// loadSweep reads the stored sweep; the zero sweep if there is none.
+// loadSweep reads the stored sweep; the zero sweep if there is none. s.stored is its text, for the
+// compare-and-set of the next save. It fails if the text is damaged.
 func (c *Copier) loadSweep(ctx context.Context) (s sweep, err error) {
 	text, err := meta.Find(ctx, c.opt.DB, metaSweep)
 	if err == nil && text != "" {
@@ -166,7 +167,8 @@ func (c *Copier) Verify(ctx context.Context, percent int) error {
 	return nil
 }
 
-// Progress implements migrate.Contents.
+// Progress returns the progress of the sweep of this term; zero if no contents move or the sweep
+// has not begun. Rate is that of this process.
 func (c *Copier) Progress(ctx context.Context) (migrate.ContentsProgress, error) {
 	state := c.opt.State()
 	if state.ID == "" || state.Contents == "" {
@@ -184,9 +186,9 @@ func (c *Copier) Progress(ctx context.Context) (migrate.ContentsProgress, error)
 // rateMeter measures the recent rate of copied bytes.
 type rateMeter struct {
 	clock func() time.Time
-	since time.Time
-	bytes drive.ByteSize
-	last  float64
+	since time.Time      // start of the current period
+	bytes drive.ByteSize // counted in the current period
+	last  float64        // bytes per second in the last complete period
 }
 
 // speedWindow is the period of one measurement.
@@ -201,7 +203,8 @@ func (c *Copier) countCopied(n drive.ByteSize) {
 	c.speed.bytes += n
 }
 
-// perSecond returns the rate in bytes per second.
+// perSecond returns the rate of the last complete period in bytes per second. The caller holds the
+// mutex of the Copier.
 func (s *rateMeter) perSecond() float64 {
 	now := s.clock()
 	if s.since.IsZero() {

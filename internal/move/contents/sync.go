@@ -20,7 +20,7 @@ type Content struct {
 	PartSize drive.ByteSize // part size of the original upload
 }
 
-// Outcome is the result of Sync.
+// Outcome tells what Sync did with a content.
 type Outcome int
 
 // Outcomes of Sync.
@@ -34,9 +34,10 @@ const (
 type MismatchError struct {
 	Content Content
 	Side    string // name of the side
-	Found   string
+	Found   string // what is there instead, in words
 }
 
+// Error names the content, the side and what was found there.
 func (e *MismatchError) Error() string {
 	return fmt.Sprintf("content %s at %s: %s", e.Content.Name, e.Side, e.Found)
 }
@@ -115,7 +116,8 @@ func hasContent(ctx context.Context, at *Side, c Content, repair bool) (bool, er
 // connection or a crash would lose all of it.
 const largestPut = 64 * drive.MiB
 
-// copy copies a content, large ones in parts if the target supports it.
+// copy copies a content from one side to the other, a large one in parts if the target supports it.
+// It returns a *MismatchError if the content at from is not c, and NotFound if it is missing there.
 func (p *Pair) copy(ctx context.Context, from, to *Side, c Content, pace Pace) error {
 	src, err := from.Store.Open(ctx, c.Name)
 	if err != nil {
@@ -140,7 +142,8 @@ type pacedReader struct {
 // readSize is the read size in bytes: what a store returns in one request at full speed.
 const readSize = 1 << 20
 
-// section returns a paced reader for a range of the content.
+// section returns a buffered reader for size bytes of the content from off on, which waits as the
+// pace demands. It returns Unavailable if ctx ends.
 func (r pacedReader) section(ctx context.Context, off, size drive.ByteSize) io.Reader {
 	in := io.NewSectionReader(r.from, int64(off), int64(size))
 	return bufio.NewReaderSize(readerFunc(func(b []byte) (int, error) {
@@ -158,12 +161,14 @@ func (r pacedReader) section(ctx context.Context, off, size drive.ByteSize) io.R
 	}), int(min(readSize, max(size, 1))))
 }
 
-// readerFunc adapts a function to io.Reader.
+// readerFunc is a function that serves as the Read of an io.Reader.
 type readerFunc func([]byte) (int, error)
 
+// Read calls f.
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// copyWhole copies a content in one request.
+// copyWhole copies a content with one PutAtomic. If the bytes do not have the digest of c, it
+// returns a *MismatchError for the side from and stores nothing.
 func copyWhole(ctx context.Context, r pacedReader, from, to *Side, c Content) error {
 	body := verifiedBody{blob.NewBody(r.section(ctx, 0, c.Size), blob.BodyOptions{Size: c.Size}), c, from.Name}
 	_, err := to.Store.PutAtomic(ctx, c.Name, body)
@@ -178,10 +183,11 @@ type verifiedBody struct {
 	at      string
 }
 
-// Size implements blob.Body.
+// Size returns the size that the content must have.
 func (e verifiedBody) Size() drive.ByteSize { return e.content.Size }
 
-// Finish implements blob.Body.
+// Finish returns the sums of the bytes read, or a *MismatchError if their digest is not that of the
+// content.
 func (e verifiedBody) Finish() (blob.Part, error) {
 	part, err := e.Body.Finish()
 	if err == nil && part.Root != e.content.Sum {
@@ -196,7 +202,9 @@ const copyGen = 1
 // maxParts is the maximum number of parts of a copy.
 const maxParts = 10_000
 
-// copyParts copies a content in staged parts and resumes an interrupted copy.
+// copyParts copies a content in staged parts, named id, and resumes an interrupted copy. A
+// *MismatchError means that the bytes at from are not those of c; the parts are removed then. After
+// other errors they stay for the next attempt.
 func (p *Pair) copyParts(ctx context.Context, r pacedReader, from, to *Side, c Content, id drive.UploadID) error {
 	ref := blob.Ref{ID: id, PartSize: max(c.PartSize, drive.MiB), Size: c.Size}
 	for least := to.Staging.Caps().MinPart; ref.PartSize < least || c.Size > maxParts*ref.PartSize; {
@@ -242,7 +250,8 @@ func (p *Pair) copyParts(ctx context.Context, r pacedReader, from, to *Side, c C
 	return err
 }
 
-// copyPart stages part n of a copy.
+// copyPart reads size bytes of part n from r and stages them at to. It returns the sums of the
+// part.
 func copyPart(ctx context.Context, r pacedReader, to *Side, ref blob.Ref, n int, size drive.ByteSize) (blob.Part, error) {
 	off := drive.ByteSize(n) * ref.PartSize
 	body := blob.NewBody(r.section(ctx, off, size), blob.BodyOptions{N: n, Offset: off, Size: size})
@@ -266,7 +275,9 @@ func (p *Pair) Check(ctx context.Context, w SideIndex, c Content, deep bool, pac
 	return compare(ctx, at, c, pace)
 }
 
-// compare reads a content on a side and verifies size and digest.
+// compare reads a content at a side, at pace, and returns nil if it has the size and digest of c.
+// It returns a *MismatchError if they differ or the content is missing, and other errors of
+// reading.
 func compare(ctx context.Context, at *Side, c Content, pace Pace) error {
 	src, err := at.Store.Open(ctx, c.Name)
 	if err != nil {
@@ -283,7 +294,7 @@ func compare(ctx context.Context, at *Side, c Content, pace Pace) error {
 	return errors.Join(err, src.Close())
 }
 
-// missingError converts NotFound to a *MismatchError.
+// missingError returns a *MismatchError if err is NotFound, else err.
 func missingError(err error, at *Side, c Content) error {
 	if drive.IsKind(err, drive.NotFound) {
 		return &MismatchError{Content: c, Side: at.Name, Found: "nothing"}

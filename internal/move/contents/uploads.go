@@ -15,7 +15,8 @@ type Uploads struct{ p *Pair }
 
 var _ blob.Staging = (*Uploads)(nil)
 
-// Caps implements blob.Staging. MinPart is that of the leader.
+// Caps returns the kind of staging that the pair has had from its start; MinPart is that of the
+// leader.
 func (u *Uploads) Caps() blob.Caps {
 	s := u.p.current.Load()
 	return blob.Caps{Shared: u.p.shared, ReadableParts: s.readable, MinPart: s.leader().Staging.Caps().MinPart}
@@ -54,7 +55,8 @@ func (s *pairState) askingOrder() []*Side {
 	return order
 }
 
-// sealedSide is side, and also finds a sealed content whose staging is gone.
+// sealedSide is findSide, and also finds a side that has the sealed content without its staging. It
+// returns NotFound if neither side has either.
 func (u *Uploads) sealedSide(ctx context.Context, ref blob.Ref) (*Side, error) {
 	side, err := u.findSide(ctx, ref)
 	if !drive.IsKind(err, drive.NotFound) {
@@ -66,7 +68,8 @@ func (u *Uploads) sealedSide(ctx context.Context, ref blob.Ref) (*Side, error) {
 	})
 }
 
-// staging returns the staging that has the upload. With one side this costs one atomic load.
+// staging returns the staging that has the upload, or the error of findSide, such as NotFound. With
+// one side this costs one atomic load.
 func (u *Uploads) staging(ctx context.Context, ref blob.Ref) (blob.Staging, error) {
 	side, err := u.findSide(ctx, ref)
 	if err != nil {
@@ -75,7 +78,9 @@ func (u *Uploads) staging(ctx context.Context, ref blob.Ref) (blob.Staging, erro
 	return side.Staging, nil
 }
 
-// Create implements blob.Staging. An existing upload stays at its side.
+// Create creates a staging at the side that has the upload already, else at the leader, or at the
+// follower if the part size is too small for the leader. It caches the side. If the follower does
+// not answer, the leader's answer suffices.
 func (u *Uploads) Create(ctx context.Context, ref blob.Ref) error {
 	s := u.p.current.Load()
 	if s.follower() == nil {
@@ -115,7 +120,8 @@ func (u *Uploads) sideFor(ctx context.Context, s *pairState, ref blob.Ref) (*Sid
 	return s.leader(), nil
 }
 
-// Write implements blob.Staging.
+// Write stores a part at the side of the upload. NotFound if neither side has it; other errors: as
+// blob.Staging.
 func (u *Uploads) Write(ctx context.Context, ref blob.Ref, w blob.Write, body blob.Body) (blob.Part, error) {
 	s, err := u.staging(ctx, ref)
 	if err != nil {
@@ -124,7 +130,8 @@ func (u *Uploads) Write(ctx context.Context, ref blob.Ref, w blob.Write, body bl
 	return s.Write(ctx, ref, w, body)
 }
 
-// Drop implements blob.Staging.
+// Drop deletes a part at the side of the upload. NotFound if neither side has it; other errors: as
+// blob.Staging.
 func (u *Uploads) Drop(ctx context.Context, ref blob.Ref, gen int64, n int) error {
 	s, err := u.staging(ctx, ref)
 	if err != nil {
@@ -133,7 +140,7 @@ func (u *Uploads) Drop(ctx context.Context, ref blob.Ref, gen int64, n int) erro
 	return s.Drop(ctx, ref, gen, n)
 }
 
-// Load implements blob.Staging.
+// Load reads the journal at the side of the upload. NotFound if neither side has it.
 func (u *Uploads) Load(ctx context.Context, ref blob.Ref) (blob.Staged, error) {
 	s, err := u.staging(ctx, ref)
 	if err != nil {
@@ -142,7 +149,8 @@ func (u *Uploads) Load(ctx context.Context, ref blob.Ref) (blob.Staged, error) {
 	return s.Load(ctx, ref)
 }
 
-// Fence implements blob.Staging. It ignores the end of ctx: the fence must be set.
+// Fence excludes writers of gen and below at the side of the upload. It looks for the side even if
+// ctx has ended, because the fence must be set. NotFound if neither side has the upload.
 func (u *Uploads) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
 	side, err := u.findSide(context.WithoutCancel(ctx), ref)
 	if err != nil {
@@ -151,8 +159,9 @@ func (u *Uploads) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Stag
 	return side.Staging.Fence(ctx, ref, gen)
 }
 
-// Remove implements blob.Staging. If the side is unknown, it removes the upload at both. An error
-// of the follower is ignored if the leader has the upload, because an upload is at one side only.
+// Remove deletes an upload at its side. If the side is unknown, it removes the upload at both. An
+// error of the follower is ignored if the leader has the upload, because an upload is at one side
+// only.
 func (u *Uploads) Remove(ctx context.Context, ref blob.Ref) error {
 	s := u.p.current.Load()
 	at, away := u.p.uploadSides.get(ref.ID), error(nil)
@@ -174,7 +183,8 @@ func (u *Uploads) Remove(ctx context.Context, ref blob.Ref) error {
 	return err
 }
 
-// Seal implements blob.Staging.
+// Seal turns the parts into content at the side of the upload, or where it is sealed already.
+// Errors: as blob.Staging.
 func (u *Uploads) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize) error {
 	side, err := u.sealedSide(ctx, ref)
 	if err != nil {
@@ -183,7 +193,7 @@ func (u *Uploads) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize) e
 	return side.Staging.Seal(ctx, ref, size)
 }
 
-// Unseal implements blob.Staging.
+// Unseal turns content into parts again at the side of the upload. NotFound if neither side has it.
 func (u *Uploads) Unseal(ctx context.Context, ref blob.Ref) error {
 	s, err := u.staging(ctx, ref)
 	if err != nil {
@@ -192,8 +202,9 @@ func (u *Uploads) Unseal(ctx context.Context, ref blob.Ref) error {
 	return s.Unseal(ctx, ref)
 }
 
-// Adopt implements blob.Staging. It reports false if the uploads are at different sides, or if from
-// is gone: adopted by an earlier call, or lost.
+// Adopt takes over the parts of from at their side. It returns false, and the caller copies, if the
+// uploads are at different sides, or if from is gone: adopted by an earlier call, or lost. NotFound
+// if ref is at neither side.
 func (u *Uploads) Adopt(ctx context.Context, ref, from blob.Ref) (bool, error) {
 	to, err := u.findSide(ctx, ref)
 	if err != nil {
@@ -209,7 +220,7 @@ func (u *Uploads) Adopt(ctx context.Context, ref, from blob.Ref) (bool, error) {
 	return to.Staging.Adopt(ctx, ref, from)
 }
 
-// OpenStaged implements blob.Staging.
+// OpenStaged opens the sealed content, which the caller must close, at the side of the upload.
 func (u *Uploads) OpenStaged(ctx context.Context, ref blob.Ref) (blob.Object, error) {
 	side, err := u.sealedSide(ctx, ref)
 	if err != nil {
@@ -218,7 +229,8 @@ func (u *Uploads) OpenStaged(ctx context.Context, ref blob.Ref) (blob.Object, er
 	return side.Staging.OpenStaged(ctx, ref)
 }
 
-// Verify implements blob.Staging.
+// Verify checks the parts at the side of the upload. NotFound if neither side has it; other errors:
+// as blob.Staging.
 func (u *Uploads) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
 	s, err := u.staging(ctx, ref)
 	if err != nil {
@@ -227,7 +239,8 @@ func (u *Uploads) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Sta
 	return s.Verify(ctx, ref, gen)
 }
 
-// ListStaged implements blob.Staging. Staged copies of contents are skipped.
+// ListStaged calls fn for each staging at the leader and then at the follower, and stops at the
+// first error. Staged copies of contents, while they run in this process, are skipped.
 func (u *Uploads) ListStaged(ctx context.Context, fn func(blob.Entry) error) error {
 	for _, side := range u.p.current.Load().order() {
 		err := side.Staging.ListStaged(ctx, func(s blob.Entry) error {
@@ -243,7 +256,8 @@ func (u *Uploads) ListStaged(ctx context.Context, fn func(blob.Entry) error) err
 	return nil
 }
 
-// QuarantineStaged implements blob.Staging.
+// QuarantineStaged moves a stray staging into the quarantine at both sides, and returns their
+// errors joined.
 func (u *Uploads) QuarantineStaged(ctx context.Context, stray blob.Entry) error {
 	var errs []error
 	for _, side := range u.p.current.Load().order() {
@@ -252,7 +266,8 @@ func (u *Uploads) QuarantineStaged(ctx context.Context, stray blob.Entry) error 
 	return errors.Join(errs...)
 }
 
-// Extend implements blob.Staging.
+// Extend appends to a tail at the side of the upload. NotFound if neither side has it; other
+// errors: as blob.Staging.
 func (u *Uploads) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Part, error) {
 	s, err := u.staging(ctx, ref)
 	if err != nil {
@@ -261,7 +276,8 @@ func (u *Uploads) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body 
 	return s.Extend(ctx, ref, e, body)
 }
 
-// PrepareExtend implements blob.Staging.
+// PrepareExtend stores a piece at the side of the upload without journaling it; the caller must
+// commit or discard it. Errors: as Extend.
 func (u *Uploads) PrepareExtend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.PendingExtend, error) {
 	s, err := u.staging(ctx, ref)
 	if err != nil {
@@ -270,7 +286,8 @@ func (u *Uploads) PrepareExtend(ctx context.Context, ref blob.Ref, e blob.Extend
 	return s.PrepareExtend(ctx, ref, e, body)
 }
 
-// OpenTail implements blob.Staging.
+// OpenTail opens a tail, which the caller must close, at the side of the upload. NotFound if
+// neither side has the upload.
 func (u *Uploads) OpenTail(ctx context.Context, ref blob.Ref, n int) (io.ReadCloser, error) {
 	s, err := u.staging(ctx, ref)
 	if err != nil {

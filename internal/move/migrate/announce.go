@@ -21,7 +21,8 @@ type announcer struct {
 }
 
 const ( // interval of repeated acknowledgments
-	ackEvery      = 5 * time.Second // timeout for opening connections before a switch
+	ackEvery = 5 * time.Second // timeout for opening connections before a switch
+	// warmTimeout bounds the preparation for an epoch before the instance acknowledges it.
 	warmTimeout   = 2 * time.Second
 	maxWaitReason = 1000 // bytes of the stored wait reason
 )

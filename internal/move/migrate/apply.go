@@ -27,20 +27,20 @@ const (
 // applier applies changes to the secondary, one batch at a time. Writers that wait during a pass
 // share the next pass.
 type applier struct {
-	*sides              // a side has lost changes that the other relies on
+	*sides
 	lost    atomic.Bool // a side lacks what the other one counts on
 	workers sync.WaitGroup
 
 	mu      sync.Mutex
 	next    *pass // the pass for new waiters; starts after the current one
-	running bool
-	failing bool // the last pass failed: writers do not wait
-	closed  bool
+	running bool  // the worker goroutine runs
+	failing bool  // the last pass failed: writers do not wait
+	closed  bool  // no pass starts any more
 }
 
 // pass is one run of the applier over all pending changes. done is closed when err is set.
 type pass struct {
-	done chan struct{}
+	done chan struct{} // closed when the pass has ended; then err is valid
 	err  error
 }
 
@@ -82,7 +82,8 @@ func (a *applier) applyPending(ctx context.Context) error {
 	}
 }
 
-// joinLocked returns the next pass and starts the worker if needed; nil after close.
+// joinLocked returns the next pass, for whose done channel the caller waits, and starts the worker
+// if it is not running. It returns nil after close. The caller holds mu.
 func (a *applier) joinLocked() *pass {
 	if a.closed {
 		return nil
@@ -97,7 +98,9 @@ func (a *applier) joinLocked() *pass {
 	return a.next
 }
 
-// work runs passes until nobody waits for one.
+// work runs passes over the pending changes, one after another, until no caller waits for a pass.
+// It sets the error of each pass and closes its done channel. It runs in a goroutine of its own, of
+// which there is one at a time.
 func (a *applier) work() {
 	for {
 		a.mu.Lock()
@@ -149,14 +152,15 @@ func (a *applier) applyAll(done func(error)) *appliedBatch {
 	}
 }
 
-// isClosed reports whether close was called.
+// isClosed reports whether close was called, after which no pass starts.
 func (a *applier) isClosed() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.closed
 }
 
-// timed runs f with the timeout applyTimeout.
+// timed returns the results of f, whose context ends after applyTimeout and not with that of a
+// request.
 func (a *applier) timed(f func(context.Context) (*appliedBatch, error)) (*appliedBatch, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), applyTimeout)
 	defer cancel()
@@ -179,7 +183,7 @@ func (a *applier) deleteApplied(done *appliedBatch) {
 // appliedBatch is a batch of changes that the secondary has applied.
 type appliedBatch struct {
 	from    *Side
-	seqs    []any
+	seqs    []any   // of the applied changes, to be deleted
 	receipt receipt // receipt of the secondary for the batch
 	more    bool    // more changes were pending
 }
@@ -200,7 +204,8 @@ func (a *appliedBatch) deleteChanges(ctx context.Context) error {
 	})
 }
 
-// change is a row of migration_changes.
+// change is a row of migration_changes: the row of table with that key was inserted, changed or
+// deleted. seq orders the changes.
 type change struct {
 	seq   int64
 	table string
@@ -264,12 +269,13 @@ func (a *applier) applyFrom(ctx context.Context, rec record, from, to *Side) (do
 	return done, nil
 }
 
-// pending returns the first pending changes.
+// pending returns up to limit pending changes of db, the oldest first. No pending changes are an
+// empty result.
 func pending(ctx context.Context, db *sqldb.DB, limit int) ([]change, error) {
 	return changesOf(ctx, db, "ORDER BY seq LIMIT ?", limit)
 }
 
-// changesOf returns the changes selected by the SQL suffix rest.
+// changesOf returns the changes of db that rest selects: the end of the statement after the table.
 func changesOf(ctx context.Context, db *sqldb.DB, rest string, args ...any) ([]change, error) {
 	rows, err := db.Query(ctx, "SELECT seq, tbl, k FROM migration_changes "+rest, args...)
 	return sqldb.Scan(rows, err, func(c *change, scan func(...any) error) error { return scan(&c.seq, &c.table, &c.key) })
@@ -280,12 +286,12 @@ func changesOf(ctx context.Context, db *sqldb.DB, rest string, args ...any) ([]c
 type batch struct {
 	shape  *sides
 	from   *Side
-	newest map[string]map[string]int64
-	states map[string]map[string]row
-	bytes  int
+	newest map[string]map[string]int64 // highest seq of a change, by table and key
+	states map[string]map[string]row   // current row by table and key; nil: deleted
+	bytes  int                         // approximate size of states
 }
 
-// has reports whether the batch has read the row of c.
+// has reports whether the batch has read the row of c, also if the row was missing.
 func (b *batch) has(c change) bool {
 	_, ok := b.states[c.table][c.key]
 	return ok
@@ -315,7 +321,9 @@ func (a *applier) readBatch(ctx context.Context, from *Side, changes []change) (
 	return b, nil
 }
 
-// read reads the current state of rows into the batch.
+// read reads the current state of the changed rows from the side b.from into b.states, nil for a
+// deleted row, and adds their size to b.bytes. It fails for a change of an unknown table; b is then
+// incomplete.
 func (b *batch) read(ctx context.Context, rows []change) error {
 	keys := map[string][]string{}
 	for _, c := range rows {
@@ -341,7 +349,9 @@ func (b *batch) read(ctx context.Context, rows []change) error {
 	return nil
 }
 
-// writeRows writes the current state of the changed rows to a side.
+// writeRows writes the states of b, which are current as of term, to the side of tx, each only if
+// it is newer there, and marks tx as the applier's meanwhile so that triggers do not refuse or
+// record it. On an error the caller must roll tx back.
 func (a *applier) writeRows(ctx context.Context, tx *sqldb.Tx, to *Side, term int64, b *batch) error {
 	if err := setApplying(ctx, tx, 1); err != nil {
 		return err

@@ -20,7 +20,8 @@ func (m *Migration) checkAllRestarted(ctx context.Context, v *view) error {
 	return err
 }
 
-// runArrivedWhenReady runs Party.OnArrived once all live instances run with the new settings.
+// runArrivedWhenReady runs Party.OnArrived once all live instances run with the new settings. Until
+// then, and if it has run, it does nothing and returns nil.
 func (o *oldSide) runArrivedWhenReady(ctx context.Context, v *view) error {
 	if o.notes().old.Arrived {
 		return nil

@@ -20,16 +20,17 @@ type comparator struct {
 	filled epochKey // epoch in which all rows were seen to be filled in; used by run only
 }
 
-// epochKey identifies an epoch of one migration.
+// epochKey identifies an epoch of one migration; epochs of different migrations are never equal.
 type epochKey struct {
 	migration string
 	epoch     int64
 }
 
-// epochKey returns the epoch of the view.
+// epochKey returns the migration and epoch of the view, as a key for what is cached per epoch.
 func (v *view) epochKey() epochKey { return epochKey{v.Migration, v.Epoch} }
 
-// sampledQuery is a sampled query.
+// sampledQuery is a query with its arguments that is chosen to be run at both sides, to compare the
+// answers.
 type sampledQuery struct {
 	query string
 	args  []any
@@ -57,7 +58,8 @@ func (c *comparator) offer(query string, args []any) {
 	}
 }
 
-// run compares queued queries until ctx ends.
+// run compares the answers to queued queries, one after another, until ctx ends. A query that
+// cannot be compared counts as skipped.
 func (c *comparator) run(ctx context.Context) {
 	for {
 		select {
@@ -176,7 +178,8 @@ func (c *comparator) isFilling(ctx context.Context, v *view) bool {
 	return false
 }
 
-// filled reports whether all rows are filled in.
+// filled reports whether the filler has copied each table of the primary to its end. The secondary
+// must be open.
 func (m *matcher) filled(ctx context.Context, v *view) (bool, error) {
 	points, err := savePoints(ctx, v.other.DB, "fill")
 	if err != nil {

@@ -16,7 +16,7 @@ type Refusal struct { //nolint:errname // a refusal that lists its reasons
 	Gates []Gate
 }
 
-// Error lists the closed gates.
+// Error names the refused step and lists the closed gates with their details.
 func (r *Refusal) Error() string {
 	var why []string
 	for _, g := range r.Gates {
@@ -27,7 +27,8 @@ func (r *Refusal) Error() string {
 	return r.Step + " is refused: " + strings.Join(why, "; ")
 }
 
-// refuse returns a Refusal if a gate is closed, else nil.
+// refuse returns nil if all gates are open, else WrongState that wraps a Refusal with step and all
+// gates, the open ones too.
 func refuse(step string, gates []Gate) error {
 	for _, g := range gates {
 		if !g.OK {
@@ -37,7 +38,7 @@ func refuse(step string, gates []Gate) error {
 	return nil
 }
 
-// wrongState returns a WrongState error with the given cause.
+// wrongState returns a WrongState error whose cause is the text why.
 func wrongState(why string) error { return drive.Wrap(errors.New(why), drive.WrongState) }
 
 // Start checks both sides and begins the migration, unless req is a dry run or a check failed.
@@ -114,7 +115,10 @@ func (m *Migration) Advance(ctx context.Context, from Phase) (Phase, error) {
 	return m.ackPhase(ctx, v.Phase, err)
 }
 
-// enter enters the next phase if its gates are open.
+// enter writes the next phase into the record if its gates are open, and returns the Refusal
+// otherwise. Before phase 1 it prepares the other side; entering phase 4 switches the primary if
+// rows move, and entering phase 5 retires the old side. Instances follow the new epoch later: see
+// ackPhase.
 func (m *Migration) enter(ctx context.Context, v *view, next Phase) error {
 	if next == Fill {
 		if err := m.prepare(ctx, v); err != nil {
@@ -158,7 +162,8 @@ func (m *Migration) ackPhase(ctx context.Context, before Phase, err error) (Phas
 	return v.Phase, m.announcer.ack(ctx, v)
 }
 
-// EnsureLoaded loads the state of the migration if Run has not done so yet.
+// EnsureLoaded loads the state of the migration, by one poll, if Run has not done so yet. It fails
+// if the sides cannot be read.
 func (m *Migration) EnsureLoaded(ctx context.Context) error {
 	if m.currentView() != nil {
 		return nil
@@ -175,7 +180,8 @@ func (m *Migration) requireStep(ctx context.Context) (*view, error) {
 	return m.requireView(ctx)
 }
 
-// requireView refreshes the view. It returns WrongState if nothing moves or a switch is under way.
+// requireView refreshes the view and returns it; its primary is not nil. It returns WrongState if
+// nothing moves or a switch is under way.
 func (s *sides) requireView(ctx context.Context) (*view, error) {
 	v, err := s.refresh(ctx)
 	switch {
@@ -192,7 +198,8 @@ func (s *sides) requireView(ctx context.Context) (*view, error) {
 // AnyPhase matches every phase in Advance and Rollback.
 const AnyPhase Phase = -1
 
-// requirePhase is requireStep, and returns WrongState if the current phase is not from.
+// requirePhase is requireStep, and also returns WrongState if the current phase is not from.
+// AnyPhase accepts each.
 func (m *Migration) requirePhase(ctx context.Context, from Phase) (*view, error) {
 	v, err := m.requireStep(ctx)
 	if err == nil && from != AnyPhase && v.Phase != from {
@@ -293,7 +300,8 @@ func (m *Migration) Percent(ctx context.Context, percent int, named []drive.Acco
 	return err
 }
 
-// Pause stops or resumes filling in and comparing. Changes are always applied.
+// Pause stops filling in and comparing, or resumes them if paused is false. Changes are applied in
+// either case. It returns WrongState if there is no migration.
 func (m *Migration) Pause(ctx context.Context, paused bool) error {
 	v, err := m.requireStep(ctx)
 	if err != nil {
@@ -338,7 +346,8 @@ func (m *Migration) Rollback(ctx context.Context, from Phase) (Phase, error) {
 	return m.ackPhase(ctx, v.Phase, err)
 }
 
-// Finish enters phase 5 from phase 4. This cannot be undone.
+// Finish enters phase 5 from phase 4, which cannot be undone. It returns WrongState in any other
+// phase, and with a Refusal if a gate is closed.
 func (m *Migration) Finish(ctx context.Context) error {
 	v, err := m.requireStep(ctx)
 	if err != nil {
@@ -392,7 +401,8 @@ func (m *Migration) DropOld(ctx context.Context, early bool, deep int) error {
 // instance acts by the epoch of that call.
 func (m *Migration) DropReady(ctx context.Context) (bool, error) { return m.oldSide.dropAllowed(ctx) }
 
-// NoteContents changes the stored progress of dropping contents.
+// NoteContents calls change with the stored progress of dropping old contents, and stores what
+// change has made of it. It returns WrongState if there is no migration.
 func (m *Migration) NoteContents(ctx context.Context, change func(*OldContents)) error {
 	return m.oldSide.noteContents(ctx, change)
 }
@@ -453,7 +463,9 @@ func (m *Migration) abort(ctx context.Context, v *view) error {
 	return clearBookkeeping(ctx, *v.primary)
 }
 
-// clearOther deletes all replicated rows and the bookkeeping from the other side.
+// clearOther deletes the triggers, all replicated rows and the bookkeeping of the other side, which
+// it first retires so that an applier is refused. It may be called again after an error and
+// continues. v.other must be open.
 func (m *Migration) clearOther(ctx context.Context, v *view) error {
 	if v.otherRecord.Role == secondary {
 		to := v.otherRecord
@@ -480,7 +492,8 @@ func (m *Migration) clearOther(ctx context.Context, v *view) error {
 	return clearBookkeeping(ctx, *v.other)
 }
 
-// deleteSome deletes the first rows of a table and returns their number.
+// deleteSome deletes the first rows of a table by key, within tx, and returns their number; 0 means
+// that the table is empty.
 func (t *table) deleteSome(ctx context.Context, tx *sqldb.Tx) (int64, error) {
 	rows, err := t.chunk(ctx, tx, "", fillRows/4)
 	if err != nil || len(rows) == 0 {

@@ -20,14 +20,15 @@ const (
 // savePoint is a row of migration_progress: the progress of filling or checking one table.
 type savePoint struct {
 	table  string
-	last   string
-	done   int64
-	total  int64
+	last   string // key of the last row done; empty: none
+	done   int64  // number of rows
+	total  int64  // approximate number of rows at the start
 	ended  bool
-	digest string
+	digest string // of the rows compared so far; only of a comparison
 }
 
-// savePoints returns the save points of a kind ("fill" or "check") by table.
+// savePoints returns the save points of a kind ("fill" or "check") by table. Tables that were not
+// begun are absent.
 func savePoints(ctx context.Context, q sqldb.Querier, kind string) (map[string]savePoint, error) {
 	rows, err := q.Query(ctx, "SELECT tbl, last, done, total, ended, digest FROM migration_progress WHERE kind = ?", kind)
 	all, err := sqldb.Scan(rows, err, func(p *savePoint, scan func(...any) error) error {
@@ -43,7 +44,7 @@ func savePoints(ctx context.Context, q sqldb.Querier, kind string) (map[string]s
 	return out, nil
 }
 
-// save stores the save point.
+// save inserts or replaces, within tx, the save point of its table for kind: "fill" or "check".
 func (p savePoint) save(ctx context.Context, tx *sqldb.Tx, kind string) error {
 	_, err := tx.Exec(ctx, "REPLACE INTO migration_progress (kind, tbl, last, done, total, ended, digest) VALUES (?, ?, ?, ?, ?, ?, ?)",
 		kind, p.table, p.last, p.done, p.total, flag(p.ended), p.digest)
@@ -56,7 +57,9 @@ type filler struct {
 	rate meter
 }
 
-// fill copies all tables in key order. It resumes at the save points of any process.
+// fill copies the tables of the primary to the secondary, in key order and at the pace, from the
+// save points of any process on. It returns nil at the end and errStop when it must stop; in both
+// cases, and after other errors, a later call continues.
 func (f *filler) fill(ctx context.Context, v *view) error {
 	points, err := savePoints(ctx, v.other.DB, "fill")
 	if err != nil {
@@ -79,7 +82,8 @@ func (f *filler) fill(ctx context.Context, v *view) error {
 	return nil
 }
 
-// fillTable copies a table from its save point on. It returns errStop when it must stop.
+// fillTable copies a table from its save point on, and stores the save point with each chunk. It
+// returns errStop when it must stop.
 func (f *filler) fillTable(ctx context.Context, v *view, source, target *table, p savePoint) error {
 	for limit := firstChunk; !p.ended; {
 		if err := f.checkRunning(ctx, v); err != nil {
@@ -110,7 +114,9 @@ func (f *filler) fillTable(ctx context.Context, v *view, source, target *table, 
 	return nil
 }
 
-// chunk reads the next limit rows after the key last.
+// chunk returns up to limit rows by primary key, beginning after the key last, or with the first
+// row if last is empty. Fewer than limit rows are the end of the table. It fails if last is not a
+// key of the table.
 func (t *table) chunk(ctx context.Context, q sqldb.Querier, last string, limit int) ([]row, error) {
 	where, args, err := t.afterCond(last)
 	if err != nil {
@@ -153,7 +159,8 @@ func (f *filler) fillChunk(ctx context.Context, v *view, t *table, rows []row, p
 	})
 }
 
-// unversioned returns the rows without a version.
+// unversioned returns those of rows that have no version at the side of tx, so that no newer state
+// was written there. It may return the slice rows itself.
 func (t *table) unversioned(ctx context.Context, tx *sqldb.Tx, rows []row) ([]row, error) {
 	keys := make([]string, len(rows))
 	for i, r := range rows {
@@ -172,7 +179,8 @@ func (t *table) unversioned(ctx context.Context, tx *sqldb.Tx, rows []row) ([]ro
 	return out, nil
 }
 
-// insertAbsent inserts rows one by one and skips duplicates.
+// insertAbsent inserts rows one by one and skips those that violate the primary or a unique key. It
+// returns the first other error.
 func (t *table) insertAbsent(ctx context.Context, tx *sqldb.Tx, rows []row) error {
 	for _, r := range rows {
 		if err := t.insert(ctx, tx, r); err != nil && !sqldb.IsDuplicate(err) {
@@ -216,7 +224,7 @@ func (f *filler) throttle(ctx context.Context, rows, bytes int, begun time.Time)
 // throttleStep is the longest wait before the pace is read again.
 const throttleStep = time.Second
 
-// due returns how long copying so many rows and bytes should take.
+// due returns how long copying so many rows and bytes should take at least. A zero limit is none.
 func (p Pace) due(rows, bytes int) time.Duration {
 	var d time.Duration
 	if p.Rows > 0 {

@@ -42,7 +42,8 @@ func clearLargeTables(ctx context.Context, s Side, may func(context.Context, *sq
 	return nil
 }
 
-// clearBookkeeping empties the bookkeeping of a side, its row of migration_side last.
+// clearBookkeeping empties the bookkeeping tables of a side, the large ones first and in several
+// transactions, its row of migration_side in the last. After an error it may be called again.
 func clearBookkeeping(ctx context.Context, s Side) error {
 	if err := clearLargeTables(ctx, s, nil); err != nil {
 		return err

@@ -51,7 +51,8 @@ func (k *gatekeeper) gates(ctx context.Context, v *view, to Phase, real bool) (a
 	return all, err
 }
 
-// gatesBack returns the conditions for going back one phase.
+// gatesBack returns the conditions for going back one phase, open and closed ones; none in phase 0.
+// The error reports a failed check, not a closed gate.
 func (k *gatekeeper) gatesBack(ctx context.Context, v *view) ([]Gate, error) {
 	if v.Phase == Freeze {
 		return nil, nil
@@ -81,6 +82,8 @@ type readiness bool
 const (
 	// heard: the instance knows the epoch. ready: it also acts by the epoch.
 	heard readiness = false
+	// ready requires that instances have acknowledged the epoch; heard only requires that they know
+	// of it.
 	ready readiness = true
 )
 
@@ -125,7 +128,9 @@ func (in Instance) name() string {
 	return fmt.Sprintf("start %d on %s", in.ID, in.Host)
 }
 
-// instances returns the live instances with their acknowledged epochs.
+// instances returns the live instances with the epochs that they acknowledged and heard of, 0 if
+// none, and why they have not acknowledged one. It fails if the members or the bookkeeping cannot
+// be read.
 func (k *gatekeeper) instances(ctx context.Context, v *view) ([]Instance, error) {
 	alive, err := k.party.Member.Alive(ctx)
 	if err != nil {
@@ -196,7 +201,9 @@ func (k *gatekeeper) checkTarget(ctx context.Context, v *view) Gate {
 	return Gate{Name: "target", OK: true, Detail: "the other side is the one that was filled"}
 }
 
-// isEmptied reports whether a filled table has rows only on the primary.
+// isEmptied reports whether a table that was filled in has rows on the primary and none on the
+// secondary, though no change is pending: rows were lost there. While the table is still being
+// filled in it returns false.
 func (k *gatekeeper) isEmptied(ctx context.Context, v *view, t *table) (bool, error) {
 	const any = "SELECT EXISTS (SELECT 1 FROM %s)"
 	var here, there bool
@@ -221,7 +228,8 @@ func (k *gatekeeper) isEmptied(ctx context.Context, v *view, t *table) (bool, er
 	return !there, err
 }
 
-// checkFilled checks that all rows are filled in.
+// checkFilled returns the gate "fill", which is open if all rows are filled in, and in phase 4 and
+// later. It is closed if the other side cannot be reached; the error reports a failed query.
 func (k *gatekeeper) checkFilled(ctx context.Context, v *view) (Gate, error) {
 	if v.Phase >= WriteNew {
 		return Gate{Name: "fill", OK: true, Detail: "all rows were filled in"}, nil
@@ -258,7 +266,8 @@ func (k *gatekeeper) checkLag(ctx context.Context, v *view, real bool) (Gate, er
 	return Gate{Name: "lag", OK: ok, Detail: fmt.Sprintf("%d changes are not applied yet", left)}, nil
 }
 
-// checkLagNow is checkLag with real set.
+// checkLagNow is checkLag as it counts for a step: it measures the lag instead of showing a recent
+// value.
 func (k *gatekeeper) checkLagNow(ctx context.Context, v *view) (Gate, error) {
 	return k.checkLag(ctx, v, true)
 }
@@ -300,7 +309,8 @@ func (k *gatekeeper) checkEvidence(ctx context.Context, v *view) (Gate, error) {
 	return Gate{Name: "checksum", OK: true, Detail: fmt.Sprintf("%d rows were equal %s ago", c.rows, now.Sub(c.ended).Round(time.Second))}, nil
 }
 
-// checkMismatches checks that no mismatch is unexplained.
+// checkMismatches returns the gate "mismatches", which is open if each mismatch is explained. Its
+// text has the latest explanations that people gave.
 func (k *gatekeeper) checkMismatches(ctx context.Context, v *view) (Gate, error) {
 	n, err := k.countMismatches(ctx, v)
 	if err != nil {

@@ -75,8 +75,10 @@ type Options struct {
 
 // Member is the membership of this process in the installation, implemented by *instance.Member.
 type Member interface {
+	// Info returns what other instances see of this process.
 	Info() instance.Info
-	// Alive returns all live instances, including this process.
+	// Alive returns all live instances, including this process. A gate that needs it stays closed
+	// if it fails.
 	Alive(ctx context.Context) ([]instance.Instance, error)
 	// Lead runs job while this process is the leader for name, until ctx ends.
 	Lead(ctx context.Context, name string, job func(ctx context.Context) error) error
@@ -87,11 +89,13 @@ var _ Member = (*instance.Member)(nil)
 // Contents moves contents in the same phases. Its methods are safe for concurrent use, also by
 // several instances.
 type Contents interface {
-	// Progress returns the progress of copying.
+	// Progress returns how many contents of this term are copied, and how fast; zero if none move.
 	Progress(ctx context.Context) (ContentsProgress, error)
-	// Gate returns the conditions for entering a phase.
+	// Gate returns the conditions for entering a phase, open and closed ones; none if the phase has
+	// no condition. An error means that a condition could not be checked.
 	Gate(ctx context.Context, to Phase) ([]Gate, error)
-	// GateDrop returns the conditions for deleting contents at the old place.
+	// GateDrop returns the conditions for deleting contents at the old place. An error means that a
+	// condition could not be checked.
 	GateDrop(ctx context.Context) ([]Gate, error)
 }
 
@@ -103,7 +107,8 @@ type ContentsProgress struct {
 	Rate  float64 `json:"rate"` // bytes per second
 }
 
-// Request describes the migration to Start.
+// Request describes the migration to Start: where rows and contents move. With both ToDB and
+// ToBlobs empty nothing moves.
 type Request struct {
 	ToDB    string // new database; empty: rows stay
 	ToBlobs string // new store of contents; empty: contents stay
@@ -195,19 +200,19 @@ type RowsProgress struct {
 // Checksum is the latest full comparison of both sides.
 type Checksum struct {
 	State   string     `json:"state"` // running | done
-	Equal   bool       `json:"equal"`
+	Equal   bool       `json:"equal"` // ended without a difference
 	Rows    int64      `json:"rows"`
-	Unequal int64      `json:"unequal"`
+	Unequal int64      `json:"unequal"` // rows that differ
 	Digest  string     `json:"digest"`
-	At      drive.Time `json:"at"` // when it ended; while running: when it began
-	Rate    float64    `json:"rate"`
+	At      drive.Time `json:"at"`   // when it ended; while running: when it began
+	Rate    float64    `json:"rate"` // rows per second; 0 while running
 }
 
 // Instance is a live process and the epoch that it acts by.
 type Instance struct {
 	ID     int64      `json:"id"` // generation of the process start
 	Host   string     `json:"host"`
-	Epoch  int64      `json:"epoch"`
+	Epoch  int64      `json:"epoch"`         // last epoch that the instance has acknowledged
 	Heard  int64      `json:"heard"`         // last epoch the instance has heard of; at least Epoch
 	Why    string     `json:"why,omitempty"` // why it does not act by Heard
 	SeenAt drive.Time `json:"seen_at"`
@@ -216,16 +221,16 @@ type Instance struct {
 // Gate is one condition for a step.
 type Gate struct {
 	Name   string `json:"name"`
-	OK     bool   `json:"ok"`
-	Detail string `json:"detail"`
+	OK     bool   `json:"ok"`     // the gate is open
+	Detail string `json:"detail"` // the state in words, for administrators
 }
 
 // Reads counts the reads of this process since its start.
 type Reads struct {
 	New      int64 `json:"new"`      // answered by the new side
 	Fallback int64 `json:"fallback"` // not answered by the new side, because a change of the account was pending or the secondary failed
-	Compared int64 `json:"compared"`
-	Skipped  int64 `json:"skipped"` // samples that could not be compared
+	Compared int64 `json:"compared"` // samples compared at both sides
+	Skipped  int64 `json:"skipped"`  // samples that could not be compared
 }
 
 // Writes counts the writes of this process since its start.
@@ -240,10 +245,10 @@ type Writes struct {
 // Mismatch is a difference between the two sides.
 type Mismatch struct {
 	ID        int64      `json:"id"`
-	Source    string     `json:"source"` // read | checksum
-	Subject   string     `json:"subject"`
-	Ours      string     `json:"ours"` // on the primary
-	Theirs    string     `json:"theirs"`
+	Source    string     `json:"source"`  // read | checksum
+	Subject   string     `json:"subject"` // the query, or the table and key
+	Ours      string     `json:"ours"`    // on the primary
+	Theirs    string     `json:"theirs"`  // on the secondary
 	FoundAt   drive.Time `json:"found_at"`
 	Explained bool       `json:"explained"`
 	// Who explained the mismatch, why and when; empty if a later comparison was equal.
@@ -254,9 +259,9 @@ type Mismatch struct {
 
 // Report is the result of the checks of Start.
 type Report struct {
-	OK     bool   `json:"ok"`
+	OK     bool   `json:"ok"` // each check succeeded
 	Checks []Gate `json:"checks"`
-	Rows   int64  `json:"rows"`
+	Rows   int64  `json:"rows"` // approximate
 	Tables int    `json:"tables"`
 	// Seconds is the estimated duration of filling in.
 	Seconds int64 `json:"seconds"`

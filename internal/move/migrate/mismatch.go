@@ -24,14 +24,16 @@ func (m *matcher) noteMismatch(ctx context.Context, v *view, x Mismatch) error {
 	})
 }
 
-// noteRowMismatch stores a row found by a full comparison and counts it in the comparison.
+// noteRowMismatch stores and logs a row found by a full comparison, and counts it in the comparison
+// in the same transaction.
 func (m *matcher) noteRowMismatch(ctx context.Context, v *view, comparison string, x Mismatch) error {
 	return m.storeMismatch(ctx, v, x, func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
 		return true, countUnequal(ctx, tx, comparison, 1)
 	})
 }
 
-// countUnequal adds n to the unequal rows of a running comparison.
+// countUnequal adds n, within tx, to the stored number of unequal rows of a comparison. If the
+// comparison is not running any more it does nothing.
 func countUnequal(ctx context.Context, tx *sqldb.Tx, comparison string, n int64) error {
 	_, err := tx.Exec(ctx, "UPDATE migration_checksums SET unequal = unequal + ? WHERE id = ? AND state = 'running'", n, comparison)
 	return err
@@ -59,12 +61,13 @@ func (m *matcher) storeMismatch(ctx context.Context, v *view, x Mismatch, wanted
 	return err
 }
 
-// Mismatches returns the latest mismatches, newest first.
+// Mismatches returns up to limit mismatches, newest first, explained ones too.
 func (m *Migration) Mismatches(ctx context.Context, limit int) ([]Mismatch, error) {
 	return listMismatches(ctx, m.opt.DB, "ORDER BY m.id DESC LIMIT ?", limit)
 }
 
-// listMismatches returns the mismatches selected by the SQL suffix rest.
+// listMismatches returns the mismatches that rest selects: the end of the statement after the
+// tables m (mismatches) and e (explanations).
 func listMismatches(ctx context.Context, q sqldb.Querier, rest string, args ...any) ([]Mismatch, error) {
 	rows, err := q.Query(ctx, `SELECT m.id, m.source, m.subject, m.ours, m.theirs, m.found_at, m.explained, COALESCE(e.who, ''), COALESCE(e.why, ''), COALESCE(e.at, 0)
 		FROM migration_mismatches m LEFT JOIN migration_explained e ON e.mismatch = m.id `+rest, args...)
@@ -117,7 +120,8 @@ func (m *Migration) Explain(ctx context.Context, id int64, e Explanation) error 
 	})
 }
 
-// explanations returns the latest explanations as texts for the gate.
+// explanations returns the latest explanations of this migration as texts for the gate, maxNamed at
+// most, newest first.
 func (k *gatekeeper) explanations(ctx context.Context, v *view) (told []string, err error) {
 	all, err := listMismatches(ctx, v.primary.DB, "WHERE m.migration = ? AND e.mismatch IS NOT NULL ORDER BY m.id DESC LIMIT ?", v.Migration, maxNamed)
 	for _, x := range all {
@@ -126,7 +130,7 @@ func (k *gatekeeper) explanations(ctx context.Context, v *view) (told []string, 
 	return told, err
 }
 
-// countMismatches returns the number of unexplained mismatches.
+// countMismatches returns the number of mismatches of this migration that are not explained.
 func (k *gatekeeper) countMismatches(ctx context.Context, v *view) (n int64, err error) {
 	err = v.primary.DB.QueryRow(ctx, "SELECT COUNT(*) FROM migration_mismatches WHERE migration = ? AND explained = 0", v.Migration).Scan(&n)
 	return n, err

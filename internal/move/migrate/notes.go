@@ -19,11 +19,11 @@ type Pace struct {
 
 // OldContents is the progress of deleting contents at the old place.
 type OldContents struct {
-	Removed int64          `json:"removed"`
+	Removed int64          `json:"removed"` // contents deleted so far
 	Bytes   drive.ByteSize `json:"bytes"`
 	Kept    int64          `json:"kept"`            // not deleted, because the new place does not have them as their rows say
-	Worst   string         `json:"worst,omitempty"` // an example of RetentionClock
-	Ended   bool           `json:"ended"`
+	Worst   string         `json:"worst,omitempty"` // an example of Kept
+	Ended   bool           `json:"ended"`           // each content was deleted or kept
 }
 
 // notes are the settings of a migration beside its phase, stored in migration_notes. Each process
@@ -34,7 +34,7 @@ type notes struct {
 	named []string // sorted ids of accounts that read from the new side in phase 3 regardless of the percentage
 }
 
-// names reports whether an account is in named.
+// names reports whether account is in named, which must be sorted.
 func (n *notes) names(account string) bool {
 	_, ok := slices.BinarySearch(n.named, account)
 	return ok
@@ -52,12 +52,16 @@ type oldNotes struct {
 }
 
 const (
-	notePace  = "pace"
-	noteOld   = "old"
+	// notePace names the note with the Pace of the migration.
+	notePace = "pace"
+	// noteOld names the note with the state of the old side, oldNotes.
+	noteOld = "old"
+	// noteNamed names the note with the accounts that read at the new side.
 	noteNamed = "named"
 )
 
-// readNote decodes a note into the value. A missing note leaves the value unchanged.
+// readNote decodes the JSON of a note into the value that into points to. A missing note leaves the
+// value unchanged and is no error.
 func readNote(ctx context.Context, q sqldb.Querier, name string, into any) error {
 	var text string
 	err := q.QueryRow(ctx, "SELECT value FROM migration_notes WHERE name = ?", name).Scan(&text)
@@ -97,7 +101,7 @@ func editNote[T any](ctx context.Context, b *sides, v *view, name string, change
 	return b.loadNotes(ctx, v)
 }
 
-// writeNote stores a note.
+// writeNote stores value as the JSON of a note within tx, and replaces an earlier one.
 func writeNote(ctx context.Context, tx *sqldb.Tx, name string, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -107,7 +111,8 @@ func writeNote(ctx context.Context, tx *sqldb.Tx, name string, value any) error 
 	return err
 }
 
-// insertNote inserts a note and reports whether it did not exist before.
+// insertNote inserts a note with value as JSON within tx. It returns false, and changes nothing, if
+// a note of that name exists.
 func insertNote(ctx context.Context, tx *sqldb.Tx, name string, value any) (bool, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -116,7 +121,8 @@ func insertNote(ctx context.Context, tx *sqldb.Tx, name string, value any) (bool
 	return tx.InsertNew(ctx, "INSERT INTO migration_notes (name, value) VALUES (?, ?)", name, string(text))
 }
 
-// carryNotes copies the notes to the future primary, except the receipts, which belong to one side.
+// carryNotes copies the notes from the primary to the future primary, except the receipts, which
+// belong to one side. It writes nothing if they are equal.
 func carryNotes(ctx context.Context, from, to *Side) error {
 	all, err := allNotes(ctx, from.DB)
 	if err != nil {
@@ -136,7 +142,7 @@ func carryNotes(ctx context.Context, from, to *Side) error {
 	})
 }
 
-// allNotes returns all notes except the receipts, as JSON by name.
+// allNotes returns the JSON of each note by name, except the two receipts.
 func allNotes(ctx context.Context, q sqldb.Querier) (map[string]string, error) {
 	type note struct{ name, value string }
 	rows, err := q.Query(ctx, "SELECT name, value FROM migration_notes WHERE name NOT IN (?, ?)", noteApplied, noteAcknowledged)
@@ -157,7 +163,9 @@ type PaceChange struct {
 	Bytes *int64
 }
 
-// SetPace changes the pace of filling in and comparing. All processes follow within pollEvery.
+// SetPace changes the fields of the pace that c sets, for filling in and comparing. Processes
+// follow within pollEvery. It returns BadRequest for a negative number and WrongState if nothing
+// moves.
 func (m *Migration) SetPace(ctx context.Context, c PaceChange) error {
 	if c.Rows != nil && *c.Rows < 0 {
 		return drive.BadField("rows_per_second", drive.OutOfRange, "min", 0, "sent", *c.Rows)

@@ -15,7 +15,7 @@ import (
 // nextNumber matches the next number in a CREATE TABLE statement.
 var nextNumber = regexp.MustCompile(`AUTO_INCREMENT=(\d+)`)
 
-// lastNumber returns the last number that a side has assigned in a table.
+// lastNumber returns the last number that a side has assigned automatically in a table; 0 if none.
 func lastNumber(ctx context.Context, db *sqldb.DB, t *table) (n int64, err error) {
 	if db.Dialect() == sqldb.SQLite {
 		err = db.QueryRow(ctx, "SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = ?), 0)", t.name).Scan(&n)
@@ -58,7 +58,8 @@ func (w *switcher) carryNumbers(ctx context.Context, from, to *Side, headroom in
 	return nil
 }
 
-// setNumber makes last the last assigned number of a table, unless the number is higher.
+// setNumber makes last the last assigned number of a table at side s, so that the next row gets a
+// higher one. It never lowers the number.
 func setNumber(ctx context.Context, s *Side, t *table, last int64) error {
 	return s.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if tx.Dialect() == sqldb.MySQL {

@@ -22,6 +22,7 @@ import (
 // All steps are idempotent and resume where they stopped.
 
 const (
+	// defaultKeep is the default of Options.RetainOld: how long the old side is kept in phase 5.
 	defaultKeep = 7 * 24 * time.Hour
 	dropSlice   = time.Second // time of deleting between two polls of the migration
 )
@@ -29,7 +30,8 @@ const (
 // oldSide is the old side in phase 5: it checks the conditions for dropping it, and drops it.
 type oldSide struct{ *gatekeeper }
 
-// retire enters phase 5.
+// retire stores the time and enters phase 5, and then detaches the old side, which refuses writes
+// from then on. If it fails after entering the phase, the leader repeats the detaching.
 func (o *oldSide) retire(ctx context.Context, v *view) error {
 	now, err := v.primary.DB.Now(ctx)
 	if err == nil {
@@ -71,7 +73,8 @@ func (o *oldSide) detach(ctx context.Context, v *view) error {
 	return nil
 }
 
-// gatesDrop returns the conditions for dropping the old side.
+// gatesDrop returns the conditions for dropping the old side, open and closed ones; early omits the
+// waiting time. The error reports a failed check, not a closed gate.
 func (o *oldSide) gatesDrop(ctx context.Context, v *view, early bool) ([]Gate, error) {
 	kept, err := o.checkKept(ctx, v, early)
 	if err != nil {
@@ -99,7 +102,8 @@ func (o *oldSide) gatesDrop(ctx context.Context, v *view, early bool) ([]Gate, e
 	return all, nil
 }
 
-// checkKept checks that the retention period is over, or that early is set.
+// checkKept returns the gate "kept", which is open if the retention period is over by both clocks,
+// or if early is set.
 func (o *oldSide) checkKept(ctx context.Context, v *view, early bool) (Gate, error) {
 	now, err := v.primary.DB.Now(ctx)
 	if o.opt.RetentionClock != nil {
@@ -116,7 +120,8 @@ func (o *oldSide) checkKept(ctx context.Context, v *view, early bool) (Gate, err
 	return g, err
 }
 
-// keptUntil returns the end of the retention period.
+// keptUntil returns the end of the retention period, counted from when phase 5 was entered. The
+// notes must be loaded.
 func (o *oldSide) keptUntil(v *view) drive.Time {
 	left := o.notes().old.LeftAt
 	if left == 0 { // an older release did not note it
@@ -169,7 +174,8 @@ func (o *oldSide) dropAllowed(ctx context.Context) (bool, error) {
 	return g.OK, err
 }
 
-// noteContents changes the stored progress of dropping contents.
+// noteContents calls change with the stored progress of dropping contents and stores the result. It
+// returns WrongState if this process sees no migration.
 func (o *oldSide) noteContents(ctx context.Context, change func(*OldContents)) error {
 	v := o.currentView()
 	if v == nil || v.primary == nil {
@@ -282,7 +288,8 @@ func (o *oldSide) checkNotDropping(ctx context.Context, v *view) error {
 	return nil
 }
 
-// status returns the state of the old side for Status; nil before phase 5.
+// status returns the state of the old side for Status; nil, without an error, before phase 5. It
+// reads the notes again.
 func (o *oldSide) status(ctx context.Context, v *view) (*Old, error) {
 	if v.Phase != NewOnly {
 		return nil, nil

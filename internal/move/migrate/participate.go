@@ -17,7 +17,8 @@ type participant struct {
 	oldSide   *oldSide
 }
 
-// run implements Migration.Run.
+// run follows the migration until ctx ends, and then returns nil. While there is no migration it
+// only polls for one.
 func (p *participant) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		p.poll(ctx)
@@ -77,7 +78,9 @@ func (p *participant) poll(ctx context.Context) {
 	}
 }
 
-// runOnce refreshes the view, acknowledges its epoch, and applies pending changes.
+// runOnce refreshes the view, acknowledges its epoch, and applies pending changes once; it also
+// repairs an interrupted switch. It does nothing if there is no migration. The caller repeats it
+// after an error.
 func (p *participant) runOnce(ctx context.Context) error {
 	if p.currentView() == nil {
 		home, err := readRecord(ctx, p.home.DB, "")
@@ -123,7 +126,8 @@ func (p *participant) runOnce(ctx context.Context) error {
 	return p.apply.applyPending(ctx)
 }
 
-// lead runs the work of the leader until ctx ends.
+// lead runs leadOnce every pollEvery until ctx ends, and then returns nil. A failed step is logged
+// and repeated. Only the holder of the leader's lease calls it.
 func (p *participant) lead(ctx context.Context) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -139,7 +143,9 @@ func (p *participant) lead(ctx context.Context) error {
 	}
 }
 
-// leadOnce runs the leader's next step.
+// leadOnce runs the leader's next step: it ends a stale careful mode, fills in and compares rows,
+// or in phase 5 detaches the old side and runs Party.OnArrived. While the migration is paused it
+// does not fill in or compare.
 func (p *participant) leadOnce(ctx context.Context) error {
 	v := p.currentView()
 	if v == nil || v.primary == nil {

@@ -44,7 +44,8 @@ func (p *inspector) preflight(ctx context.Context, req Request) (Report, error) 
 	return r, nil
 }
 
-// add adds the result of a check to the report and reports whether it succeeded.
+// add appends the result of the check name to the report: good as the text if err is nil, else err.
+// It returns whether the check succeeded.
 func (r *Report) add(name, good string, err error) bool {
 	g := Gate{Name: name, OK: err == nil, Detail: good}
 	if err != nil {
@@ -54,7 +55,8 @@ func (r *Report) add(name, good string, err error) bool {
 	return g.OK
 }
 
-// checkRows checks the other database and creates its schema if it is empty.
+// checkRows checks the other database, to, and adds the results to r; it creates its schema if it
+// is empty. A failed check is a result and no error, so it always returns nil.
 func (p *inspector) checkRows(ctx context.Context, to string, r *Report) error {
 	check := r.add
 	if to == p.opt.Here {
@@ -75,7 +77,8 @@ func (p *inspector) checkRows(ctx context.Context, to string, r *Report) error {
 	return nil
 }
 
-// addEstimate adds the number of rows and the estimated duration.
+// addEstimate adds to the report the number of rows and tables and the estimated seconds, from
+// counts that may be approximate.
 func (r *Report) addEstimate(ctx context.Context, db *sqldb.DB, tables []*table) {
 	for _, t := range tables {
 		r.Rows += Count(ctx, db, t.name)
@@ -110,7 +113,8 @@ func (p *inspector) checkRowsReadOnly(ctx context.Context, to string, r *Report)
 	return errors.Join(err, db.Close())
 }
 
-// inspectOther checks an open side without writing.
+// inspectOther checks an open side without writing and adds the results to r; a failed check is a
+// result and no error, so it always returns nil.
 func (p *inspector) inspectOther(ctx context.Context, away *Side, r *Report) error {
 	n, err := away.DB.TableCount(ctx)
 	if !r.add("other database", "it can be opened", err) {
@@ -128,14 +132,14 @@ func (p *inspector) inspectOther(ctx context.Context, away *Side, r *Report) err
 	return nil
 }
 
-// forgetSchema removes the schema of a side from the cache.
+// forgetSchema removes the cached schema of a side, so that the next loadSchemas reads it again.
 func (p *inspector) forgetSchema(s *Side) {
 	p.schemaMu.Lock()
 	defer p.schemaMu.Unlock()
 	delete(p.tablesBySide, s)
 }
 
-// firstError returns the first error.
+// firstError returns the first of errs that is not nil, nil if none is.
 func firstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -145,7 +149,8 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// sameSchema compares the schema versions and then the actual schemas.
+// sameSchema returns nil if both sides have the same schema version and equal tables, which it then
+// caches for both sides. It returns WrongState if the versions differ.
 func (p *inspector) sameSchema(ctx context.Context, away *Side) error {
 	var here, there int64
 	const format = "SELECT MAX(version_id) FROM goose_db_version"
@@ -161,7 +166,8 @@ func (p *inspector) sameSchema(ctx context.Context, away *Side) error {
 	return p.loadSchemas(ctx, &p.home, away)
 }
 
-// isEmpty returns WrongState for a side with rows of any installation or migration.
+// isEmpty returns nil if the side has no rows of any installation or migration, and WrongState with
+// the reason otherwise.
 func (p *inspector) isEmpty(ctx context.Context, away *Side) error {
 	have, err := readRecord(ctx, away.DB, "")
 	if err != nil {
@@ -189,7 +195,8 @@ func (p *inspector) isEmpty(ctx context.Context, away *Side) error {
 	return nil
 }
 
-// checkValuesFit returns WrongState if a text is too long for a column of the other side.
+// checkValuesFit returns WrongState if a text of the home side is too long for its column at the
+// other. It scans tables, and does nothing unless the move is from SQLite to MySQL.
 func (p *inspector) checkValuesFit(ctx context.Context, away *Side) error {
 	if p.home.DB.Dialect() != sqldb.SQLite || away.DB.Dialect() == sqldb.SQLite {
 		return nil

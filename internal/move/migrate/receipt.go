@@ -51,7 +51,10 @@ type appliedChanges struct { // count of the receipt of that transaction
 }
 
 const (
-	noteApplied      = "applied"
+	// noteApplied names the note of the secondary with the receipt for the changes it has applied.
+	noteApplied = "applied"
+	// noteAcknowledged names the note of the primary with the last receipt that the secondary has
+	// acknowledged.
 	noteAcknowledged = "acknowledged"
 )
 
@@ -65,7 +68,7 @@ var errLost error = drive.Wrap(errors.New("the other side has lost changes that 
 var errRewound error = drive.Wrap(errors.New("the side in use has lost changes that the other side was brought: its server has failed over, "+
 	"or was put back to an older state. Bring back the server that had them, or go back and begin again"), drive.WrongState)
 
-// isLoss reports whether err is errLost or errRewound.
+// isLoss reports whether err proves that a side has lost changes: errLost or errRewound.
 func isLoss(err error) bool { return errors.Is(err, errLost) || errors.Is(err, errRewound) }
 
 // covers reports whether a side with receipt r has everything that told acknowledges. Receipts of
@@ -88,12 +91,14 @@ func (r receipt) inTerm(term int64) receipt {
 	return r
 }
 
-// next returns the receipt of the next transaction, with a new name.
+// next returns the receipt of the next transaction: one count more, with a new random name that a
+// restored side cannot repeat.
 func (r receipt) next() receipt {
 	return receipt{Term: r.Term, Count: r.Count + 1, Name: drive.NewID[drive.OperationID]().String()}
 }
 
-// next returns the note of a transaction that applies these changes.
+// next returns the note of a transaction that applies these changes; changes that an earlier note
+// lists are not listed again. It writes nothing.
 func (c appliedNote) next(changes []change) appliedNote {
 	n := appliedNote{receipt: c.receipt.next(), Told: c.Told, Brought: c.Brought}
 	known := map[int64]bool{}
@@ -148,7 +153,8 @@ func (a *applier) checkReceipts(ctx context.Context, from *sqldb.DB, q sqldb.Que
 	return has, err
 }
 
-// storedReceipt returns the receipt that the primary has stored in a term.
+// storedReceipt returns the receipt that the primary from has stored in a term; the zero receipt if
+// there is none or it is of another term.
 func storedReceipt(ctx context.Context, from *sqldb.DB, term int64) (told receipt, err error) {
 	err = readNote(ctx, from, noteAcknowledged, &told)
 	return told.inTerm(term), err
@@ -181,7 +187,8 @@ func checkPrimary(ctx context.Context, from *sqldb.DB, has appliedNote) (receipt
 	}
 }
 
-// isPending reports whether all changes are in the primary's list, for the same rows.
+// isPending reports whether the changes that all lists are still in migration_changes of the
+// primary from, for the same rows.
 func isPending(ctx context.Context, from *sqldb.DB, all []appliedChanges) (bool, error) {
 	for _, b := range all {
 		args := make([]any, len(b.Seqs))
@@ -196,7 +203,9 @@ func isPending(ctx context.Context, from *sqldb.DB, all []appliedChanges) (bool,
 	return true, nil
 }
 
-// checkReceiptsNow checks the receipts when there are no changes to apply.
+// checkReceiptsNow compares the receipts of both sides without applying a change. It returns
+// errLost or errRewound if a side has lost changes, and nil in phases without receipts or while a
+// side is closed.
 func (a *applier) checkReceiptsNow(ctx context.Context, v *view) error {
 	if v.primary == nil || v.other == nil || v.Phase < DualWrite || v.Phase > WriteNew {
 		return nil
@@ -205,7 +214,8 @@ func (a *applier) checkReceiptsNow(ctx context.Context, v *view) error {
 	return err
 }
 
-// checkLoss is the gate for checkReceiptsNow.
+// checkLoss returns the gate "acknowledged", which is closed if checkReceiptsNow finds a loss. Its
+// other errors are returned.
 func (k *gatekeeper) checkLoss(ctx context.Context, v *view) (Gate, error) {
 	g := Gate{Name: "acknowledged", OK: true, Detail: "both sides have what was acknowledged"}
 	err := k.apply.checkReceiptsNow(ctx, v)
@@ -240,7 +250,8 @@ func acknowledge(ctx context.Context, tx *sqldb.Tx, r receipt) (bool, error) {
 	return true, writeNote(ctx, tx, noteAcknowledged, r)
 }
 
-// acknowledgeFirst stores the first receipt; a concurrent insert makes the transaction retry.
+// acknowledgeFirst inserts the first receipt within tx and returns true. If another process
+// inserted one concurrently, it returns an error that makes the transaction run again.
 func acknowledgeFirst(ctx context.Context, tx *sqldb.Tx, r receipt) (bool, error) {
 	made, err := insertNote(ctx, tx, noteAcknowledged, r)
 	if err == nil && !made {

@@ -67,7 +67,8 @@ func (r *router) secondWrite(ctx context.Context) {
 	}
 }
 
-// Primary returns the primary as known to this process.
+// Primary returns the primary as known to this process, and the home side if nothing moves. During
+// a switch, when no side is primary, it returns the side in whose time the process runs.
 func (r *router) Primary() *sqldb.DB {
 	v := r.currentView()
 	switch {
@@ -128,7 +129,8 @@ func (r *router) verifiedView(ctx context.Context, v *view) (*view, error) {
 	}
 }
 
-// OnRead counts a finished read by its side and offers a sample for comparison.
+// OnRead is called after a read on from: it counts reads at the other side by success, and offers
+// the query for comparison. It never blocks.
 func (r *router) OnRead(_ context.Context, from *sqldb.DB, query string, args []any, err error) {
 	v := r.currentView()
 	if v == nil || v.other == nil {

@@ -17,7 +17,8 @@ import (
 // string for text and bytes.
 type row []any
 
-// commonValue converts a value of a database driver to its common form.
+// commonValue converts a value of a database driver to the form that both databases share: int64,
+// string or nil, as far as columns have such values.
 func commonValue(v any) any {
 	switch v := v.(type) {
 	case []byte:
@@ -42,7 +43,8 @@ func (c *column) dbValue(v any) any {
 	return v
 }
 
-// args returns the values of a row for an INSERT.
+// args returns the values of a row, in the order of the columns, as the database takes them for an
+// INSERT.
 func (t *table) args(r row) []any {
 	out := make([]any, len(r))
 	for i := range r {
@@ -84,7 +86,8 @@ func textOf(v any) string {
 	return fmt.Sprint(v)
 }
 
-// keyArgs parses the text form of a key into query arguments.
+// keyArgs parses the text form of a key, as keyOf returns it, into query arguments, one per key
+// column. It fails for text that is not a key of the table.
 func (t *table) keyArgs(k string) ([]any, error) {
 	parts := []string{k}
 	if len(t.key) > 1 {
@@ -116,7 +119,7 @@ func (t *table) keyArgs(k string) ([]any, error) {
 	return out, nil
 }
 
-// quote returns a quoted identifier.
+// quote returns a quoted identifier. name must not contain a backquote.
 func quote(name string) string { return "`" + name + "`" } // valid in both dialects
 
 // columnNames returns the quoted names of the columns at the given positions.
@@ -193,7 +196,8 @@ func (t *table) afterCond(k string) (where string, args []any, err error) {
 	return "(" + names[0] + " >= ? AND (" + strings.Join(ors, " OR ") + "))", append([]any{key[0]}, args...), nil
 }
 
-// upToCond returns a condition for the rows up to and including a key.
+// upToCond returns an SQL condition for the rows up to and including the key k, with its arguments.
+// It fails if k is not a key of the table.
 func (t *table) upToCond(k string) (where string, args []any, err error) {
 	key, err := t.keyArgs(k)
 	if err != nil {
@@ -207,7 +211,7 @@ func (t *table) upToCond(k string) (where string, args []any, err error) {
 	return first + " AND NOT " + where, append([]any{key[0]}, args...), err
 }
 
-// scanner scans rows into reused memory.
+// scanner scans rows of a query into memory that it reuses; its dest points to its vals.
 type scanner struct {
 	dest []any
 	vals []any
@@ -222,7 +226,8 @@ func newScanner(n int) *scanner {
 	return s
 }
 
-// row scans the current row and returns it as a new row.
+// row scans the current row, on which the caller has called Next, and returns it as a row of its
+// own memory.
 func (s *scanner) row(rows *sql.Rows) (row, error) {
 	if err := rows.Scan(s.dest...); err != nil {
 		return nil, err
@@ -234,7 +239,8 @@ func (s *scanner) row(rows *sql.Rows) (row, error) {
 	return r, nil
 }
 
-// readRows returns the rows selected by the SQL suffix rest.
+// readRows returns the rows of the table that rest selects: the end of the statement from WHERE on.
+// It holds them all in memory; rest should have a limit.
 func (t *table) readRows(ctx context.Context, q sqldb.Querier, rest string, args ...any) ([]row, error) {
 	rows, err := q.Query(ctx, "SELECT "+t.columnList()+" FROM "+quote(t.name)+" "+rest, args...)
 	if err != nil {
@@ -277,7 +283,8 @@ func (t *table) readKeys(ctx context.Context, q sqldb.Querier, keys []string) (m
 // appendUint64 appends n in 8 bytes.
 func appendUint64(b []byte, n uint64) []byte { return binary.LittleEndian.AppendUint64(b, n) }
 
-// equalRows reports whether two rows are equal; nil is a missing row.
+// equalRows reports whether two rows have equal values in the same order. A nil row is a missing
+// one: it equals nil only.
 func equalRows(a, b row) bool {
 	if (a == nil) != (b == nil) || len(a) != len(b) {
 		return false

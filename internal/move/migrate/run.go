@@ -25,7 +25,8 @@ type Migration struct {
 	traffic     *router
 }
 
-// New returns a Migration. It does no I/O.
+// New returns a Migration with defaults for the zero fields of opt. It does no I/O and starts no
+// goroutine; Run follows the phases.
 func New(opt Options) *Migration {
 	opt.Log = cmp.Or(opt.Log, slog.Default())
 	if opt.Show == nil {
@@ -89,7 +90,8 @@ func (m *Migration) Restore(ctx context.Context) error {
 // in another process within idleEvery.
 func (m *Migration) Run(ctx context.Context) error { return m.participant.run(ctx) }
 
-// Acknowledge records that this process acts by the current epoch, without waiting for Run.
+// Acknowledge records, without waiting for Run, that this process acts by the current epoch. It
+// does nothing if nothing moves or no side is primary.
 func (m *Migration) Acknowledge(ctx context.Context) error {
 	v, err := m.refresh(ctx)
 	if err != nil || v == nil || v.primary == nil {

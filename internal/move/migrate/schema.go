@@ -15,8 +15,11 @@ import (
 type kind uint8
 
 const (
+	// numberKind is a column of integers.
 	numberKind kind = iota
+	// textKind is a column of text.
 	textKind
+	// bytesKind is a column of bytes.
 	bytesKind
 )
 
@@ -86,7 +89,8 @@ func (t *table) columnIndex(name string) int {
 	return slices.IndexFunc(t.cols, func(c column) bool { return c.name == name })
 }
 
-// schemaOfSQLite reads the schema from sqlite_master.
+// schemaOfSQLite reads the tables of db with their columns, primary and unique keys. It fails for a
+// column whose declared type is not INTEGER, TEXT or BLOB, except in bookkeeping tables.
 func schemaOfSQLite(ctx context.Context, db *sqldb.DB) ([]*table, error) {
 	rows, err := db.Query(ctx, `SELECT m.name, c.name, c.type, c."notnull", c.pk, instr(m.sql, 'AUTOINCREMENT') > 0
 		FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' ORDER BY m.name, c.cid`)
@@ -157,7 +161,8 @@ func schemaOfMySQL(ctx context.Context, db *sqldb.DB) ([]*table, error) {
 	return b.tables, b.cascades(ctx, db)
 }
 
-// primaryKeys returns the positions (from 1) of the columns of primary keys, by table and column.
+// primaryKeys returns the position in the primary key, from 1, of the columns of a MySQL database,
+// by [table, column]. Other columns are absent.
 func primaryKeys(ctx context.Context, db *sqldb.DB) (map[[2]string]int, error) {
 	type part struct {
 		table, column string
@@ -175,7 +180,9 @@ func primaryKeys(ctx context.Context, db *sqldb.DB) (map[[2]string]int, error) {
 // schemaBuilder builds tables from rows sorted by table name.
 type schemaBuilder struct{ tables []*table }
 
-// column adds a column, whose position in the primary key is pk (from 1; 0: none).
+// column appends a column to the table of that name; columns of a table are added one after
+// another. pk is its position in the primary key, from 1, or 0; auto: the database assigns numbers.
+// Bookkeeping tables are left out.
 func (b *schemaBuilder) column(name string, c column, pk int, auto bool) {
 	if isBookkeeping(name) {
 		return
@@ -194,7 +201,7 @@ func (b *schemaBuilder) column(name string, c column, pk int, auto bool) {
 	}
 }
 
-// find returns the table, or nil.
+// find returns the table of that name, or nil.
 func (b *schemaBuilder) find(name string) *table {
 	for _, t := range b.tables {
 		if t.name == name {
@@ -204,19 +211,22 @@ func (b *schemaBuilder) find(name string) *table {
 	return nil
 }
 
-// uniqueSQLite adds the unique keys of a SQLite database.
+// uniqueSQLite reads the unique keys of a SQLite database into the tables of b, without the primary
+// keys.
 func (b *schemaBuilder) uniqueSQLite(ctx context.Context, db *sqldb.DB) error {
 	return b.uniqueOf(ctx, db, `SELECT m.name, i.name, c.name FROM sqlite_master m JOIN pragma_index_list(m.name) i
 		JOIN pragma_index_info(i.name) c WHERE m.type = 'table' AND i."unique" = 1 AND i.origin <> 'pk' ORDER BY m.name, i.name, c.seqno`)
 }
 
-// uniqueMySQL adds the unique keys of a MySQL database.
+// uniqueMySQL reads the unique keys of a MySQL database into the tables of b, without the primary
+// keys.
 func (b *schemaBuilder) uniqueMySQL(ctx context.Context, db *sqldb.DB) error {
 	return b.uniqueOf(ctx, db, `SELECT table_name, index_name, column_name FROM information_schema.statistics
 		WHERE table_schema = DATABASE() AND non_unique = 0 AND index_name <> 'PRIMARY' ORDER BY table_name, index_name, seq_in_index`)
 }
 
-// uniqueOf adds the unique keys returned by query.
+// uniqueOf adds unique keys to the tables of b. query returns rows of table, index and column,
+// ordered by these and the column's position. Tables that b does not have are skipped.
 func (b *schemaBuilder) uniqueOf(ctx context.Context, db *sqldb.DB, query string) error {
 	type part struct{ table, index, column string }
 	rows, err := db.Query(ctx, query)
@@ -257,7 +267,7 @@ func (b *schemaBuilder) cascades(ctx context.Context, db *sqldb.DB) error {
 	return err
 }
 
-// isKey reports whether the column is the whole primary key.
+// isKey reports whether the column alone is the primary key.
 func (t *table) isKey(column string) bool { return len(t.key) == 1 && t.cols[t.key[0]].name == column }
 
 // schemaDiff describes the first difference of two schemas; empty: rows of one side fit into the
@@ -277,7 +287,8 @@ func schemaDiff(a, b []*table) string {
 	return ""
 }
 
-// diff describes the first difference of two tables; empty: none.
+// diff describes the first difference of two tables in key, number of columns, names or kinds of
+// columns. It returns "" if there is none. Text and bytes count as the same kind.
 func (t *table) diff(o *table) string {
 	names := func(t *table, of []int) (s []string) {
 		for _, i := range of {
@@ -321,7 +332,7 @@ func reorderColumns(model, tables []*table) []*table {
 	return out
 }
 
-// remap maps positions to new positions.
+// remap returns, for each position in of, the position moved[position].
 func remap(of, moved []int) []int {
 	out := make([]int, len(of))
 	for i, p := range of {

@@ -20,19 +20,20 @@ const (
 	retired               // left for good: refuses all writes
 )
 
-// record is the row of migration_side.
+// record is the row of migration_side, what a side knows of the migration. Each side has one;
+// changes go through swapRecord, a compare-and-set.
 type record struct {
-	Migration string
+	Migration string // id
 	Role      role
-	Epoch     int64
-	Term      int64
+	Epoch     int64 // counts the steps
+	Term      int64 // counts the switches of the primary, from 1
 	Phase     Phase
-	Percent   int
-	Careful   bool
+	Percent   int  // share of accounts that read from the new side in phase 3
+	Careful   bool // a switch is about to begin: each read first asks the primary's row
 	Paused    bool
-	Here      string
-	Peer      string
-	Contents  string
+	Here      string // place of this side, as Options.Open takes it
+	Peer      string // place of the other side; empty: rows stay
+	Contents  string // place that contents move to; empty: they stay
 	Marker    string
 	ChangedAt drive.Time
 	BegunAt   drive.Time
@@ -55,7 +56,8 @@ func readRecord(ctx context.Context, q sqldb.Querier, lock string) (r record, er
 	return r, nil
 }
 
-// insertRecord inserts the row of a side and reports false if one exists.
+// insertRecord inserts the row of a side within tx. It returns false, and changes nothing, if the
+// side has one.
 func insertRecord(ctx context.Context, tx *sqldb.Tx, r record) (bool, error) {
 	return tx.InsertNew(ctx, "INSERT INTO migration_side (id, "+recordColumns+") VALUES (1, "+sqldb.Placeholders(14)+")", r.Migration, r.Role, r.Epoch, r.Term,
 		r.Phase, r.Percent, flag(r.Careful), flag(r.Paused), r.Here, r.Peer, r.Contents, r.Marker, r.ChangedAt, r.BegunAt)

@@ -31,7 +31,8 @@ func (m *Migration) Status(ctx context.Context) (Status, error) {
 	return s, m.fillStatus(ctx, v, &s)
 }
 
-// fillStatus adds what is read from the databases to a status.
+// fillStatus adds to s what is read from the databases: lag, mismatches, instances, comparison,
+// progress and gates. After an error s is incomplete.
 func (m *Migration) fillStatus(ctx context.Context, v *view, s *Status) (err error) {
 	if v.Phase < NewOnly { // later changes, until the triggers are dropped, are not applied
 		if s.Lag, err = countChanges(ctx, v.primary.DB); err != nil {
@@ -72,7 +73,8 @@ func (m *Migration) fillStatus(ctx context.Context, v *view, s *Status) (err err
 	return err
 }
 
-// forStatus returns the comparison for Status.
+// forStatus returns the comparison for Status. Equal is true only if it is done without unequal
+// rows.
 func (c checksum) forStatus() *Checksum {
 	out := &Checksum{State: c.state, Equal: c.state == "done" && c.unequal == 0, Rows: c.rows, Unequal: c.unequal, Digest: c.digest, At: c.ended}
 	if c.state != "done" {
@@ -95,7 +97,8 @@ func eta(p Progress) int64 {
 	return int64(left)
 }
 
-// rowsProgress returns the progress of filling in.
+// rowsProgress returns how many rows are filled in, of about how many, from the save points of the
+// secondary, which must be open.
 func (k *gatekeeper) rowsProgress(ctx context.Context, v *view) (RowsProgress, error) {
 	points, err := savePoints(ctx, v.other.DB, "fill")
 	if err != nil {
@@ -137,15 +140,15 @@ func (c *counters) noteWait(since time.Time) {
 // meter measures the recent rate of rows.
 type meter struct {
 	mu    sync.Mutex
-	since time.Time
-	rows  int64
-	last  float64
+	since time.Time // start of the current period
+	rows  int64     // counted in the current period
+	last  float64   // rows per second in the last period
 }
 
 // meterPeriod is the period over which the rate is measured.
 const meterPeriod = 5 * time.Second
 
-// add counts rows.
+// add counts rows that were just processed, for perSecond.
 func (r *meter) add(rows int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,7 +161,8 @@ func (r *meter) add(rows int) {
 	r.rows += int64(rows)
 }
 
-// perSecond returns the recent rate; 0 if nothing was counted lately.
+// perSecond returns the rate of the last period in rows per second; 0 if nothing was counted
+// lately.
 func (r *meter) perSecond() float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -131,7 +131,8 @@ func (w *switcher) endCareful(ctx context.Context, v *view) error {
 	return err
 }
 
-// endStaleCareful ends careful mode left by an interrupted switch.
+// endStaleCareful ends careful mode that an interrupted switch has left for carefulTimeout. Before
+// that it does nothing.
 func (w *switcher) endStaleCareful(ctx context.Context, v *view) error {
 	now, err := v.primary.DB.Now(ctx)
 	if err != nil || now.Sub(v.ChangedAt) < carefulTimeout {
@@ -149,7 +150,8 @@ func (w *switcher) fence(ctx context.Context, v *view) error {
 	return swapRecord(ctx, *v.primary, v.record, v.fencedRecord())
 }
 
-// fencedRecord returns the row of the primary after fencing.
+// fencedRecord returns the row that fences the primary: role fenced in the next epoch. It writes
+// nothing.
 func (v *view) fencedRecord() record {
 	to := v.record
 	to.Role, to.Epoch = fenced, v.Epoch+1
@@ -245,7 +247,8 @@ func (w *switcher) restorePrimary(ctx context.Context) error {
 	return nil
 }
 
-// demote makes a fenced side the secondary of the new primary.
+// demote makes the fenced side s the secondary of the primary whose record is there. It does
+// nothing if s is not fenced, or of another migration, or if another process was first.
 func (w *switcher) demote(ctx context.Context, s *Side, there record) error {
 	have, err := readRecord(ctx, s.DB, "")
 	if err != nil || have.Role != fenced || have.Migration != there.Migration {
@@ -295,7 +298,10 @@ func (w *switcher) resolve(ctx context.Context) error {
 	return err
 }
 
-// resolvePair resolves a pair of rows: was is the fenced one.
+// resolvePair ends an interrupted switch: if o is the primary, s becomes its secondary; else s is
+// restored as the primary. For that it first changes the record of o, so that the interrupted
+// process cannot complete its switch. was and other are the records as read; it returns
+// errOvertaken if one has changed.
 func (w *switcher) resolvePair(ctx context.Context, s *Side, was record, o *Side, other record) error {
 	if other.Role == primary {
 		return w.demote(ctx, s, other)
@@ -310,7 +316,8 @@ func (w *switcher) resolvePair(ctx context.Context, s *Side, was record, o *Side
 	return swapRecord(ctx, *s, was, back)
 }
 
-// endAbandoned resolves an interrupted switch of another process after takeoverAfter.
+// endAbandoned resolves an interrupted switch of another process once this process has seen no
+// primary for takeoverAfter. Before that it only notes the time.
 func (w *switcher) endAbandoned(ctx context.Context) error {
 	w.mu.Lock()
 	if w.fencedAt.IsZero() {
@@ -331,7 +338,7 @@ func (w *switcher) clearFencedAt() {
 	w.fencedAt = time.Time{}
 }
 
-// countChanges returns the number of pending changes.
+// countChanges returns the number of pending changes of db. It scans the table.
 func countChanges(ctx context.Context, db *sqldb.DB) (n int64, err error) {
 	err = db.QueryRow(ctx, "SELECT COUNT(*) FROM migration_changes").Scan(&n)
 	return n, err

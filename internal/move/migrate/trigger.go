@@ -22,6 +22,7 @@ import (
 // the parent records the child's key.
 
 const (
+	// refusal is the message with which triggers refuse a write to a side that is not the primary.
 	refusal       = "smartdrive: this database is not the primary of its migration"
 	refusedNumber = 31997 // SIGNAL accepts any number; MySQL uses none in this range
 )
@@ -34,7 +35,7 @@ func (t *table) triggerName(event string) string {
 	return "migration_" + strings.ToLower(event[:3]) + "_" + t.name
 }
 
-// trigger returns the CREATE TRIGGER statement for an event.
+// trigger returns the CREATE TRIGGER statement for event (INSERT, UPDATE or DELETE) in dialect d.
 func (t *table) trigger(d sqldb.Dialect, event string) string {
 	if d == sqldb.MySQL {
 		return t.triggerMySQL(event)
@@ -42,7 +43,9 @@ func (t *table) trigger(d sqldb.Dialect, event string) string {
 	return t.triggerSQLite(event)
 }
 
-// triggerSQLite returns the CREATE TRIGGER statement for SQLite.
+// triggerSQLite returns the CREATE TRIGGER statement of SQLite for event. At the primary the
+// trigger records a change per row, at another side it aborts the write unless the applier is
+// writing.
 func (t *table) triggerSQLite(event string) string {
 	which := "NEW."
 	if event == "DELETE" {
@@ -58,7 +61,9 @@ func (t *table) triggerSQLite(event string) string {
 		quote(t.triggerName(event)), event, quote(t.name), refusal, primary, capture)
 }
 
-// triggerMySQL returns the CREATE TRIGGER statement for MySQL.
+// triggerMySQL returns the CREATE TRIGGER statement of MySQL for event (INSERT, UPDATE or DELETE).
+// At the primary the trigger records a change per row, at another side of a migration it refuses
+// the write; without foreign key checks it does nothing.
 func (t *table) triggerMySQL(event string) string {
 	which := "NEW."
 	if event == "DELETE" {
@@ -112,7 +117,8 @@ func (t *table) keyExpr(d sqldb.Dialect, which string) string {
 	return strings.Join(parts, " || '.' || ")
 }
 
-// accountExpr returns the SQL expression for the owning account.
+// accountExpr returns the SQL expression for the account that owns the row, which is NEW. or OLD.;
+// an empty text for tables without one.
 func (t *table) accountExpr(which string) string {
 	if t.account == "" {
 		return "''"
@@ -165,7 +171,8 @@ func (t *table) createTrigger(ctx context.Context, s Side, event, seen string) e
 	return err
 }
 
-// dropTriggers drops all triggers of a side.
+// dropTriggers drops the triggers of tables at a side, each in a transaction of its own. Missing
+// ones are no error. It stops at the first error.
 func dropTriggers(ctx context.Context, s Side, tables []*table) error {
 	for _, t := range tables {
 		for _, event := range events { // one transaction each, so that a retry runs one statement
@@ -178,7 +185,7 @@ func dropTriggers(ctx context.Context, s Side, tables []*table) error {
 	return nil
 }
 
-// dropTrigger drops a trigger if it exists.
+// dropTrigger drops the trigger for event of table t within tx. A missing one is no error.
 func dropTrigger(ctx context.Context, tx *sqldb.Tx, t *table, event string) error {
 	_, err := tx.Exec(ctx, "DROP TRIGGER IF EXISTS "+quote(t.triggerName(event)))
 	return err
@@ -204,7 +211,7 @@ func triggersOf(ctx context.Context, db *sqldb.DB) (map[string]string, error) {
 	return have, nil
 }
 
-// countTriggers returns the number of triggers of the migration.
+// countTriggers returns the number of triggers of the migration in db, of whatever tables.
 func countTriggers(ctx context.Context, db *sqldb.DB) (n int, err error) {
 	query := `SELECT COUNT(*) FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'migration\_%' ESCAPE '\'`
 	if db.Dialect() == sqldb.MySQL {

@@ -73,13 +73,14 @@ func (m *matcher) Verify(ctx context.Context) error {
 type checksum struct {
 	id, migration, marker string
 	term                  int64
-	state                 string
+	state                 string // running or done
 	rows, unequal         int64
 	digest                string
 	begun, ended          drive.Time
 }
 
-// lastChecksum returns the latest comparison of this migration; the zero checksum if there is none.
+// lastChecksum returns the latest comparison of this migration, running or ended. Without one it
+// returns the zero checksum, whose id is empty.
 func (m *matcher) lastChecksum(ctx context.Context, v *view) (c checksum, err error) {
 	err = v.primary.DB.QueryRow(ctx, `SELECT id, migration, marker, term, state, row_count, unequal, digest, begun_at, ended_at FROM migration_checksums
 		WHERE migration = ? ORDER BY id DESC LIMIT 1`, v.Migration).
@@ -90,7 +91,9 @@ func (m *matcher) lastChecksum(ctx context.Context, v *view) (c checksum, err er
 	return c, err
 }
 
-// verify performs a requested comparison from its save points on.
+// verify continues the requested comparison from its save points to its end and stores the result.
+// It does nothing if none is running, and ends one from before a switch. An error leaves it
+// running; the next call continues.
 func (m *matcher) verify(ctx context.Context, v *view) error {
 	c, err := m.lastChecksum(ctx, v)
 	if err != nil || c.state != "running" {
@@ -203,9 +206,9 @@ func (m *matcher) verifyTable(ctx context.Context, c comparison, p *savePoint) e
 // rangeDigest is the digest of a key range.
 type rangeDigest struct {
 	sum   [sha256.Size]byte // over the rows in key order
-	rows  int
-	bytes int
-	last  string // key of the last row; if there is none, the key before the range
+	rows  int               // number of rows
+	bytes int               // size of the hashed rows
+	last  string            // key of the last row; if there is none, the key before the range
 	err   error
 }
 
@@ -232,7 +235,8 @@ func (t *table) digest(ctx context.Context, q sqldb.Querier, last, high string, 
 	return p
 }
 
-// hash adds the selected rows to the digest p.
+// hash sets p to the digest, number and size of the rows that the condition where selects, and to
+// the key of the last. where also determines their order. No rows leave p.last unchanged.
 func (t *table) hash(ctx context.Context, q sqldb.Querier, where string, args []any, p *rangeDigest) error {
 	rows, err := q.Query(ctx, "SELECT "+t.columnList()+" FROM "+quote(t.name)+" WHERE "+where, args...)
 	if err != nil {
@@ -275,10 +279,11 @@ func (t *table) hash(ctx context.Context, q sqldb.Querier, where string, args []
 // cell scans a value as text, which is the same on both sides, into reused memory.
 type cell struct {
 	null bool
-	text []byte
+	text []byte // common text form; reused by the next row
 }
 
-// Scan implements sql.Scanner.
+// Scan sets the cell to v in the text form common to both databases, and reuses its memory
+// (sql.Scanner). It never fails.
 func (c *cell) Scan(v any) error {
 	c.null, c.text = v == nil, c.text[:0]
 	switch v := v.(type) {
@@ -295,7 +300,8 @@ func (c *cell) Scan(v any) error {
 	return nil
 }
 
-// rangeCond returns a condition for the rows after the key last up to the key high.
+// rangeCond returns an SQL condition, with its arguments, for the rows after the key last up to and
+// including the key high. An empty last is the beginning, an empty high the end of the table.
 func (t *table) rangeCond(last, high string) (where string, args []any, err error) {
 	if where, args, err = t.afterCond(last); err != nil || high == "" {
 		return where, args, err
@@ -304,7 +310,8 @@ func (t *table) rangeCond(last, high string) (where string, args []any, err erro
 	return where + " AND " + upTo, append(args, more...), err
 }
 
-// readRange returns the rows of a key range.
+// readRange returns the rows whose keys are above last and up to high, as rangeCond selects them.
+// It fails if one of them is not a key.
 func (t *table) readRange(ctx context.Context, q sqldb.Querier, last, high string) ([]row, error) {
 	where, args, err := t.rangeCond(last, high)
 	if err != nil {
@@ -391,7 +398,8 @@ func truncateValue(s string) string { return truncate(s, maxShown) }
 // truncate truncates a text to limit bytes of valid UTF-8.
 func truncate(s string, limit int) string { return strings.ToValidUTF8(s[:min(len(s), limit)], "") }
 
-// formatRow formats a row for a mismatch.
+// formatRow returns a row as JSON for a mismatch, values that are not UTF-8 in hex, and "no row"
+// for nil.
 func formatRow(r row) string {
 	if r == nil {
 		return "no row"

@@ -38,12 +38,12 @@ type sides struct {
 	cachedNotes atomic.Pointer[notes] // notes of the primary as last read
 	started     chan struct{}         // receives a token when a migration begins; read by Run
 
-	mu          sync.Mutex // held while both sides are read; guards the next fields
-	away        *Side
-	awayPlace   string
-	obsolete    []*sqldb.DB
-	refreshedAt time.Time // start of the latest read of both sides
-	refreshErr  error     // its error
+	mu          sync.Mutex  // held while both sides are read; guards the next fields
+	away        *Side       // the other side; nil: not open
+	awayPlace   string      // where away was opened
+	obsolete    []*sqldb.DB // replaced databases that queries may still use
+	refreshedAt time.Time   // start of the latest read of both sides
+	refreshErr  error       // its error
 
 	schemaMu sync.Mutex // guards the next fields
 	tables   []*table   // in the common column order
@@ -51,7 +51,8 @@ type sides struct {
 	tablesBySide map[*Side][]*table
 }
 
-// currentView returns the current view; nil: nothing moves.
+// currentView returns the view as last read, without I/O; nil if nothing moves or it was not read
+// yet. Callers must not change it.
 func (s *sides) currentView() *view { return s.snapshot.Load() }
 
 const (
@@ -73,12 +74,14 @@ func (v *view) stale() bool {
 	return time.Since(v.at) > viewTimeout || time.Since(v.at.Round(0)) > viewTimeout
 }
 
-// refresh reads both sides and sets the view. On an error the view is unchanged.
+// refresh reads both sides, sets the view and returns it; nil, without an error, if nothing moves.
+// On an error the view is unchanged.
 func (s *sides) refresh(ctx context.Context) (*view, error) {
 	return s.refreshSince(ctx, time.Time{})
 }
 
-// refreshSince returns the result of another refresh that began after since, or refreshes.
+// refreshSince returns the result, view or error, of another refresh that began after since;
+// without one it refreshes. The zero time always refreshes.
 func (s *sides) refreshSince(ctx context.Context, since time.Time) (*view, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +100,8 @@ func (s *sides) refreshSince(ctx context.Context, since time.Time) (*view, error
 	return v, nil
 }
 
-// readSides reads both sides and returns a view.
+// readSides reads the records of both sides and returns the view of the migration, nil if there is
+// none. If the home side cannot be read it returns what viewWithoutHome does. The caller holds mu.
 func (s *sides) readSides(ctx context.Context) (*view, error) {
 	at := time.Now()
 	home, err := readRecord(ctx, s.home.DB, "")
@@ -177,7 +181,8 @@ func (s *sides) viewWithoutHome(ctx context.Context, at time.Time, why error) (*
 	return &view{record: there, primary: s.away, otherDown: true, otherError: why.Error(), at: at}, nil
 }
 
-// setView sets the view, and sets or removes the router of the handle.
+// setView sets the view of this process, nil if nothing moves, and sets or removes the router of
+// the database handle accordingly.
 func (s *sides) setView(v *view) {
 	last := s.snapshot.Swap(v)
 	switch {
@@ -211,7 +216,8 @@ func (s *sides) openOtherLocked(ctx context.Context, at string, fresh bool) (*Si
 	return side, nil
 }
 
-// open opens a side twice, with and without foreign key checks.
+// open opens the side at, with and without foreign key checks. fresh creates the database. On an
+// error nothing stays open; otherwise the caller closes the Side.
 func (s *sides) open(ctx context.Context, at string, fresh bool) (*Side, error) {
 	db, err := s.opt.Open(ctx, at, Opening{Create: fresh})
 	if err != nil {
@@ -241,7 +247,7 @@ func (s *sides) waitPrimary(ctx context.Context, deadline time.Time) (*view, err
 	}
 }
 
-// wait waits for d, or returns Unavailable if ctx ends.
+// wait returns nil after d, or Unavailable if ctx ends before.
 func wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -275,14 +281,15 @@ func lockPrimary(ctx context.Context, tx *sqldb.Tx, migration string) error {
 	return nil
 }
 
-// openHome opens the home side for replicated rows.
+// openHome opens the home side a second time, without foreign key checks, for replicated rows,
+// unless it is open. It acquires mu.
 func (s *sides) openHome(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.openHomeLocked(ctx)
 }
 
-// openHomeLocked is openHome; mu must be held.
+// openHomeLocked is openHome for a caller that holds mu.
 func (s *sides) openHomeLocked(ctx context.Context) (err error) {
 	if s.home.Unchecked == nil {
 		s.home.Unchecked, err = s.opt.Open(ctx, s.opt.Here, Opening{Unchecked: true})
@@ -290,7 +297,8 @@ func (s *sides) openHomeLocked(ctx context.Context) (err error) {
 	return err
 }
 
-// loadSchemas reads the schemas of both sides once. It returns WrongState if they differ.
+// loadSchemas reads and caches the tables of both sides, unless they are cached. It returns
+// WrongState with the difference if they differ.
 func (s *sides) loadSchemas(ctx context.Context, one, other *Side) error {
 	s.schemaMu.Lock()
 	defer s.schemaMu.Unlock()
@@ -313,14 +321,16 @@ func (s *sides) loadSchemas(ctx context.Context, one, other *Side) error {
 	return nil
 }
 
-// tablesFor returns the tables of a side.
+// tablesFor returns the tables of a side in the order common to both sides; nil if loadSchemas has
+// not read them.
 func (s *sides) tablesFor(side *Side) []*table {
 	s.schemaMu.Lock()
 	defer s.schemaMu.Unlock()
 	return s.tablesBySide[side]
 }
 
-// tablesOf returns a table of both sides by name.
+// tablesOf returns the table of that name as each of two sides has it. It fails if the migration
+// has no such table. The schemas of both sides must be loaded.
 func (s *sides) tablesOf(name string, from, to *Side) (source, target *table, err error) {
 	s.schemaMu.Lock()
 	defer s.schemaMu.Unlock()
@@ -332,14 +342,14 @@ func (s *sides) tablesOf(name string, from, to *Side) (source, target *table, er
 	return nil, nil, fmt.Errorf("a change of table %q, which is not there", name)
 }
 
-// openOther opens the other side; see openOtherLocked.
+// openOther is openOtherLocked for a caller that does not hold mu.
 func (s *sides) openOther(ctx context.Context, at string, fresh bool) (*Side, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.openOtherLocked(ctx, at, fresh)
 }
 
-// otherSide returns the other side; nil: it was not opened.
+// otherSide returns the other side; nil if it is not open.
 func (s *sides) otherSide() *Side {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -358,7 +368,8 @@ func (s *sides) tablesOrLoad(ctx context.Context, side *Side) []*table {
 	return tables
 }
 
-// loadNotes reads the notes of the primary.
+// loadNotes reads the pace, the old side's state and the named accounts from the primary of v and
+// replaces the cached notes with them. On an error the cached notes stay.
 func (s *sides) loadNotes(ctx context.Context, v *view) error {
 	n := &notes{}
 	for name, into := range map[string]any{notePace: &n.pace, noteOld: &n.old, noteNamed: &n.named} {
@@ -379,7 +390,8 @@ func (s *sides) notes() *notes {
 	return &notes{}
 }
 
-// State returns the current state without I/O.
+// State returns the state of the migration as last read, without I/O; the zero State if nothing
+// moves.
 func (s *sides) State() State {
 	v := s.currentView()
 	if v == nil {

@@ -14,7 +14,8 @@ import (
 // maxStatement is the most bytes of rows per statement; servers accept at least 16 MiB.
 const maxStatement = 1 << 20
 
-// deleteKeys deletes rows by key.
+// deleteKeys deletes the rows with these keys within tx. Missing rows, and no keys, are no error.
+// It does not change versions.
 func (t *table) deleteKeys(ctx context.Context, tx *sqldb.Tx, keys []string) error {
 	if len(keys) == 0 {
 		return nil
@@ -29,7 +30,7 @@ func (t *table) deleteKeys(ctx context.Context, tx *sqldb.Tx, keys []string) err
 	return nil
 }
 
-// insert inserts a row. A duplicate key is returned unwrapped; see sqldb.IsDuplicate.
+// insert inserts a row within tx. A duplicate key is returned unwrapped; see sqldb.IsDuplicate.
 func (t *table) insert(ctx context.Context, tx *sqldb.Tx, r row) error {
 	_, err := tx.Exec(ctx, "INSERT INTO "+quote(t.name)+" ("+t.columnList()+") VALUES ("+sqldb.Placeholders(len(t.cols))+")", t.args(r)...)
 	if err != nil && !sqldb.IsDuplicate(err) {
@@ -81,7 +82,8 @@ func (r row) size() int {
 	return n
 }
 
-// conflictingKeys returns the keys of other rows that share a unique key with r.
+// conflictingKeys returns the keys of other rows that share a unique key with r, reading within tx.
+// A unique key with a NULL conflicts with none.
 func (t *table) conflictingKeys(ctx context.Context, tx *sqldb.Tx, r row) ([]string, error) {
 	var found []string
 	for _, u := range t.unique {
@@ -106,7 +108,8 @@ func (t *table) conflictingKeys(ctx context.Context, tx *sqldb.Tx, r row) ([]str
 	return found, nil
 }
 
-// versions returns the versions of rows by key. Rows that were never replicated are absent.
+// versions returns the versions of the rows of table by key, reading within tx. Rows that were
+// never replicated, and no keys, are absent.
 func versions(ctx context.Context, tx *sqldb.Tx, table string, keys []string) (map[string]int64, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -160,8 +163,8 @@ func writeVersions(ctx context.Context, tx *sqldb.Tx, table string, set []versio
 // versionedRow is the state of a row at or after the change of its version.
 type versionedRow struct {
 	key     string
-	version int64
-	state   row // nil: deleted
+	version int64 // term and seq: the higher the newer
+	state   row   // nil: deleted
 }
 
 // writeNewer writes rows of one table, each only if its version is at least the stored one (M3). So
@@ -203,7 +206,9 @@ func (t *table) unchanged(ctx context.Context, tx *sqldb.Tx, again []versionedRo
 	return same, err
 }
 
-// replace deletes and inserts rows, and stores their versions.
+// replace deletes the rows with the keys of fresh, inserts those whose state is not nil, and stores
+// their versions, within tx. Rows that conflict in a unique key are resolved by insertEach. The
+// caller has checked that the versions are newer.
 func (t *table) replace(ctx context.Context, tx *sqldb.Tx, fresh []versionedRow) error {
 	keys, rows := make([]string, len(fresh)), make([]row, 0, len(fresh))
 	for i, s := range fresh {
@@ -227,7 +232,8 @@ func (t *table) replace(ctx context.Context, tx *sqldb.Tx, fresh []versionedRow)
 	return writeVersions(ctx, tx, t.name, fresh)
 }
 
-// insertEach inserts rows one by one and resolves unique key conflicts.
+// insertEach inserts the rows of fresh that are not deleted one by one, within tx, and resolves
+// conflicts in unique keys with insertOverConflict. Rows with these keys must have been deleted.
 func (t *table) insertEach(ctx context.Context, tx *sqldb.Tx, fresh []versionedRow) error {
 	now := map[string]int64{} // versions of this batch, not stored yet
 	for _, s := range fresh {

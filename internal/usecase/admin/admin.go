@@ -36,7 +36,7 @@ type Parts struct {
 	Busy func(ctx context.Context, q sqldb.Querier, account drive.AccountID) error
 }
 
-// Admin implements the use cases. It is safe for concurrent use.
+// Admin creates, changes and deletes users for administrators. It is safe for concurrent use.
 type Admin struct {
 	parts Parts
 	opt   Options
@@ -85,6 +85,7 @@ func (a *Admin) FindUser(ctx context.Context, who drive.Who, id drive.UserID) (U
 	return a.read(ctx, a.parts.DB, id)
 }
 
+// read returns a user with the balance of the user's account, reading from q, or NotFound.
 func (a *Admin) read(ctx context.Context, q sqldb.Querier, id drive.UserID) (User, error) {
 	u, err := a.parts.Users.Find(ctx, q, id)
 	if err != nil {
@@ -93,7 +94,7 @@ func (a *Admin) read(ctx context.Context, q sqldb.Querier, id drive.UserID) (Use
 	return a.withBalance(ctx, q, u)
 }
 
-// withBalance adds the balance of the user's account.
+// withBalance returns u with the balance of its account. It fails if the account has no ledger.
 func (a *Admin) withBalance(ctx context.Context, q sqldb.Querier, u account.User) (User, error) {
 	b, err := a.parts.Ledger.Get(ctx, q, u.Account)
 	if err != nil {
@@ -110,7 +111,7 @@ func (a *Admin) LedgerOf(ctx context.Context, who drive.Who, id drive.UserID) (q
 	return u.Balance, err
 }
 
-// UserQuery selects users.
+// UserQuery selects a page of users.
 type UserQuery struct {
 	Name   string // only the user with this name, case-insensitive; empty: all
 	Cursor string // UserPage.Next of the previous page; empty: the first page
@@ -145,6 +146,8 @@ func (a *Admin) ListUsers(ctx context.Context, who drive.Who, query UserQuery) (
 	return page, nil
 }
 
+// list returns a page of users and the cursor of the next, "" after the last. A query by name that
+// finds nobody has an empty result.
 func (a *Admin) list(ctx context.Context, query UserQuery) ([]account.User, string, error) {
 	if query.Name == "" {
 		return a.parts.Users.List(ctx, a.parts.DB, query.Cursor, query.Limit)

@@ -14,7 +14,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// NewUser describes a user to create.
+// NewUser describes a user to create. Name and Password are required.
 type NewUser struct {
 	Name     string
 	Password string
@@ -92,7 +92,9 @@ func (in NewUser) fingerprint() idem.Fingerprint {
 	return sha256.Sum256(fmt.Appendf(nil, "%q %s %t%s", in.Name, total, in.Admin, must))
 }
 
-// draft checks the caller and the request, and hashes the password.
+// draft checks the caller and the request, and hashes the password, which takes long: it runs
+// before the transaction. Errors: Forbidden, BadRequest, and those of account.Users.Draft. It
+// writes nothing.
 func (a *Admin) draft(ctx context.Context, who drive.Who, in NewUser) (account.Draft, error) {
 	if err := check(who); err != nil {
 		return account.Draft{}, err
@@ -107,7 +109,8 @@ func (a *Admin) draft(ctx context.Context, who drive.Who, in NewUser) (account.D
 	return draft, err
 }
 
-// create inserts all rows of a new user.
+// create inserts the rows of a new user within tx: user, ledger and tree. Without a total the
+// ledger gets the default quota. Errors are those of the parts, such as NameTaken.
 func (a *Admin) create(ctx context.Context, tx *sqldb.Tx, draft account.Draft, total Total) (User, error) {
 	user, err := a.parts.Users.Create(ctx, tx, draft)
 	if err != nil {

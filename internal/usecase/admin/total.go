@@ -23,8 +23,8 @@ func Limit(n drive.ByteSize) Total { return Total{Given: true, Bytes: &n} }
 // maxTotal keeps sums of ledger columns far below the maximum of int64.
 const maxTotal = drive.ByteSize(1) << 60
 
-// UnmarshalJSON implements json.Unmarshaler. encoding/json does not call it for an absent member,
-// so Given stays false. It fails with BadRequest for anything but an integer or null.
+// UnmarshalJSON sets t from an integer, or from null, which is unlimited. encoding/json does not
+// call it for an absent member, so Given stays false. It returns BadRequest for other values.
 func (t *Total) UnmarshalJSON(b []byte) error {
 	if bytes.Equal(b, []byte("null")) {
 		*t = Unlimited()
@@ -38,7 +38,7 @@ func (t *Total) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// check returns BadRequest if t is negative or above maxTotal.
+// check returns BadRequest if t is negative or above maxTotal. Unlimited is valid.
 func (t Total) check() error {
 	if t.Bytes != nil && (*t.Bytes < 0 || *t.Bytes > maxTotal) {
 		return drive.BadField("total", drive.OutOfRange, "min", 0, "max", int64(maxTotal))

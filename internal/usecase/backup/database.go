@@ -28,7 +28,8 @@ func copyDatabase(ctx context.Context, db *sqldb.DB, path string) error {
 	return nil
 }
 
-// writeCopy checks the database, copies it with VACUUM INTO, checks the copy and syncs it.
+// writeCopy checks the pages of the database, copies it into path while it is in use, checks the
+// copy and syncs it. It fails if either is damaged.
 func writeCopy(ctx context.Context, db *sqldb.DB, path string) error {
 	if err := writeFile(path, nil); err != nil { // the engine accepts an empty file and keeps its mode
 		return err
@@ -67,7 +68,8 @@ func copySize(ctx context.Context, db *sqldb.DB) (n drive.ByteSize, err error) {
 	return n, err
 }
 
-// removeDatabase deletes a database file with its log files.
+// removeDatabase deletes a database file with its log files. Missing files are no error. It stops
+// at the first error.
 func removeDatabase(path string) error {
 	for _, suffix := range suffixes {
 		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -77,7 +79,8 @@ func removeDatabase(path string) error {
 	return nil
 }
 
-// mergeLog merges the log of a database that is not in use into its file.
+// mergeLog merges the write-ahead log of a database that is not in use into its file and syncs the
+// file. It fails if a log file remains.
 func mergeLog(ctx context.Context, path string) error {
 	if err := execSeparately(ctx, path, `PRAGMA journal_mode = DELETE`); err != nil {
 		return err
@@ -101,7 +104,8 @@ func execSeparately(ctx context.Context, path, statement string, args ...any) er
 	return errors.Join(err, db.Close())
 }
 
-// openSeparately opens a database outside of sqldb.
+// openSeparately opens the SQLite file path without the checks and migrations of sqldb. The caller
+// closes it. A wrong path shows at the first statement.
 func openSeparately(path string) (*sql.DB, error) {
 	return sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_pragma=busy_timeout(5000)")
 }

@@ -21,7 +21,8 @@ import (
 // tempSuffix is the suffix of files being written. The next run overwrites files left by a crash.
 const tempSuffix = ".new"
 
-// writeFile writes and syncs a file.
+// writeFile creates or overwrites a file with text and syncs it. The name is durable only after
+// syncDir.
 func writeFile(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -31,7 +32,7 @@ func writeFile(path string, text []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// replace renames a file and syncs the directory.
+// replace renames from to to, which it replaces, and syncs the directory of to.
 func replace(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
@@ -39,7 +40,7 @@ func replace(from, to string) error {
 	return syncDir(filepath.Dir(to))
 }
 
-// syncFile syncs the content of a file to disk.
+// syncFile syncs the content of an existing file to disk.
 func syncFile(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -48,7 +49,8 @@ func syncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// syncDir syncs a directory, so that created and renamed names are durable.
+// syncDir syncs a directory, so that created and renamed names are durable. On Windows it does
+// nothing.
 func syncDir(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil // Windows cannot sync directories
@@ -70,29 +72,31 @@ func contentPath(file string) (string, error) {
 	return filepath.Join(shard, file), nil
 }
 
-// isContent reports whether name is a valid content name.
+// isContent reports whether name is a valid content name, of which contentPath can make a path.
 func isContent(name string) bool {
 	_, err := contentPath(name)
 	return err == nil
 }
 
-// Transferred counts transferred contents.
+// Transferred counts the contents that were transferred: linked by hard links, or copied.
 type Transferred struct {
 	Linked int64          `json:"linked"`
 	Copied int64          `json:"copied"`
 	Bytes  drive.ByteSize `json:"bytes"` // of copies only
 }
 
-// condition is the condition of a content in a directory.
+// condition tells whether a content is in a directory, and sound there.
 type condition int
 
 const (
+	// sound: present with the right size and checksum.
 	sound condition = iota
+	// missing: not present.
 	missing
 	damaged // present with another size or checksum
 )
 
-// transferResult is the result of transferring one content.
+// transferResult tells what a transfer found at the source and left at the target.
 type transferResult struct {
 	source condition // condition at from; sound if it was not checked
 	result condition // condition at to afterwards
@@ -183,17 +187,20 @@ func (t *transferrer) check(ctx context.Context, root string, b content, read bo
 	return found, err
 }
 
-// transfer is the transfer of one content.
+// transfer names the paths of one content at source and target. aside moves a damaged target file
+// away, or deletes it.
 type transfer struct {
 	from, to string
 	before   condition // condition at to before
 	aside    func(path string) error
 }
 
-// improves reports whether a content in condition s improves the target.
+// improves reports whether a content in condition s should replace what the target has: it is
+// sound, or the target has nothing.
 func (m transfer) improves(s condition) bool { return s == sound || m.before == missing }
 
-// clearTarget moves a damaged target file out of the way.
+// clearTarget moves a damaged target file out of the way with aside. It does nothing if the target
+// is sound, missing or in a pack.
 func (m transfer) clearTarget() error {
 	if m.before != damaged {
 		return nil
@@ -212,7 +219,9 @@ func (m transfer) outcome(source condition) transferResult {
 	return transferResult{source, m.before}
 }
 
-// fetchMissing transfers a content that is missing or damaged at the target.
+// fetchMissing transfers a content that is missing or damaged at the target. The result tells the
+// condition at the source; a missing or damaged source is no error. It fails if the source cannot
+// be read or the target not written.
 func (t *transferrer) fetchMissing(ctx context.Context, b content, m transfer) (transferResult, error) {
 	size, err := sizeOf(m.from)
 	switch {
@@ -230,7 +239,9 @@ func (t *transferrer) fetchMissing(ctx context.Context, b content, m transfer) (
 	return o, err
 }
 
-// fetchFile links or copies a content that is a file.
+// fetchFile links or copies a content that is a file of its own at the source. After the first link
+// that fails, it copies all contents. It returns fs.ErrNotExist if the source was deleted
+// meanwhile.
 func (t *transferrer) fetchFile(ctx context.Context, b content, m transfer) (transferResult, error) {
 	if !t.copyOnly {
 		source, err := readAll(ctx, m.from, b, io.Discard)
@@ -275,7 +286,7 @@ func readAll(ctx context.Context, path string, b content, w io.Writer) (conditio
 	return sound, nil
 }
 
-// conditionOf compares bytes with the size and checksum of a content.
+// conditionOf returns sound if text has the size and checksum of the content, else damaged.
 func (b content) conditionOf(text []byte) condition {
 	var sum digest.CRC32
 	_, _ = sum.Write(text)
@@ -349,7 +360,8 @@ func (t *transferrer) writeSmall(to string, b []byte, o transferResult) (err err
 	return t.commitSmall()
 }
 
-// sizeOf returns the size of a regular file, or NotFound.
+// sizeOf returns the size of a regular file. It returns NotFound if there is none, and another
+// error for a directory or a link.
 func sizeOf(path string) (drive.ByteSize, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -363,7 +375,8 @@ func sizeOf(path string) (drive.ByteSize, error) {
 	return drive.ByteSize(info.Size()), nil
 }
 
-// makeDir creates a directory and marks it for sync.
+// makeDir creates a directory with its parents and marks it for the sync at the end. For a
+// directory that is marked already it does nothing.
 func (t *transferrer) makeDir(dir string) error {
 	if t.unsyncedDirs[dir] {
 		return nil
@@ -372,7 +385,9 @@ func (t *transferrer) makeDir(dir string) error {
 	return os.MkdirAll(dir, 0o700)
 }
 
-// copy copies a large content to a file, which gets its name after a sync.
+// copy copies a large content to a temporary file and renames it after a sync, if the source is
+// sound or the target has nothing. The result tells the condition of both; a damaged source is no
+// error.
 func (t *transferrer) copy(ctx context.Context, b content, m transfer) (transferResult, error) {
 	temp := m.to + tempSuffix
 	source, err := copyFile(ctx, m.from, temp, b)
@@ -387,7 +402,8 @@ func (t *transferrer) copy(ctx context.Context, b content, m transfer) (transfer
 	return m.outcome(source), os.Rename(temp, m.to)
 }
 
-// copyFile copies and syncs a file and returns the condition of the source.
+// copyFile copies a file, syncs the copy and returns the condition of the source: sound, damaged or
+// missing. The copy stays in each case.
 func copyFile(ctx context.Context, from, to string, b content) (condition, error) {
 	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -397,7 +413,7 @@ func copyFile(ctx context.Context, from, to string, b content) (condition, error
 	return source, errors.Join(err, dst.Sync(), dst.Close())
 }
 
-// unlessNotExist returns err, or nil if it reports a missing file.
+// unlessNotExist returns nil if err reports a missing file, else err.
 func unlessNotExist(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -405,7 +421,8 @@ func unlessNotExist(err error) error {
 	return err
 }
 
-// copyAll copies until the end, a read error of the disk, or the end of ctx.
+// copyAll copies src to dst until the end, which total counts. It returns the first error of either
+// and, between pieces, that of ctx.
 func copyAll(ctx context.Context, dst io.Writer, src io.Reader) (total int64, err error) {
 	b := make([]byte, 1<<20)
 	for {
@@ -452,7 +469,8 @@ func (t *transferrer) sync() error {
 	return syncDir(t.to)
 }
 
-// commitSmall syncs and renames the files written by writeSmall.
+// commitSmall syncs the files that writeSmall has written and then renames them to their names.
+// After an error some may be renamed. It does nothing if none were written.
 func (t *transferrer) commitSmall() error {
 	if t.blobsRoot == nil {
 		return nil
@@ -483,7 +501,8 @@ func syncWritten(whole *os.File, paths map[string]transferResult) error {
 	return nil
 }
 
-// close drops files that are not synced.
+// close forgets the files that commitSmall has not synced, without deleting them, and closes the
+// directory. It may be called repeatedly.
 func (t *transferrer) close() error {
 	whole := t.blobsRoot
 	if whole == nil {

@@ -22,14 +22,16 @@ import (
 const format = 1
 
 const (
+	// manifestFile is the name of the manifest in a backup.
 	manifestFile = "manifest.json"
-	blobsDir     = "blobs"
+	// blobsDir is the directory with the contents in a backup.
+	blobsDir = "blobs"
 
 	stagingDir    = "staging"    // directory of the store
 	quarantineDir = "quarantine" // directory of the store
 )
 
-// Manifest describes a backup.
+// Manifest describes a backup. It is the file manifest.json of its directory.
 type Manifest struct {
 	Format       int            `json:"format"`
 	Complete     bool           `json:"complete"` // false: the first backup into this directory has not finished
@@ -45,7 +47,8 @@ type Manifest struct {
 	Damaged      []string       `json:"damaged,omitempty"` // contents with wrong bytes in the installation
 }
 
-// ReadManifest reads the manifest of a backup. Without one it returns NotFound.
+// ReadManifest reads the manifest of a backup. Without one it returns NotFound; it also fails for a
+// format of a newer release.
 func ReadManifest(dir string) (m Manifest, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,7 +66,7 @@ func ReadManifest(dir string) (m Manifest, err error) {
 	return m, nil
 }
 
-// writeManifest replaces the manifest.
+// writeManifest replaces the manifest atomically and durably. On an error the previous one stays.
 func writeManifest(dir string, m Manifest) error {
 	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
@@ -76,7 +79,8 @@ func writeManifest(dir string, m Manifest) error {
 	return replace(temp, filepath.Join(dir, manifestFile))
 }
 
-// check verifies that the backup is complete and its database matches the manifest.
+// check returns nil if the backup is complete and its database has the size and digest of the
+// manifest. It reads the whole database.
 func (m Manifest) check(dir string) error {
 	if !m.Complete {
 		return errors.New("the backup is not complete: run it again")
@@ -94,7 +98,8 @@ func (m Manifest) check(dir string) error {
 	return err
 }
 
-// digestOf returns the SHA-256 and size of a file.
+// digestOf reads a file and returns its SHA-256, in hex, and its size. The results hold only
+// without an error.
 func digestOf(path string) (sum string, size drive.ByteSize, err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -32,7 +32,8 @@ type Target struct {
 // databaseFile is the file name of the database in the data directory.
 const databaseFile = "smartdrive.db"
 
-// RestoreResult is the result of Restore.
+// RestoreResult is the result of Restore: the manifest of the backup, and what was done with each
+// content.
 type RestoreResult struct {
 	Manifest
 	Moved   Transferred `json:"moved"`
@@ -58,7 +59,7 @@ func Restore(ctx context.Context, from string, to Target, force bool, opt Option
 	return r.out, nil
 }
 
-// restore is one run of Restore.
+// restore is one run of Restore and what it has found out so far.
 type restore struct {
 	from    string
 	to      Target
@@ -68,7 +69,8 @@ type restore struct {
 	highest int64 // highest generation found in backup and target
 }
 
-// run checks the target, restores the database and its contents, and writes the mark last.
+// run checks backup and target, restores the database and its contents, and writes the mark last.
+// Without the mark the server refuses to start, so after an error Restore can be run again.
 func (r *restore) run(ctx context.Context, force bool) (err error) {
 	lock, err := lockForReading(r.from)
 	if err != nil {
@@ -146,7 +148,8 @@ func (r *restore) checkInstallation(id string, force, found bool, dir string) er
 	return nil
 }
 
-// readDatabase returns the installation and generation of a database file.
+// readDatabase opens a database file, which may migrate it, and returns its installation and
+// generation.
 func readDatabase(ctx context.Context, path string, opt Options) (id string, generation int64, err error) {
 	db, err := sqldb.Open(ctx, sqldb.Options{Path: path, Log: opt.Log})
 	if err != nil {
@@ -188,7 +191,8 @@ func (r *restore) makeDatabase(ctx context.Context, path string) (generation int
 	return generation, errors.Join(err, db.Close())
 }
 
-// transferAll transfers all contents that the database names.
+// transferAll transfers the contents that the database names from the backup to the target, and
+// syncs them. Contents that are missing or damaged are recorded in the result and no error.
 func (r *restore) transferAll(ctx context.Context, db *sqldb.DB) error {
 	c := transferrer{
 		from: r.from, to: r.to.Blobs, copyOnly: r.opt.Copy, verify: true, packs: r.opt.Packs, unsyncedDirs: map[string]bool{}, unsyncedPacks: map[string]bool{},
@@ -208,7 +212,8 @@ func (r *restore) transferAll(ctx context.Context, db *sqldb.DB) error {
 	return errors.Join(err, c.sync())
 }
 
-// putAside moves a damaged content file to the quarantine.
+// putAside moves a damaged content file to this run's directory in the quarantine. It returns
+// fs.ErrNotExist if the content is not a file of its own.
 func (r *restore) putAside(path string) error {
 	if _, err := os.Lstat(path); err != nil { // the content is in a pack
 		return err

@@ -40,12 +40,19 @@ type Packs interface {
 	Prune(ctx context.Context, root, file string, keep func(name string) bool) (freed int64, ok bool, err error)
 }
 
-// noPacks implements Packs without any pack.
+// noPacks is the Packs of a store without packs.
 type noPacks struct{}
 
-func (noPacks) Path(string, string) (string, bool)  { return "", false }
+// Path always returns false: no name has a pack.
+func (noPacks) Path(string, string) (string, bool) { return "", false }
+
+// Read always returns NotFound.
 func (noPacks) Read(string, string) ([]byte, error) { return nil, drive.Fail(drive.NotFound) }
-func (noPacks) Write(string, string, []byte) error  { return drive.Fail(drive.NotFound) }
+
+// Write always returns NotFound.
+func (noPacks) Write(string, string, []byte) error { return drive.Fail(drive.NotFound) }
+
+// Prune always returns ok false: no file is a pack.
 func (noPacks) Prune(context.Context, string, string, func(string) bool) (int64, bool, error) {
 	return 0, false, nil
 }
@@ -62,7 +69,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Result is the result of Run.
+// Result is the result of Run: the manifest of the new backup, and what was transferred.
 type Result struct {
 	Manifest
 	Moved  Transferred `json:"moved"`
@@ -108,7 +115,7 @@ func Run(ctx context.Context, db *sqldb.DB, blobs, dest string, opt Options) (Re
 	}
 }
 
-// run is one run of Run.
+// run is one run of Run and its state.
 type run struct {
 	db           *sqldb.DB
 	dest         string
@@ -118,7 +125,9 @@ type run struct {
 	wanted       map[string]bool // contents named by the latest copy of the database
 }
 
-// prepare checks and locks dest.
+// prepare checks that dest is outside of blobs and not a backup of another installation, creates
+// and locks it, and marks it as a backup of this one. The caller must close lock, which ends the
+// lock. It returns WrongState with a reason if dest is unsuitable.
 func (r *run) prepare(ctx context.Context, blobs string) (lock *os.File, err error) {
 	var generation int64
 	if r.installation, generation, err = identity(ctx, r.db); err != nil {
@@ -222,7 +231,9 @@ func (r *run) round(ctx context.Context) (m Manifest, lost int64, err error) {
 	return m, 0, errors.Join(syncFile(temp), replace(temp, filepath.Join(r.dest, m.Database)))
 }
 
-// transferAll transfers the contents named by a copy of the database.
+// transferAll transfers the contents that a copy of the database names, sets r.wanted to them and
+// fills in m. lost is the number of contents deleted since the copy; the caller copies the database
+// again. It fails if the copy is of another installation.
 func (r *run) transferAll(ctx context.Context, database string, m *Manifest) (lost int64, err error) {
 	db, err := sqldb.Open(ctx, sqldb.Options{Path: database, Log: r.opt.Log})
 	if err != nil {
@@ -288,14 +299,15 @@ func (r *run) recordProblem(ctx context.Context, b content, s condition, m *Mani
 	})
 }
 
-// rowExists reports whether a row still names the file. Otherwise it was deleted regularly.
+// rowExists reports whether a row of the running installation still names the file. If not, the
+// content was deleted regularly since the copy.
 func (r *run) rowExists(ctx context.Context, b content) (bool, error) {
 	var n int
 	err := r.db.QueryRow(ctx, `SELECT COUNT(*) FROM blobs WHERE id = ? AND file = ?`, b.id, b.file).Scan(&n)
 	return n > 0, err
 }
 
-// content is a row of blobs as needed for a backup.
+// content is a row of blobs with what a backup needs to find and check the file.
 type content struct {
 	id           drive.BlobID
 	file         string
@@ -304,7 +316,8 @@ type content struct {
 	knownDamaged bool // marked as damaged
 }
 
-// eachBlob calls fn for each row of blobs.
+// eachBlob calls fn for each row of blobs by id, in pages. It stops at the first error of fn, to
+// which it adds the name of the content, or if ctx ends.
 func eachBlob(ctx context.Context, q sqldb.Querier, fn func(content) error) error {
 	const page = 1000
 	for after := ""; ; {
@@ -330,7 +343,8 @@ func eachBlob(ctx context.Context, q sqldb.Querier, fn func(content) error) erro
 	}
 }
 
-// prune deletes databases and contents that this backup does not need. Other files stay.
+// prune deletes databases and contents in dest that this backup does not need, and returns the
+// number of contents deleted. Other files stay.
 func (r *run) prune(ctx context.Context, m Manifest) (n int64, err error) {
 	databases, err := filepath.Glob(filepath.Join(r.dest, "database-*.db"))
 	if err != nil {

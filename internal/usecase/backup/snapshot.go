@@ -16,7 +16,7 @@ import (
 type SnapshotOptions struct {
 	Dir  string
 	Keep int // days to keep, and minimum number of snapshots
-	// Now is the wall clock and names the day. Kept is the retention clock and decides about the
+	// Now is the wall clock and names the day. RetentionNow is the retention clock and decides the
 	// age of snapshots: a wall clock that jumps must not expire good snapshots.
 	Now, RetentionNow time.Time
 	// Spare returns the disk space available for a copy. nil: unlimited.
@@ -51,7 +51,8 @@ func Snapshot(ctx context.Context, db *sqldb.DB, s SnapshotOptions) (string, err
 	return path, s.dropOld()
 }
 
-// checkRoom returns DiskFull if a copy needs more space than Spare.
+// checkRoom returns DiskFull if a copy of the database needs more space than Spare returns. Without
+// Spare it returns nil.
 func (s SnapshotOptions) checkRoom(ctx context.Context, db *sqldb.DB) error {
 	if s.Spare == nil {
 		return nil
@@ -72,7 +73,9 @@ func (s SnapshotOptions) path(day time.Time) string {
 	return filepath.Join(s.Dir, "smartdrive-"+day.UTC().Format("2006-01-02")+".db")
 }
 
-// dropOld deletes expired snapshots.
+// dropOld deletes the expired snapshots, oldest first: those not among the newest Keep that are
+// Keep days old by the retention clock, or above maxSnapshotFactor times Keep. At least one
+// snapshot stays.
 func (s SnapshotOptions) dropOld() error {
 	all, err := filepath.Glob(filepath.Join(s.Dir, "smartdrive-????-??-??.db"))
 	if err != nil {

@@ -64,7 +64,8 @@ func New(opt Options) *Batches {
 	return b
 }
 
-// run is the state of one batch.
+// run is one call of Batches.Run: one goroutine reads and stores items, another commits them in
+// groups.
 type run struct {
 	*Batches
 	who    drive.Who
@@ -123,7 +124,8 @@ func guarded(step func() error) (err error) {
 	return step()
 }
 
-// discard gives up items that will not be done and removes their contents in one call.
+// discard gives items that will not be executed the error Unavailable and removes their stored
+// contents in one call. It waits for contents that are still being stored.
 func (r *run) discard(ctx context.Context, all ...*pending) error {
 	var laid []*upload.UnsyncedFile
 	for _, p := range all {
@@ -143,7 +145,8 @@ func (p *pending) await() {
 	}
 }
 
-// read receives the items of the source until it ends or the batch stops.
+// read receives the items of the source, one after another, and returns nil at its end. It returns
+// an error if the source fails or the batch stops.
 func (r *run) read(ctx context.Context) error {
 	for {
 		item, err := r.source.Next()
@@ -166,7 +169,8 @@ func (r *run) read(ctx context.Context) error {
 	}
 }
 
-// receive stores the bytes of an item, unless an earlier attempt has done the item.
+// receive stores the bytes of an item, unless an earlier attempt under the same key has executed
+// the item; then it only computes the item's hash. Errors of the item are in p.Err.
 func (r *run) receive(ctx context.Context, p *pending) {
 	if r.series != nil {
 		if done, ok := r.series.Done[p.N]; ok {
@@ -222,7 +226,7 @@ func (r *run) store(ctx context.Context, p *pending) {
 	}()
 }
 
-// storeFrom stores body and sets p.laid and p.mark, or p.Err.
+// storeFrom stores body and sets p.laid and p.mark, or p.Err. It continues even if ctx has ended.
 func (r *run) storeFrom(ctx context.Context, p *pending, body io.Reader) {
 	p.Err = guarded(func() (err error) {
 		who := r.who

@@ -15,7 +15,8 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// readAll reads size bytes of body into memory; a short body is an error.
+// readAll reads exactly size bytes of body into memory and returns a reader of them. It fails if
+// body is shorter.
 func readAll(body io.Reader, size int64) (io.Reader, error) {
 	b := make([]byte, size)
 	if _, err := io.ReadFull(body, b); err != nil {
@@ -24,7 +25,9 @@ func readAll(body io.Reader, size int64) (io.Reader, error) {
 	return bytes.NewReader(b), nil
 }
 
-// commitAll executes the items group by group.
+// commitAll executes the items group by group, each in one transaction, and answers each group once
+// it is committed. It returns nil after the last item. On an error it discards the contents of the
+// items that it will not execute.
 func (r *run) commitAll(ctx context.Context) error {
 	var next *pending
 	for {
@@ -96,7 +99,8 @@ func (r *run) gather(first *pending) (group []*pending, next *pending) {
 	return group, nil
 }
 
-// soon returns the next item; nil if the batch has ended or none arrives in time.
+// soon returns the next item of the batch; nil if the batch has ended or none arrives within maxGap
+// or before until. late is a timer that the caller lends.
 func (r *run) soon(late *time.Timer, until time.Time) *pending {
 	select {
 	case p := <-r.ahead:
@@ -112,7 +116,8 @@ func (r *run) soon(late *time.Timer, until time.Time) *pending {
 	}
 }
 
-// execute executes a group. If it returns an error the group may not have been committed.
+// execute executes a group in one transaction. If it returns an error the group may or may not have
+// been committed, and the batch ends.
 func (r *run) execute(ctx context.Context, group []*pending) error {
 	var laid []*upload.UnsyncedFile
 	fresh := make([]*pending, 0, len(group))
@@ -193,7 +198,8 @@ func (r *run) resolve(ctx context.Context, q sqldb.Querier, path drive.Path) (dr
 	return n.ID, err
 }
 
-// write is the transaction of a group.
+// write is the transaction of a group, which may run several times. It sets the result of each
+// item, node or failed; a refused item does not fail the others. An error rolls the group back.
 func (r *run) write(ctx context.Context, tx *sqldb.Tx, group []*pending) error {
 	tx.SetActor(r.who)
 	if err := r.series.Lock(ctx, tx); err != nil {
@@ -238,7 +244,8 @@ func countPuts(group []*pending) (n int) {
 	return n
 }
 
-// publish publishes the files of a run of Put items. It fails only with errors that end the batch.
+// publish publishes the files of consecutive Put items within tx and sets the result of each. Its
+// error ends the batch; a refusal of a file is in p.failed.
 func (r *run) publish(ctx context.Context, tx *sqldb.Tx, group []*pending) error {
 	laid := make([]*upload.UnsyncedFile, len(group))
 	for i, p := range group {
@@ -255,7 +262,8 @@ func (r *run) publish(ctx context.Context, tx *sqldb.Tx, group []*pending) error
 	return nil
 }
 
-// record records the results of a group for repeats under the same key.
+// record stores within tx the results of a group, so that a repeat under the same key returns them.
+// Failures that a repeat may overcome are not stored. Without a key it does nothing.
 func (r *run) record(ctx context.Context, tx *sqldb.Tx, group []*pending) (err error) {
 	if r.series == nil {
 		return nil
@@ -278,7 +286,8 @@ func (r *run) record(ctx context.Context, tx *sqldb.Tx, group []*pending) (err e
 	return r.series.Record(ctx, tx, done)
 }
 
-// act executes one item that is not a file, within the group's transaction.
+// act executes one item that is not a file within tx and sets p.node and p.created. On an error the
+// caller rolls back to before the item.
 func (r *run) act(ctx context.Context, tx *sqldb.Tx, p *pending) (err error) {
 	switch p.Op {
 	case Folder:
@@ -304,7 +313,8 @@ func (r *run) act(ctx context.Context, tx *sqldb.Tx, p *pending) (err error) {
 	return err
 }
 
-// move executes a Move item.
+// move executes a Move item within tx and returns the node as changed. Ids that the item gives as
+// paths are resolved now. On an error the caller must roll back to before the item.
 func (r *run) move(ctx context.Context, tx *sqldb.Tx, p *pending) (n tree.Node, err error) {
 	id := p.Node
 	e := tree.Edit{Parent: p.Change.Parent, Name: p.Change.Name, MTime: p.Change.MTime, Conflict: p.Change.Conflict, Rev: p.Change.Expect.Rev, Extent: p.below}
@@ -328,7 +338,8 @@ func (r *run) move(ctx context.Context, tx *sqldb.Tx, p *pending) (n tree.Node, 
 	return n, err
 }
 
-// answer tells the results of a committed group.
+// answer sends the results of a committed group to the client. Its error ends the batch; the group
+// stays committed.
 func (r *run) answer(ctx context.Context, group []*pending) error {
 	nodes, err := r.nodes(ctx, group)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// Op is the operation of an item.
+// Op tells what an item does; an unknown one is refused.
 type Op string
 
 // The operations of a batch.
@@ -31,7 +31,7 @@ func Ops() []Op { return []Op{Folder, Put, Claim, Move, Trash} }
 // memory.
 const MaxItems = 1000
 
-// Item is one element of a batch.
+// Item is one element of a batch, as the client sent it. Which fields count depends on Op.
 type Item struct {
 	N    int    // number in the batch, ascending, below MaxItems
 	Text []byte // the item's request without file bytes; a repeat must be identical
@@ -62,7 +62,7 @@ type Source interface {
 	Stop()
 }
 
-// Answer is the result of an item.
+// Answer is the result of an item, sent to the client after its group has committed.
 type Answer struct {
 	N        int
 	Op       Op
@@ -72,7 +72,7 @@ type Answer struct {
 	Err      error
 }
 
-// pending is an item being executed.
+// pending is an item being executed and, after its transaction, its result.
 type pending struct {
 	Item
 	mark  idem.ItemHash

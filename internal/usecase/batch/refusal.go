@@ -26,7 +26,8 @@ type refusal struct {
 	Args drive.Args `json:"args,omitempty"`
 }
 
-// packRefusal encodes the kind and arguments of err for the replay record.
+// packRefusal encodes the kind and arguments of err as JSON for the replay record. Its own error
+// means that an argument cannot be encoded.
 func packRefusal(err error) ([]byte, error) {
 	kept := refusal{Code: drive.KindOf(err).String()}
 	if known, ok := errors.AsType[*drive.Error](err); ok {
@@ -35,7 +36,8 @@ func packRefusal(err error) ([]byte, error) {
 	return json.Marshal(kept)
 }
 
-// unpackRefusal decodes the result of packRefusal; Internal if the kind is unknown.
+// unpackRefusal returns the error that packRefusal encoded, without its cause. It returns Internal
+// if the kind is unknown, and another error for text that is not JSON.
 func unpackRefusal(raw []byte) error {
 	var kept refusal
 	d := json.NewDecoder(bytes.NewReader(raw))

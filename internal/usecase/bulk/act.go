@@ -10,7 +10,8 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// batch is the transaction that works on a piece.
+// batch is one transaction that works on consecutive items of a piece. It lives as long as the
+// transaction.
 type batch struct {
 	b      *Bulk
 	tx     *sqldb.Tx
@@ -67,7 +68,8 @@ func outcomeOf(did bool) outcome {
 // being undone.
 func errChanged() error { return drive.Fail(drive.VersionChanged) }
 
-// trash moves a node to the trash and records when.
+// trash moves node id to the trash within the transaction of the batch. It returns e with the time
+// of trashing; its outcome is unchanged if the node was in the trash already.
 func (t *batch) trash(ctx context.Context, id drive.NodeID, e entry) (entry, error) {
 	n, err := t.b.opt.Tree.Trash(ctx, t.tx, t.row.account, id, 0)
 	e.Outcome, e.Trashed = outcomeOf(n.Rev != t.before[id].Rev), n.Trashed
@@ -92,7 +94,9 @@ func (t *batch) restore(ctx context.Context, id drive.NodeID, e entry) (entry, e
 	return e, err
 }
 
-// move moves a node to the operation's folder and records where it was.
+// move moves a node to the operation's folder within the transaction of the batch, and returns e
+// with where the node was and what it replaced, for an undo. With e.Want set it moves the node back
+// instead.
 func (t *batch) move(ctx context.Context, id drive.NodeID, e entry) (entry, error) {
 	if e.Want != nil {
 		return t.undoMove(ctx, id, e)
@@ -152,7 +156,8 @@ func (t *batch) undoMove(ctx context.Context, id drive.NodeID, e entry) (entry, 
 	return e, nil
 }
 
-// restoreReplaced restores the node that a move had replaced.
+// restoreReplaced restores from the trash the node w.Back that a move had replaced, into the folder
+// w.From, under another name if its name is taken. It does nothing if the node is not in the trash.
 func (t *batch) restoreReplaced(ctx context.Context, w *condition) error {
 	there, err := t.b.opt.Tree.Find(ctx, t.tx, t.row.account, w.Back)
 	if err != nil || there.Trashed == 0 {
@@ -180,7 +185,8 @@ func dailyLimit(err error) bool {
 	return ok && e.Kind == drive.TooLarge && e.Args["reason"] == "changes"
 }
 
-// transient reports whether err is transient and not caused by an item.
+// transient reports whether err is about the server's state or ctx, not about an item: the batch
+// must be repeated later instead of refusing the item.
 func transient(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || drive.IsKind(err, drive.Unavailable, drive.Stopping, drive.DiskFull, drive.Rate, drive.InProgress, drive.TooSlow)
 }

@@ -30,7 +30,7 @@ const (
 	Subtree Kind = "subtree"
 )
 
-// State is the progress state of an operation.
+// State tells whether an operation is running or how it ended.
 type State string
 
 // Only a Subtree can be Failed: the items of other operations fail one by one.
@@ -60,7 +60,9 @@ type Operation struct {
 
 // Shares is the part of share.Shares that unsharing needs.
 type Shares interface {
+	// Remove deletes a share of the account within tx.
 	Remove(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.ShareID) error
+	// IDs returns the ids of up to limit shares of the account.
 	IDs(ctx context.Context, q sqldb.Querier, account drive.AccountID, limit int) ([]drive.ShareID, error)
 }
 
@@ -112,7 +114,8 @@ const (
 // concurrent use by several instances.
 type Bulk struct{ opt Options }
 
-// New returns a Bulk.
+// New returns a Bulk with defaults for the zero fields of opt. It does no I/O and starts no
+// goroutine.
 func New(opt Options) *Bulk {
 	if opt.Start == nil {
 		opt.Start = func(drive.OperationID) {}
@@ -145,9 +148,11 @@ func New(opt Options) *Bulk {
 	return &Bulk{opt}
 }
 
+// now returns the current time of Options.Now.
 func (b *Bulk) now() drive.Time { return drive.TimeOf(b.opt.Now()) }
 
-// write runs fn in a transaction that first locks the ledger of who's account.
+// write runs fn in a transaction that first locks the ledger of who's account. fn may run several
+// times; its error rolls back and is returned.
 func (b *Bulk) write(ctx context.Context, who drive.Who, fn func(context.Context, *sqldb.Tx) error) error {
 	return b.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		tx.SetActor(who)

@@ -26,14 +26,14 @@ type All struct {
 	Shares     bool         // all shares
 }
 
-// isSet reports whether All selects anything.
+// isSet reports whether All selects anything, in which case a request has no items of its own.
 func (a All) isSet() bool { return a != All{} }
 
 // Hook runs at the end of the transaction that creates an operation, so that an idempotency key
 // commits with it. Its error rolls back. nil: nothing to run.
 type Hook func(ctx context.Context, tx *sqldb.Tx, o Operation) error
 
-// run calls h unless it is nil.
+// run calls h within tx and returns its error, which must roll tx back. A nil h does nothing.
 func (h Hook) run(ctx context.Context, tx *sqldb.Tx, o Operation) error {
 	if h == nil {
 		return nil
@@ -95,7 +95,9 @@ func (b *Bulk) Create(ctx context.Context, who drive.Who, in Request, hook Hook)
 	return b.begin(ctx, r)
 }
 
-// check validates the request independently of its items, and sets defaults.
+// check validates the request except for its items, and sets in.Conflict to its default. It returns
+// BadRequest for fields that are missing or exclude each other, TooLarge for too many items, and
+// the error of checkParent.
 func (b *Bulk) check(ctx context.Context, who drive.Who, in *Request) error {
 	takesParent := in.Kind == Move || in.Kind == Copy || in.Kind == Restore
 	switch {
@@ -129,7 +131,8 @@ func (b *Bulk) check(ctx context.Context, who drive.Who, in *Request) error {
 	return b.checkParent(ctx, who, in.Parent)
 }
 
-// checkParent returns ParentGone unless id is a folder outside the trash.
+// checkParent returns nil if id is a folder of the account outside the trash, NotFound if there is
+// no node, and ParentGone otherwise.
 func (b *Bulk) checkParent(ctx context.Context, who drive.Who, id drive.NodeID) error {
 	n, err := b.opt.Tree.Find(ctx, b.opt.DB, who.Account, id)
 	if err == nil && n.IsFolder() {
@@ -144,7 +147,8 @@ func (b *Bulk) checkParent(ctx context.Context, who drive.Who, id drive.NodeID) 
 	return err
 }
 
-// choose returns the ids of the items without duplicates. It reads only ids: 100,000 are 1.6 MB.
+// choose returns the ids of the items that a request selects, without duplicates and without
+// in.Except. It returns TooLarge for more than MaxItems. It reads only ids: 100,000 are 1.6 MB.
 func (b *Bulk) choose(ctx context.Context, who drive.Who, in Request) (ids []drive.NodeID, err error) {
 	except := in.Except
 	most := MaxItems + len(except) + 1
@@ -206,7 +210,8 @@ func (b *Bulk) trashTimes(ctx context.Context, who drive.Who, kind Kind, ids []d
 	return times, nil
 }
 
-// checkFolder returns BadRequest unless id is a folder.
+// checkFolder returns nil if id is a folder, BadRequest for a file, and NotFound if the account has
+// no such node.
 func (b *Bulk) checkFolder(ctx context.Context, who drive.Who, id drive.NodeID) error {
 	n, err := b.opt.Tree.Find(ctx, b.opt.DB, who.Account, id)
 	if err == nil && !n.IsFolder() {
@@ -215,7 +220,7 @@ func (b *Bulk) checkFolder(ctx context.Context, who drive.Who, id drive.NodeID) 
 	return err
 }
 
-// tooMany returns the TooLarge error for more than MaxItems items.
+// tooMany returns the TooLarge error for sent items, more than MaxItems.
 func tooMany(sent int) error {
 	return drive.Fail(drive.TooLarge, "reason", "picked", "limit", MaxItems, "sent", sent)
 }
@@ -256,7 +261,8 @@ func (b *Bulk) enforceLimits(ctx context.Context, tx *sqldb.Tx, add row) error {
 	return nil
 }
 
-// remove deletes an ended operation and its items.
+// remove deletes the rows of an operation and of its items within tx. The caller has checked that
+// it has ended.
 func (b *Bulk) remove(ctx context.Context, tx *sqldb.Tx, id drive.OperationID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM bulk_items WHERE bulk_id = ?", id); err != nil {
 		return fmt.Errorf("delete the items of operation %v: %w", id, err)

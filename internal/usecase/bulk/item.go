@@ -9,15 +9,19 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// outcome is the result of an item. The numbers are stored.
+// outcome tells what became of an item. The numbers are stored: they must not change.
 type outcome int
 
 const (
-	pending   outcome = 0
+	// pending: not processed yet; the zero outcome.
+	pending outcome = 0
+	// changed: the item was changed, and undo can revert it.
 	changed   outcome = 1
 	unchanged outcome = 2 // the item already was in the wanted state
-	refused   outcome = 3
-	idLength          = 16
+	// refused: the item failed, with a problem code.
+	refused outcome = 3
+	// idLength is the length in bytes of an id in a packed list.
+	idLength = 16
 )
 
 // entry is the record of one item, stored as JSON without zero fields; most items take about 30
@@ -47,14 +51,14 @@ type condition struct {
 	Back    drive.NodeID `json:"b,omitzero"`  // move: node to restore from the trash afterwards
 }
 
-// piece is a row of bulk_items.
+// piece is a row of bulk_items: consecutive items of an operation, and what became of each.
 type piece struct {
 	n       int64
 	ids     []drive.NodeID // node ids or share ids
 	entries []entry
 }
 
-// newPiece returns piece n with empty records.
+// newPiece returns piece n of these items, each of which is pending.
 func newPiece(n int64, ids []drive.NodeID) piece {
 	return piece{n: n, ids: ids, entries: make([]entry, len(ids))}
 }
@@ -82,7 +86,7 @@ func packIDs(ids []drive.NodeID) []byte {
 	return b
 }
 
-// record returns the records as JSON; empty if all are zero.
+// record returns the entries as the JSON of the row; empty if all are zero.
 func (p piece) record() ([]byte, error) {
 	for _, e := range p.entries {
 		if e != (entry{}) {
@@ -92,6 +96,7 @@ func (p piece) record() ([]byte, error) {
 	return []byte{}, nil
 }
 
+// selectPieces selects the columns of a piece; a WHERE clause follows.
 const selectPieces = "SELECT n, items, record FROM bulk_items "
 
 // scanPiece reads a row of selectPieces. It fails if the record does not match the ids.
@@ -113,7 +118,8 @@ func scanPiece(p *piece, scan func(...any) error) error {
 	return nil
 }
 
-// next returns the first piece with n >= from that has waiting or refused items.
+// next returns the first piece with n >= from that has pending or refused items; false, without an
+// error, if there is none.
 func (b *Bulk) next(ctx context.Context, q sqldb.Querier, id drive.OperationID, from int64) (piece, bool, error) {
 	rows, err := q.Query(ctx, selectPieces+"WHERE bulk_id = ? AND n >= ? AND unsettled > 0 ORDER BY n LIMIT 1", id, from)
 	found, err := sqldb.Scan(rows, err, scanPiece)
@@ -123,7 +129,8 @@ func (b *Bulk) next(ctx context.Context, q sqldb.Querier, id drive.OperationID, 
 	return found[0], true, nil
 }
 
-// insertPiece inserts a new piece of operation r.
+// insertPiece inserts a new piece of operation r within tx, with the numbers of its unsettled and
+// failed items.
 func (b *Bulk) insertPiece(ctx context.Context, tx *sqldb.Tx, r row, p piece) error {
 	record, err := p.record()
 	if err != nil {
@@ -135,7 +142,8 @@ func (b *Bulk) insertPiece(ctx context.Context, tx *sqldb.Tx, r row, p piece) er
 	return err
 }
 
-// savePiece updates the records of a piece.
+// savePiece updates the record of a piece, and the numbers of its unsettled and failed items,
+// within tx. A missing row is no error.
 func (b *Bulk) savePiece(ctx context.Context, tx *sqldb.Tx, id drive.OperationID, p piece) error {
 	record, err := p.record()
 	if err != nil {

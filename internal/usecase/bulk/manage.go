@@ -17,7 +17,9 @@ import (
 // again, because its instance may have died before it armed a timer.
 const staleAfter = 15 * time.Second
 
-// Get returns an operation of the caller's account; NotFound after its retention of a week.
+// Get returns an operation of the caller's account, also one of package files. If a running
+// operation made no progress for staleAfter, Get has it started again. It returns NotFound after
+// its retention of a week.
 func (b *Bulk) Get(ctx context.Context, who drive.Who, id drive.OperationID) (Operation, error) {
 	r, err := b.own(ctx, b.opt.DB, who.Account, id)
 	if drive.IsKind(err, drive.NotFound) {
@@ -29,7 +31,8 @@ func (b *Bulk) Get(ctx context.Context, who drive.Who, id drive.OperationID) (Op
 	return r.show(), err
 }
 
-// subtree returns an operation of package files.
+// subtree returns an operation of package files in the form of this package. UpdatedAt is the
+// current time, as none is stored. It returns NotFound as files.Operations.Find does.
 func (b *Bulk) subtree(ctx context.Context, who drive.Who, id drive.OperationID) (Operation, error) {
 	o, err := b.opt.Files.Operations.Find(ctx, who, id)
 	made := drive.Time(idTime(id))
@@ -135,7 +138,8 @@ func (b *Bulk) update(ctx context.Context, who drive.Who, id drive.OperationID, 
 	return r.show(), err
 }
 
-// mayRun returns TooManyOpen if the account has MaxRunning unfinished operations.
+// mayRun returns TooManyOpen if the account has MaxRunning unfinished operations. It holds only
+// while tx holds the lock of the account.
 func (b *Bulk) mayRun(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	var running int
 	err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM bulks WHERE account_id = ? AND state = 'running'", account).Scan(&running)
@@ -145,7 +149,7 @@ func (b *Bulk) mayRun(ctx context.Context, tx *sqldb.Tx, account drive.AccountID
 	return err
 }
 
-// Failure is a refused item.
+// Failure is a refused item of an operation, with what is known of its node now.
 type Failure struct {
 	ID   drive.NodeID // a share id for Unshare
 	Code string       // problem code
@@ -193,7 +197,8 @@ func (b *Bulk) Failures(ctx context.Context, who drive.Who, id drive.OperationID
 	return items, "", b.fillNames(ctx, r, items)
 }
 
-// fillNames fills in names, types and paths of the items.
+// fillNames sets names, types and paths of the items in place, as of now. Items whose node is gone,
+// and shares, keep empty ones.
 func (b *Bulk) fillNames(ctx context.Context, r row, items []Failure) error {
 	if r.kind == Unshare {
 		return nil
@@ -228,7 +233,8 @@ func (b *Bulk) fillNames(ctx context.Context, r row, items []Failure) error {
 // String returns the position as a cursor.
 func (p position) String() string { return fmt.Sprintf("%d.%d", p.piece, p.item) }
 
-// parsePosition parses a cursor; CursorInvalid if it is malformed.
+// parsePosition parses a cursor; empty text is the zero position, the first item. It returns
+// CursorInvalid for text that position.String does not return.
 func parsePosition(s string) (position, error) {
 	if s == "" {
 		return position{}, nil
@@ -261,7 +267,9 @@ func (b *Bulk) Purge(ctx context.Context) (more bool, err error) {
 	return len(old) == most, nil
 }
 
-// removeOld deletes an operation that is still old enough, unless a running undo reads it.
+// removeOld deletes within tx an ended operation that was last updated before the given time,
+// unless a running undo reads it. If it is missing, running or newer by now, removeOld does
+// nothing.
 func (b *Bulk) removeOld(ctx context.Context, tx *sqldb.Tx, id drive.OperationID, before drive.Time) error {
 	r, err := b.find(ctx, tx, id)
 	if drive.IsKind(err, drive.NotFound) {
@@ -278,7 +286,8 @@ func (b *Bulk) removeOld(ctx context.Context, tx *sqldb.Tx, id drive.OperationID
 	return b.remove(ctx, tx, id)
 }
 
-// DeleteAccount deletes all operations of an account that is being deleted.
+// DeleteAccount deletes the operations of an account that is being deleted, running ones too, in
+// one transaction.
 func (b *Bulk) DeleteAccount(ctx context.Context, account drive.AccountID) error {
 	return b.write(ctx, drive.Who{Account: account}, func(ctx context.Context, tx *sqldb.Tx) error {
 		rows, err := tx.Query(ctx, "SELECT id FROM bulks WHERE account_id = ?", account)

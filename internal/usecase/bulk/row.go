@@ -8,7 +8,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// row is a row of bulks.
+// row is an operation as stored in the database, table bulks.
 type row struct {
 	id       drive.OperationID
 	account  drive.AccountID
@@ -23,20 +23,21 @@ type row struct {
 	stopping bool // to be cancelled once its child has ended
 	position position
 	child    drive.OperationID
-	done     int64
-	failed   int64
+	done     int64 // items processed, failed ones too
+	failed   int64 // items refused
 	total    int64
 	created  drive.Time
 	updated  drive.Time
 }
 
-// position is the progress of an operation: the next item of a piece.
+// position is the next item to process: the number of its piece, and its index in the piece.
 type position struct{ piece, item int64 }
 
 // who returns the account and user that the operation acts for.
 func (r row) who() drive.Who { return drive.Who{Account: r.account, User: r.user} }
 
-// undoable reports whether an undo would do anything, as far as the row tells.
+// undoable reports whether an undo would do anything, as far as the row tells: it was not undone,
+// its kind has an inverse, and an item may have been changed.
 func (r row) undoable() bool {
 	return r.undoneBy.IsZero() && r.kind.inverse() != "" && (r.state == Running || r.done > r.failed)
 }
@@ -59,22 +60,24 @@ func (r row) show() Operation {
 	return o
 }
 
+// selectRows selects the columns of scanRow; a WHERE clause follows.
 const selectRows = `SELECT id, account_id, user_id, kind, parent_id, conflict, source_id, filled, undone_by, state, stopping,
 	piece, item, child_id, done, failed, total, created_at, updated_at FROM bulks `
 
-// scanRow reads a row of selectRows.
+// scanRow reads a row of selectRows into r by calling scan, and returns the error of scan.
 func scanRow(r *row, scan func(...any) error) error {
 	return scan(&r.id, &r.account, &r.user, &r.kind, &r.parent, &r.conflict, &r.source, &r.filled, &r.undoneBy, &r.state, &r.stopping,
 		&r.position.piece, &r.position.item, &r.child, &r.done, &r.failed, &r.total, &r.created, &r.updated)
 }
 
-// find returns an operation of any account; NotFound if there is none.
+// find returns an operation of any account, without checking rights. It returns NotFound if there
+// is none.
 func (b *Bulk) find(ctx context.Context, q sqldb.Querier, id drive.OperationID) (r row, err error) {
 	err = scanRow(&r, q.QueryRow(ctx, selectRows+"WHERE id = ?", id).Scan)
 	return r, err
 }
 
-// own is find restricted to the account; NotFound for an operation of another account.
+// own returns an operation of the account. It returns NotFound for one of another account.
 func (b *Bulk) own(ctx context.Context, q sqldb.Querier, account drive.AccountID, id drive.OperationID) (row, error) {
 	r, err := b.find(ctx, q, id)
 	if err == nil && r.account != account {
@@ -83,7 +86,7 @@ func (b *Bulk) own(ctx context.Context, q sqldb.Querier, account drive.AccountID
 	return r, err
 }
 
-// insert inserts a new operation.
+// insert inserts the row of a new operation within tx. Its items are inserted separately.
 func (b *Bulk) insert(ctx context.Context, tx *sqldb.Tx, r row) error {
 	_, err := tx.Exec(ctx, `INSERT INTO bulks (id, account_id, user_id, kind, parent_id, conflict, source_id, filled, undone_by, state, stopping,
 		piece, item, child_id, done, failed, total, created_at, updated_at) VALUES (`+sqldb.Placeholders(19)+")",

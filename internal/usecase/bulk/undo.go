@@ -9,7 +9,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// inverse returns the kind that undoes k; empty: none.
+// inverse returns the kind of the operation that undoes k; "" if k cannot be undone.
 func (k Kind) inverse() Kind {
 	switch k {
 	case Trash:
@@ -64,7 +64,8 @@ func (b *Bulk) Undo(ctx context.Context, who drive.Who, id drive.OperationID, ho
 	return b.begin(ctx, r)
 }
 
-// runHook runs hook for an existing undo, unless err is set.
+// runHook runs hook for the existing undo r and returns its error. If err is not nil it returns err
+// instead.
 func runHook(ctx context.Context, tx *sqldb.Tx, hook Hook, r row, err error) error {
 	if err != nil {
 		return err

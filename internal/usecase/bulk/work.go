@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Progress is the result of Run.
+// Progress tells the caller of Run whether, and when, to call it again.
 type Progress int
 
 // What the caller of Run does next.
@@ -55,7 +55,9 @@ func (b *Bulk) waits(ctx context.Context, q sqldb.Querier, r row) (bool, error) 
 	return n > 0, err
 }
 
-// step runs the next transaction of an operation. r is the row as last read.
+// step runs the next transaction of an operation, whose row as last read is r: items, the state of
+// a child, or the end. If the row has changed since, it does nothing. The caller reads the row
+// again.
 func (b *Bulk) step(ctx context.Context, r row) error {
 	switch {
 	case !r.child.IsZero():
@@ -113,13 +115,17 @@ func (b *Bulk) measure(ctx context.Context, r row, p piece) (map[drive.NodeID]tr
 	return below, nil
 }
 
-// stuck is the error of an item that stopped a transaction.
+// stuck is the error of an item after which its transaction is rolled back. Unless the error is
+// transient, the transaction runs again and records the item as failed.
 type stuck struct {
 	item int64
 	err  error
 }
 
+// Error returns the number of the item and the cause.
 func (s *stuck) Error() string { return fmt.Sprintf("item %d: %v", s.item, s.err) }
+
+// Unwrap returns the cause.
 func (s *stuck) Unwrap() error { return s.err }
 
 // stepPiece executes the next items of a piece. An item that fails may have written something, so
@@ -215,12 +221,13 @@ func (t *batch) run(ctx context.Context, p *piece, known *stuck) error {
 	return nil
 }
 
-// failure returns the record of an item refused with err.
+// failure returns the record of an item refused with err: its problem code, and Want as in e.
 func failure(e entry, err error) entry {
 	return entry{Outcome: refused, Code: drive.KindOf(err).String(), Want: e.Want}
 }
 
-// setResult stores the result of an item and updates the counters.
+// setResult replaces *e, the record of an item, by next and updates the counters of r. It writes
+// nothing to the database.
 func (r *row) setResult(e *entry, next entry) {
 	switch e.Outcome {
 	case pending:
@@ -235,7 +242,8 @@ func (r *row) setResult(e *entry, next entry) {
 	*e = next
 }
 
-// end writes the final state of an operation and starts the account's next ones.
+// end writes the final state of an operation and then starts the account's next ones. If the row
+// was is not current any more, or the operation has ended, it changes nothing.
 func (b *Bulk) end(ctx context.Context, was row, as State) error {
 	var after []drive.OperationID
 	err := b.write(ctx, was.who(), func(ctx context.Context, tx *sqldb.Tx) error {

@@ -13,7 +13,7 @@ const (
 	maxOwners = 64 << 10        // upload owners cached
 )
 
-// cachedLink is the cached state of a link.
+// cachedLink is a link with the result of its last check, trusted for cacheTTL after readAt.
 type cachedLink struct {
 	link   Link
 	closed error // Gone {reason}; nil: open
@@ -81,7 +81,8 @@ func (s *Links) cached(ctx context.Context, id drive.CollectID) (Link, error) {
 	return l, closed
 }
 
-// evict drops a link from the cache.
+// evict drops a link from the cache of this process, after a change of the link; other instances
+// keep theirs until it expires.
 func (s *Links) evict(id drive.CollectID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -34,13 +34,13 @@ func (t totals) bytes() drive.ByteSize { return t.received + t.open }
 // fileCount returns the files that count against the link.
 func (t totals) fileCount() int64 { return t.files + int64(t.uploads) }
 
-// plus adds the amounts already moved into the link's row.
+// plus returns t plus the amounts that were already moved into the link's row.
 func (t totals) plus(l Link) totals {
 	t.files, t.received = t.files+l.Files, t.received+l.Received
 	return t
 }
 
-// count returns the totals of a link.
+// count returns the totals of a link: its open files and those that the link's row has settled.
 func count(ctx context.Context, q sqldb.Querier, l Link) (totals, error) {
 	sums, err := countAll(ctx, q, []drive.CollectID{l.ID})
 	return sums[l.ID].plus(l), err
@@ -76,7 +76,7 @@ func countAll(ctx context.Context, q sqldb.Querier, links []drive.CollectID) (ma
 	return sums, nil
 }
 
-// File is a file that a sender sends.
+// File is a file that a sender sends, as recorded when its upload began.
 type File struct {
 	Upload     drive.UploadID
 	Sender     drive.SenderID
@@ -89,7 +89,7 @@ type File struct {
 	At         drive.Time
 }
 
-// BeginResult is the result of beginning an upload.
+// BeginResult is the result of the function that BeginUpload calls to begin the upload.
 type BeginResult struct {
 	Upload drive.UploadID
 	Found  bool // the upload is an open one of the sender, already counted and recorded
@@ -121,7 +121,8 @@ func (s *Links) BeginUpload(ctx context.Context, tx *sqldb.Tx, by Sender, f File
 	return s.record(ctx, tx, by, f)
 }
 
-// lockLink locks the ledger and returns the link, or Gone {reason} if it is closed.
+// lockLink locks the ledger within tx, settles the link's finished files and returns the link. It
+// returns Gone {reason} if the link is deleted or closed.
 func (s *Links) lockLink(ctx context.Context, tx *sqldb.Tx, by Sender) (Link, error) {
 	if err := s.opt.Ledger.Lock(ctx, tx, by.link.Account); err != nil {
 		return Link{}, err
@@ -139,7 +140,8 @@ func (s *Links) lockLink(ctx context.Context, tx *sqldb.Tx, by Sender) (Link, er
 	return l, err
 }
 
-// admit refuses an upload of size bytes that the link has no room for.
+// admit returns the error that refuses an upload of size bytes for which the link or the account
+// has no room. It reserves nothing: it holds while tx holds the lock.
 func (s *Links) admit(ctx context.Context, tx *sqldb.Tx, by Sender, l Link, size drive.ByteSize) error {
 	sum, err := count(ctx, tx, l)
 	if err != nil {
@@ -205,9 +207,11 @@ func (s *Links) checkOwnersShare(ctx context.Context, tx *sqldb.Tx, account driv
 // ExceededError is a Quota error of the link, not of the account: a sender may see its numbers.
 type ExceededError struct{ error }
 
+// Unwrap returns the error that clients get.
 func (e *ExceededError) Unwrap() error { return e.error }
 
-// record records an accepted upload.
+// record inserts within tx the row of an accepted upload in state open, with the sender by. It
+// charges nothing.
 func (s *Links) record(ctx context.Context, tx *sqldb.Tx, by Sender, f File) error {
 	_, err := tx.Exec(ctx, `INSERT INTO collected (upload_id, collect_id, account_id, sender_id, sender, name, size, digests, state, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'open', ?)`, f.Upload, by.link.ID, by.link.Account, by.ID, by.Name, f.Name, f.Size,

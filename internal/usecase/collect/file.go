@@ -11,10 +11,13 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
+// fileColumns lists the columns of scanFile, of the tables c (collected) and u (its upload, which
+// may be missing).
 const fileColumns = `c.upload_id, c.sender_id, c.sender, c.name, c.size, c.digests, c.created_at,
 	c.state = 'done' OR u.state IS NULL OR u.state = 'done', COALESCE(c.node_id, u.node_id)`
 
-// scanFile reads a row of fileColumns.
+// scanFile reads a row of fileColumns into f by calling scan. It returns the error of scan, or that
+// of damaged JSON in the digests.
 func scanFile(f *File, scan func(...any) error) error {
 	var digests string
 	var done bool
@@ -64,7 +67,8 @@ func (s *Links) CheckOwner(ctx context.Context, by Sender, id drive.UploadID) er
 	return nil
 }
 
-// FindSent returns the record of a sender's upload; NotFound if it is not the sender's.
+// FindSent returns the record of a sender's upload. It returns NotFound if there is none or it is
+// another sender's.
 func (s *Links) FindSent(ctx context.Context, q sqldb.Querier, by Sender, id drive.UploadID) (f File, err error) {
 	err = scanFile(&f, q.QueryRow(ctx, "SELECT "+fileColumns+` FROM collected c LEFT JOIN uploads u ON u.id = c.upload_id
 		WHERE c.upload_id = ? AND c.sender_id = ?`, id, by.ID).Scan)

@@ -16,7 +16,8 @@ import (
 	"smartdrive/internal/usecase/link"
 )
 
-// Link is a collect link.
+// Link is a collect link: visitors with its token may upload into Folder, for the account of the
+// folder.
 type Link struct {
 	ID        drive.CollectID
 	Account   drive.AccountID
@@ -35,12 +36,12 @@ type Link struct {
 	kept vault.Link
 }
 
-// Identity implements link.Row.
+// Identity returns what package link needs of each kind of link: id, creator, account and node.
 func (l Link) Identity() link.Identity {
 	return link.Identity{ID: l.ID.String(), By: l.User, Account: l.Account, Node: l.Folder}
 }
 
-// State is the state of a link.
+// State tells whether visitors may use a link, or why not. It is computed, not stored.
 type State string
 
 // The states of a link.
@@ -94,15 +95,17 @@ func New(opt Options) *Links {
 	return s
 }
 
-// tooMany returns the TooManyOpen error for more than maxLinks links.
+// tooMany returns the TooManyOpen error for sent links, more than maxLinks.
 func tooMany(sent int) error {
 	return drive.Fail(drive.TooManyOpen, "reason", "collects", "limit", maxLinks, "sent", sent)
 }
 
+// columns lists the columns of scan, of the tables l (collects) and t (sealed tokens).
 const columns = `l.id, l.account_id, l.user_id, l.folder_id, l.token, COALESCE(t.sealed, ''), l.title, l.message, l.expires_at,
 	l.max_bytes, l.max_file, l.files, l.received, l.created_at`
 
-// scan reads a row of columns.
+// scan reads a row of columns into l by calling its parameter scan, whose error it returns. Token
+// stays empty: it is sealed in l.kept.
 func scan(l *Link, scan func(...any) error) error {
 	err := scan(&l.ID, &l.Account, &l.User, &l.Folder, &l.kept.Token, &l.kept.Sealed, &l.Title, &l.Message, &l.ExpiresAt, &l.MaxBytes,
 		&l.MaxFile, &l.Files, &l.Received, &l.CreatedAt)
@@ -126,10 +129,12 @@ func (s *Links) closed(ctx context.Context, q sqldb.Querier, l Link) error {
 	return nil
 }
 
-// errWithdrawn returns the error for a deleted or disabled link.
+// errWithdrawn returns Gone {reason withdrawn}, the error of visitors for a deleted or disabled
+// link.
 func errWithdrawn() error { return drive.Fail(drive.Gone, "reason", "withdrawn") }
 
-// view returns a link with its state and totals.
+// view returns a link with its state and totals, reading from q. It fails only if a query or the
+// vault does.
 func (s *Links) view(ctx context.Context, q sqldb.Querier, l Link) (View, error) {
 	views, err := s.views(ctx, q, []Link{l})
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 	maxSender  = 64   // bytes of a sender's name
 )
 
-// Request describes a link to create.
+// Request describes a link to create. Folder and Title are required.
 type Request struct {
 	Folder   drive.NodeID
 	Title    string
@@ -60,7 +60,7 @@ func (s *Links) Create(ctx context.Context, who drive.Who, in Request, hook Hook
 	}, hook)
 }
 
-// insert inserts the row of a link.
+// insert inserts the row of a link within tx, without its sealed token.
 func insert(ctx context.Context, tx *sqldb.Tx, l Link) error {
 	_, err := tx.Exec(ctx, `INSERT INTO collects
 		(id, account_id, user_id, folder_id, token, title, message, expires_at, max_bytes, max_file, files, received, created_at)
@@ -86,7 +86,8 @@ type Change struct {
 	MaxFile  **drive.ByteSize
 }
 
-// apply validates a change and applies it to l.
+// apply validates the fields of c that are set and applies them to l in place. It returns
+// BadRequest for the first invalid field; l may be partly changed then.
 func (s *Links) apply(l *Link, c Change) (err error) {
 	if c.Title != nil {
 		if l.Title, err = cleanText("title", *c.Title, maxTitle, false); err == nil && l.Title == "" {
@@ -127,7 +128,7 @@ func cleanText(field, s string, limit int, lines bool) (string, error) {
 // maxTotal keeps sums well below the maximum of int64.
 const maxTotal = drive.ByteSize(1) << 60
 
-// checkSize returns BadRequest unless n is nil or between 1 and maxTotal.
+// checkSize returns BadRequest for field unless n is nil or from 1 to maxTotal.
 func checkSize(field string, n *drive.ByteSize) error {
 	if n != nil && (*n < 1 || *n > maxTotal) {
 		return drive.BadField(field, drive.OutOfRange, "min", 1, "max", int64(maxTotal), "sent", *n)

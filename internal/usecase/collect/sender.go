@@ -11,7 +11,8 @@ import (
 	"smartdrive/internal/base/ticket"
 )
 
-// Sender is a person who has opened a link.
+// Sender is a person who has opened a link and sends files without an account. The values are from
+// the sender's token.
 type Sender struct {
 	ID   drive.SenderID
 	Name string // self-chosen; often empty
@@ -42,7 +43,8 @@ func (s Sender) Fingerprint(mark string) string {
 // secretPrefix distinguishes a sender's token from other bearer tokens.
 const secretPrefix = "sdc_"
 
-// IsToken reports whether a bearer token has the form of a sender's token.
+// IsToken reports whether a bearer token has the form of a sender's token. It does not check the
+// signature.
 func IsToken(bearer string) bool { return strings.HasPrefix(bearer, secretPrefix) }
 
 // A sender's token is "sdc_" followed by a ticket of
@@ -55,7 +57,7 @@ const keyPurpose = "collect sender" // purpose of the signing key
 // TokenLife is the validity of a sender's token: uploads may continue for weeks.
 const TokenLife = 30 * 24 * time.Hour
 
-// senderToken is the content of a sender's token.
+// senderToken is the content of a sender's token, which is signed and not stored.
 type senderToken struct {
 	link    drive.CollectID
 	sender  drive.SenderID
@@ -113,7 +115,8 @@ func (s *Links) Describe(ctx context.Context, token string) (Public, error) {
 	return Public{l.Title, l.Message, owner.Name, l.ExpiresAt, l.MaxFile, left(l, balance, sum)}, nil
 }
 
-// openLink returns the open link of a token.
+// openLink returns the link of a token if visitors may use it. It returns NotFound for an unknown
+// token, and the error of closed for a link that has expired or ended.
 func (s *Links) openLink(ctx context.Context, token string) (Link, error) {
 	l, err := s.ByToken(ctx, token)
 	if err == nil {

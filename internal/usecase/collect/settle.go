@@ -10,7 +10,7 @@ import (
 
 const batchSize = 500 // rows per transaction, to stay below 50 ms
 
-// endedUpload is an upload that has ended since the last settle.
+// endedUpload is an upload that has ended since the last settle: done, with its node, or gone.
 type endedUpload struct {
 	upload drive.UploadID
 	size   drive.ByteSize
@@ -71,7 +71,8 @@ func (s *Links) Purge(ctx context.Context) error {
 	return err
 }
 
-// settleAll settles all links with open files.
+// settleAll settles the links that have open files, page by page and link by link. It stops at the
+// first error.
 func (s *Links) settleAll(ctx context.Context) error {
 	for after := (drive.CollectID{}); ; {
 		rows, err := s.opt.DB.Query(ctx, "SELECT DISTINCT collect_id FROM collected WHERE state = 'open' AND collect_id > ? ORDER BY collect_id LIMIT ?",
@@ -92,7 +93,8 @@ func (s *Links) settleAll(ctx context.Context) error {
 	}
 }
 
-// settleLink settles one link, unless it was deleted and its records wait for Purge.
+// settleLink settles the link with that id. A deleted link, whose records wait for Purge, is no
+// error.
 func (s *Links) settleLink(ctx context.Context, id drive.CollectID) error {
 	l, err := s.Read(ctx, s.opt.DB, "l.id = ?", id)
 	if drive.IsKind(err, drive.NotFound) {
@@ -104,7 +106,8 @@ func (s *Links) settleLink(ctx context.Context, id drive.CollectID) error {
 	return s.settleOne(ctx, l)
 }
 
-// settleOne settles a link until nothing is left to settle.
+// settleOne moves the finished uploads of a link from their rows into the link's totals, a batch
+// per transaction, until a batch changes nothing. A deleted link is no error.
 func (s *Links) settleOne(ctx context.Context, l Link) error {
 	for before := int64(-1); before != l.Files; {
 		before = l.Files

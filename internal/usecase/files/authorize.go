@@ -55,7 +55,8 @@ func (a *authorizer) authorizeAccount(ctx context.Context, who drive.Who, place 
 	return p, err
 }
 
-// requireFullView fails with Forbidden if any node below the folder is hidden from the caller.
+// requireFullView returns Forbidden if any node below the folder is hidden from the caller, who may
+// then not act on the folder as a whole.
 func (a *authorizer) requireFullView(ctx context.Context, q sqldb.Querier, p access.Pass, folder drive.NodeID) error {
 	lens, err := a.access.Lens(ctx, q, p)
 	if err != nil {
@@ -68,7 +69,8 @@ func (a *authorizer) requireFullView(ctx context.Context, q sqldb.Querier, p acc
 	return err
 }
 
-// visibleChildren drops the children that the caller may not see. The caller sees their folder.
+// visibleChildren returns the children that the caller may see, of a folder that the caller sees.
+// It reuses the slice nodes.
 func (a *authorizer) visibleChildren(ctx context.Context, p access.Pass, nodes []tree.Node) ([]tree.Node, error) {
 	lens, err := a.access.Lens(ctx, a.db, p)
 	if err != nil || !p.Who.Guest {
@@ -122,7 +124,8 @@ func useForConflict(c drive.Conflict) access.Use {
 	return access.Put
 }
 
-// authorizeReplaced checks that the caller may trash the node that is to be replaced; zero: none.
+// authorizeReplaced returns the error that forbids the caller to trash the node over, which is to
+// be replaced. A zero over is allowed.
 func (a *authorizer) authorizeReplaced(ctx context.Context, who drive.Who, over drive.NodeID) error {
 	if over.IsZero() {
 		return nil

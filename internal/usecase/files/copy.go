@@ -19,7 +19,8 @@ type Copies struct {
 	sums       *folderSums
 }
 
-// Copy configures Copies.Copy and Copies.MoveAcrossAccounts.
+// Copy configures Copies.Copy and Copies.MoveAcrossAccounts. Parent, the folder that gets the copy,
+// is required.
 type Copy struct {
 	Parent drive.NodeID
 	Name   drive.Name // Name is the name of the copy; empty: the name of the source.
@@ -84,12 +85,14 @@ func (s *Copies) copyFrom(ctx context.Context, who drive.Who, from access.Pass, 
 	return s.copyFile(ctx, passes, src.ID, c)
 }
 
-// authorizeCopy checks that the caller may put the copy into its target folder, in any account.
+// authorizeCopy returns the caller's pass at the target folder of the copy, in any account. It
+// fails unless the caller may add there, and replace with that policy.
 func (a *authorizer) authorizeCopy(ctx context.Context, who drive.Who, c Copy) (access.Pass, error) {
 	return a.authorize(ctx, who, c.Parent, useForConflict(c.Conflict))
 }
 
-// copyFile copies a file in one transaction.
+// copyFile copies the live file id in one transaction, which also checks c.Expect and runs c.Hook,
+// and returns its view. On an error nothing is copied.
 func (s *Copies) copyFile(ctx context.Context, passes passes, id drive.NodeID, c Copy) (r Result, err error) {
 	err = s.accounting.write(ctx, passes.to.Who, func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := c.Expect.Check(ctx, tx, s.tree); err != nil {

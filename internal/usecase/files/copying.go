@@ -58,7 +58,8 @@ type copyHandler struct {
 	batch      int
 }
 
-// remaining returns how many nodes of the source are not copied yet.
+// remaining returns how many nodes of the source are not copied yet; 0 if the stack is empty. The
+// source may change meanwhile, so it is an estimate.
 func (h *copyHandler) remaining(ctx context.Context, o operation) (int64, error) {
 	stack := o.args.Copy.Stack
 	if len(stack) == 0 {
@@ -78,7 +79,8 @@ func (h *copyHandler) handleFailure(ctx context.Context, o operation, cause erro
 	return h.abandon(ctx, o.ID, func(now bool) bool { return now == shown }, cause)
 }
 
-// isPermanent reports whether retrying a step that failed with err cannot succeed.
+// isPermanent reports whether retrying a step that failed with err cannot succeed, so that the
+// operation fails.
 func isPermanent(err error) bool {
 	return drive.IsKind(err, drive.Quota, drive.TooLarge, drive.NameTaken, drive.ParentGone, drive.BadName, drive.Cycle, drive.NotFound, drive.Forbidden,
 		drive.Locked, drive.VersionChanged)

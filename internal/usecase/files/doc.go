@@ -9,7 +9,7 @@
 // # Operations
 //
 // A purge or a copy of many nodes runs in batches. Each batch is one short transaction that also
-// records the progress. Up to Options.MaxImmediate nodes are processed before the call returns.
+// records the progress. Up to Options.Direct nodes are processed before the call returns.
 // More nodes become an operation: a row that survives a crash and that Operations.Run continues in
 // the background. Run may be called twice at once and may stop anywhere. A partial copy is never
 // visible, and a partial purge cannot be restored.

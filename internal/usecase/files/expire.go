@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// ExpiryOptions configures NewExpiry.
+// ExpiryOptions configures NewExpiry. The zero value selects the defaults.
 type ExpiryOptions struct {
 	// TrashKeep is how long trashed nodes are kept. Default: 720 h.
 	TrashKeep time.Duration
@@ -30,7 +30,7 @@ type Expiry struct {
 	kept      func() time.Time
 }
 
-// NewExpiry returns the Expiry of the files of f.
+// NewExpiry returns the Expiry of the files of f, with defaults for the zero fields of opt.
 func NewExpiry(f *Files, opt ExpiryOptions) *Expiry {
 	if opt.TrashKeep == 0 {
 		opt.TrashKeep = 720 * time.Hour
@@ -41,6 +41,7 @@ func NewExpiry(f *Files, opt ExpiryOptions) *Expiry {
 	return &Expiry{accounting: f.accounting, tree: f.opt.Tree, files: f, batch: f.opt.Batch, trashKeep: opt.TrashKeep, kept: opt.RetentionClock}
 }
 
+// now returns the time of the retention clock.
 func (e *Expiry) now() drive.Time { return drive.TimeOf(e.kept()) }
 
 // Fixed retention periods.
@@ -49,7 +50,7 @@ const (
 	operationKeep = 7 * 24 * time.Hour  // after the operation ended
 )
 
-// Expired counts what Purge deleted.
+// Expired counts what one call of Purge deleted.
 type Expired struct {
 	Trees      int   // accounts whose trash held nodes that were old enough
 	Versions   int64 // old versions dropped
@@ -81,7 +82,8 @@ func (e *Expiry) Purge(ctx context.Context) (out Expired, err error) {
 	return out, errors.Join(append(errs, e.expireOperations(ctx, &out))...)
 }
 
-// expireWithOwnPeriod purges the spaces that configure their own retention period for the kind.
+// expireWithOwnPeriod deletes what is due in the spaces that configure their own retention period
+// for the kind, and adds the numbers to out. Errors of single spaces are joined.
 func (e *Expiry) expireWithOwnPeriod(ctx context.Context, kind tree.DueKind, out *Expired) error {
 	all, err := tree.ListRetentionPeriods(ctx, e.db, kind)
 	if err != nil {
@@ -94,7 +96,8 @@ func (e *Expiry) expireWithOwnPeriod(ctx context.Context, kind tree.DueKind, out
 	return errors.Join(errs...)
 }
 
-// survey searches for deletable data that has no due entry, a bounded number of steps per call.
+// survey searches for deletable data that has no due entry and enters it, a bounded number of steps
+// per call. It sets out.More if it is not at the end.
 func (e *Expiry) survey(ctx context.Context, out *Expired) error {
 	for range surveySteps {
 		more, err := e.tree.Survey(ctx, e.db)
@@ -106,7 +109,9 @@ func (e *Expiry) survey(ctx context.Context, out *Expired) error {
 	return nil
 }
 
-// expireKind purges every place whose due entry matches of. Errors of single places are joined.
+// expireKind deletes what is due at the places whose due entries match of, maxPerKind places at
+// most, and adds the numbers to out. Errors of single places are joined, and the others are
+// continued.
 func (e *Expiry) expireKind(ctx context.Context, of tree.Overdue, out *Expired) error {
 	var last tree.Due
 	var errs []error
@@ -136,7 +141,8 @@ func (e *Expiry) expireKind(ctx context.Context, of tree.Overdue, out *Expired) 
 	return errors.Join(errs...)
 }
 
-// expirePlace purges one account or file and then updates its due entry.
+// expirePlace deletes what is due of the entry d, adds the numbers to out, and then updates the due
+// entry in a transaction of its own. After an error the entry stays due.
 func (e *Expiry) expirePlace(ctx context.Context, d tree.Due, before drive.Time, out *Expired) (err error) {
 	switch d.Kind {
 	case tree.DueTrash:
@@ -152,7 +158,8 @@ func (e *Expiry) expirePlace(ctx context.Context, d tree.Due, before drive.Time,
 	return e.write(ctx, drive.Who{Account: d.Account}, func(ctx context.Context, tx *sqldb.Tx) error { return e.tree.RefreshDue(ctx, tx, d) })
 }
 
-// expireOperations deletes the rows of operations that ended 7 days ago.
+// expireOperations deletes the rows of operations that ended operationKeep ago, in batches, until
+// none is left. It adds their number to out.
 func (e *Expiry) expireOperations(ctx context.Context, out *Expired) error {
 	for n := int64(maxBatch); n == maxBatch; out.Operations += n {
 		err := e.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -169,7 +176,9 @@ func (e *Expiry) expireOperations(ctx context.Context, out *Expired) error {
 	return nil
 }
 
-// expireTrash empties the account's trash of nodes trashed before the given time.
+// expireTrash permanently deletes the nodes of the account that were trashed before the given time;
+// an operation may continue this after the return. It adds the account to out.Trees if there are
+// any.
 func (e *Expiry) expireTrash(ctx context.Context, account drive.AccountID, before drive.Time, out *Expired) error {
 	old, err := e.tree.ListTrashedBefore(ctx, e.db, account, before, 1)
 	if err != nil || len(old) == 0 {
@@ -180,7 +189,8 @@ func (e *Expiry) expireTrash(ctx context.Context, account drive.AccountID, befor
 	return err
 }
 
-// expireTombstones deletes the account's tombstones from before the given time.
+// expireTombstones deletes the account's tombstones from before the given time, in batches, until
+// none is left. It adds their number to out.
 func (e *Expiry) expireTombstones(ctx context.Context, account drive.AccountID, before drive.Time, out *Expired) error {
 	for n := int64(1); n > 0; out.Tombstones += n {
 		err := e.write(ctx, drive.Who{Account: account}, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -194,7 +204,8 @@ func (e *Expiry) expireTombstones(ctx context.Context, account drive.AccountID, 
 	return nil
 }
 
-// expireVersions drops the old versions of one file and releases their blobs.
+// expireVersions drops the expired versions of the file that d names, in batches, and releases
+// their blobs. It adds their number to out.
 func (e *Expiry) expireVersions(ctx context.Context, d tree.Due, out *Expired) error {
 	id, err := drive.ParseID[drive.NodeID](d.ID)
 	if err != nil {

@@ -71,7 +71,8 @@ type Files struct {
 	sums     *folderSums
 }
 
-// New returns the use cases configured by opt.
+// New returns the use cases with defaults for the zero fields of opt. It does no I/O and starts no
+// goroutine.
 func New(opt Options) *Files {
 	if opt.Access == nil {
 		opt.Access = access.New(access.Options{DB: opt.DB, Now: opt.Now})
@@ -120,6 +121,7 @@ func (f *Files) compose() {
 	f.Handovers = &Handovers{f.authorizer, f.presenter, rows, hand}
 }
 
+// now returns the current time of Options.Now.
 func (f *Files) now() drive.Time { return drive.TimeOf(f.opt.Now()) }
 
 // Result holds either the node that a call created or the operation that will create it.
@@ -133,7 +135,7 @@ type Result struct {
 // rolls the transaction back.
 type Hook func(ctx context.Context, tx *sqldb.Tx, r Result) error
 
-// run calls h unless h is nil.
+// run calls h within tx and returns its error, which must roll tx back. A nil h does nothing.
 func (h Hook) run(ctx context.Context, tx *sqldb.Tx, r Result) error {
 	if h == nil {
 		return nil

@@ -66,7 +66,8 @@ func (t *FolderTags) Place(ctx context.Context, who drive.Who, place string) (m 
 	return m, err
 }
 
-// topMark returns the mark of a folder; of a file, a mark with its own sequence number.
+// topMark returns the mark of a folder, which changes with anything below it; of a file, a mark
+// with its own sequence number.
 func (t *FolderTags) topMark(ctx context.Context, n tree.Node) (tree.ChangeTag, error) {
 	if !n.IsFolder() {
 		return tree.ChangeTag{Seq: n.Seq}, nil
@@ -180,7 +181,8 @@ func (t *FolderTags) Numbers(ctx context.Context, ids []drive.NodeID) (map[drive
 	return t.files.opt.Tree.Numbers(ctx, t.files.opt.DB, ids)
 }
 
-// ByNumber returns the node with a numeric id. It fails like Get.
+// ByNumber returns the node with a numeric id, as WebDAV clients use them. It returns NotFound for
+// an unknown number, and fails like Get.
 func (t *FolderTags) ByNumber(ctx context.Context, who drive.Who, number int64) (NodeView, error) {
 	id, err := t.files.opt.Tree.ByNumber(ctx, t.files.opt.DB, number)
 	if err != nil {
@@ -189,7 +191,8 @@ func (t *FolderTags) ByNumber(ctx context.Context, who drive.Who, number int64) 
 	return t.files.Get(ctx, who, id)
 }
 
-// Rights returns the caller's rights at nodes of other accounts, by node id.
+// Rights returns the caller's rights at nodes of other accounts, by node id. Nodes without rights
+// are absent.
 func (t *FolderTags) Rights(ctx context.Context, who drive.Who, ids []drive.NodeID) (map[drive.NodeID]access.NodeRights, error) {
 	return t.files.opt.Access.RightsOf(ctx, t.files.opt.DB, who, ids)
 }

@@ -84,7 +84,7 @@ func (s *Handovers) Find(ctx context.Context, q sqldb.Querier, account drive.Acc
 	return o.Operation, o.args.Handover.Handover, o.args.Top, nil
 }
 
-// List returns the running handovers.
+// List returns the running handovers, in no order; none is an empty result.
 func (s *Handovers) List(ctx context.Context, q sqldb.Querier) ([]Handover, error) {
 	rows, err := q.Query(ctx, "SELECT args FROM operations WHERE state = 'running' AND kind = ?", handOver)
 	all, err := sqldb.Scan(rows, err, func(h *Handover, scan func(...any) error) error {
@@ -118,7 +118,7 @@ type handoverHandler struct {
 	handed OnHandover
 }
 
-// remaining returns how many nodes are left in the drive.
+// remaining returns how many nodes are left in the drive that is handed over.
 func (h *handoverHandler) remaining(ctx context.Context, o operation) (int64, error) {
 	return h.tree.NodeCount(ctx, h.db, o.account)
 }
@@ -139,7 +139,8 @@ func (h *handoverHandler) createTop(ctx context.Context, tx *sqldb.Tx, o *operat
 	return top, h.access.HandOver(ctx, tx, args.From, args.To, args.Owner, access.Successor{Node: args.Root, Heir: top.ID})
 }
 
-// LockBoth locks the ledgers of two accounts in the order of their ids, which avoids deadlocks.
+// LockBoth locks the ledgers of two accounts within tx in the order of their ids, which avoids
+// deadlocks. The locks hold until tx ends.
 func LockBoth(ctx context.Context, l quota.Ledger, tx *sqldb.Tx, a, b drive.AccountID) error {
 	if bytes.Compare(a[:], b[:]) > 0 {
 		a, b = b, a
@@ -189,7 +190,8 @@ func (h *handoverHandler) step(ctx context.Context, tx *sqldb.Tx, o *operation) 
 	return finished, nil
 }
 
-// charge moves the bytes that were handed over from one ledger to the other.
+// charge moves the bytes that this step has handed over from one ledger to the other, within the
+// step's transaction. The receiver's quota may refuse them.
 func (s *handoverStep) charge(ctx context.Context) error {
 	if err := s.handler.store.ledger.Apply(ctx, s.tx, s.args.To, quota.Move{Finished: s.size}); err != nil {
 		return err
@@ -197,7 +199,8 @@ func (s *handoverStep) charge(ctx context.Context) error {
 	return s.handler.store.ledger.Apply(ctx, s.tx, s.args.From, quota.Move{Finished: -s.size})
 }
 
-// visitFolder hands over the next children of the folder on top of the stack.
+// visitFolder hands over the next children of the folder on top of the stack: files at once, a
+// subfolder by pushing it. finished reports that the whole drive is handed over.
 func (s *handoverStep) visitFolder(ctx context.Context) (finished bool, err error) {
 	if there, err := s.ensureTarget(ctx); err != nil || !there {
 		return false, err
@@ -274,7 +277,8 @@ func (s *handoverStep) handFiles(ctx context.Context, to drive.NodeID, all []tre
 	return len(all), s.handler.access.HandOver(ctx, s.tx, s.args.From, s.args.To, s.args.Owner, same...)
 }
 
-// createFolder creates the counterpart of folder n below to and pushes it.
+// createFolder creates the counterpart of folder n below to within the step's transaction, pushes
+// it on the stack so that its children follow, and hands over the roles at n.
 func (s *handoverStep) createFolder(ctx context.Context, to drive.NodeID, n tree.Node) error {
 	h := tree.Handover{From: s.args.From, To: s.args.To, Folder: to}
 	made, err := s.handler.tree.HandFolder(ctx, s.tx, h, n)

@@ -20,7 +20,7 @@ type TxBatch struct {
 	who     drive.Who
 	copied  []tree.Node    // sources whose blobs ApplyRefs references
 	dropped []tree.Version // versions whose blobs ApplyRefs releases
-	rows    int64
+	rows    int64          // approximate number of rows written
 	tainted bool
 }
 

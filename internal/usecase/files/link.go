@@ -33,15 +33,18 @@ type link struct {
 	node        drive.NodeID
 	user        drive.UserID
 	account     drive.AccountID
-	epoch       int64
+	epoch       int64 // of the user's links; another one means that they were revoked
 	expires     drive.Time
 	disposition Disposition
 	session     drive.SessionID // zero: bound to no session
 }
 
 const (
+	// sessionAt is the offset in bytes of the session in a link's token, and the length of a token
+	// without one.
 	sessionAt = 3*16 + 2*8 + 1
-	linkSize  = sessionAt + 16
+	// linkSize is the length in bytes of a token with a session.
+	linkSize = sessionAt + 16
 )
 
 // token returns the signed token of l.
@@ -73,7 +76,7 @@ type Link struct {
 	ExpiresAt drive.Time
 }
 
-// LinkOptions configures NewLinks.
+// LinkOptions configures NewLinks. Epochs is required.
 type LinkOptions struct {
 	Epochs Epochs // required
 	// Secret returns the key that signs links. Default: the secret in the database, read without a

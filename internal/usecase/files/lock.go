@@ -25,7 +25,8 @@ func NewDAVMetadata(f *Files) DAVMetadata {
 	return DAVMetadata{f.authorizer, f.accounting, LockRules(f.opt.Now, f.opt.Access), &sqldb.Orphans{Table: "dav_properties", Key: "node_id", Owner: "node_id", OwnerTable: "nodes"}}
 }
 
-// Purge deletes expired locks, and per call one batch of properties whose node was deleted.
+// Purge deletes expired locks, and per call one batch of properties whose node was deleted. A nil
+// error does not mean that none are left.
 func (m DAVMetadata) Purge(ctx context.Context) error {
 	err := lock.Purge(ctx, m.db, drive.TimeOf(m.lockRules.Now()))
 	if err == nil {
@@ -34,7 +35,7 @@ func (m DAVMetadata) Purge(ctx context.Context) error {
 	return err
 }
 
-// DeleteAccount deletes all locks and properties of an account.
+// DeleteAccount deletes the WebDAV locks and properties of an account within tx.
 func (m DAVMetadata) DeleteAccount(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	if err := lock.DeleteAccount(ctx, tx, account); err != nil {
 		return err

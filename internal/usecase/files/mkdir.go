@@ -94,7 +94,8 @@ func (f *Files) MakeFolder(ctx context.Context, tx *sqldb.Tx, who drive.Who, m M
 	return f.opt.Tree.CreateFolder(ctx, tx, who.Account, tree.Place{Parent: parent, Name: m.Name, Conflict: m.Conflict})
 }
 
-// parent returns the parent folder of m, and creates it if m.Parents is set.
+// parent returns the id of the parent folder of m. With m.Parents it creates missing folders within
+// tx; otherwise a missing one is an error.
 func (f *Files) parent(ctx context.Context, tx *sqldb.Tx, who drive.Who, m Mkdir) (drive.NodeID, error) {
 	switch {
 	case !m.Parent.IsZero():

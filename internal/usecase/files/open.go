@@ -56,7 +56,8 @@ type notifyingObject struct {
 	notify func()
 }
 
-// ReadAt implements io.ReaderAt.
+// ReadAt reads from the Object. Before the first non-empty read at offset 0 it calls notify, once
+// in the life of o.
 func (o *notifyingObject) ReadAt(p []byte, at int64) (int, error) {
 	if at == 0 && len(p) > 0 {
 		o.once.Do(o.notify)
@@ -64,7 +65,8 @@ func (o *notifyingObject) ReadAt(p []byte, at int64) (int, error) {
 	return o.Object.ReadAt(p, at)
 }
 
-// OpenForPreview is Open for generating a preview image: it does not report a download.
+// OpenForPreview is Open for generating a preview image: it does not report a download. The caller
+// must close the Download.
 func (c *Contents) OpenForPreview(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID) (Download, error) {
 	p, err := c.authorize(ctx, who, id, access.Read)
 	if err != nil {

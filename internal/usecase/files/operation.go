@@ -18,7 +18,7 @@ type Operation struct {
 	Error string            `json:"error"` // problem code if the operation failed; of a running handover, why it waits
 }
 
-// OperationState is the state of an operation.
+// OperationState tells whether an operation is running or how it ended.
 type OperationState string
 
 // An operation ends in exactly one of the states Done and Failed.
@@ -28,7 +28,7 @@ const (
 	Failed  OperationState = "failed"
 )
 
-// operation is an operation as stored in the database.
+// operation is an operation as stored in the database, table operations.
 type operation struct {
 	Operation
 	account       drive.AccountID
@@ -39,7 +39,7 @@ type operation struct {
 	ledgerChanged bool  // another run advanced the operation, so the next step locks another ledger; not stored
 }
 
-// kind names the type of work an operation does.
+// kind names the type of work an operation does. It selects the handler and is stored.
 type kind string
 
 const (
@@ -64,7 +64,8 @@ func newOperation(who drive.Who, k kind, a args) operation {
 	}
 }
 
-// nextLedger returns the account whose ledger the next step locks.
+// nextLedger returns the account whose ledger the next step locks: the source's once a copy of a
+// move is complete, else the operation's.
 func (o operation) nextLedger() drive.AccountID {
 	if c := o.args.Copy; c != nil && c.Shown {
 		return c.MoveSource.Account
@@ -95,9 +96,11 @@ func (o Operation) Outcome() error {
 	return drive.Fail(drive.Internal)
 }
 
+// selectOperations selects the columns of operation.scan; a WHERE clause follows.
 const selectOperations = "SELECT id, account_id, user_id, kind, args, state, done, total, error FROM operations "
 
-// scan reads a row of selectOperations.
+// scan reads a row of selectOperations into o by calling scan. It returns the error of scan, or
+// that of damaged JSON.
 func (o *operation) scan(scan func(...any) error) error {
 	var raw string
 	if err := scan(&o.ID, &o.account, &o.user, &o.kind, &raw, &o.State, &o.Done, &o.Total, &o.Error); err != nil {
@@ -112,13 +115,13 @@ func findOperation(ctx context.Context, q sqldb.Querier, id drive.OperationID) (
 	return o, err
 }
 
-// findRunning returns the running operations of an account.
+// findRunning returns the running operations of an account, in no order.
 func findRunning(ctx context.Context, q sqldb.Querier, account drive.AccountID) ([]operation, error) {
 	rows, err := q.Query(ctx, selectOperations+"WHERE account_id = ? AND state = 'running'", account)
 	return sqldb.Scan(rows, err, (*operation).scan)
 }
 
-// operationStore writes the rows of operations.
+// operationStore writes the rows of operations within the transactions of the caller.
 type operationStore struct {
 	ledger quota.Ledger
 	now    func() drive.Time
@@ -142,7 +145,8 @@ func (s *operationStore) lock(ctx context.Context, tx *sqldb.Tx, id drive.Operat
 	return o, err
 }
 
-// lockLedgers locks the ledgers that the next step of o changes: both of a handover.
+// lockLedgers locks, within tx, the ledgers that the next step of o changes: both of a handover,
+// else one.
 func (s *operationStore) lockLedgers(ctx context.Context, tx *sqldb.Tx, o operation) error {
 	if o.args.Handover != nil {
 		return LockBoth(ctx, s.ledger, tx, o.args.Handover.From, o.args.Handover.To)
@@ -150,7 +154,7 @@ func (s *operationStore) lockLedgers(ctx context.Context, tx *sqldb.Tx, o operat
 	return s.ledger.Lock(ctx, tx, o.nextLedger())
 }
 
-// insert stores a new operation.
+// insert inserts the row of a new operation within tx. Total is stored as Done if it is less.
 func (s *operationStore) insert(ctx context.Context, tx *sqldb.Tx, o operation) error {
 	raw, err := json.Marshal(o.args)
 	if err != nil {
@@ -163,7 +167,8 @@ func (s *operationStore) insert(ctx context.Context, tx *sqldb.Tx, o operation) 
 	return err
 }
 
-// save updates state and progress of an operation.
+// save updates arguments, state and progress of an operation within tx. Total is stored as Done if
+// it is less. A missing row is no error.
 func (s *operationStore) save(ctx context.Context, tx *sqldb.Tx, o operation) error {
 	raw, err := json.Marshal(o.args)
 	if err != nil {

@@ -22,7 +22,8 @@ type Operations struct {
 
 // handler implements the operations of one kind.
 type handler interface {
-	// remaining returns how many nodes are still to be processed.
+	// remaining returns how many nodes are still to be processed, for the progress that users see;
+	// it may be an estimate.
 	remaining(ctx context.Context, o operation) (int64, error)
 	// step processes one batch in tx, which holds the lock on the operation's ledger, and records
 	// the progress in o. finished means that no work is left.
@@ -61,7 +62,8 @@ func (s *Operations) Run(ctx context.Context, id drive.OperationID) error {
 	return err
 }
 
-// run is Run and returns the operation with the cause of its failure.
+// run is Run and returns the ended operation, whose cause is the error that made it fail. It
+// returns Unavailable if ctx ends, and the error of a step that must be retried.
 func (s *Operations) run(ctx context.Context, id drive.OperationID) (o operation, err error) {
 	if err := s.measure(ctx, id); err != nil {
 		return o, err
@@ -106,7 +108,9 @@ func (s *Operations) measure(ctx context.Context, id drive.OperationID) error {
 	})
 }
 
-// Step processes one batch of an operation and returns its new state.
+// Step processes one batch of an operation in one transaction and returns its new state. An error
+// means that nothing was processed and the caller should call Step again later; an operation that
+// cannot succeed ends as failed without an error.
 func (s *Operations) Step(ctx context.Context, id drive.OperationID) (Operation, error) {
 	o, err := s.runOnce(ctx, id)
 	return o.Operation, err
@@ -171,7 +175,8 @@ func (s *Operations) write(ctx context.Context, b *accounting, who drive.Who, fn
 	return s.turns.Do(ctx, who.Account, func() error { return b.write(ctx, who, fn) })
 }
 
-// begin processes the first batch of a new operation in tx. It inserts a row only if work is left.
+// begin processes the first batch of a new operation in tx. It inserts a row only if work is left;
+// then the caller must have the operation run after the commit.
 func (s *Operations) begin(ctx context.Context, tx *sqldb.Tx, o *operation) error {
 	if err := s.step(ctx, tx, o); err != nil || o.State != Running {
 		return err
@@ -180,8 +185,8 @@ func (s *Operations) begin(ctx context.Context, tx *sqldb.Tx, o *operation) erro
 }
 
 // finish continues an operation after its first batch: within the call if nodes is at most
-// Options.MaxImmediate, else in the background. It returns the operation if that runs in the
-// background, nil if it has ended, and the error that a finished operation failed with.
+// Options.Direct, else in the background. It returns the operation if that runs in the background,
+// nil if it has ended, and the error that a finished operation failed with.
 func (s *Operations) finish(ctx context.Context, o operation, nodes int64) (*Operation, error) {
 	if o.State != Running {
 		return nil, nil

@@ -89,7 +89,9 @@ func (a *authorizer) authorizeTarget(ctx context.Context, who drive.Who, from ac
 	return to, err
 }
 
-// Trash puts a node into the trash and returns its new view.
+// Trash puts a node into the trash, with everything below it, and returns its new view. It fails
+// unless the caller may trash the node, and, with nothing changed, if data has changed from what e
+// expects.
 func (f *Files) Trash(ctx context.Context, who drive.Who, id drive.NodeID, e tree.Expect) (NodeView, error) {
 	pass, err := f.authorize(ctx, who, id, access.Trash)
 	if err == nil {

@@ -57,7 +57,8 @@ func (f *Files) EmptyTrash(ctx context.Context, who drive.Who, space string) (*O
 	return f.emptyTrash(ctx, p.Who, f.now())
 }
 
-// emptyTrash permanently deletes what was trashed up to before in the account of who.
+// emptyTrash permanently deletes what was trashed up to before in the account of who. If that is
+// not finished at once, it returns the running operation; else nil.
 func (f *Files) emptyTrash(ctx context.Context, who drive.Who, before drive.Time) (*Operation, error) {
 	nodes, err := f.opt.Tree.CountTrash(ctx, f.opt.DB, who.Account, f.opt.Direct+1)
 	if err != nil {

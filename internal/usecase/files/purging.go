@@ -15,7 +15,7 @@ type purgeHandler struct {
 	batch      int
 }
 
-// remaining returns the number of nodes in the subtree.
+// remaining returns the number of nodes in the subtree that are not deleted yet.
 func (h *purgeHandler) remaining(ctx context.Context, o operation) (int64, error) {
 	return h.tree.Count(ctx, h.accounting.db, o.args.Top, math.MaxInt64)
 }
@@ -25,7 +25,8 @@ func (h *purgeHandler) handleFailure(_ context.Context, o operation, cause error
 	return o, cause
 }
 
-// step deletes up to a batch of nodes and versions of the subtree.
+// step deletes up to a batch of nodes and versions of the subtree within tx and releases their
+// contents. finished reports that the subtree is gone.
 func (h *purgeHandler) step(ctx context.Context, tx *sqldb.Tx, o *operation) (finished bool, err error) {
 	p, err := h.tree.PurgeStep(ctx, tx, o.account, o.args.Top, h.batch)
 	if err != nil {
@@ -38,7 +39,7 @@ func (h *purgeHandler) step(ctx context.Context, tx *sqldb.Tx, o *operation) (fi
 // emptyTrashHandler implements the operations that delete what was trashed up to a given time.
 type emptyTrashHandler struct{ purgeHandler }
 
-// remaining returns the number of nodes in the trash.
+// remaining returns the number of nodes in the account's trash, newly trashed ones too.
 func (h *emptyTrashHandler) remaining(ctx context.Context, o operation) (int64, error) {
 	return h.tree.CountTrash(ctx, h.accounting.db, o.account, math.MaxInt64)
 }

@@ -47,7 +47,8 @@ func (f *Files) Get(ctx context.Context, who drive.Who, id drive.NodeID) (NodeVi
 	return f.builder(q).forPass(p).view(ctx, n)
 }
 
-// GetByPath returns the live node at an address, or NotFound.
+// GetByPath returns the live node at an address. It returns NotFound if there is none or the caller
+// may not see it.
 func (f *Files) GetByPath(ctx context.Context, who drive.Who, at drive.Address) (NodeView, error) {
 	p, n, rest, err := f.authorizePath(ctx, who, at, access.Look)
 	if err == nil && len(rest) > 0 {

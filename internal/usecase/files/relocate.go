@@ -36,7 +36,10 @@ func (s *Copies) MoveAcrossAccounts(ctx context.Context, who drive.Who, id drive
 	return s.copyFrom(ctx, who, from, c)
 }
 
-// moveFile is MoveAcrossAccounts for a file, which is copied in one transaction.
+// moveFile moves a file to another account: one transaction copies the file and inserts the
+// operation that then removes the source, or joins a running one. The result has the operation if
+// it does not end at once, else the node. On an error before the operation exists nothing is
+// copied.
 func (s *Copies) moveFile(ctx context.Context, caller drive.Who, passes passes, src tree.Node, c Copy) (Result, error) {
 	who := passes.to.Who
 	var o operation

@@ -21,7 +21,8 @@ type QuickAccess struct {
 // NewQuickAccess returns the QuickAccess of f.
 func NewQuickAccess(f *Files, stars *star.Stars) *QuickAccess { return &QuickAccess{f, stars} }
 
-// Star stars a node that the caller may see; otherwise NotFound. Repeating it changes nothing.
+// Star stars a node for the caller. It returns NotFound unless the caller may see the node.
+// Repeating it changes nothing.
 func (s *QuickAccess) Star(ctx context.Context, who drive.Who, id drive.NodeID) error {
 	if _, err := s.files.Get(ctx, who, id); err != nil {
 		return err
@@ -39,7 +40,8 @@ func (s *QuickAccess) Unstar(ctx context.Context, who drive.Who, id drive.NodeID
 	return err
 }
 
-// StarredIDs returns the ids of the caller's starred nodes, newest star first.
+// StarredIDs returns the ids of the nodes that the caller has starred, newest star first. Some may
+// be deleted, or no longer visible to the caller.
 func (s *QuickAccess) StarredIDs(ctx context.Context, who drive.Who) ([]drive.NodeID, error) {
 	return s.stars.IDs(ctx, s.files.opt.DB.For(who.Account), who.User)
 }
@@ -103,7 +105,8 @@ func (s *QuickAccess) viewByID(ctx context.Context, q sqldb.Querier, who drive.W
 	return views, err
 }
 
-// Recent lists the files of the caller's drive by modification, newest first.
+// Recent returns a page of up to limit files of the caller's drive by modification, newest first.
+// cursor is empty for the first page; it returns CursorInvalid for a cursor that it did not return.
 func (s *QuickAccess) Recent(ctx context.Context, who drive.Who, cursor string, limit int) (Page[NodeView], error) {
 	q := s.files.opt.DB.For(who.Account)
 	page, err := s.files.opt.Tree.Recent(ctx, q, who.Account, cursor, limit)

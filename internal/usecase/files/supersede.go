@@ -69,7 +69,8 @@ func (f *Files) supersede(ctx context.Context, tx *sqldb.Tx, who drive.Who, id, 
 	return placed.Node, f.drop(ctx, tx, who.Account, placed.Dropped)
 }
 
-// removeSource deletes a file with one version permanently and trashes a file with more.
+// removeSource removes, within tx, the file whose content was put elsewhere: it deletes a file with
+// one version permanently and trashes a file with more.
 func (f *Files) removeSource(ctx context.Context, tx *sqldb.Tx, who drive.Who, src tree.Node) error {
 	versions, err := f.opt.Tree.Versions(ctx, tx, src.ID, drive.VersionID{}, 2)
 	if err != nil {
@@ -92,7 +93,8 @@ func (f *Files) removeSource(ctx context.Context, tx *sqldb.Tx, who drive.Who, s
 	return f.drop(ctx, tx, who.Account, p.Versions)
 }
 
-// errCrossAccount returns the refusal of a move into another account; IsCrossAccount recognizes it.
+// errCrossAccount returns the BadRequest error for a move into another account; IsCrossAccount
+// recognizes it.
 func errCrossAccount() error {
 	return drive.BadField("parent", drive.NotAllowed, "allowed", []string{"a folder of the same place (copy it instead)"})
 }

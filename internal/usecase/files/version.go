@@ -61,7 +61,8 @@ func (f *Files) Versions(ctx context.Context, who drive.Who, id drive.NodeID, cu
 	return newPage(views, next), nil
 }
 
-// viewVersion returns the view of version v of file n.
+// viewVersion returns the view of version v of file n, with the digests of its content. It fails
+// only if the query for the digests does.
 func (f *Files) viewVersion(ctx context.Context, n tree.Node, v tree.Version) (VersionView, error) {
 	digests, err := f.opt.Content.Aliases(ctx, f.opt.DB.For(n.Account), v.Blob)
 	return VersionView{
@@ -95,7 +96,8 @@ func (f *Files) RestoreVersion(ctx context.Context, who drive.Who, id drive.Node
 	return r, err
 }
 
-// addVersion adds a version with the content of an older one, unless the current one equals it.
+// addVersion charges and adds, within tx, a version with the content of an older one, and returns
+// the node. If the current version is equal it returns n unchanged. Errors: NotFound, Quota.
 func (f *Files) addVersion(ctx context.Context, tx *sqldb.Tx, who drive.Who, n tree.Node, version drive.VersionID) (tree.Node, error) {
 	v, err := f.opt.Tree.FindVersion(ctx, tx, n.ID, version)
 	if err != nil {

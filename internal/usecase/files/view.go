@@ -44,7 +44,8 @@ type presenter struct {
 	content content.Content
 }
 
-// View returns the view of a node as its owner sees it.
+// View returns the view of a node as its owner sees it, reading path and digests from q. It checks
+// no rights.
 func (d *presenter) View(ctx context.Context, q sqldb.Querier, n tree.Node) (NodeView, error) {
 	return d.builder(q).view(ctx, n)
 }
@@ -99,7 +100,7 @@ func (d *presenter) ViewMany(ctx context.Context, q sqldb.Querier, nodes []tree.
 	return views, nil
 }
 
-// ViewMine is ViewMany for nodes of the caller's own drive.
+// ViewMine returns the views of nodes of the caller's own drive by id, as ViewMany does.
 func (d *presenter) ViewMine(ctx context.Context, who drive.Who, nodes []tree.Node) (map[drive.NodeID]NodeView, error) {
 	return d.ViewMany(ctx, d.db.For(who.Account), nodes, nil)
 }
@@ -115,7 +116,8 @@ func (d *presenter) ViewTops(ctx context.Context, nodes []tree.Node) (map[drive.
 	return views, err
 }
 
-// ViewRoots returns the views of root folders by id. The caller must be allowed to see them.
+// ViewRoots returns the views of root folders by id; missing ones are absent. It checks no rights:
+// the caller must be allowed to see them.
 func (d *presenter) ViewRoots(ctx context.Context, roots []drive.NodeID) (map[drive.NodeID]NodeView, error) {
 	found, err := tree.ByID(ctx, d.tree, d.db, roots...)
 	if err != nil {
@@ -149,7 +151,8 @@ func (d *presenter) builder(q sqldb.Querier) *viewBuilder {
 	return &viewBuilder{presenter: d, q: q, folders: map[drive.NodeID]tree.Location{}}
 }
 
-// prefetch reads the folder locations and digests of all nodes with few statements.
+// prefetch reads the folder locations and digests of the nodes with few statements and caches them
+// in b. known are digests that need not be read.
 func (b *viewBuilder) prefetch(ctx context.Context, nodes []tree.Node, known map[drive.BlobID]digest.Set) (err error) {
 	unknown := slices.DeleteFunc(blobsOf(nodes), func(id drive.BlobID) bool { return known[id] != nil })
 	if b.folders, err = b.tree.LocationsOf(ctx, b.q, nodes); err == nil {
@@ -162,7 +165,8 @@ func (b *viewBuilder) prefetch(ctx context.Context, nodes []tree.Node, known map
 	return nil
 }
 
-// all returns the views of the nodes, in their order.
+// all returns the views of the nodes, in their order, after it has read their data with few
+// statements.
 func (b *viewBuilder) all(ctx context.Context, nodes []tree.Node) ([]NodeView, error) {
 	err := b.prefetch(ctx, nodes, nil)
 	if err != nil {
@@ -215,7 +219,8 @@ func (b *viewBuilder) view(ctx context.Context, n tree.Node) (NodeView, error) {
 	return view, nil
 }
 
-// folder returns the location of a folder, from the cache if possible.
+// folder returns the location of a folder, from the cache if possible; it fails as Tree.Locate
+// does. Errors are not cached.
 func (b *viewBuilder) folder(ctx context.Context, id drive.NodeID) (tree.Location, error) {
 	if spot, ok := b.folders[id]; ok {
 		return spot, nil
@@ -260,7 +265,8 @@ func (b *viewBuilder) maskPath(n tree.Node, path drive.Path) (string, *drive.Nod
 	return drive.Address{Place: place, Path: path[max(0, min(cut, len(path))):]}.String(), parent
 }
 
-// visiblePage returns the views of those nodes of a page that the caller may see.
+// visiblePage returns the views of those nodes of a page that the caller may see, with the cursor
+// of the next page; so a page may be empty and not the last. It reuses page.Items.
 func (b *viewBuilder) visiblePage(ctx context.Context, page tree.Page) (_ Page[NodeView], err error) {
 	if b.spots, err = b.visibleSpots(ctx, b.pass, page.Items); err != nil {
 		return Page[NodeView]{}, err

@@ -16,6 +16,7 @@ type blobRow struct {
 	damaged drive.Time
 }
 
+// scanBlobRow reads a row of selectBlobRows into b by calling scan, and returns the error of scan.
 func scanBlobRow(b *blobRow, scan func(...any) error) error {
 	return scan(&b.id, &b.file, &b.size, &b.damaged)
 }
@@ -50,7 +51,7 @@ func (p *pass) lookBlob(ctx context.Context, id drive.BlobID) (*defect, error) {
 	return nil, nil
 }
 
-// findBlobRow reads the row of a blob.
+// findBlobRow reads the row of a blob. found is false, without an error, if there is none.
 func (p *pass) findBlobRow(ctx context.Context, id drive.BlobID) (b blobRow, found bool, err error) {
 	err = scanBlobRow(&b, p.DB.QueryRow(ctx, selectBlobRows+`WHERE id = ?`, id).Scan)
 	if drive.IsKind(err, drive.NotFound) {

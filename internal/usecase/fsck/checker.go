@@ -20,7 +20,9 @@ import (
 
 // Timers is the part of the timer engine that a check needs.
 type Timers interface {
+	// Show returns the state of the timer that key names.
 	Show(ctx context.Context, key timer.Key) (timer.State, error)
+	// Arm makes the timers with the keys of entries durable, replacing earlier ones.
 	Arm(ctx context.Context, entries ...timer.Entry) error
 }
 
@@ -59,7 +61,8 @@ type Dependencies struct {
 	OldestStart func(ctx context.Context) (drive.Time, error)
 }
 
-// home calls CheckMounted, if set.
+// home returns the error of CheckMounted: the data directory is not mounted, so nothing may be
+// checked. It returns nil if CheckMounted is not set.
 func (p *Dependencies) home(ctx context.Context) error {
 	if p.CheckMounted == nil {
 		return nil
@@ -107,7 +110,7 @@ func setDefault[T comparable](field *T, def T) {
 	}
 }
 
-// sleep waits for d or until ctx ends.
+// sleep returns nil after d, or the error of ctx if ctx ends before.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -158,7 +161,8 @@ func New(parts Dependencies, opt Options) *Checker {
 // now returns the current time of Options.Now.
 func (a *Checker) now() drive.Time { return drive.TimeOf(a.opt.Now()) }
 
-// kept returns the time by which the retention of findings is measured.
+// kept returns the time by which the retention of findings is measured, from a clock that cannot
+// jump if there is one.
 func (a *Checker) kept() drive.Time {
 	if a.RetentionClock == nil {
 		return a.now()
@@ -166,7 +170,7 @@ func (a *Checker) kept() drive.Time {
 	return drive.TimeOf(a.RetentionClock())
 }
 
-// Scope selects what a pass does.
+// Scope selects what a pass does besides checking rows and file sizes.
 type Scope struct {
 	Repair bool `json:"repair"`
 	Deep   bool `json:"deep"` // verify the bytes of all contents
@@ -184,7 +188,8 @@ func (a *Checker) Check(ctx context.Context, scope Scope) (Report, error) {
 	return a.pass(ctx, scope, false)
 }
 
-// acquirePass waits for the running pass to end. If ctx ends first, it returns Unavailable.
+// acquirePass waits for the running pass of this process to end and prevents others. After nil the
+// caller must call releasePass. If ctx ends first, it returns Unavailable.
 func (a *Checker) acquirePass(ctx context.Context) error {
 	select {
 	case <-a.passToken:
@@ -200,7 +205,9 @@ func (a *Checker) releasePass() { a.passToken <- struct{}{} }
 // errYielded ends a background pass because an administrator waits.
 var errYielded = errors.New("stepped aside")
 
-// Run audits in the background until ctx ends: a pass, overdue scrubs, a pause.
+// Run audits in the background until ctx ends, and then returns nil: a pass, overdue scrubs, a
+// pause. A failed audit is logged; one that yielded to an administrator is continued after a
+// minute.
 func (a *Checker) Run(ctx context.Context) error {
 	for pause := a.opt.FirstDelay; a.opt.Sleep(ctx, pause) == nil; {
 		pause = a.opt.Interval
@@ -215,7 +222,9 @@ func (a *Checker) Run(ctx context.Context) error {
 	return nil
 }
 
-// RunOnce runs one round of Run. It repairs nothing while a restored backup awaits its check.
+// RunOnce runs one pass as Run does, with repairs, and deletes old findings. It repairs nothing
+// while a restored backup awaits its check. It returns errYielded if an administrator waits for a
+// pass.
 func (a *Checker) RunOnce(ctx context.Context) (Report, error) {
 	if err := a.acquirePass(ctx); err != nil {
 		return Report{}, err

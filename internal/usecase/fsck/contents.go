@@ -42,7 +42,9 @@ type shardList struct {
 // maxLookup is the number of names per lookup statement.
 const maxLookup = 250
 
-// checkContents compares the rows of blobs with the store.
+// checkContents is the step "contents": it compares the rows of blobs with the listings of the
+// store, from p.after on. While it runs, each save point first advances the listings. Defects are
+// findings; an error means that the step is incomplete.
 func (p *pass) checkContents(ctx context.Context) error {
 	c := &comparison{p: p, lists: map[string]*shardList{}}
 	after := p.after
@@ -61,7 +63,8 @@ func (p *pass) checkContents(ctx context.Context) error {
 	return nil
 }
 
-// run compares all rows and listings. Entries outside of the shards are listed only from the start.
+// run compares the rows after the save point with the listings, both in the order of names. Entries
+// outside of the shards are listed only from the start. It looks up the queued strays at its end.
 func (c *comparison) run(ctx context.Context, fromStart bool) error {
 	if fromStart {
 		err := c.p.Store.ListUnsharded(ctx, func(s blob.Entry) error { return c.addStray(ctx, s) })
@@ -79,7 +82,8 @@ func (c *comparison) run(ctx context.Context, fromStart bool) error {
 	return errors.Join(err, c.lookUp(ctx))
 }
 
-// row compares one row and suspects it if it does not match.
+// row compares the row b with the listing, and if they differ with the file itself. A row that does
+// not match is suspected; an unreadable file is a finding at once. It counts the row as checked.
 func (c *comparison) row(ctx context.Context, b blobRow) error {
 	c.p.report.Checked.Blobs++
 	agrees, err := c.listed(ctx, b)
@@ -102,7 +106,9 @@ func (c *comparison) row(ctx context.Context, b blobRow) error {
 	return c.p.suspect(ctx, func(ctx context.Context) (*defect, error) { return c.p.lookBlob(ctx, b.id) })
 }
 
-// listed reports whether the listing has the file of a row with the right size.
+// listed reports whether the listing has the file of a row with the right size, and consumes the
+// listing up to it. Calls must be in the order of file names. It returns false for a file outside
+// of the shards.
 func (c *comparison) listed(ctx context.Context, b blobRow) (bool, error) {
 	shard, ok := blob.ShardOf(b.file)
 	if !ok {
@@ -122,7 +128,8 @@ func (c *comparison) listed(ctx context.Context, b blobRow) (bool, error) {
 	return agrees, err
 }
 
-// skipUnmatched consumes the entries of a shard that before accepts; none of them has a row.
+// skipUnmatched consumes the next entries of a shard as long as before accepts them, and queues
+// them as strays, since no row has their names.
 func (c *comparison) skipUnmatched(ctx context.Context, s *shardList, before func(blob.Entry) bool) error {
 	for {
 		e, err := c.peek(ctx, s)
@@ -136,7 +143,8 @@ func (c *comparison) skipUnmatched(ctx context.Context, s *shardList, before fun
 	}
 }
 
-// peek returns the next entry of a shard, or nil at the end.
+// peek returns the next entry of a shard without consuming it, or nil, without an error, at the
+// end. It reads another page if needed.
 func (c *comparison) peek(ctx context.Context, s *shardList) (*blob.Entry, error) {
 	for len(s.page) == 0 {
 		if !s.more {
@@ -168,7 +176,8 @@ func (c *comparison) advanceAll(ctx context.Context, name string) error {
 	return c.lookUp(ctx)
 }
 
-// addStray queues a file without a blob row for lookup.
+// addStray counts a listed file without a blob row and queues it. A full queue is looked up and
+// emptied.
 func (c *comparison) addStray(ctx context.Context, s blob.Entry) error {
 	c.p.report.Checked.Files++
 	if c.strays = append(c.strays, s); len(c.strays) < maxLookup {
@@ -177,7 +186,8 @@ func (c *comparison) addStray(ctx context.Context, s blob.Entry) error {
 	return c.lookUp(ctx)
 }
 
-// lookUp suspects the queued files that no row explains.
+// lookUp empties the queue and suspects its files that no row explains. The end of the comparison
+// must call it once more.
 func (c *comparison) lookUp(ctx context.Context) error {
 	strays := c.strays
 	c.strays = nil
@@ -190,7 +200,8 @@ func (c *comparison) lookUp(ctx context.Context) error {
 	return err
 }
 
-// explainedOf returns which files are explained by a row; see explained.
+// explainedOf returns, as true values by name, which of strays a row explains as explained does.
+// Entries without a name are left out.
 func (p *pass) explainedOf(ctx context.Context, strays []blob.Entry) (map[string]bool, error) {
 	var names []any
 	for _, s := range strays {
@@ -220,7 +231,8 @@ func (p *pass) explainedOf(ctx context.Context, strays []blob.Entry) (map[string
 	return known, nil
 }
 
-// fileState describes what is wrong with a blob's file according to Stat; empty: nothing.
+// fileState says what is wrong with a blob's file according to Stat: missing, or of another size;
+// "" if nothing. The error means that the store could not tell.
 func (p *pass) fileState(ctx context.Context, b blobRow) (string, error) {
 	switch size, err := p.Store.Stat(ctx, b.file); {
 	case drive.IsKind(err, drive.NotFound):

@@ -15,7 +15,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// checkDeep reads every blob and verifies its digest.
+// checkDeep is the step "deep": it reads each blob from p.after on and verifies its digest, and
+// stores when the blob was read. Wrong bytes are findings; an error means that the step is
+// incomplete.
 func (p *pass) checkDeep(ctx context.Context) error {
 	err := each(ctx, p, selectBlobRows+`WHERE id > ? ORDER BY id LIMIT ?`, pageSize, scanBlobRow, func(b blobRow) any { return b.id },
 		func(b blobRow) error { return p.reread(ctx, b.id) })
@@ -51,7 +53,8 @@ type fullBlobRow struct {
 	parts    []byte
 }
 
-// reread verifies the digest of one blob. The time of the read is stored later with others.
+// reread verifies the digest of one blob and records what is wrong. A blob that was released
+// meanwhile is no error. The time of the read is stored later with others.
 func (p *pass) reread(ctx context.Context, id drive.BlobID) error {
 	if err := p.rest(ctx); err != nil {
 		return err
@@ -100,7 +103,8 @@ func unreadable(ctx context.Context, p *pass, b blobRow, cause error, mark bool)
 	return p.found(ctx, *d)
 }
 
-// hash measures the bytes of a blob.
+// hash reads the file of a blob and returns its size and digests. It fails if the file cannot be
+// read, with errYielded if an administrator waits, and if ctx ends.
 func (p *pass) hash(ctx context.Context, w fullBlobRow) (m content.Measured, err error) {
 	file, err := p.Store.Open(ctx, w.file)
 	if err != nil {
@@ -115,9 +119,10 @@ func (p *pass) hash(ctx context.Context, w fullBlobRow) (m content.Measured, err
 	}), w.size, w.partSize)
 }
 
-// readerAt adapts a function to io.ReaderAt.
+// readerAt is a function that serves as the ReadAt of an io.ReaderAt.
 type readerAt func(b []byte, off int64) (int, error)
 
+// ReadAt calls f.
 func (f readerAt) ReadAt(b []byte, off int64) (int, error) { return f(b, off) }
 
 // meter counts read bytes. In the background it also limits the rate, and returns errYielded if an
@@ -138,7 +143,9 @@ func (p *pass) meter(ctx context.Context, n int) error {
 	return p.opt.Sleep(ctx, wait)
 }
 
-// compare compares the measured bytes with the row and reports differences.
+// compare compares the measured bytes m with the row w and records the differences as findings: a
+// wrong digest, a damage mark that is no longer true, wrong part sums. It then queues the read time
+// of the blob.
 func (p *pass) compare(ctx context.Context, w fullBlobRow, m content.Measured) error {
 	packed := content.PackParts(m.Parts)
 	if hex.EncodeToString(m.Sum[:]) != w.sum {
@@ -162,7 +169,8 @@ func (p *pass) compare(ctx context.Context, w fullBlobRow, m content.Measured) e
 	return p.scrubbed.add(ctx, p, w.blobRow)
 }
 
-// describeParts describes which parts of a damaged content differ.
+// describeParts says for a finding which parts of a damaged content differ from the row, 20 at
+// most.
 func describeParts(w fullBlobRow, packed []byte) string {
 	if len(packed) != len(w.parts) || len(packed) == 0 {
 		return "other bytes"
@@ -178,7 +186,8 @@ func describeParts(w fullBlobRow, packed []byte) string {
 	return fmt.Sprintf("other bytes in part %s of %d", strings.Join(parts, ", "), len(packed)/size)
 }
 
-// unmarkDefect removes the damage mark from a content with correct bytes.
+// unmarkDefect returns the defect of a content with correct bytes that is marked as damaged. Its
+// repair removes the mark.
 func (w fullBlobRow) unmarkDefect() defect {
 	f := Finding{Invariant: "B1", Subject: "blob " + w.id.String(), Expected: "no mark on sound bytes", Found: "marked as damaged"}
 	return defect{Finding: f, fixTx: func(ctx context.Context, tx *sqldb.Tx, f *Finding) (bool, error) {
@@ -188,7 +197,8 @@ func (w fullBlobRow) unmarkDefect() defect {
 	}}
 }
 
-// partSumsDefect replaces wrong part checksums of a content with a correct digest.
+// partSumsDefect returns the defect of a content whose digest is correct and whose part checksums
+// are not. Its repair stores packed and crc.
 func (w fullBlobRow) partSumsDefect(packed []byte, crc uint32) defect {
 	f := Finding{Invariant: "B1", Subject: "blob " + w.id.String(), Expected: "the sums of its parts", Found: "others"}
 	return defect{Finding: f, fixTx: func(ctx context.Context, tx *sqldb.Tx, f *Finding) (bool, error) {
@@ -207,11 +217,12 @@ const (
 
 // scrubBatch are blobs that were read but whose read time is not stored.
 type scrubBatch struct {
-	blobs []blobRow
+	blobs []blobRow // read, with the time not stored yet
 	bytes drive.ByteSize
 }
 
-// add queues a blob whose read time is to be stored.
+// add queues a blob whose read time is to be stored. A full batch is flushed, with its error. The
+// caller must flush at the end.
 func (u *scrubBatch) add(ctx context.Context, p *pass, b blobRow) error {
 	u.blobs, u.bytes = append(u.blobs, b), u.bytes+b.size
 	if len(u.blobs) < maxScrubBatch && u.bytes < maxScrubBytes {
@@ -220,7 +231,8 @@ func (u *scrubBatch) add(ctx context.Context, p *pass, b blobRow) error {
 	return u.flush(ctx, p)
 }
 
-// flush stores the read times. A blob that has moved to another file is skipped.
+// flush stores the read times and empties the batch, also on an error. A blob that has moved to
+// another file is skipped.
 func (u *scrubBatch) flush(ctx context.Context, p *pass) error {
 	read := u.blobs
 	*u = scrubBatch{}

@@ -69,7 +69,8 @@ func (p *pass) ended(ctx context.Context, generation int64) (bool, error) {
 	return ended, nil
 }
 
-// generationOf parses the file name of a whole-file upload: "put-<generation>-<id>".
+// generationOf parses the file name of a whole-file upload, "put-<generation>-<id>". It returns
+// false for other names.
 func generationOf(name string) (int64, bool) {
 	rest, ok := strings.CutPrefix(name, "put-")
 	number, _, more := strings.Cut(rest, "-")
@@ -77,7 +78,8 @@ func generationOf(name string) (int64, bool) {
 	return n, ok && more && err == nil
 }
 
-// explained reports whether a row explains the file.
+// explained reports whether a row explains the content file of that name: a blob, a released file,
+// an open upload or a joined partial upload.
 func (p *pass) explained(ctx context.Context, name string) (yes bool, err error) {
 	err = p.DB.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM blobs WHERE file = ?) OR EXISTS (SELECT 1 FROM released WHERE file = ?)
 		OR EXISTS (SELECT 1 FROM uploads WHERE id = ? AND state IN ('active', 'parked', 'sealing'))

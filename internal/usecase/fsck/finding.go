@@ -10,7 +10,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Finding is a violation of an invariant.
+// Finding is a violation of an invariant, as recorded in the table findings and shown in reports.
 type Finding struct {
 	ID        int64          `json:"id"`
 	FoundAt   drive.Time     `json:"found_at"`
@@ -62,7 +62,8 @@ type Tally struct {
 	Bytes drive.ByteSize `json:"bytes"`
 }
 
-// Clean reports whether the pass is complete and all findings are repaired.
+// Clean reports whether the pass is complete and as many defects were repaired as found. A pass
+// without findings is clean.
 func (r Report) Clean() bool { return r.Complete && r.Total == r.Repaired }
 
 const (
@@ -119,7 +120,8 @@ func (p *pass) repair(ctx context.Context, d defect, f *Finding) error {
 	})
 }
 
-// add adds a finding to the report and logs it.
+// add counts a finding, logs it, and adds it to the report, which has maxFindings at most. It does
+// not store it.
 func (p *pass) add(ctx context.Context, f Finding) {
 	p.Counters.Findings.Add(1)
 	p.report.Total++
@@ -134,7 +136,8 @@ func (p *pass) add(ctx context.Context, f Finding) {
 		"repaired", f.Repaired)
 }
 
-// record inserts a finding, or updates the time of an equal unrepaired one.
+// record inserts a finding within tx, or updates the time of an equal unrepaired one. It sets ID
+// and times of f.
 func (a *Checker) record(ctx context.Context, tx *sqldb.Tx, f *Finding) error {
 	f.SeenAt = max(a.now(), a.kept()) // a clock that is behind must not make it look old
 	err := tx.QueryRow(ctx, `SELECT id, found_at FROM findings WHERE subject = ? AND invariant = ? AND expected = ? AND found = ?
@@ -172,6 +175,8 @@ func ListFindings(ctx context.Context, q sqldb.Querier, before int64, limit int)
 	return all, nil
 }
 
+// scanFinding reads a row of findings into f by calling scan. It returns the error of scan, or that
+// of damaged JSON in the nodes.
 func scanFinding(f *Finding, scan func(...any) error) error {
 	var nodes string
 	if err := scan(&f.ID, &f.FoundAt, &f.SeenAt, &f.Invariant, &f.Subject, &f.Expected, &f.Found, &nodes, &f.Repaired); err != nil {
@@ -183,7 +188,8 @@ func scanFinding(f *Finding, scan func(...any) error) error {
 	return json.Unmarshal([]byte(nodes), &f.Nodes)
 }
 
-// trim deletes findings last seen keepFindings ago, by the retention clock (B4).
+// trim deletes up to pageSize findings last seen more than keepFindings ago, by the retention clock
+// (B4).
 func (a *Checker) trim(ctx context.Context) error {
 	return a.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.DeleteBatch(ctx, sqldb.Batch{

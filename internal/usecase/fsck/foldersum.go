@@ -18,6 +18,8 @@ type folderSum struct {
 	exists, childWithoutSum bool // the folder exists; a child folder has no sum
 }
 
+// scanFolderSum reads a row with the stored and the computed sum of a folder into s by calling
+// scan, and returns the error of scan.
 func scanFolderSum(s *folderSum, scan func(...any) error) error {
 	return scan(&s.folder, &s.account, &s.exists, &s.stored.Files, &s.stored.Folders, &s.stored.Size, &s.actual.Files, &s.actual.Folders, &s.actual.Size, &s.childWithoutSum)
 }
@@ -32,7 +34,8 @@ const selectFolderSums = `SELECT s.folder_id, COALESCE(MAX(f.account_id), ''), M
 	FROM folder_sums s LEFT JOIN nodes f ON f.id = s.folder_id AND f.type = 'folder' LEFT JOIN nodes n ON n.parent_id = s.folder_id AND n.trashed_at = 0
 	LEFT JOIN versions v ON v.id = n.version_id LEFT JOIN folder_sums b ON b.folder_id = n.id `
 
-// wrong returns the expected and found values of a wrong sum; empty: the sum is correct.
+// wrong returns the expected and the found value of a wrong sum, for a finding; two empty texts if
+// the sum is correct.
 func (s folderSum) wrong() (expected, found string) {
 	say := func(s tree.Sum) string {
 		return fmt.Sprintf("%d files, %d folders, %d bytes", s.Files, s.Folders, s.Size)
@@ -70,7 +73,9 @@ func (p *pass) checkFolderSums(ctx context.Context) error {
 	return nil
 }
 
-// fixFolderSum deletes the sums of the folder and its parents if the sum is still wrong.
+// fixFolderSum deletes, within tx, the sums of the folder and its parents if the sum is still
+// wrong; they are computed again later. It returns false, and changes nothing, if the sum is right
+// by now.
 func fixFolderSum(ctx context.Context, tx *sqldb.Tx, s folderSum, f *Finding) (bool, error) {
 	if account, err := drive.ParseID[drive.AccountID](s.account); err == nil {
 		if err := errors.Join((quota.Ledger{}).Lock(ctx, tx, account), tree.Lock(ctx, tx, account)); err != nil {

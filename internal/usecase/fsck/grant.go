@@ -18,9 +18,12 @@ type grantRow struct {
 // Grants of a deleted node are no defect: housekeeping deletes them.
 const selectGrantRows = `SELECT DISTINCT g.node_id, g.account_id, n.account_id FROM grants g JOIN nodes n ON n.id = g.node_id `
 
+// scanGrantRow reads a row of selectGrantRows into g by calling scan, and returns the error of
+// scan.
 func scanGrantRow(g *grantRow, scan func(...any) error) error { return scan(&g.node, &g.has, &g.due) }
 
-// checkGrants compares the accounts of grants and their nodes.
+// checkGrants is the step "grants": it finds grants whose account is not that of their node. The
+// repair gives them the account of the node.
 func (p *pass) checkGrants(ctx context.Context) error {
 	const page = 500
 	err := each(ctx, p, selectGrantRows+"WHERE g.node_id > ? ORDER BY g.node_id LIMIT ?", page, scanGrantRow, func(g grantRow) any { return g.node },

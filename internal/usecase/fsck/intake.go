@@ -29,14 +29,17 @@ type bundleRow struct {
 	orphanRecords  int64 // records whose document is missing
 }
 
-// outcomes are the counts of a bundle's documents by outcome.
+// outcomes counts a bundle's documents: those declared, and those by outcome.
 type outcomes struct{ declared, accepted, rejected, duplicates, conflicts int64 }
 
+// String returns the counts as an equation, for a finding.
 func (o outcomes) String() string {
 	return fmt.Sprintf("%d = %d accepted + %d rejected + %d duplicates + %d conflicts", o.declared, o.accepted, o.rejected, o.duplicates, o.conflicts)
 }
 
 const (
+	// selectBundleRows selects bundles after an id, with their stored counts and those of their
+	// records and members. Bundles of accounts without a tree are left out.
 	selectBundleRows = `SELECT b.id, b.state, b.reason, b.checked, b.waits_until, b.declared, b.accepted, b.rejected, b.duplicates, b.conflicts,
 		b.members, b.save_member, ` + sumOf + `'accepted'), ` + sumOf + `'rejected') - b.surplus, ` + sumOf + `'duplicate'), ` + sumOf + `'conflict'),
 		(SELECT COUNT(*) FROM bundle_members m WHERE m.bundle_id = b.id),
@@ -44,9 +47,13 @@ const (
 		(SELECT COUNT(*) FROM bundle_records r LEFT JOIN documents d ON d.id = r.document_id
 			WHERE r.bundle_id = b.id AND r.document_id IS NOT NULL AND d.id IS NULL)
 		FROM bundles b WHERE EXISTS (SELECT 1 FROM trees t WHERE t.account_id = b.account_id) AND b.id > ? ORDER BY b.id LIMIT ?`
+	// sumOf begins the subquery that adds up a bundle's records of one outcome; the outcome and a
+	// closing bracket follow.
 	sumOf = `(SELECT COALESCE(SUM(r.counts), 0) FROM bundle_records r WHERE r.bundle_id = b.id AND r.outcome = `
 )
 
+// scanBundleRow reads a row of selectBundleRows into p by calling scan, and returns the error of
+// scan.
 func scanBundleRow(p *bundleRow, scan func(...any) error) error {
 	err := scan(&p.id, &p.state, &p.reason, &p.checked, &p.waitsUntil, &p.stored.declared, &p.stored.accepted, &p.stored.rejected, &p.stored.duplicates,
 		&p.stored.conflicts, &p.members, &p.processed, &p.actual.accepted, &p.actual.rejected, &p.actual.duplicates, &p.actual.conflicts, &p.ofMembers.count,
@@ -120,7 +127,8 @@ type documentRow struct {
 // fileRef is a file referenced by a document. Its owner may have purged it.
 type fileRef struct{ account, kind *string }
 
-// wrong reports whether the node exists but is no file of the account.
+// wrong reports whether the node exists but is not a file of the account. A missing node is not
+// wrong.
 func (n fileRef) wrong(account drive.AccountID) bool {
 	return n.kind != nil && (*n.kind != "file" || *n.account != account.String())
 }
@@ -133,6 +141,8 @@ const selectDocumentRows = `SELECT d.id, d.account_id, d.state, b.account_id,
 	FROM documents d LEFT JOIN bundles b ON b.id = d.bundle_id LEFT JOIN nodes f ON f.id = d.file_id LEFT JOIN nodes g ON g.id = d.pdf_id
 	WHERE EXISTS (SELECT 1 FROM trees t WHERE t.account_id = d.account_id) AND d.id > ? ORDER BY d.id LIMIT ?`
 
+// scanDocumentRow reads a row of the query of documents into d by calling scan, and returns the
+// error of scan.
 func scanDocumentRow(d *documentRow, scan func(...any) error) error {
 	return scan(&d.id, &d.account, &d.state, &d.bundle, &d.open, &d.accepted, &d.file.account, &d.file.kind, &d.pdf.account, &d.pdf.kind, &d.handingOver)
 }
@@ -177,7 +187,8 @@ func (d documentRow) stateFinding() Finding {
 	return d.finding("K6", expected+", as its conflicts say", d.state)
 }
 
-// findings returns the violations that cannot be repaired.
+// findings returns the violations of a document that have no repair (K3, K6); none is an empty
+// result.
 func (d documentRow) findings() (all []Finding) {
 	switch {
 	case d.bundle == nil:
@@ -233,11 +244,14 @@ const selectConflictRows = `SELECT c.id, c.account_id, d.account_id, b.account_i
 	LEFT JOIN documents d ON d.id = c.document_id LEFT JOIN bundles b ON b.id = c.bundle_id
 	WHERE EXISTS (SELECT 1 FROM trees t WHERE t.account_id = c.account_id) AND c.id > ? ORDER BY c.id LIMIT ?`
 
+// scanConflictRow reads a row of selectConflictRows into c by calling scan, and returns the error
+// of scan.
 func scanConflictRow(c *conflictRow, scan func(...any) error) error {
 	return scan(&c.id, &c.account, &c.document, &c.bundle)
 }
 
-// checkConflicts finds conflicts without document or bundle, which cannot be settled.
+// checkConflicts finds conflicts whose document or bundle is missing or of another account, so that
+// nobody can resolve them (K6). There is no repair.
 func (p *pass) checkConflicts(ctx context.Context) error {
 	err := each(ctx, p, selectConflictRows, pageSize, scanConflictRow, func(c conflictRow) any { return c.id }, func(c conflictRow) error {
 		for _, n := range []struct {

@@ -17,13 +17,15 @@ var balances = []struct{ invariant, column, sum string }{
 	{"Q3", "unfinished", `SELECT COALESCE(SUM(held), 0) FROM uploads WHERE account_id = l.account_id AND state IN ('parked', 'reclaiming')`},
 }
 
-// balance is a stored value of an account and the computed sum.
+// balance is a stored value of an account and the value computed from other rows.
 type balance struct {
 	account drive.AccountID
 	stored  drive.ByteSize
 	actual  drive.ByteSize
 }
 
+// scanBalance reads an account, its stored and its computed value into b by calling scan, and
+// returns the error of scan.
 func scanBalance(b *balance, scan func(...any) error) error {
 	return scan(&b.account, &b.stored, &b.actual)
 }
@@ -49,7 +51,7 @@ func (p *pass) checkLedgers(ctx context.Context, i int) error {
 	return nil
 }
 
-// wrongBalance returns the defect of a balance.
+// wrongBalance returns the defect of a wrong value of balances[i]. Its repair recomputes the value.
 func wrongBalance(i int, row balance) defect {
 	b := balances[i]
 	return defect{
@@ -63,7 +65,8 @@ func wrongBalance(i int, row balance) defect {
 	}
 }
 
-// fixBalance recomputes the sum in the transaction, so no concurrent change is lost.
+// fixBalance recomputes balances[i] of an account within tx under the lock of the ledger, stores it
+// and updates f. It returns false, and changes nothing, if the value is right by now.
 func fixBalance(ctx context.Context, tx *sqldb.Tx, i int, account drive.AccountID, f *Finding) (bool, error) {
 	if err := (quota.Ledger{}).Lock(ctx, tx, account); err != nil {
 		return false, err

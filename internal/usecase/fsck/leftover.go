@@ -56,7 +56,7 @@ func (l leftovers) handle(ctx context.Context, d defect) (done bool, err error) 
 	return true, err
 }
 
-// closeFinding marks the recorded finding of a deleted leftover as repaired.
+// closeFinding marks the recorded findings about a deleted leftover as repaired. None is no error.
 func (l leftovers) closeFinding(ctx context.Context, d defect) error {
 	return l.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE findings SET repaired = 1 WHERE subject = ? AND invariant = ? AND repaired = 0`, d.Subject, d.Invariant)

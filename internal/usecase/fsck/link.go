@@ -17,12 +17,13 @@ type linkTotals struct {
 	sum     totals
 }
 
-// totals counts files and bytes.
+// totals is a number of files and of their bytes.
 type totals struct {
 	files int64
 	bytes drive.ByteSize
 }
 
+// String returns the totals in words, for a finding.
 func (t totals) String() string { return fmt.Sprintf("%d files, %d bytes", t.files, t.bytes) }
 
 // selectLinkTotals selects collect links with their stored and actual totals.
@@ -30,6 +31,8 @@ const selectLinkTotals = `SELECT l.id, l.account_id, l.files, l.received,
 	(SELECT COUNT(*) FROM collected c WHERE c.collect_id = l.id AND c.state = 'done'),
 	(SELECT COALESCE(SUM(c.size), 0) FROM collected c WHERE c.collect_id = l.id AND c.state = 'done') FROM collects l `
 
+// scanLinkTotals reads a link with its stored and computed totals into i by calling scan, and
+// returns the error of scan.
 func scanLinkTotals(i *linkTotals, scan func(...any) error) error {
 	return scan(&i.id, &i.account, &i.has.files, &i.has.bytes, &i.sum.files, &i.sum.bytes)
 }

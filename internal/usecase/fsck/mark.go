@@ -18,6 +18,8 @@ type markRow struct {
 	has, due drive.AccountID
 }
 
+// scanMarkRow reads the key of a mark, its account and that of its node into m by calling scan, and
+// returns the error of scan.
 func scanMarkRow(m *markRow, scan func(...any) error) error { return scan(&m.key, &m.has, &m.due) }
 
 // Rows of a deleted node are no defect: housekeeping deletes them.
@@ -27,17 +29,20 @@ const (
 		WHERE p.node_id > ? ORDER BY p.node_id LIMIT ?`
 )
 
-// checkLocks compares the accounts of locks and their nodes.
+// checkLocks finds WebDAV locks whose account is not that of their node (N6). The repair gives them
+// the account of the node.
 func (p nodeMarks) checkLocks(ctx context.Context) error {
 	return p.checkMarks(ctx, "lock ", selectLocks, "UPDATE dav_locks SET account_id = ? WHERE id = ? AND account_id = ?")
 }
 
-// checkProperties compares the accounts of properties and their nodes.
+// checkProperties finds WebDAV properties whose account is not that of their node (N6). The repair
+// gives them the account of the node.
 func (p nodeMarks) checkProperties(ctx context.Context) error {
 	return p.checkMarks(ctx, "properties of node ", selectProperties, "UPDATE dav_properties SET account_id = ? WHERE node_id = ? AND account_id = ?")
 }
 
-// checkMarks compares the accounts of the rows of query and runs repair for wrong ones.
+// checkMarks finds rows of query whose account is not that of their node (N6); subject begins the
+// finding's name. repair is an UPDATE with the arguments right account, key, wrong account.
 func (p nodeMarks) checkMarks(ctx context.Context, subject, query, repair string) error {
 	const page = 500
 	err := each(ctx, p.pass, query, page, scanMarkRow, func(m markRow) any { return m.key }, func(m markRow) error {

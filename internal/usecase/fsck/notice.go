@@ -19,19 +19,25 @@ type recipient struct {
 	due         drive.Time // time of the next mail; zero: none
 }
 
+// scanRecipient reads a row of selectRecipients or selectSettings into n by calling scan, and
+// returns the error of scan.
 func scanRecipient(n *recipient, scan func(...any) error) error {
 	return scan(&n.user, &n.gone, &n.waiting, &n.hasSettings, &n.state, &n.due)
 }
 
 const (
+	// selectRecipients selects the users after an id who have notifications, the number of those
+	// that wait for mail, and the users' settings.
 	selectRecipients = `SELECT n.user_id, u.id IS NULL, n.waiting, p.user_id IS NOT NULL, COALESCE(p.state, ''), COALESCE(p.due_at, 0)
 		FROM (SELECT user_id, SUM(mail) AS waiting FROM notices WHERE user_id > ? GROUP BY user_id ORDER BY user_id LIMIT ?) n
 		LEFT JOIN users u ON u.id = n.user_id LEFT JOIN notice_people p ON p.user_id = n.user_id ORDER BY n.user_id`
+	// selectSettings selects the users after an id who have notification settings, in the columns
+	// of selectRecipients.
 	selectSettings = `SELECT p.user_id, u.id IS NULL, 0, 1, p.state, p.due_at FROM notice_people p LEFT JOIN users u ON u.id = p.user_id
 		WHERE p.user_id > ? ORDER BY p.user_id LIMIT ?`
 )
 
-// notifications checks notifications and notification settings.
+// notifications is the pass in its steps for notifications and notification settings (E4).
 type notifications struct{ *pass }
 
 // checkNotices checks that recipients exist, and that notifications waiting for mail have an
@@ -41,13 +47,14 @@ func (p notifications) checkNotices(ctx context.Context) error {
 	return p.checkRecipients(ctx, selectRecipients, page)
 }
 
-// checkSettings checks that users with notification settings exist.
+// checkSettings is the step "wishes": it finds notification settings of users who do not exist.
 func (p notifications) checkSettings(ctx context.Context) error {
 	const page = 500
 	return p.checkRecipients(ctx, selectSettings, page)
 }
 
-// checkRecipients checks the rows of query.
+// checkRecipients finds, in the rows of query, users who do not exist and notifications that wait
+// for mail that will not be sent, page rows per statement. The repairs delete or rearm them.
 func (p notifications) checkRecipients(ctx context.Context, query string, page int) error {
 	err := each(ctx, p.pass, query, page, scanRecipient, func(n recipient) any { return n.user }, func(n recipient) error {
 		switch {
@@ -86,7 +93,8 @@ func (n recipient) noUser() defect {
 	}
 }
 
-// stuckNotices returns the defect of notifications waiting for a mail that is never sent.
+// stuckNotices returns the defect of notifications waiting for a mail that is never sent because of
+// why. Its repair is the statement fix.
 func (n recipient) stuckNotices(why, fix string, args ...any) defect {
 	return defect{
 		Finding: Finding{

@@ -21,6 +21,7 @@ type row struct {
 	created  drive.Time
 }
 
+// scanRow reads a row of selectRows into r by calling scan, and returns the error of scan.
 func scanRow(r *row, scan func(...any) error) error {
 	return scan(&r.id, &r.account, &r.state, &r.gen, &r.size, &r.partSize, &r.created)
 }
@@ -28,7 +29,7 @@ func scanRow(r *row, scan func(...any) error) error {
 // selectRows selects uploads for scanRow.
 const selectRows = `SELECT id, account_id, state, gen, size, part_size, created_at FROM uploads `
 
-// open reports whether the upload can still become a file.
+// open reports whether the upload can still become a file: it is active, parked or sealing.
 func (r row) open() bool { return r.state == "active" || r.state == "parked" || r.state == "sealing" }
 
 // ref returns the staging reference of the upload.
@@ -40,7 +41,8 @@ func (r row) ref() blob.Ref {
 	return ref
 }
 
-// timers returns the timers that must be armed in this state.
+// timers returns the keys of the timers that must be armed for an upload in this state; none for an
+// ended one.
 func (r row) timers() []timer.Key {
 	park, abandon := timer.Key{Kind: timer.Park, ID: r.id}, timer.Key{Kind: timer.Abandon, ID: r.id}
 	switch r.state {
@@ -52,7 +54,8 @@ func (r row) timers() []timer.Key {
 	return nil
 }
 
-// checkOpen checks the staging and timers of all uploads that have not ended.
+// checkOpen is the step "open": it suspects uploads that have not ended and lack their staging or a
+// timer (P1, P4). Timers are not checked before they are armed.
 func (p *pass) checkOpen(ctx context.Context) error {
 	const query = selectRows + `WHERE state IN ('active', 'parked', 'sealing', 'reclaiming') AND id > ? ORDER BY id LIMIT ?`
 	err := each(ctx, p, query, pageSize, scanRow, func(r row) any { return r.id }, func(r row) error {
@@ -78,7 +81,7 @@ func (p *pass) checkOpen(ctx context.Context) error {
 	return nil
 }
 
-// findRow reads the row of an upload.
+// findRow reads the row of an upload. found is false, without an error, if there is none.
 func (p *pass) findRow(ctx context.Context, id drive.UploadID) (r row, found bool, err error) {
 	err = scanRow(&r, p.DB.QueryRow(ctx, selectRows+`WHERE id = ?`, id).Scan)
 	if drive.IsKind(err, drive.NotFound) {

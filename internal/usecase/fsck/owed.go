@@ -21,7 +21,9 @@ func (p *pass) checkOwed(ctx context.Context) error {
 	return p.checkSums(ctx, selectOwed+`WHERE l.account_id > ? ORDER BY l.account_id LIMIT ?`, owedFinding, fixOwed)
 }
 
-// checkSums compares the stored value of each account with the computed sum.
+// checkSums compares the stored value of each account that query returns with the computed sum. For
+// a difference it records wrong's finding; fix is its repair, which runs in a transaction and
+// reports whether it changed anything.
 func (p *pass) checkSums(ctx context.Context, query string, wrong func(balance) Finding,
 	fix func(context.Context, *sqldb.Tx, drive.AccountID, *Finding) (bool, error),
 ) error {
@@ -43,7 +45,9 @@ func owedFinding(row balance) Finding {
 	}
 }
 
-// fixOwed recomputes the debt in the transaction.
+// fixOwed recomputes the debt of an account within tx under the locks of ledger and debt, and
+// updates f. It returns false, and changes nothing, if the debt is right by now or the account is
+// gone.
 func fixOwed(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, f *Finding) (bool, error) {
 	if err := (quota.Ledger{}).Lock(ctx, tx, account); err != nil {
 		return false, err

@@ -34,7 +34,8 @@ func (p pages) check(ctx context.Context, thorough bool) error {
 	return nil
 }
 
-// DatabaseDamaged reports whether the last check of the database pages found damage.
+// DatabaseDamaged reports whether the last check of the database pages found damage. Before the
+// first check it returns false.
 func (a *Checker) DatabaseDamaged() bool { return a.Counters.Pages.Load() > 0 }
 
 // RequestPageCheck requests a check of the pages by RunPageChecks, after an access met a damaged

@@ -9,15 +9,15 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// pass is one run of all checks.
+// pass is one run of the checks in its scope, with its position and report. One goroutine uses it.
 type pass struct {
 	*Checker
 	scope         Scope
-	background    bool
+	background    bool           // run by Run: limited in rate, with save points
 	deleteNothing bool           // a backup was restored: nothing is deleted
 	oldestID      drive.UploadID // uploads that may be beginning have greater ids
 	report        Report
-	suspicions    []recheck
+	suspicions    []recheck // looks to be repeated
 	scrubbed      scrubBatch
 	workStart     time.Time // start of work after the last rest
 
@@ -50,7 +50,7 @@ type defect struct {
 // recheck returns a defect, or nil if there is none. It reads everything anew with each call.
 type recheck func(ctx context.Context) (*defect, error)
 
-// step is one check. Its name is stored in the save point.
+// step is one check of a pass. Its name is stored in the save point: it must not change.
 type step struct {
 	name string
 	run  func(ctx context.Context) error
@@ -78,7 +78,8 @@ func (p *pass) steps() []step {
 	return append(all, step{"quarantine", p.countQuarantine})
 }
 
-// run runs the steps from the current position on.
+// run runs the steps from the current position on, and saves the position before each. It stops at
+// the first error, with p.step and p.after where it was.
 func (p *pass) run(ctx context.Context) error {
 	for _, s := range p.steps() {
 		if p.step != "" && p.step != s.name { // done before the pass was resumed
@@ -104,7 +105,8 @@ func (p *pass) run(ctx context.Context) error {
 // maxSuspicions limits the memory of a pass. Above it, suspicions are checked early.
 const maxSuspicions = 10_000
 
-// suspect runs a look and keeps it for a second look if it returns a defect.
+// suspect runs a look now, and keeps it for a second look if it returns a defect. Only the second
+// look makes a finding. Above maxSuspicions it runs the second looks at once.
 func (p *pass) suspect(ctx context.Context, see recheck) error {
 	if err := p.rest(ctx); err != nil {
 		return err
@@ -120,7 +122,8 @@ func (p *pass) suspect(ctx context.Context, see recheck) error {
 	return nil
 }
 
-// lookAgain checks all suspicions again after a delay and reports those that remain.
+// lookAgain runs the looks of the suspicions again after a delay and records the defects that
+// remain, which the scope may repair. It empties the list; without suspicions it does nothing.
 func (p *pass) lookAgain(ctx context.Context) error {
 	if len(p.suspicions) == 0 {
 		return nil

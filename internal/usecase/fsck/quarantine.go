@@ -8,7 +8,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// ListQuarantine returns all items of the quarantine, oldest first.
+// ListQuarantine returns the items of the quarantine, oldest first; none if there is no quarantine.
+// It holds them all in memory.
 func (a *Checker) ListQuarantine(ctx context.Context) ([]blob.Quarantined, error) {
 	if a.Quarantine == nil {
 		return nil, nil
@@ -44,7 +45,7 @@ func (a *Checker) PurgeQuarantine(ctx context.Context, items []blob.Quarantined)
 	return gone, nil
 }
 
-// countQuarantine adds the quarantine to the report.
+// countQuarantine adds the number and the bytes of the items in quarantine to the report.
 func (p *pass) countQuarantine(ctx context.Context) error {
 	all, err := p.ListQuarantine(ctx)
 	for _, item := range all {

@@ -17,6 +17,8 @@ type refCount struct {
 	actual int64
 }
 
+// scanRefCount reads a blob with its stored and its actual number of references into c by calling
+// scan, and returns the error of scan.
 func scanRefCount(c *refCount, scan func(...any) error) error {
 	return scan(&c.id, &c.file, &c.refs, &c.actual)
 }
@@ -107,6 +109,8 @@ type version struct {
 	owner    *string         // account of its node
 }
 
+// scanVersion reads a version with its blob and node into v by calling scan, and returns the error
+// of scan.
 func scanVersion(v *version, scan func(...any) error) error {
 	return scan(&v.id, &v.node, &v.account, &v.blob, &v.size, &v.blobSize, &v.owner)
 }

@@ -25,7 +25,8 @@ import (
 // metaPosition is the name of the save point in the meta table.
 const metaPosition = "audit"
 
-// savePoint is the position and the result of a pass so far.
+// savePoint is the position of a background pass and its result so far, stored as JSON; another
+// process may resume it.
 type savePoint struct {
 	Started  drive.Time `json:"started"`
 	Saved    drive.Time `json:"saved"`
@@ -60,7 +61,8 @@ func (p *pass) resume(ctx context.Context) error {
 	return nil
 }
 
-// hasStep reports whether the pass has a step of that name.
+// hasStep reports whether this release has a step of that name in a pass of this scope; a save
+// point may name one that another release had.
 func (p *pass) hasStep(name string) bool {
 	for _, s := range p.steps() {
 		if s.name == name {

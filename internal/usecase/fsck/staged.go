@@ -47,7 +47,8 @@ func (p *pass) checkStaged(ctx context.Context) error {
 // maxStrays limits the memory of a pass; further strays are found by the next pass.
 const maxStrays = 100_000
 
-// listAgain lists again after a delay and reports the suspects that are still defective.
+// listAgain lists the stagings again after a delay and records the suspects, by path, that are
+// still defective.
 func (p *pass) listAgain(ctx context.Context, suspects map[string]bool) error {
 	if err := p.opt.Sleep(ctx, p.opt.RecheckDelay); err != nil {
 		return err
@@ -64,7 +65,9 @@ func (p *pass) listAgain(ctx context.Context, suspects map[string]bool) error {
 	})
 }
 
-// lookStaged returns the defect of a staged directory, or nil.
+// lookStaged returns the defect of a staged directory, or nil if an upload needs it or may just
+// begin. Leftovers of ended uploads may be deleted by the repair; other strays move to the
+// quarantine. It fails if the row or the bytes cannot be read.
 func (p *pass) lookStaged(ctx context.Context, s blob.Entry) (*defect, error) {
 	if s.Name == "" {
 		return p.strayStaged(s, "a staging of an upload", "something else"), nil
@@ -104,7 +107,8 @@ func (p *pass) joined(ctx context.Context, id drive.UploadID) (yes bool) {
 	return yes || err != nil
 }
 
-// stagedBytes reports whether a staged directory holds more than what a begin creates.
+// stagedBytes reports whether a staged directory holds more than what a begin creates, so that it
+// may have bytes of a client. If it cannot tell, it returns true.
 func (p *pass) stagedBytes(ctx context.Context, id drive.UploadID, s blob.Entry) (bool, error) {
 	if p.Staging.Caps().Shared { // its size counts no bookkeeping files
 		return s.Size > 0, nil
@@ -123,7 +127,8 @@ func (p *pass) stagedBytes(ctx context.Context, id drive.UploadID, s blob.Entry)
 	return data.Size() > 0, data.Close()
 }
 
-// stagedDay returns the day from the path of a staged directory: .../2026/11/20/<id>.
+// stagedDay returns the day that the path of a staged directory names, .../2026/11/20/<id>, and
+// false if it names none.
 func stagedDay(place string) (drive.Time, bool) {
 	day := path.Dir(place)
 	month := path.Dir(day)

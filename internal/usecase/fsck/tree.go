@@ -19,6 +19,7 @@ type treeShape struct {
 	below   int64 // nodes below the root
 }
 
+// scanTreeShape reads the counts of a tree into s by calling scan, and returns the error of scan.
 func scanTreeShape(s *treeShape, scan func(...any) error) error {
 	return scan(&s.account, &s.count, &s.nodes, &s.tops, &s.root, &s.below)
 }
@@ -57,9 +58,11 @@ func (p *pass) checkTrees(ctx context.Context) error {
 	return nil
 }
 
+// scanAccount reads the id of an account by calling scan, and returns the error of scan.
 func scanAccount(id *drive.AccountID, scan func(...any) error) error { return scan(id) }
 
-// checkTree reports wrong roots, unreachable nodes and a wrong node count.
+// checkTree records findings (N1) if an account has not exactly one root, nodes that its root does
+// not reach, or a wrong node count. Only the count has a repair.
 func (p *pass) checkTree(ctx context.Context, s treeShape) error {
 	if s.tops != 1 || s.root != 1 {
 		if err := p.found(ctx, defect{Finding: s.finding("N1", "its root and no other", fmt.Sprintf("%d roots", s.tops))}); err != nil {
@@ -90,7 +93,9 @@ func (s treeShape) countFinding() Finding {
 	return s.finding("N2", fmt.Sprintf("node count %d", s.nodes), fmt.Sprintf("node count %d", s.count))
 }
 
-// fixCount counts again in the transaction.
+// fixCount counts the nodes of an account again within tx under the lock of the ledger, stores the
+// count and updates f. It returns false, and changes nothing, if the count is right by now or the
+// tree is gone.
 func fixCount(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, f *Finding) (bool, error) {
 	if err := (quota.Ledger{}).Lock(ctx, tx, account); err != nil {
 		return false, err
@@ -123,11 +128,14 @@ type node struct {
 	versions      int64
 }
 
+// scanNode reads a node with its tree, parent and current version into n by calling scan, and
+// returns the error of scan.
 func scanNode(n *node, scan func(...any) error) error {
 	return scan(&n.id, &n.account, &n.parent, &n.kind, &n.version, &n.tree, &n.parentAccount, &n.parentKind, &n.versionNode, &n.versions)
 }
 
-// checkNodes compares each node with its tree, parent and current version.
+// checkNodes finds nodes that do not match their tree, parent or current version (N1). There is no
+// repair.
 func (p *pass) checkNodes(ctx context.Context) error {
 	const query = `SELECT n.id, n.account_id, n.parent_id, n.type, n.version_id, t.root_id, up.account_id, up.type, v.node_id,
 		EXISTS (SELECT 1 FROM versions WHERE node_id = n.id)
@@ -149,7 +157,8 @@ func (p *pass) checkNodes(ctx context.Context) error {
 	return nil
 }
 
-// wrong returns the expected and found values of a defective node; empty: none.
+// wrong returns the expected and the found value of a defective node, for a finding; two empty
+// texts if nothing is wrong.
 func (n node) wrong() (expected, found string) {
 	switch file := n.kind == "file"; {
 	case n.tree == nil:

@@ -28,7 +28,9 @@ func oldVersionsFinding(row balance) Finding {
 	}
 }
 
-// fixOldVersions counts again in the transaction.
+// fixOldVersions counts the old versions of an account again within tx under the lock of the
+// ledger, stores the count and updates f. It returns false, and changes nothing, if the count is
+// right by now or the tree is gone.
 func fixOldVersions(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, f *Finding) (bool, error) {
 	if err := (quota.Ledger{}).Lock(ctx, tx, account); err != nil {
 		return false, err

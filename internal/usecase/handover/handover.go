@@ -17,13 +17,14 @@ import (
 
 // Links are the share links or the collect links of accounts.
 type Links interface {
-	// RemoveAll ends all links of an account.
+	// RemoveAll deletes the links of an account within tx.
 	RemoveAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error
 }
 
 // Uploads cancels unfinished uploads.
 type Uploads interface {
-	// ReclaimAll cancels the uploads of an account.
+	// ReclaimAll cancels the open uploads of an account and returns how many it has cancelled, also
+	// with an error.
 	ReclaimAll(ctx context.Context, account drive.AccountID) (int, error)
 }
 
@@ -43,7 +44,8 @@ type Parts struct {
 	Log *slog.Logger
 }
 
-// Handovers implements the use cases. It is safe for concurrent use.
+// Handovers hands the drive of a user over to another user or a space. It is safe for concurrent
+// use.
 type Handovers struct{ parts Parts }
 
 // New returns the Handovers.
@@ -62,7 +64,7 @@ type Request struct {
 	Folder   drive.Name // name of the folder to create at the receiver; empty: "Files of NAME"
 }
 
-// View is the state of a handover.
+// View is the state of a handover, as an administrator sees it.
 type View struct {
 	Operation files.Operation
 	User      drive.UserID
@@ -171,7 +173,7 @@ func (s *Handovers) begin(ctx context.Context, tx *sqldb.Tx, who drive.Who, user
 	return View{Operation: o, User: user.ID, To: to.name, ToSpace: to.user.IsZero(), Account: to.account, Folder: folder.ID}, true, nil
 }
 
-// note records the handover in the activity of both accounts.
+// note records the handover within tx in the activity of both accounts.
 func (s *Handovers) note(tx *sqldb.Tx, user account.User, to receiver, folder drive.NodeID) error {
 	data := map[string]string{"from": user.Name, "to": to.name, "folder": folder.String()}
 	for _, id := range []drive.AccountID{user.Account, to.account} {
@@ -182,7 +184,7 @@ func (s *Handovers) note(tx *sqldb.Tx, user account.User, to receiver, folder dr
 	return nil
 }
 
-// busy returns WrongState {state: handing-over}.
+// busy returns WrongState {state: handing-over}: the drive is being handed over.
 func busy() error { return drive.Fail(drive.WrongState, "state", "handing-over") }
 
 // apart returns busy if a running handover adds to from, or takes from to: chained handovers could
@@ -213,7 +215,7 @@ func (s *Handovers) fits(ctx context.Context, q sqldb.Querier, from, to drive.Ac
 	return s.parts.Tree.CheckHandoverCapacity(ctx, q, from, to)
 }
 
-// receiver is the destination of a handover.
+// receiver is the user or space that gets the drive.
 type receiver struct {
 	account drive.AccountID
 	user    drive.UserID // zero: a space
@@ -255,6 +257,8 @@ func (s *Handovers) Find(ctx context.Context, who drive.Who, id drive.UserID) (V
 	return s.find(ctx, s.parts.DB, user)
 }
 
+// find returns the view of the handover of a user's drive, or NotFound. Its receiver may have been
+// deleted since; the name To is then empty.
 func (s *Handovers) find(ctx context.Context, q sqldb.Querier, user account.User) (View, error) {
 	o, h, folder, err := s.parts.Files.Handovers.Find(ctx, q, user.Account)
 	if err != nil {

@@ -91,7 +91,9 @@ func (d *Downloads) Zip(who drive.Who, name string, picked []drive.NodeID) {
 	}
 }
 
-// add counts one download.
+// add counts one download by who in memory; Flush writes it. Above maxTracked files it counts per
+// user only, and above maxOverflowUsers the download is dropped. A nil d and a caller without an
+// account do nothing.
 func (d *Downloads) add(what download, who drive.Who) {
 	if d == nil || who.Account.IsZero() {
 		return
@@ -133,10 +135,11 @@ func (d *Downloads) add(what download, who drive.Who) {
 	}
 }
 
-// isOverflow reports whether the key combines many files.
+// isOverflow reports whether the key combines many files, as it names none.
 func (what download) isOverflow() bool { return what.node.IsZero() && what.name == "" }
 
-// count adds downloads and their addresses.
+// count adds n downloads, and their addresses up to maxAddresses different ones. The caller holds
+// the mutex of the Downloads.
 func (c *downloadCount) count(n int, from ...string) {
 	c.n += n
 	for _, address := range from {
@@ -156,7 +159,7 @@ func (d *Downloads) evictReported() {
 	}
 }
 
-// evict deletes a key.
+// evict deletes a key and updates the number of overflow keys. The caller holds mu.
 func (d *Downloads) evict(what download) {
 	delete(d.all, what)
 	if what.isOverflow() {
@@ -190,7 +193,8 @@ func (d *Downloads) takeDue(now time.Time, last bool) (all []dueEntry, dropped i
 	return all, dropped
 }
 
-// restore puts back entries that could not be written.
+// restore adds entries that could not be written to the counts again, so that the next flush writes
+// them at once.
 func (d *Downloads) restore(all []dueEntry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -210,7 +214,8 @@ func (d *Downloads) restore(all []dueEntry) {
 	}
 }
 
-// Run writes entries every minute until ctx ends, and then once more.
+// Run writes entries every minute, or earlier if many wait, until ctx ends, and then once more. It
+// returns nil; failures are logged and the entries are kept, except at the end.
 func (d *Downloads) Run(ctx context.Context) error {
 	tick := time.NewTicker(flushInterval)
 	defer tick.Stop()
@@ -231,10 +236,12 @@ func (d *Downloads) Run(ctx context.Context) error {
 	}
 }
 
-// Flush writes the entries that are due. Entries that cannot be written are kept for the next call.
+// Flush writes the entries that are due. Entries that cannot be written are kept for the next call,
+// and the errors joined.
 func (d *Downloads) Flush(ctx context.Context) error { return d.flush(ctx, false) }
 
-// flush is Flush; with last it writes all unreported downloads.
+// flush is Flush; with last it writes all unreported downloads, not only those that are due.
+// Entries that could not be written are restored, and the errors joined.
 func (d *Downloads) flush(ctx context.Context, last bool) error {
 	all, dropped := d.takeDue(d.now(), last)
 	if dropped > 0 {
@@ -255,7 +262,8 @@ func (d *Downloads) flush(ctx context.Context, last bool) error {
 	return errors.Join(failed...)
 }
 
-// write writes entries of one account. A deleted account is ignored.
+// write records some, entries of one account of which there is at least one, as activity in one
+// transaction. If the account was deleted it returns nil and records nothing.
 func (d *Downloads) write(ctx context.Context, some []dueEntry) error {
 	account := some[0].account
 	ids := make([]drive.NodeID, 0, len(some))

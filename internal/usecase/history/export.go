@@ -32,7 +32,8 @@ func (h *History) Export(ctx context.Context, who drive.Who, in Query, after str
 	return e, e.start(ctx, after)
 }
 
-// ExportSecurity is Export for the entries that ListSecurity lists.
+// ExportSecurity is Export for the entries that ListSecurity lists: those of user's account about
+// security. It fails unless the caller may see that account.
 func (h *History) ExportSecurity(ctx context.Context, who drive.Who, user drive.UserID, in Query, after string) (*Export, error) {
 	in.security, in.Node, in.Place = true, drive.NodeID{}, ""
 	e := &Export{h: h, in: in}
@@ -59,7 +60,9 @@ func (h *History) ExportAllSecurity(ctx context.Context, who drive.Who, in Query
 	return e, e.start(ctx, after)
 }
 
-// start authorizes the caller and finds the first position.
+// start authorizes the caller and sets e.at to the position of the entry after, the last that the
+// client has; "" is the beginning. It returns CursorInvalid for an unknown entry and Gone if
+// entries after it were purged.
 func (e *Export) start(ctx context.Context, after string) error {
 	s, err := e.authorize(ctx)
 	if err != nil {
@@ -69,7 +72,8 @@ func (e *Export) start(ctx context.Context, after string) error {
 	return err
 }
 
-// querier returns the database from which the entries of v are read.
+// querier returns the database from which the entries that s sees are read: that of the account, or
+// the whole one.
 func (h *History) querier(s viewer) sqldb.Querier {
 	if s.allAccounts {
 		return h.parts.DB
@@ -77,7 +81,8 @@ func (h *History) querier(s viewer) sqldb.Querier {
 	return h.parts.DB.For(s.pass.Who.Account)
 }
 
-// readAccount reads the next entries of one account or node.
+// readAccount reads up to exportPage entries after the position at, in order, of the node of the
+// query or of the whole account. more reports whether the page is full, so that more may follow.
 func (e *Export) readAccount(ctx context.Context, s viewer, at activity.Position) (some []activity.Entry, more bool, err error) {
 	if q := e.h.querier(s); e.in.Node.IsZero() {
 		some, err = e.h.parts.Log.ListAfter(ctx, q, s.pass.Who.Account, at, exportPage)
@@ -87,7 +92,9 @@ func (e *Export) readAccount(ctx context.Context, s viewer, at activity.Position
 	return some, len(some) == exportPage, err
 }
 
-// Next returns the next piece, which may be empty; more tells whether there is another one.
+// Next authorizes the caller again and returns the next piece, which may be empty; more tells
+// whether there is another one. After an error the caller must begin a new export after the last
+// entry that it has.
 func (e *Export) Next(ctx context.Context) (items []Entry, more bool, err error) {
 	s, err := e.authorize(ctx)
 	if err != nil {

@@ -31,7 +31,8 @@ type History struct{ parts Parts }
 // New returns a History.
 func New(parts Parts) *History { return &History{parts} }
 
-// Query selects entries.
+// Query selects a page of entries. The zero Query selects the caller's whole drive from the newest
+// entry on.
 type Query struct {
 	Node   drive.NodeID // this node and its direct children; zero: all of Place
 	Place  string       // a space; empty: the caller's own drive
@@ -65,7 +66,7 @@ type Person struct {
 	Name string       `json:"name"`
 }
 
-// Restore names a way to undo a change.
+// Restore names the request by which the client can undo a change; empty: there is none.
 type Restore string
 
 // The ways to undo a change.
@@ -89,7 +90,7 @@ const maxScanned = 4000
 // reads many.
 const minRead = 200
 
-// viewer is the part of an account that a caller may see.
+// viewer is a caller with the part of an account's activity that the caller may see.
 type viewer struct {
 	pass access.Pass
 	lens access.Lens
@@ -112,7 +113,8 @@ func (h *History) List(ctx context.Context, who drive.Who, in Query) (Page, erro
 	return h.page(ctx, s, in, before, limit)
 }
 
-// page returns the page's limit and the position before which it starts; zero: from the newest.
+// page returns the page's limit and the position before which it starts; 0: from the newest. It
+// returns BadRequest for the limit and CursorInvalid for the cursor.
 func (in Query) page() (limit int, before activity.Position, err error) {
 	if limit, err = tree.CheckLimit(in.Limit); err != nil || in.Cursor == "" {
 		return limit, 0, err
@@ -152,7 +154,8 @@ func (h *History) authorize(ctx context.Context, who drive.Who, in Query) (s vie
 	return s, err
 }
 
-// authorizeSpace authorizes the caller at the root of a space.
+// authorizeSpace returns the caller's pass at the root of a space. It returns NotFound or Forbidden
+// unless the caller may list it.
 func (h *History) authorizeSpace(ctx context.Context, who drive.Who, place string) (access.Pass, error) {
 	to, err := h.parts.Access.Find(ctx, h.parts.DB, who, drive.Address{Place: place})
 	if err != nil {
@@ -165,7 +168,9 @@ func (h *History) authorizeSpace(ctx context.Context, who drive.Who, place strin
 	return h.parts.Access.Enter(ctx, h.parts.DB, who, root, access.List)
 }
 
-// page reads entries until limit are visible or maxScanned were read.
+// page reads entries older than before until limit are visible to s or maxScanned were read.
+// NextCursor is nil at the end of the log; a page may have fewer than limit entries, or none, and
+// still have a next one.
 func (h *History) page(ctx context.Context, s viewer, in Query, before activity.Position, limit int) (Page, error) {
 	q := h.parts.DB.For(s.pass.Who.Account)
 	p := Page{Items: []Entry{}}
@@ -211,7 +216,8 @@ func (h *History) read(ctx context.Context, q sqldb.Querier, s viewer, in Query,
 	return h.parts.Log.ListBeforeAt(ctx, q, in.Node, before, limit)
 }
 
-// visible returns the entries that match the query and that the caller may see.
+// visible returns the entries of all, in order, that match the query and that s may see. It fails
+// only if a query does.
 func (h *History) visible(ctx context.Context, q sqldb.Querier, s viewer, in Query, all []activity.Entry) ([]activity.Entry, error) {
 	var wanted []activity.Entry
 	var nodes []drive.NodeID

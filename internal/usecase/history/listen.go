@@ -21,7 +21,7 @@ type Hint struct {
 	Account drive.AccountID `json:"account_id" doc:"the drive or space that it happened in"`
 	Kinds   []string        `json:"kinds" doc:"what it was about: what types begin with, such as node; access: what is shared with the caller, or what the caller may do there, is different"`
 	Folders []drive.NodeID  `json:"folders" doc:"in which folders something is different, as far as they are known; empty with many"`
-	Many    bool            `json:"many" doc:"too much to be listed: it may be any folder"`
+	Many    bool            `json:"many" doc:"too much to be listed: it may be any folder"` // more folders than listed may have changed
 }
 
 const (
@@ -46,7 +46,7 @@ type Listener struct {
 	refreshedAt time.Time
 }
 
-// source is an account that a listener watches.
+// source is an account that a listener watches, with what the caller may see there.
 type source struct {
 	viewer     viewer
 	reported   view         // access that the client knows of
@@ -56,7 +56,8 @@ type source struct {
 	stampKnown bool              // stamp is valid
 }
 
-// view summarizes what a caller may see and do in an account.
+// view is a digest of what a caller may see and do in an account; another value means that the
+// access changed.
 type view struct {
 	all    bool
 	rights access.Right
@@ -101,19 +102,20 @@ func (h *History) Listen(ctx context.Context, who drive.Who, after string) (l *L
 	return l, hints, false, nil
 }
 
-// parseListenCursor parses the result of Listener.Cursor.
+// parseListenCursor parses the result of Listener.Cursor, and returns false for any other text.
 func parseListenCursor(cursor string) (activity.Position, bool) {
 	n, err := strconv.ParseInt(cursor, 10, 64)
 	return activity.Position(n), err == nil && n >= 0
 }
 
-// Close stops listening.
+// Close stops listening and frees the subscription. The caller must call it once.
 func (l *Listener) Close() { l.watch.Close() }
 
-// Ready receives a value when Next has new entries.
+// Ready returns a channel that receives a value when Next has new entries. Several entries may
+// cause one value.
 func (l *Listener) Ready() <-chan struct{} { return l.watch.Ready }
 
-// Cursor returns the position from which Listen can resume.
+// Cursor returns the position after what Next has returned, from which Listen can resume.
 func (l *Listener) Cursor() string { return strconv.FormatInt(int64(l.position), 10) }
 
 // Next returns hints for entries since its last call. Call it when Ready receives a value, and also
@@ -210,7 +212,8 @@ func (l *Listener) refreshSources(ctx context.Context) (other bool, err error) {
 	return other, nil
 }
 
-// authorize determines what the caller sees through a source; false: nothing any more.
+// authorize reads what the caller sees through a source now and stores it in s. It returns false,
+// without an error, if the caller sees nothing any more.
 func (l *Listener) authorize(ctx context.Context, s *source) (bool, error) {
 	if s.node.IsZero() { // the caller's own drive
 		return true, nil
@@ -230,7 +233,8 @@ func (l *Listener) authorize(ctx context.Context, s *source) (bool, error) {
 	return true, err
 }
 
-// hasExpired reports whether the caller's role has expired, which causes no notification.
+// hasExpired reports whether the caller's role has expired: the source must be authorized again,
+// because no event tells it.
 func (s *source) hasExpired() bool {
 	until := s.viewer.pass.Until
 	return until != 0 && until <= drive.TimeOf(time.Now())
@@ -304,13 +308,15 @@ func (l *Listener) accessHint() Hint {
 	return Hint{Account: l.who.Account, Kinds: []string{"access"}, Folders: []drive.NodeID{}}
 }
 
-// hintBuilder accumulates one hint.
+// hintBuilder accumulates one hint. any is true once an entry was added, even if the hint names no
+// folder.
 type hintBuilder struct {
 	hint Hint
 	any  bool
 }
 
-// add adds visible entries, with the folders that the caller may see.
+// add adds the kinds of visible entries to the hint, and the folders that the caller may see. It
+// fails if the data of an entry is damaged or a query fails.
 func (b *hintBuilder) add(ctx context.Context, l *Listener, s *source, seen []activity.Entry) error {
 	var in []drive.NodeID
 	for _, e := range seen {
@@ -346,7 +352,8 @@ func (b *hintBuilder) add(ctx context.Context, l *Listener, s *source, seen []ac
 	return nil
 }
 
-// build returns the hint; nothing if no entry was added.
+// build returns the hint as the only element; nil if no entry was added. Above maxFolders folders,
+// and with Many, the hint names no folders.
 func (b *hintBuilder) build() []Hint {
 	if !b.any && !b.hint.Many {
 		return nil

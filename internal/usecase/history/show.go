@@ -18,7 +18,8 @@ type pageData struct {
 	spots map[drive.NodeID]tree.Location
 }
 
-// show returns the API form of entries.
+// show returns the API form of entries in their order, for the viewer s. It fails only if a query
+// does.
 func (h *History) show(ctx context.Context, q sqldb.Querier, s viewer, entries []activity.Entry) ([]Entry, error) {
 	around, err := h.loadPageData(ctx, q, entries)
 	if err != nil {
@@ -31,7 +32,8 @@ func (h *History) show(ctx context.Context, q sqldb.Querier, s viewer, entries [
 	return items, nil
 }
 
-// loadPageData reads the data for entries with few statements.
+// loadPageData reads the names of users, and the nodes with their locations, for entries with few
+// statements. What no longer exists is not in the result.
 func (h *History) loadPageData(ctx context.Context, q sqldb.Querier, entries []activity.Entry) (around pageData, err error) {
 	users, nodes := map[drive.UserID]bool{}, map[drive.NodeID]bool{}
 	for _, e := range entries {
@@ -62,7 +64,8 @@ func keys[K comparable](set map[K]bool) []K {
 	return all
 }
 
-// happened returns the API form of one entry.
+// happened returns the API form of one entry for the viewer s, who sees network addresses only with
+// s.all. Path is set if the node is outside of the trash, Restore if s may change it.
 func (d pageData) happened(s viewer, e activity.Entry) Entry {
 	it := Entry{ID: e.EventID(), At: e.At, Type: e.Verb, Account: e.Account, Name: e.Name, Data: e.Data}
 	if !e.By.User.IsZero() {

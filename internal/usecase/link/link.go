@@ -87,8 +87,10 @@ func (l *Links[I, T, V]) Now() drive.Time { return drive.TimeOf(l.opt.Now()) }
 
 const (
 	tokenBytes = 16 // 128 bits cannot be guessed
-	minLife    = time.Minute
-	maxLife    = 10 * 365 * 24 * time.Hour
+	// minLife is the shortest life of a link.
+	minLife = time.Minute
+	// maxLife is the longest life of a link that expires.
+	maxLife = 10 * 365 * 24 * time.Hour
 )
 
 // NewToken returns a new random link token.
@@ -110,7 +112,8 @@ func (l *Links[I, T, V]) ExpiryAfter(life time.Duration) (drive.Time, error) {
 	return l.Now().Add(life), nil
 }
 
-// SigningKey returns the key for signing the tickets of visitors. Each purpose has its own key.
+// SigningKey returns the key for signing the tickets of visitors; each purpose has its own. It
+// fails as Vault.LinkSecret does.
 func (l *Links[I, T, V]) SigningKey(ctx context.Context, purpose string) (ticket.Key, error) {
 	secret, err := l.opt.Vault.LinkSecret(ctx)
 	if err != nil {
@@ -119,7 +122,8 @@ func (l *Links[I, T, V]) SigningKey(ctx context.Context, purpose string) (ticket
 	return ticket.DeriveKey(secret, purpose), nil
 }
 
-// Write runs fn in a transaction that holds the lock on the account's ledger.
+// Write runs fn in a transaction that holds the lock on the account's ledger. fn may run several
+// times; its error rolls back and is returned.
 func (l *Links[I, T, V]) Write(ctx context.Context, account drive.AccountID, fn func(context.Context, *sqldb.Tx) error) error {
 	return l.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := l.opt.Ledger.Lock(ctx, tx, account); err != nil {

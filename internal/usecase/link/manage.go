@@ -17,6 +17,7 @@ import (
 type ID interface {
 	fmt.Stringer
 	driver.Valuer
+	// IsZero reports whether the id is unset.
 	IsZero() bool
 }
 
@@ -76,7 +77,7 @@ func (l *Links[I, T, V]) selectSQL() string {
 	return "SELECT " + l.Columns + " FROM " + l.Table + " l LEFT JOIN " + l.SealedTable + " t ON t." + l.SealedKey + " = l.id WHERE "
 }
 
-// ByToken reads the link with a token; NotFound if there is none.
+// ByToken returns the link with a token, whatever its state. It returns NotFound if there is none.
 func (l *Links[I, T, V]) ByToken(ctx context.Context, token string) (T, error) {
 	return l.Read(ctx, l.opt.DB, "l.token IN (?, ?)", vault.TokenLookup(token)...)
 }
@@ -95,7 +96,7 @@ func (l *Links[I, T, V]) FindManageable(ctx context.Context, q sqldb.Querier, wh
 	return link, err
 }
 
-// Find returns a link that who may see and change; NotFound otherwise.
+// Find returns the view of a link that who may see and change. It returns NotFound for others.
 func (l *Links[I, T, V]) Find(ctx context.Context, who drive.Who, id I) (v V, err error) {
 	link, err := l.FindManageable(ctx, l.opt.DB, who, id)
 	if err != nil {
@@ -112,7 +113,8 @@ type Query[I ID] struct {
 	Limit      int
 }
 
-// List returns a page of links. It is empty if the caller may not see the links to in.Node.
+// List returns a page of links of the caller's account, or to in.Node. It is empty, without an
+// error, if the caller may not see the links to in.Node.
 func (l *Links[I, T, V]) List(ctx context.Context, who drive.Who, in Query[I]) ([]V, error) {
 	at := who.Account
 	if !in.Node.IsZero() {
@@ -212,7 +214,8 @@ func (l *Links[I, T, V]) Remove(ctx context.Context, tx *sqldb.Tx, account drive
 	return l.opt.Log.Record(tx, activity.Entry{Account: account, Verb: l.Ended}, map[string]string{"link": id.String()})
 }
 
-// RemoveAll deletes all links of an account within tx.
+// RemoveAll deletes the links of an account one by one within tx. On an error the caller must roll
+// tx back.
 func (l *Links[I, T, V]) RemoveAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	ids, err := l.IDs(ctx, tx, account, math.MaxInt32)
 	for _, id := range ids {
@@ -226,7 +229,7 @@ func (l *Links[I, T, V]) RemoveAll(ctx context.Context, tx *sqldb.Tx, account dr
 	return nil
 }
 
-// IDs returns the ids of up to limit links of an account.
+// IDs returns the ids of up to limit links of an account, in ascending order.
 func (l *Links[I, T, V]) IDs(ctx context.Context, q sqldb.Querier, account drive.AccountID, limit int) ([]I, error) {
 	rows, err := q.Query(ctx, "SELECT id FROM "+l.Table+" WHERE account_id = ? ORDER BY id LIMIT ?", account, limit)
 	return sqldb.Scan(rows, err, func(id *I, scan func(...any) error) error { return scan(id) })
@@ -240,7 +243,8 @@ func (l *Links[I, T, V]) DeleteAccount(ctx context.Context, tx *sqldb.Tx, accoun
 	return nil
 }
 
-// Purge deletes links to deleted nodes, a limited number per call (sqldb.Orphans).
+// Purge deletes links to deleted nodes, a limited number per call (sqldb.Orphans). A nil error does
+// not mean that none are left: housekeeping calls Purge again.
 func (l *Links[I, T, V]) Purge(ctx context.Context) error {
 	_, err := l.orphans.Delete(ctx, l.opt.DB)
 	return err

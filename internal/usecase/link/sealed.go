@@ -11,7 +11,7 @@ import (
 
 var _ vault.LinkTable = (*Links[drive.ShareID, Row, any])(nil)
 
-// insertSealed stores the sealed token of a new link.
+// insertSealed inserts the sealed token of a new link within tx, next to the link's own row.
 func (l *Links[I, T, V]) insertSealed(ctx context.Context, tx *sqldb.Tx, kept vault.Link) error {
 	_, err := tx.Exec(ctx, "INSERT INTO "+l.SealedTable+" ("+l.SealedKey+", sealed) VALUES (?, ?)", kept.ID, kept.Sealed)
 	return err
@@ -21,10 +21,11 @@ func (l *Links[I, T, V]) insertSealed(ctx context.Context, tx *sqldb.Tx, kept va
 // after a key rotation.
 func (l *Links[I, T, V]) SealAll(ctx context.Context) error { return l.opt.Vault.SealLinks(ctx, l) }
 
-// Name implements vault.LinkTable.
+// Name returns the name of the links' table, by which the vault names this LinkTable.
 func (l *Links[I, T, V]) Name() string { return l.Table }
 
-// Page implements vault.LinkTable.
+// Page returns up to limit links with their stored secrets by id, after the id after; "" is the
+// beginning. An empty result is the end.
 func (l *Links[I, T, V]) Page(ctx context.Context, after string, limit int) ([]vault.Link, error) {
 	code := "''"
 	if l.Codes {
@@ -41,9 +42,9 @@ func (l *Links[I, T, V]) Page(ctx context.Context, after string, limit int) ([]v
 	return all, nil
 }
 
-// Replace implements vault.LinkTable. It changes nothing if the row has changed since was was read,
-// which the sealed text shows because each has its own nonce. A row without sealed text is stored
-// in plain.
+// Replace stores now within tx if the row still is was, which the sealed text shows because each
+// has its own nonce; otherwise it changes nothing and returns nil. A row without sealed text is
+// stored in plain.
 func (l *Links[I, T, V]) Replace(ctx context.Context, tx *sqldb.Tx, was, now vault.Link) (err error) {
 	if was.Sealed == "" {
 		err = l.replacePlain(ctx, tx, was, now)
@@ -69,7 +70,8 @@ func (l *Links[I, T, V]) replacePlain(ctx context.Context, tx *sqldb.Tx, was, no
 	return err
 }
 
-// replaceText replaces the sealed text, and the code if it changed.
+// replaceText replaces the sealed text within tx, and the code if it changed. If the text is no
+// longer was.Sealed it changes nothing and returns nil.
 func (l *Links[I, T, V]) replaceText(ctx context.Context, tx *sqldb.Tx, was, now vault.Link) error {
 	n, err := tx.Exec(ctx, "UPDATE "+l.SealedTable+" SET sealed = ? WHERE "+l.SealedKey+" = ? AND sealed = ?", now.Sealed, now.ID, was.Sealed)
 	if err == nil && n == 1 && now.Code != was.Code {

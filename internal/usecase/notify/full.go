@@ -14,7 +14,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Bounds of Notifier.Ledgers.
+// Bounds of Notifier.ScanLedgers.
 const (
 	scanInterval         = time.Hour // between the starts of two scans
 	ledgersPerStatement  = 5000      // some milliseconds
@@ -108,7 +108,8 @@ func (t *Notifier) monthlyID(f fullDrive) notice.ID {
 	return notice.DerivedID(month, "quota", f.account.String(), strconv.FormatInt(int64(f.total), 10))
 }
 
-// notifyFull notifies the owner of a drive, or the managers of a space.
+// notifyFull notifies the owner of a drive, or the managers of a space, that it is nearly full,
+// once a month. An account that is gone is no error.
 func (t *Notifier) notifyFull(ctx context.Context, full fullDrive) error {
 	id := full.account
 	c := notice.Cause{Kind: notice.Quota, What: notice.Full, Account: id, Data: notice.Data{Total: full.total}}

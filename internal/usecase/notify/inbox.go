@@ -131,7 +131,8 @@ type readerData struct {
 	groups map[drive.GroupID]bool
 }
 
-// show returns notices as their reader may see them now.
+// show returns notices, in their order, as their reader who may see them now. It fails only if a
+// query does.
 func show(ctx context.Context, parts Parts, who drive.Who, all []notice.Notice) ([]Notification, error) {
 	a, err := loadReaderData(ctx, parts, who, all)
 	if err != nil {
@@ -189,7 +190,7 @@ func loadReaderData(ctx context.Context, parts Parts, who drive.Who, all []notic
 // maxGroups bounds how many groups of one user are read.
 const maxGroups = 10_000
 
-// groupsOf returns the groups that a user is in.
+// groupsOf returns the groups that a user is in, as true values, maxGroups at most.
 func groupsOf(ctx context.Context, q sqldb.Querier, user drive.UserID) (map[drive.GroupID]bool, error) {
 	rows, err := q.Query(ctx, "SELECT group_id FROM group_members WHERE user_id = ? LIMIT ?", user, maxGroups)
 	all, err := sqldb.Scan(rows, err, func(g *drive.GroupID, scan func(...any) error) error { return scan(g) })
@@ -200,7 +201,8 @@ func groupsOf(ctx context.Context, q sqldb.Querier, user drive.UserID) (map[driv
 	return in, err
 }
 
-// view returns a notice as the reader may see it.
+// view returns a notice as the reader may see it. If the reader may not see its subject any more,
+// Gone is true and names are left out.
 func (d readerData) view(n notice.Notice) Notification {
 	bare := Notification{ID: n.ID, At: n.At, Kind: n.Kind, What: n.What}
 	if n.Read != 0 {
@@ -221,7 +223,8 @@ func (d readerData) view(n notice.Notice) Notification {
 	return s
 }
 
-// reveal reports whether the reader may know the subject of a notice, and adds its location to s.
+// reveal reports whether the reader may know the subject of a notice, and adds name and address as
+// they are now to s. If it returns false the caller must not use s.
 func (d readerData) reveal(n notice.Notice, s *Notification) bool {
 	pass, sees := d.passes[n.Node]
 	switch n.Kind {
@@ -253,7 +256,8 @@ func (d readerData) reveal(n notice.Notice, s *Notification) bool {
 	return n.Account == d.who.Account
 }
 
-// locate adds the name and address of a notice's node to s; false: the node cannot be opened.
+// locate adds the name and address of a notice's node to s. It returns false if the node cannot be
+// opened: it is deleted, in the trash or being moved.
 func (d readerData) locate(n notice.Notice, pass access.Pass, s *Notification) bool {
 	node, there := d.nodes[n.Node]
 	folder, placed := d.spots[node.Parent]

@@ -28,7 +28,7 @@ type makerLimiter struct {
 	makers map[string]*makerUsage
 }
 
-// makerUsage is what one maker has caused within an hour.
+// makerUsage counts the notices that one maker has caused within an hour.
 type makerUsage struct {
 	hour     drive.Time
 	notified int                    // group members notified individually
@@ -40,7 +40,7 @@ func newMakerLimiter() *makerLimiter {
 	return &makerLimiter{limit: notifiedPerHour, makers: map[string]*makerUsage{}}
 }
 
-// mode is how a group is notified of a cause.
+// mode tells how the members of a group are notified of a cause.
 type mode int
 
 const (
@@ -100,7 +100,8 @@ func (l *makerLimiter) usageLocked(maker string, at drive.Time) *makerUsage {
 // hourOf returns the start of the hour of at.
 func hourOf(at drive.Time) drive.Time { return drive.TimeOf(at.Std().Truncate(time.Hour)) }
 
-// makerKey returns the key by which a cause counts.
+// makerKey returns the key by which the limiter counts a cause: the user who made it, or for an
+// expiring role the account.
 func makerKey(c notice.Cause) string {
 	if c.By.IsZero() { // an expiring role counts for its account
 		return c.Account.String()

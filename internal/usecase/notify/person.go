@@ -50,7 +50,7 @@ func (b *Inbox) view(p notice.Preferences) NotificationSettings {
 	return NotificationSettings{Mails: b.mails, Address: p.Address, State: p.State, Language: p.Language, Channels: p.Channels.All()}
 }
 
-// Settings returns the caller's notification settings.
+// Settings returns the caller's notification settings; the defaults if the caller has stored none.
 func (b *Inbox) Settings(ctx context.Context, who drive.Who) (NotificationSettings, error) {
 	p, err := b.parts.Notices.FindPreferences(ctx, b.parts.DB.For(who.Account), who.User)
 	return b.view(p), err
@@ -83,7 +83,8 @@ func (b *Inbox) Change(ctx context.Context, who drive.Who, c Change) (Notificati
 	return b.view(p), err
 }
 
-// apply applies a change to settings.
+// apply applies a change to settings in place. A new mail address is not confirmed: apply requests
+// a code to be mailed to it. It fails as requestCode does.
 func (b *Inbox) apply(p *notice.Preferences, c Change) error {
 	if c.Language != nil {
 		p.Language = *c.Language
@@ -102,7 +103,8 @@ func (b *Inbox) apply(p *notice.Preferences, c Change) error {
 	return b.requestCode(p, *c.Address)
 }
 
-// requestCode schedules a mail with a new code to an address. It fails with Rate.
+// requestCode sets the address in p as unconfirmed, with a new code that the mailer sends; the
+// caller stores p. It returns Rate above codesPerDay codes a day.
 func (b *Inbox) requestCode(p *notice.Preferences, address string) error {
 	now := drive.TimeOf(b.parts.Now())
 	if now >= p.CodesSince.Add(day) || p.CodesSince > now.Add(maxClockSkew) {
@@ -120,7 +122,8 @@ func (b *Inbox) requestCode(p *notice.Preferences, address string) error {
 	return nil
 }
 
-// checkAddress fails with BadRequest unless s is a bare mail address.
+// checkAddress returns BadRequest unless s is a bare mail address in ASCII of at most maxAddress
+// bytes.
 func checkAddress(s string) error {
 	a, err := mail.ParseAddress(s)
 	if err != nil || a.Address != s || a.Name != "" || len(s) > maxAddress || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {

@@ -33,7 +33,7 @@ type Mailer struct {
 	// Backoff while the mail server is unavailable. Only used by Run.
 	failures int
 	retryAt  time.Time
-	problems map[drive.UserID]*mailProblem
+	problems map[drive.UserID]*mailProblem // by user whose mail could not be sent
 }
 
 // mailProblem is a failure that concerns one user's mail, not the mail server.
@@ -43,7 +43,8 @@ type mailProblem struct {
 	unrecorded *sentMail // sent, but not recorded as sent yet: it is not sent again
 }
 
-// sentMail is a mail to a user and the notices it covers.
+// sentMail is a mail that was handed to the mail server, or that needed none, and the notices it
+// covers.
 type sentMail struct {
 	person    notice.Preferences
 	notices   []notice.Notice
@@ -70,7 +71,8 @@ func NewMailer(parts Parts, opt MailerOptions) *Mailer {
 	return &Mailer{parts: parts, opt: opt, problems: map[drive.UserID]*mailProblem{}}
 }
 
-// Run sends mail until ctx ends.
+// Run sends mail every mailInterval until ctx ends, and returns nil. Failures are logged and
+// retried. One instance should run it at a time.
 func (p *Mailer) Run(ctx context.Context) error {
 	clear(p.problems) // another process may have sent mail meanwhile
 	tick := time.NewTicker(mailInterval)
@@ -207,7 +209,8 @@ func (p *Mailer) compose(ctx context.Context, one notice.Preferences) (m mail.Me
 	return p.digest(one, say), told, nil
 }
 
-// recordSent records a sent mail and schedules the next one if notices have arrived meanwhile.
+// recordSent records, in one transaction, that a mail was sent, so that its notices are not mailed
+// again, and schedules the next one if notices have arrived meanwhile.
 func (p *Mailer) recordSent(ctx context.Context, s sentMail) error {
 	one := s.person
 	return p.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {

@@ -106,7 +106,8 @@ func (t *Notifier) ScanExpiringRoles(ctx context.Context) (more bool, err error)
 	})
 }
 
-// startRoleScan starts a scan at the times where the last one ended.
+// startRoleScan prepares t.roleScan to find the roles that end soon or have ended since the times
+// where the last scan ended, which it reads from the database. It writes nothing.
 func (t *Notifier) startRoleScan(ctx context.Context, now drive.Time) error {
 	soon, ended := now, now // first scan: roles that have already expired are not notified
 	text, err := meta.Find(ctx, t.parts.DB, metaRoles)
@@ -193,7 +194,8 @@ func (t *Notifier) notifyRange(ctx context.Context, e *expiryRange) (people int,
 	return people, len(all) < rowsPerStatement, errors.Join(failed...)
 }
 
-// notifyExpiry notifies the principal of one role and returns the number of users.
+// notifyExpiry notifies the principal of one role that it ends soon or has ended, and returns the
+// number of users notified. It does nothing if the notice of the grant has told the expiry.
 func (t *Notifier) notifyExpiry(ctx context.Context, e expiringRole, what notice.Event) (people int, err error) {
 	if e.role.Rights() == 0 || what == notice.Ending && e.expires <= e.updated.Add(expiryNotice) { // the notice of the grant told the expiry
 		return 0, nil

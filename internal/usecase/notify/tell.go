@@ -46,6 +46,7 @@ func NewNotifier(parts Parts, mails bool) *Notifier {
 	return &Notifier{parts: parts, mails: mails, roleScan: roleScan{maxPeople: peoplePerCall}, limiter: newMakerLimiter()}
 }
 
+// now returns the current time of Parts.Now.
 func (t *Notifier) now() drive.Time { return drive.TimeOf(t.parts.Now()) }
 
 // Consumers returns the stream consumers that create notices. Records of exports and uploads from
@@ -58,7 +59,8 @@ func (t *Notifier) Consumers() []stream.Consumer {
 	}
 }
 
-// onDue notifies the recipients of a published cause.
+// onDue notifies the recipients of the cause that the record r carries. The record may be delivered
+// again: the ids of notices prevent duplicates.
 func (t *Notifier) onDue(ctx context.Context, r stream.Record) error {
 	c, id, err := notice.CauseOf(r)
 	if err != nil {
@@ -72,7 +74,8 @@ func (t *Notifier) onDue(ctx context.Context, r stream.Record) error {
 	return t.notify(ctx, id, c, r.Time)
 }
 
-// onExport notifies the user who requested an export of its progress.
+// onExport notifies the user who requested an export that it is ready, late, about to end or
+// failed. Other records, and an export that is gone, do nothing.
 func (t *Notifier) onExport(ctx context.Context, r stream.Record) error {
 	what, ok := map[stream.Type]notice.Event{
 		stream.ExportSealed: notice.Ready, stream.ExportFailed: notice.Failed, stream.ExportEnding: notice.Ending, stream.ExportLate: notice.Late,
@@ -106,7 +109,8 @@ func (t *Notifier) onExport(ctx context.Context, r stream.Record) error {
 // collectWindow is the period in which files that arrive by one collect link cause one notice.
 const collectWindow = time.Hour
 
-// onUpload notifies the creator of a collect link that files have arrived.
+// onUpload notifies the creator of a collect link that files have arrived, once per link and hour.
+// Other records, and uploads without a collect link, do nothing.
 func (t *Notifier) onUpload(ctx context.Context, r stream.Record) error {
 	if r.Type != stream.UploadDone {
 		return nil
@@ -127,13 +131,14 @@ func (t *Notifier) onUpload(ctx context.Context, r stream.Record) error {
 // membersPage is how many group members one statement reads.
 const membersPage = 500
 
-// notify notifies the recipients of a cause. It may be repeated.
+// notify inserts notices for the recipients of a cause. It may be repeated with the same id without
+// duplicates. After an error some recipients may have theirs.
 func (t *Notifier) notify(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) error {
 	_, err := t.notifyAll(ctx, id, c, at)
 	return err
 }
 
-// notifyAll is notify and returns the number of recipients.
+// notifyAll is notify and returns the number of recipients that it has reached, also with an error.
 func (t *Notifier) notifyAll(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) (people int, err error) {
 	switch {
 	case !c.User.IsZero():
@@ -150,7 +155,8 @@ func (t *Notifier) notifyAll(ctx context.Context, id notice.ID, c notice.Cause, 
 	return t.notifyGroup(ctx, id, c, at)
 }
 
-// notifyGroup notifies the members of a group, within the limits of the maker.
+// notifyGroup notifies the members of a group, within the limits of the maker: one by one, by an
+// hourly summary, or not at all. It returns the number of members, 0 if suppressed.
 func (t *Notifier) notifyGroup(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) (members int, err error) {
 	maker, hour := makerKey(c), min(at, t.now()) // a role that expires later counts for the current hour
 	how := t.limiter.modeFor(maker, hour, c.Group)
@@ -170,7 +176,8 @@ func (t *Notifier) notifyGroup(ctx context.Context, id notice.ID, c notice.Cause
 	return members, err
 }
 
-// eachMember calls each for the users who have been in a group since at.
+// eachMember calls each for the users who have been in a group since at or longer, page by page. It
+// stops at the first error.
 func (t *Notifier) eachMember(ctx context.Context, group drive.GroupID, at drive.Time, each func(drive.UserID) error) error {
 	for after := ""; ; {
 		rows, err := t.parts.DB.Query(ctx, `SELECT user_id FROM group_members WHERE group_id = ? AND user_id > ? AND created_at <= ?
@@ -202,13 +209,15 @@ func (t *Notifier) notifyUser(ctx context.Context, id notice.ID, c notice.Cause,
 	return t.notifyAs(ctx, c, user, id, c)
 }
 
-// notifySummary notifies one user, once per hour, that there are more changes.
+// notifySummary notifies one user that there are more changes than are told one by one. Calls
+// within one hour insert one notice.
 func (t *Notifier) notifySummary(ctx context.Context, c notice.Cause, at drive.Time, user drive.UserID) error {
 	id, more := summaryOf(c, at)
 	return t.notifyAs(ctx, c, user, id, more)
 }
 
-// notifyAs notifies one user of cause c with a notice made from cause as.
+// notifyAs notifies one user of cause c with a notice made from cause as. It does nothing for the
+// user who made the change, for one who is deleted, and for a kind that the user has turned off.
 func (t *Notifier) notifyAs(ctx context.Context, c notice.Cause, user drive.UserID, id notice.ID, as notice.Cause) error {
 	if user == c.By {
 		return nil
@@ -259,7 +268,8 @@ func (t *Notifier) notifyAs(ctx context.Context, c notice.Cause, user drive.User
 	})
 }
 
-// isGrantChange reports whether a cause is a role given, changed or revoked.
+// isGrantChange reports whether a cause is a role given, changed or revoked: at a node, by a share
+// or in a space.
 func isGrantChange(c notice.Cause) bool {
 	switch c.Kind {
 	case notice.Share, notice.Role, notice.Space:
@@ -316,7 +326,8 @@ func mayKnow(pass access.Pass) bool {
 	return pass.Rights.Has(access.See) || pass.Rights != 0 && pass.Level == 0
 }
 
-// hasRight reports whether a user has a right at a node now.
+// hasRight reports whether a user has a right at a node now. A node that is missing or hidden from
+// the user is false without an error.
 func hasRight(ctx context.Context, parts Parts, who drive.Who, node drive.NodeID, right access.Right) (bool, error) {
 	pass, err := parts.Access.At(ctx, parts.DB, who, node)
 	if drive.IsKind(err, drive.NotFound, drive.Forbidden) {

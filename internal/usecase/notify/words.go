@@ -20,6 +20,7 @@ type texts struct {
 	says            map[notice.Kind]map[notice.Event]string // placeholders: {by} {name} {role} {until} {n}
 }
 
+// english holds the texts of mails in English.
 var english = texts{
 	code:     "{code} is your code for mail from SmartDrive",
 	codeText: "Somebody with an account has given this address for notices of SmartDrive.\n\nThe code is {code}. It is good for 30 minutes. Type it in under Notices.\n\nIf that was not you, do nothing: no further mail comes.\n",
@@ -42,6 +43,7 @@ var english = texts{
 	},
 }
 
+// chinese holds the texts of mails in Chinese.
 var chinese = texts{
 	code:     "SmartDrive 邮件验证码：{code}",
 	codeText: "有用户把此地址设为 SmartDrive 通知的接收邮箱。\n\n验证码：{code}，30 分钟内有效。请在“通知”页面输入。\n\n如果不是您本人操作，请忽略此邮件，不会再有后续邮件。\n",
@@ -72,7 +74,8 @@ func textsFor(language string) *texts {
 	return &english
 }
 
-// fill replaces {key} in text; pairs alternates keys and values.
+// fill replaces each {key} in text by its value; pairs alternates keys and values, and is changed
+// in place. Other text in brackets stays.
 func fill(text string, pairs ...string) string {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		pairs[i] = "{" + pairs[i] + "}"
@@ -80,7 +83,7 @@ func fill(text string, pairs ...string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// sentence returns the text of a notice.
+// sentence returns the text of a notice for mail. Names from users are sanitized.
 func (t *texts) sentence(s Notification) string {
 	until, by := "", s.By
 	if s.Expires != nil {

@@ -69,7 +69,7 @@ type Settings struct {
 	refused string     // name of the last setting that Refresh skipped; logged once; guarded by reading
 }
 
-// Parts are the dependencies of Settings.
+// Parts are the dependencies of Settings. Activity and Changed are optional.
 type Parts struct {
 	DB    *sqldb.DB
 	Users *account.Users

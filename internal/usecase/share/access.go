@@ -24,6 +24,7 @@ type accessTicket struct {
 }
 
 const (
+	// ticketSize is the length in bytes of a ticket: two ids and two numbers.
 	ticketSize = 2*16 + 2*8
 	keyPurpose = "share access" // purpose of the signing key
 )

@@ -31,7 +31,9 @@ const (
 	firstWait     = time.Minute // wait after the first attempt beyond manyByShare; doubles
 )
 
-// attempt counts an attempt of a client; Rate {retry_after} if it has made too many.
+// attempt counts, in a transaction of its own, an attempt of a client to give the code, before the
+// code is compared. It returns Rate {retry_after} if the client, its network or all have made too
+// many.
 func (s *Shares) attempt(ctx context.Context, id drive.ShareID, client netip.Addr) error {
 	now := s.Now()
 	return s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -96,7 +98,8 @@ func tried(ctx context.Context, tx *sqldb.Tx, subject string, now drive.Time) (n
 	return n, began, wrap(err, subject)
 }
 
-// errMustWait returns the Rate error with the remaining wait.
+// errMustWait returns the Rate error with the remaining wait in whole seconds, rounded up, at least
+// 1.
 func errMustWait(wait time.Duration) error {
 	return drive.Fail(drive.Rate, "retry_after", int(math.Ceil(max(wait, time.Second).Seconds())))
 }
@@ -129,7 +132,7 @@ func count(ctx context.Context, tx *sqldb.Tx, subject string, limit int, now dri
 	return wrap(err, subject)
 }
 
-// wrap adds the subject to a non-nil error.
+// wrap adds to err that an attempt of subject was being counted. It returns nil for nil.
 func wrap(err error, subject string) error {
 	if err != nil {
 		return fmt.Errorf("count an attempt of %s: %w", subject, err)
@@ -137,7 +140,8 @@ func wrap(err error, subject string) error {
 	return nil
 }
 
-// uncount takes back the attempt of a right code, in the locking order of attempt.
+// uncount takes back, within tx, the attempt that attempt has counted, since the code was right. It
+// updates rows in the order of attempt.
 func uncount(ctx context.Context, tx *sqldb.Tx, id drive.ShareID, client netip.Addr) error {
 	for _, subject := range subjectsOf(id, client) {
 		if _, err := tx.Exec(ctx, "UPDATE share_attempts SET tries = tries - 1 WHERE subject = ? AND tries > 0", subject); err != nil {

@@ -13,7 +13,8 @@ const AutoCode = "auto"
 
 const (
 	// MinCode is the shortest length of a code.
-	MinCode  = 4
+	MinCode = 4
+	// maxCode is the length of the longest code.
 	maxCode  = 16
 	autoCode = 6 // length of a generated code: 31^6 are 9e8 codes, and attempts are limited
 	// codeLetters are characters that are not confused when a code is read aloud or copied by

@@ -65,7 +65,9 @@ func (v Visit) hasBegun(ctx context.Context, tx *sqldb.Tx, file drive.NodeID, fr
 	return n == 1, err
 }
 
-// countNew counts a new download; Gone {reason: used-up} if the limit is reached.
+// countNew counts a new download of file within tx, and with a limit remembers it for this visit,
+// so that parts of it do not count again. It returns Gone {reason: used-up} if the limit is
+// reached.
 func (v Visit) countNew(ctx context.Context, tx *sqldb.Tx, file drive.NodeID, fromStart bool, now drive.Time) error {
 	n, err := tx.Exec(ctx, `UPDATE shares SET downloads = downloads + 1
 		WHERE id = ? AND epoch = ? AND (max_downloads IS NULL OR downloads < max_downloads)`, v.share.ID, v.share.Epoch)

@@ -12,7 +12,7 @@ import (
 	"smartdrive/internal/usecase/link"
 )
 
-// Request describes a share to create.
+// Request describes a share to create. Node is required.
 type Request struct {
 	Node         drive.NodeID
 	Code         string        // the code, AutoCode, or "" for none
@@ -51,7 +51,7 @@ func (s *Shares) Create(ctx context.Context, who drive.Who, in Request, hook Hoo
 	}, hook)
 }
 
-// mayBeShared returns BadRequest for a root.
+// mayBeShared returns BadRequest if n is the root of a drive or space, nil for other nodes.
 func mayBeShared(n tree.Node) error {
 	if n.IsRoot() {
 		return drive.BadField("node", drive.NotAllowed, "allowed", []string{"a file or folder below the root"}, "sent", "root")
@@ -59,7 +59,7 @@ func mayBeShared(n tree.Node) error {
 	return nil
 }
 
-// insert inserts the row of a share.
+// insert inserts the row of a share within tx, without its sealed token.
 func insert(ctx context.Context, tx *sqldb.Tx, sh Share) error {
 	_, err := tx.Exec(ctx, `INSERT INTO shares
 		(id, account_id, user_id, node_id, token, code, epoch, expires_at, max_downloads, downloads, views, created_at)
@@ -68,7 +68,7 @@ func insert(ctx context.Context, tx *sqldb.Tx, sh Share) error {
 	return err
 }
 
-// checkMax returns BadRequest unless limit is nil or between 1 and MaxDownloads.
+// checkMax returns BadRequest unless limit is nil or from 1 to MaxDownloads.
 func checkMax(limit *int64) error {
 	if limit != nil && (*limit < 1 || *limit > MaxDownloads) {
 		return drive.BadField("max_downloads", drive.OutOfRange, "min", 1, "max", MaxDownloads, "sent", *limit)

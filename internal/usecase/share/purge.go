@@ -27,7 +27,8 @@ func (s *Shares) Purge(ctx context.Context) error {
 	return s.Links.Purge(ctx)
 }
 
-// deleteAll deletes all rows selected by b, in batches.
+// deleteAll deletes the rows that b selects, purgeBatch per transaction, until fewer are found. On
+// an error the batches before it stay deleted. It ignores b.Limit.
 func (s *Shares) deleteAll(ctx context.Context, b sqldb.Batch) error {
 	b.Limit = purgeBatch
 	for {

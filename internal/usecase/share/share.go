@@ -34,15 +34,15 @@ type Share struct {
 	kept vault.Link
 }
 
-// Identity implements link.Row.
+// Identity returns what package link needs of each kind of link: id, creator, account and node.
 func (s Share) Identity() link.Identity {
 	return link.Identity{ID: s.ID.String(), By: s.User, Account: s.Account, Node: s.Node}
 }
 
-// NeedsCode reports whether visitors need a code.
+// NeedsCode reports whether visitors need a code. It is known without decrypting the code.
 func (s Share) NeedsCode() bool { return s.kept.AsksCode() }
 
-// State is the state of a share.
+// State tells whether visitors may use a share, or why not. It is computed, not stored.
 type State string
 
 // The states of a share.
@@ -97,7 +97,7 @@ func New(opt Options) *Shares {
 	return s
 }
 
-// tooMany returns the TooManyOpen error for more than maxShares shares.
+// tooMany returns the TooManyOpen error for sent shares, more than maxShares.
 func tooMany(sent int) error {
 	return drive.Fail(drive.TooManyOpen, "reason", "shares", "limit", maxShares, "sent", sent)
 }
@@ -108,10 +108,12 @@ const (
 	MaxDownloads = 1_000_000
 )
 
+// columns lists the columns of scan, of the tables l (shares) and t (sealed tokens).
 const columns = `l.id, l.account_id, l.user_id, l.node_id, l.token, l.code, COALESCE(t.sealed, ''), l.epoch, l.expires_at,
 	l.max_downloads, l.downloads, l.views, l.created_at`
 
-// scan reads a row of columns.
+// scan reads a row of columns into s by calling its parameter scan, whose error it returns. Token
+// and code stay sealed: see Shares.reveal.
 func scan(s *Share, scan func(...any) error) error {
 	err := scan(&s.ID, &s.Account, &s.User, &s.Node, &s.kept.Token, &s.kept.Code, &s.kept.Sealed, &s.Epoch, &s.ExpiresAt, &s.MaxDownloads,
 		&s.Downloads, &s.Views, &s.CreatedAt)
@@ -119,13 +121,15 @@ func scan(s *Share, scan func(...any) error) error {
 	return err
 }
 
-// reveal decrypts the token and the code of a share.
+// reveal decrypts the token and the code of sh and sets them in place. It fails as Vault.OpenLink
+// does.
 func (s *Shares) reveal(ctx context.Context, q sqldb.Querier, sh *Share) (err error) {
 	sh.Token, sh.Code, err = s.opt.Vault.OpenLink(ctx, q, sh.kept)
 	return err
 }
 
-// view returns a share with its state and node.
+// view returns a share with its state, its node and its decrypted secrets. If the node is deleted
+// or no longer shareable by the share's creator, the state is Gone and no error.
 func (s *Shares) view(ctx context.Context, q sqldb.Querier, sh Share) (View, error) {
 	if err := s.reveal(ctx, q, &sh); err != nil {
 		return View{}, err
@@ -175,7 +179,8 @@ func (s *Shares) views(ctx context.Context, q sqldb.Querier, all []Share) ([]Vie
 	return views, nil
 }
 
-// stateByItself returns the state as far as the share's row determines it.
+// stateByItself returns the state as far as the share's row determines it: Expired, UsedUp or Open.
+// The node may be gone even so.
 func (s *Shares) stateByItself(sh Share) State {
 	switch {
 	case sh.ExpiresAt != 0 && s.Now() >= sh.ExpiresAt:

@@ -44,7 +44,8 @@ func (s *Shares) Describe(ctx context.Context, token, access string) (Public, er
 	return p, nil
 }
 
-// errClosed returns the Gone error for a share in the given state.
+// errClosed returns the Gone error of visitors for a share in the given state. A share that is Gone
+// has the reason withdrawn.
 func errClosed(state State) error {
 	reason := string(state)
 	if state == Gone {
@@ -115,7 +116,8 @@ func (s *Shares) Open(ctx context.Context, token, code string, client netip.Addr
 	return AccessToken{t.text(key), t.expires}, nil
 }
 
-// Visit is an admitted visitor's use of a share.
+// Visit is an admitted visitor's use of a share: the access was checked when it was created, and is
+// not checked again.
 type Visit struct {
 	share Share
 	id    drive.VisitID
@@ -134,7 +136,7 @@ func (v Visit) Item() tree.Node { return v.item }
 // ExpiresAt returns when the share expires; zero: never.
 func (v Visit) ExpiresAt() drive.Time { return v.share.ExpiresAt }
 
-// Limited reports whether the share has a download limit.
+// Limited reports whether the share has a download limit, so that downloads are counted.
 func (v Visit) Limited() bool { return v.share.MaxDownloads != nil }
 
 // VerifyAccess checks an access and returns the visit. It also admits visitors of a used-up share,

@@ -91,7 +91,8 @@ func nameFor(name string, i int) string {
 	return name + "-" + strings.ToLower(rand.Text()[:7])
 }
 
-// putOut revokes what the provider granted to a user, and ends the sessions through it.
+// putOut removes the groups and rights that a user has by the provider, and ends the sessions that
+// it vouched for. It may be repeated after an error.
 func (s *SignOn) putOut(ctx context.Context, user account.User, as account.Identity) error {
 	if _, err := s.follow(ctx, user, person{identity: as}); err != nil {
 		return err
@@ -99,7 +100,8 @@ func (s *SignOn) putOut(ctx context.Context, user account.User, as account.Ident
 	return s.parts.Users.EndVouched(ctx, user)
 }
 
-// create creates a user, connected to the person, with a random password that is not stored.
+// create creates a user named name, connected to the person, in one transaction. The password is
+// random and stored nowhere in plain. It fails as Admin.CreateUserAnd does, such as with NameTaken.
 func (s *SignOn) create(ctx context.Context, p person, name string) (account.User, error) {
 	user, err := s.parts.Admin.CreateUserAnd(ctx, admin.Local(), admin.NewUser{Name: name, Password: rand.Text()},
 		func(ctx context.Context, tx *sqldb.Tx, user account.User) error {
@@ -191,7 +193,8 @@ func (s *SignOn) addTo(ctx context.Context, user drive.UserID, as account.Identi
 	return err
 }
 
-// groupsNamed returns the groups of ours that follow the provider and that it names.
+// groupsNamed returns the groups of this installation that follow the provider and that the person
+// is in by its claims. Groups that do not exist here are left out.
 func (s *SignOn) groupsNamed(ctx context.Context, p person) (named []access.UserGroup, err error) {
 	all := slices.Contains(s.opt.Groups, "*")
 	for _, name := range p.groups {

@@ -19,7 +19,8 @@ type person struct {
 	groups   []string
 }
 
-// personOf reads a person from the claims.
+// personOf reads identity, groups and a valid user name from the claims. Missing claims are empty;
+// the name is then "user".
 func personOf(opt Options, claims map[string]any) person {
 	subject, _ := claims["sub"].(string)
 	p := person{identity: account.Identity{Issuer: opt.Issuer, Subject: subject}, groups: groupsAt(claims, opt.GroupsClaim)}
@@ -34,7 +35,8 @@ func personOf(opt Options, claims map[string]any) person {
 	return p
 }
 
-// mayCome reports whether the groups of the person allow a sign-in.
+// mayCome reports whether the groups of the person allow a sign-in. Without opt.Users each person
+// may.
 func (p person) mayCome(opt Options) bool { return len(opt.Users) == 0 || p.isIn(opt.Users) }
 
 // isIn reports whether the person is in at least one of the groups.

@@ -52,7 +52,7 @@ type known struct {
 	at time.Time
 }
 
-// newProvider returns a provider without I/O.
+// newProvider returns a provider whose metadata is not read yet. It does no I/O.
 func newProvider(opt Options) *provider {
 	transport := opt.Transport
 	if transport == nil {
@@ -75,6 +75,8 @@ func onlyReading(_ *http.Request, via []*http.Request) error {
 // bounded is a transport that truncates responses after maxAnswer bytes.
 type bounded struct{ to http.RoundTripper }
 
+// RoundTrip sends r, and cuts the body of the response off after maxAnswer bytes, where it ends
+// like a short one.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := b.to.RoundTrip(r)
 	if err == nil {
@@ -86,7 +88,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// context makes the libraries use our HTTP client.
+// context returns ctx with this provider's HTTP client, which the OpenID libraries then use.
 func (p *provider) context(ctx context.Context) context.Context {
 	return oidc.ClientContext(ctx, p.client)
 }
@@ -130,7 +132,8 @@ func (p *provider) read(now time.Time) (*known, error) {
 	return fresh, nil
 }
 
-// describe reads the metadata of the provider. With an https issuer, all endpoints must be https.
+// describe reads the metadata of the provider over the network. It fails if that is invalid and,
+// with an https issuer, if an endpoint is not https.
 func describe(ctx context.Context, p *provider, now time.Time) (*known, error) {
 	read, err := oidc.NewProvider(ctx, p.opt.Issuer)
 	if err != nil {
@@ -159,12 +162,14 @@ func describe(ctx context.Context, p *provider, now time.Time) (*known, error) {
 	return k, nil
 }
 
-// unavailable returns Unavailable {reason: sign-on, retry_after}.
+// unavailable returns Unavailable {reason: sign-on, retry_after} that wraps err: the provider does
+// not answer.
 func unavailable(err error) error {
 	return drive.Wrap(err, drive.Unavailable, "reason", "sign-on", "retry_after", int(tryAgain.Seconds()))
 }
 
-// client returns our OAuth 2.0 client for a redirect address.
+// client returns the OAuth 2.0 client of this installation for the address to which the provider
+// redirects.
 func (k *known) client(redirect string) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID: k.opt.Client, ClientSecret: k.opt.Secret, Endpoint: k.endpoint, RedirectURL: redirect,

@@ -53,7 +53,7 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Parts are the dependencies of SignOn.
+// Parts are the dependencies of SignOn. Each is required.
 type Parts struct {
 	DB       *sqldb.DB
 	Users    *account.Users
@@ -90,7 +90,7 @@ const flowLife = time.Hour // between Begin and Finish; includes the time to fin
 type flow struct {
 	State    string `json:"s"`
 	Nonce    string `json:"n"`
-	Verifier string `json:"v"`
+	Verifier string `json:"v"` // PKCE, RFC 7636
 	Redirect string `json:"r"`
 	Begun    int64  `json:"t"` // Unix seconds
 
@@ -124,7 +124,9 @@ func (s *SignOn) BeginConnect(ctx context.Context, who drive.Who, password strin
 	return s.begin(ctx, flow{Redirect: redirect, User: who.User, Epoch: epoch}, oauth2.SetAuthURLParam("prompt", "login")) // the person sees which account is connected
 }
 
-// begin adds fresh secrets to f and seals it.
+// begin adds fresh secrets to f and returns the provider's URL for the browser and the sealed flow,
+// which the client must present at the end. also are further parameters of the URL. It returns
+// Unavailable while the provider is unknown.
 func (s *SignOn) begin(ctx context.Context, f flow, also ...oauth2.AuthCodeOption) (Begun, error) {
 	known, err := s.provider.get()
 	if err != nil {
@@ -138,7 +140,8 @@ func (s *SignOn) begin(ctx context.Context, f flow, also ...oauth2.AuthCodeOptio
 	return Begun{known.client(f.Redirect).AuthCodeURL(f.State, append(also, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier))...), sealed}, nil
 }
 
-// seal encodes a flow with a MAC, so that clients cannot forge it.
+// seal returns the flow as text with a MAC, so that clients cannot change it; they can read it. It
+// fails as sum does.
 func (s *SignOn) seal(ctx context.Context, f flow) (string, error) {
 	b, err := json.Marshal(f)
 	if err != nil {
@@ -148,7 +151,7 @@ func (s *SignOn) seal(ctx context.Context, f flow) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(append(sum, b...)), err
 }
 
-// sum returns the MAC of an encoded flow.
+// sum returns the MAC of an encoded flow. It fails as Parts.Secret does.
 func (s *SignOn) sum(ctx context.Context, b []byte) ([]byte, error) {
 	key, err := s.parts.Secret(ctx)
 	if err != nil {
@@ -199,7 +202,8 @@ func (s *SignOn) open(ctx context.Context, in Return, user drive.UserID) (f flow
 	return f, nil
 }
 
-// over returns Gone {reason: sign-on}: the attempt cannot be finished.
+// over returns Gone {reason: sign-on} that wraps err: the attempt cannot be finished, and the user
+// must begin again.
 func over(err error) error { return drive.Wrap(err, drive.Gone, "reason", "sign-on") }
 
 // Finish signs a person in and returns the new session; from describes the client. A code is valid
@@ -226,7 +230,8 @@ func (s *SignOn) Finish(ctx context.Context, in Return, from account.Login) (acc
 	return g, usedUp(err)
 }
 
-// enter finds or creates the user of a person, applies the claims and creates a session.
+// enter finds or creates the user of a person, applies the claims and creates a session. It returns
+// Forbidden {reason: sign-on-disabled} if the user is not active.
 func (s *SignOn) enter(ctx context.Context, p person, from account.Login) (account.Granted, error) {
 	user, err := s.find(ctx, p)
 	if err != nil {
@@ -340,7 +345,7 @@ func (s *SignOn) disconnect(ctx context.Context, who drive.Who, id drive.UserID)
 	})
 }
 
-// IsConnected reports whether a user is connected to the provider.
+// IsConnected reports whether a user is connected to an identity of the configured provider.
 func (s *SignOn) IsConnected(ctx context.Context, id drive.UserID) (bool, error) {
 	return s.parts.Users.IsConnected(ctx, s.parts.DB, id, s.opt.Issuer)
 }

@@ -18,7 +18,7 @@ type Principal struct {
 	Name string // instead of ID
 }
 
-// NewGrant describes a role to give.
+// NewGrant describes a role to give to a principal at a node.
 type NewGrant struct {
 	Node  drive.NodeID
 	To    Principal
@@ -110,13 +110,15 @@ func (s *Spaces) checkOutward(ctx context.Context, q sqldb.Querier, n tree.Node,
 	return err
 }
 
-// grantRight is a caller's right to change the grants at a node.
+// grantRight is a caller's checked right to change the grants at a node, and when that right
+// expires.
 type grantRight struct {
 	node    tree.Node
 	expires drive.Time // zero: never
 }
 
-// checkExpiry fails with BadRequest if a grant outlasts the caller's right. The role None may.
+// checkExpiry returns BadRequest if a grant outlasts the caller's own right. A right without end
+// allows each grant; the role None may outlast it.
 func (r grantRight) checkExpiry(g access.Grant, now drive.Time) error {
 	if r.expires == 0 || g.Role == access.None || g.Expires != 0 && g.Expires <= r.expires {
 		return nil
@@ -333,7 +335,8 @@ func (s *Spaces) ListSharedWithMe(ctx context.Context, who drive.Who, after driv
 	return s.sharedItems(ctx, all, true)
 }
 
-// ListSharedByMe lists what the caller shares of the caller's own drive, one entry per grant.
+// ListSharedByMe returns up to limit items that the caller shares of the caller's own drive, one
+// per grant. after is the cursor, the last grant of the previous page; zero at first.
 func (s *Spaces) ListSharedByMe(ctx context.Context, who drive.Who, after access.Grant, limit int) ([]Shared, error) {
 	grants, err := s.parts.Access.ListOf(ctx, s.parts.DB, who.Account, after, limit)
 	if err != nil {
@@ -403,7 +406,8 @@ func (s *Spaces) sharedItems(ctx context.Context, all []access.Mount, asGuest bo
 	return shared, nil
 }
 
-// logGrant records that a role at a node was given or revoked.
+// logGrant records within tx, as activity of the node's account, that the role g at node n was
+// given or revoked.
 func (s *Spaces) logGrant(tx *sqldb.Tx, verb activity.Verb, n tree.Node, g access.Grant) error {
 	data := map[string]any{"principal": g.Principal, "kind": g.Kind, "name": g.Name, "role": g.Role}
 	if g.Expires != 0 {

@@ -26,7 +26,8 @@ func (s *Spaces) CreateGroup(ctx context.Context, who drive.Who, name string, ho
 	return t, err
 }
 
-// RenameGroup renames a group. It fails like CreateGroup, and with NotFound.
+// RenameGroup renames a group and returns it. Errors: Forbidden unless the caller is an
+// administrator, NotFound, and those of CreateGroup for the name.
 func (s *Spaces) RenameGroup(ctx context.Context, who drive.Who, id drive.GroupID, name string) (t access.UserGroup, err error) {
 	if err := requireAdmin(who); err != nil {
 		return t, err
@@ -91,7 +92,7 @@ func (s *Spaces) shrinkGroup(ctx context.Context, id drive.GroupID, change func(
 	})
 }
 
-// FindGroup returns a group to an administrator; NotFound.
+// FindGroup returns a group to an administrator. Errors: Forbidden for other callers, NotFound.
 func (s *Spaces) FindGroup(ctx context.Context, who drive.Who, id drive.GroupID) (access.UserGroup, error) {
 	if err := requireAdmin(who); err != nil {
 		return access.UserGroup{}, err
@@ -99,7 +100,8 @@ func (s *Spaces) FindGroup(ctx context.Context, who drive.Who, id drive.GroupID)
 	return s.parts.Access.FindGroup(ctx, s.parts.DB, id)
 }
 
-// FindGroupByName returns the group with a name, ignoring case, to an administrator; NotFound.
+// FindGroupByName returns the group with a name, ignoring case, to an administrator. Errors:
+// Forbidden for other callers, NotFound.
 func (s *Spaces) FindGroupByName(ctx context.Context, who drive.Who, name string) (access.UserGroup, error) {
 	if err := requireAdmin(who); err != nil {
 		return access.UserGroup{}, err
@@ -107,7 +109,8 @@ func (s *Spaces) FindGroupByName(ctx context.Context, who drive.Who, name string
 	return s.parts.Access.FindGroupByName(ctx, s.parts.DB, name)
 }
 
-// IsMember reports to an administrator whether a user is in a group.
+// IsMember reports to an administrator whether a user is in a group. It returns Forbidden to other
+// callers; an unknown group has no members.
 func (s *Spaces) IsMember(ctx context.Context, who drive.Who, id drive.GroupID, user drive.UserID) (bool, error) {
 	if err := requireAdmin(who); err != nil {
 		return false, err
@@ -124,7 +127,9 @@ func (s *Spaces) ListGroups(ctx context.Context, who drive.Who, cursor string, l
 	return s.parts.Access.ListGroups(ctx, s.parts.DB, "", cursor, limit)
 }
 
-// AddMember adds a user to a group, as an administrator, and notifies the user.
+// AddMember adds a user to a group and notifies the user, in one transaction. Errors: Forbidden
+// unless the caller is an administrator, NotFound for the group, BadRequest for an unknown user,
+// TooManyOpen.
 func (s *Spaces) AddMember(ctx context.Context, who drive.Who, id drive.GroupID, user drive.UserID) error {
 	if err := requireAdmin(who); err != nil {
 		return err
@@ -145,7 +150,8 @@ func (s *Spaces) RemoveMember(ctx context.Context, who drive.Who, id drive.Group
 	})
 }
 
-// ListMembers lists the users in a group after the given one, by id, to an administrator.
+// ListMembers returns to an administrator up to limit users in a group by id. after is the cursor,
+// the last user of the previous page; zero at first. Errors: Forbidden for other callers, NotFound.
 func (s *Spaces) ListMembers(ctx context.Context, who drive.Who, id drive.GroupID, after drive.UserID, limit int) ([]access.Person, error) {
 	if err := requireAdmin(who); err != nil {
 		return nil, err

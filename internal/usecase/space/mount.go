@@ -107,10 +107,10 @@ func (s *Spaces) HideGroupShare(ctx context.Context, who drive.Who, node drive.N
 	})
 }
 
-// isListed reports whether the node exists and the caller may see it.
+// isListed reports whether the node exists, which its name shows, and the caller may see it.
 func (m *Mounted) isListed() bool { return m.Item.Name != "" && m.Role.Rights().Has(access.See) }
 
-// HasMounts reports whether Mounted returns any entry, without reading all.
+// HasMounts reports whether Mounted returns any entry, reading as few as possible.
 func (s *Spaces) HasMounts(ctx context.Context, who drive.Who) (has bool, err error) {
 	const few = 20
 	err = s.eachMount(ctx, who, few, func(Mounted) bool {
@@ -120,7 +120,8 @@ func (s *Spaces) HasMounts(ctx context.Context, who drive.Who) (has bool, err er
 	return has, err
 }
 
-// listMounts returns the entries of Mounted without names.
+// listMounts returns the entries of Mounted before names are made unique. It holds them all in
+// memory.
 func (s *Spaces) listMounts(ctx context.Context, who drive.Who) (all []Mounted, err error) {
 	err = s.eachMount(ctx, who, mountsPerPage, func(m Mounted) bool {
 		all = append(all, m)
@@ -249,7 +250,8 @@ func (m *Mounted) candidate(n int) drive.Name {
 	return m.nameWithSuffix(id + " " + strconv.Itoa(n-1))
 }
 
-// storedName returns the stored name of a mount if it is still valid for its base name.
+// storedName returns the stored name of a mount, and false if it is no longer valid for the base
+// name: the node was renamed, or the alias changed.
 func (m *Mounted) storedName() (drive.Name, bool) {
 	shown := drive.Name(m.Shown).Fold()
 	if shown == m.baseName().Fold() {

@@ -24,7 +24,7 @@ type Numbers struct {
 // NewNumbers returns the Numbers in db.
 func NewNumbers(db *sqldb.DB) *Numbers { return &Numbers{db: db} }
 
-// NumberedShare identifies a share.
+// NumberedShare identifies a share, of a role or by a link, that clients know by a number.
 type NumberedShare struct {
 	Node    drive.NodeID
 	Subject string // id of the principal with a role there, or of a link
@@ -35,7 +35,8 @@ const (
 	numbersPerRun = 200_000 // numbers that one call of Purge checks
 )
 
-// Of returns the numbers of shares and assigns missing ones.
+// Of returns the number of each of the shares and assigns, permanently, numbers to those that have
+// none. It does not check that the shares exist.
 func (n *Numbers) Of(ctx context.Context, all []NumberedShare) (map[NumberedShare]int64, error) {
 	found := make(map[NumberedShare]int64, len(all))
 	for some := range slices.Chunk(all, numbersAtOnce) {
@@ -56,7 +57,7 @@ func (n *Numbers) Of(ctx context.Context, all []NumberedShare) (map[NumberedShar
 	return found, nil
 }
 
-// read adds the existing numbers of shares to found.
+// read adds the existing numbers of shares to found. Shares without a number are not added.
 func (n *Numbers) read(ctx context.Context, q sqldb.Querier, all []NumberedShare, found map[NumberedShare]int64) error {
 	type row struct {
 		of     NumberedShare
@@ -83,7 +84,8 @@ func (n *Numbers) read(ctx context.Context, q sqldb.Querier, all []NumberedShare
 	return nil
 }
 
-// assign assigns numbers to the shares that have none.
+// assign inserts, within tx, numbers for the shares that have none; the database chooses them. If
+// another transaction was first, its error makes tx run again.
 func (n *Numbers) assign(ctx context.Context, tx *sqldb.Tx, all []NumberedShare) error {
 	have := map[NumberedShare]int64{}
 	if err := n.read(ctx, tx, all, have); err != nil {
@@ -156,7 +158,8 @@ func (n *Numbers) Purge(ctx context.Context) error {
 	return nil
 }
 
-// deleteEnded deletes the numbers whose share has ended, and keeps those whose share exists again.
+// deleteEnded deletes those of numbers whose share has ended, and keeps those whose share exists
+// again. It checks this in the deleting statement.
 func (n *Numbers) deleteEnded(ctx context.Context, numbers []int64) error {
 	if len(numbers) == 0 {
 		return nil

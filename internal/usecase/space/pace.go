@@ -27,7 +27,8 @@ func newRateLimiter(burst int, every time.Duration) *rateLimiter {
 	return &rateLimiter{burst: burst, every: every, refillAt: map[drive.UserID]time.Time{}}
 }
 
-// allow counts a call. It fails with Rate {retry_after} if the user has none left.
+// allow counts a call of the user at the time now. It returns Rate {retry_after} if the user has
+// none left; such a call is not counted.
 func (l *rateLimiter) allow(user drive.UserID, now time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -64,7 +64,8 @@ func (s *Spaces) Member(ctx context.Context, who drive.Who, node drive.NodeID, p
 	return s.findActive(ctx, s.parts.DB, node, principal)
 }
 
-// findActive returns a grant that has not expired, or NotFound.
+// findActive returns the grant of a principal at a node. It returns NotFound if there is none or it
+// has expired.
 func (s *Spaces) findActive(ctx context.Context, q sqldb.Querier, node drive.NodeID, principal drive.PrincipalID) (access.Grant, error) {
 	g, err := s.parts.Access.FindGrant(ctx, q, node, principal)
 	if err == nil && g.Expires != 0 && g.Expires <= drive.TimeOf(s.opt.Now()) {

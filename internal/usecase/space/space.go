@@ -75,7 +75,7 @@ type Total struct {
 	Bytes *drive.ByteSize // nil: unlimited
 }
 
-// NewSpace describes a space to create.
+// NewSpace describes a space to create: its name, its quota and the user who becomes its manager.
 type NewSpace struct {
 	Name    string
 	Total   Total
@@ -87,7 +87,7 @@ type NewSpace struct {
 // transaction back.
 type Hook[V any] func(ctx context.Context, tx *sqldb.Tx, v V) error
 
-// run calls h unless h is nil.
+// run calls h within tx and returns its error, which must roll tx back. A nil h does nothing.
 func (h Hook[V]) run(ctx context.Context, tx *sqldb.Tx, v V) error {
 	if h == nil {
 		return nil
@@ -95,7 +95,7 @@ func (h Hook[V]) run(ctx context.Context, tx *sqldb.Tx, v V) error {
 	return h(ctx, tx, v)
 }
 
-// requireAdmin fails with Forbidden unless the caller is an administrator.
+// requireAdmin returns Forbidden unless the caller is an administrator.
 func requireAdmin(who drive.Who) error {
 	if !who.Admin {
 		return drive.Fail(drive.Forbidden)
@@ -151,7 +151,8 @@ func (s *Spaces) Create(ctx context.Context, who drive.Who, in NewSpace, hook Ho
 	return v, err
 }
 
-// List returns the caller's spaces by name, with their balances.
+// List returns the spaces that the caller is a member of, by name, with their balances. None is an
+// empty result.
 func (s *Spaces) List(ctx context.Context, who drive.Who) ([]View, error) {
 	all, err := s.parts.Access.ListMemberships(ctx, s.parts.DB, who.User)
 	if err != nil {
@@ -226,12 +227,14 @@ func (s *Spaces) withBalances(ctx context.Context, views []View) ([]View, error)
 	return some, nil
 }
 
-// Find returns a space to a member or an administrator; NotFound to others.
+// Find returns a space with its balance to a member or an administrator. It returns NotFound to
+// others.
 func (s *Spaces) Find(ctx context.Context, who drive.Who, id drive.AccountID) (View, error) {
 	return s.find(ctx, s.parts.DB, who, id)
 }
 
-// find is Find with a given database or transaction.
+// find is Find, reading from a given database or transaction. An administrator gets also spaces
+// without a role there, with no rights in the View; other callers get NotFound.
 func (s *Spaces) find(ctx context.Context, q sqldb.Querier, who drive.Who, id drive.AccountID) (View, error) {
 	one, err := s.parts.Access.FindSpace(ctx, q, id)
 	if err != nil {
@@ -320,7 +323,8 @@ func (s *Spaces) Delete(ctx context.Context, who drive.Who, id drive.AccountID) 
 	})
 }
 
-// logChange records the differences between two states of a space, if any.
+// logChange records within tx, as activity, the differences between two states of a space. It
+// records nothing if there are none.
 func (s *Spaces) logChange(tx *sqldb.Tx, was, now View) error {
 	data := map[string]any{}
 	if was.Name != now.Name {
@@ -346,7 +350,8 @@ func settingsData(s access.Settings) map[string]any {
 	return map[string]any{"links": s.Links, "outward": s.ShareOutside, "trash_days": s.TrashDays, "version_days": s.VersionDays}
 }
 
-// write runs fn in a transaction that holds the lock on the account's ledger.
+// write runs fn in a transaction that holds the lock on the account's ledger. fn may run several
+// times; its error rolls back and is returned.
 func (s *Spaces) write(ctx context.Context, who drive.Who, account drive.AccountID, fn func(context.Context, *sqldb.Tx) error) error {
 	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		tx.SetActor(who)

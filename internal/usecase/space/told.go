@@ -113,7 +113,8 @@ func (s *Spaces) notifyMembers(ctx context.Context, tx *sqldb.Tx, by drive.Who, 
 	}
 }
 
-// notify publishes a cause in tx, unless Parts.Events is nil.
+// notify appends to the outbox, within tx, a cause whose recipients are then notified. It does
+// nothing if Parts.Events is nil.
 func (s *Spaces) notify(ctx context.Context, tx *sqldb.Tx, c notice.Cause) error {
 	if s.parts.Events == nil {
 		return nil

@@ -40,8 +40,11 @@ type cache struct {
 const (
 	// Values of byte 4 of a file.
 	kindJPEG = 'j'
-	kindPNG  = 'p'
+	// kindPNG marks a cached PNG.
+	kindPNG = 'p'
+	// kindNone marks content of which no thumbnail can be made.
 	kindNone = '!'
+	// kindSlow marks content whose thumbnail took too long.
 	kindSlow = '~'
 
 	forgetSlow = time.Hour           // how long a too-slow image is refused; the machine may only have been busy
@@ -51,8 +54,10 @@ const (
 	keepPart   = 8                   // tenths of max that remain after a full cache is trimmed
 )
 
+// newCache returns the cache in opt.Dir. It does no I/O.
 func newCache(opt Options) *cache { return &cache{dir: opt.Dir, max: opt.MaxCache, now: opt.Now} }
 
+// path returns the path of the cache file for a key of at least two characters.
 func (c *cache) path(key string) string { return filepath.Join(c.dir, key[:2], key) }
 
 // find returns the cached thumbnail of key, or nil without an error on a cache miss. It fails with
@@ -105,7 +110,7 @@ func (c *cache) touch(key string) {
 	}
 }
 
-// keep caches a thumbnail.
+// keep writes a thumbnail into the cache. Errors are ignored: the thumbnail is then made again.
 func (c *cache) keep(key string, t Thumbnail) {
 	kind := byte(kindJPEG)
 	if t.Type == "image/png" {
@@ -114,7 +119,8 @@ func (c *cache) keep(key string, t Thumbnail) {
 	c.put(key, kind, t.Body)
 }
 
-// refuse caches a refusal: why is a NoThumbnail error, or errTooSlow.
+// refuse caches that no thumbnail was made, because of why: a NoThumbnail error, which stays, or
+// errTooSlow.
 func (c *cache) refuse(key string, why error) {
 	if e, ok := errors.AsType[*drive.Error](why); ok {
 		reason, _ := e.Args["reason"].(string)
@@ -138,6 +144,7 @@ func (c *cache) put(key string, kind byte, content []byte) {
 }
 
 // writeFile replaces path atomically, because others may be reading it, and sets its mtime to now.
+// It does not sync. On an error the temporary file is removed.
 func writeFile(path string, raw []byte, now time.Time) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -156,7 +163,8 @@ func writeFile(path string, raw []byte, now time.Time) (err error) {
 	return err
 }
 
-// grow adds n to the size and trims the cache if it is full or was not trimmed for trimAfter.
+// grow adds n to the size of the cache and trims the cache if it is full or was not trimmed for
+// trimAfter. The caller must not hold mu.
 func (c *cache) grow(n drive.ByteSize) {
 	now := c.now()
 	c.mu.Lock()

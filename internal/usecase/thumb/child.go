@@ -143,6 +143,8 @@ func causeOf(reason string) error {
 // capped is a writer that stores up to maxAnswer bytes and fails beyond that.
 type capped struct{ b []byte }
 
+// Write appends p to b. It returns io.ErrShortBuffer, and appends nothing, if b would exceed
+// maxAnswer.
 func (c *capped) Write(p []byte) (int, error) {
 	if len(c.b)+len(p) > maxAnswer {
 		return 0, io.ErrShortBuffer
@@ -175,7 +177,8 @@ func Serve(args []string, in io.Reader, out io.Writer) int {
 	return 0
 }
 
-// answer encodes the result of decoding as the output of a child.
+// answer encodes a thumbnail, or the reason of a refusal, as the output of a child. An error other
+// than a refusal becomes the reason "damaged".
 func answer(t Thumbnail, err error) []byte {
 	var refusal *drive.Error
 	switch {
@@ -190,7 +193,8 @@ func answer(t Thumbnail, err error) []byte {
 	return append([]byte{kindJPEG}, t.Body...)
 }
 
-// parseArgs reads the arguments of a child; turn is the orientation.
+// parseArgs reads the arguments of a child: side of the thumbnail, memory, seconds and orientation,
+// which it returns as turn. It fails unless there are exactly these four integers.
 func parseArgs(args []string) (size, turn int, limit limits, err error) {
 	var numbers [4]int64
 	if len(args) != len(numbers) {

@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canConfine reports whether the system supports Landlock (Linux 5.13), which helpers need.
+// canConfine reports whether the kernel supports Landlock (Linux 5.13), without which helpers are
+// not run.
 func canConfine() bool {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	return errno == 0 && version >= 1
@@ -77,7 +78,8 @@ func giveUpFiles(dir, programs string) error {
 	return nil
 }
 
-// leave allows access below path in the ruleset rules. A missing path is skipped.
+// leave allows access to what is at and below path in the Landlock ruleset rules. A missing path is
+// skipped without an error.
 func leave(rules int, path string, access uint64) error {
 	at, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {

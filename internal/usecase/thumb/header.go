@@ -40,7 +40,8 @@ func starts(magic string) func([]byte) bool {
 	return func(head []byte) bool { return bytes.HasPrefix(head, []byte(magic)) }
 }
 
-// formats returns the supported formats.
+// formats returns the formats that this process decodes, each with its test, decoder and memory
+// estimate.
 func formats() []format {
 	return []format{
 		{"jpeg", starts("\xff\xd8\xff"), jpeg.DecodeConfig, decodeJPEG, jpegDetails},
@@ -93,6 +94,7 @@ func reasonOf(err error) string {
 	return "damaged"
 }
 
+// pixels returns width times height, without overflow.
 func pixels(width, height int) drive.ByteSize { return drive.ByteSize(width) * drive.ByteSize(height) }
 
 // plainDetails are for decoders that use memory for the decoded pixels only.
@@ -100,6 +102,8 @@ func plainDetails(_ []byte, c image.Config) details {
 	return details{width: c.Width, height: c.Height, memory: pixels(c.Width, c.Height) * bytesPerPixel(c.ColorModel), orientation: 1}
 }
 
+// bytesPerPixel returns the memory that a decoded pixel of a color model takes; 4 for unknown
+// models.
 func bytesPerPixel(m color.Model) drive.ByteSize {
 	switch m {
 	case color.GrayModel:

@@ -24,7 +24,8 @@ func boxes(rest []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// box returns the content of the first box at a path of box types, or nil if there is none.
+// box returns the content of the first box at a path of box types; nil if there is none, content
+// itself for an empty path.
 func box(content []byte, path ...string) []byte {
 	if len(path) == 0 {
 		return content

@@ -50,7 +50,8 @@ const (
 	helperSide = 1280 // pixels: the largest of Sizes
 )
 
-// helpers returns all helpers that the package knows, installed or not.
+// helpers returns the helpers that the package knows, installed or not: programs with the files
+// they read and their arguments.
 func helpers() []helper {
 	ffmpeg, side := []string{"ffmpeg"}, strconv.Itoa(helperSide)
 	frame := func(format string) []string {
@@ -86,6 +87,7 @@ func isMP4(head []byte) bool {
 	return len(head) >= 12 && string(head[4:8]) == "ftyp" && !isBrand("avif", "avis", "mif1", "msf1", "crx ")(head)
 }
 
+// isAVI reports whether head, the first bytes of a file, begins an AVI file.
 func isAVI(head []byte) bool {
 	return len(head) >= 12 && string(head[:4]) == "RIFF" && string(head[8:12]) == "AVI "
 }
@@ -128,13 +130,15 @@ func (m *Maker) Kinds() []string {
 	return kinds
 }
 
-// Draws reports whether files of a media type may have a thumbnail.
+// Draws reports whether files of a media type may have a thumbnail: pictures, and files that an
+// installed helper reads. Thumbnail may still refuse the file.
 func (m *Maker) Draws(mime string) bool {
 	kind, _, _ := strings.Cut(mime, "/")
 	return kind == "image" || slices.ContainsFunc(m.helpers, func(h installed) bool { return h.kind == kind || mime == "application/"+h.kind })
 }
 
-// helperFor reads the beginning of r, rewinds r and returns helperOf of what it read.
+// helperFor reads the beginning of r and rewinds r. It returns the installed helper for such a
+// file, and false if there is none. The error is that of reading.
 func (m *Maker) helperFor(r *reader) (h installed, ok bool, err error) {
 	head := make([]byte, helperHead)
 	n, err := io.ReadFull(r, head)
@@ -194,7 +198,7 @@ type local struct {
 	size drive.ByteSize
 }
 
-// Size implements File.
+// Size returns the size of the file when it was opened.
 func (l local) Size() drive.ByteSize { return l.size }
 
 // helped runs a helper and returns the path of the picture that it wrote, and its directory. The

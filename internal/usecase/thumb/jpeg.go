@@ -99,6 +99,8 @@ const maxScans = 100
 // errScans reports a JPEG with more than maxScans scans.
 var errScans = errors.New("too many scans")
 
+// decodeJPEG decodes a JPEG. It fails with errScans if the file has more than maxScans scans, which
+// would take too long.
 func decodeJPEG(r io.Reader) (image.Image, error) { return jpeg.Decode(&scanLimit{in: r}) }
 
 // scanLimit fails with errScans after maxScans scans.
@@ -108,6 +110,7 @@ type scanLimit struct {
 	last  uint64 // the last 8 bytes read
 }
 
+// Read reads from in and counts the scans that begin. Above maxScans it returns errScans.
 func (l *scanLimit) Read(p []byte) (int, error) {
 	n, err := l.in.Read(p)
 	for _, b := range p[:n] {

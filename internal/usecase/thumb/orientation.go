@@ -58,7 +58,8 @@ func upright(src *image.RGBA, orientation int) *image.RGBA {
 	return dst
 }
 
-// from returns where the pixel (x, y) of an upright picture of w by h lies in the stored picture.
+// from returns where the pixel (x, y) of an upright picture of w by h lies in the stored picture,
+// for an EXIF orientation from 1 to 8.
 func from(orientation, x, y, w, h int) (int, int) {
 	mx, my := w-1-x, h-1-y
 	switch orientation {

@@ -67,6 +67,7 @@ type timed struct {
 	in   io.Reader
 }
 
+// Read reads from in, unless the time is over: then it returns the error of over.
 func (t *timed) Read(p []byte) (int, error) {
 	if err := t.over(); err != nil {
 		return 0, err
@@ -100,7 +101,7 @@ func fit(w, h, size int) (int, int) {
 	return max(1, (w*size+longer/2)/longer), max(1, (h*size+longer/2)/longer)
 }
 
-// encode returns a JPEG, or a PNG if any pixel is transparent.
+// encode returns a JPEG, or a PNG if any pixel is transparent. It fails only if the encoder does.
 func encode(img *image.RGBA) (Thumbnail, error) {
 	var b bytes.Buffer
 	if img.Opaque() {

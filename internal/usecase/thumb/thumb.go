@@ -76,6 +76,7 @@ type Options struct {
 	Now func() time.Time
 }
 
+// withDefaults returns o with the zero fields that have a default set to it.
 func (o Options) withDefaults() Options {
 	set := func(field *drive.ByteSize, value drive.ByteSize) {
 		if *field == 0 {
@@ -113,14 +114,15 @@ type Source struct {
 	Open func(context.Context) (File, error)
 }
 
-// File is an opened content.
+// File is an opened content. The code that opened it must close it.
 type File interface {
 	io.ReaderAt
 	io.Closer
+	// Size returns the length of the content in bytes.
 	Size() drive.ByteSize
 }
 
-// Thumbnail is an encoded picture.
+// Thumbnail is an encoded picture. The zero value is none.
 type Thumbnail struct {
 	Type string // image/jpeg, or image/png if any pixel is transparent
 	Body []byte
@@ -192,9 +194,11 @@ func (m *Maker) noneKey(src Source) string {
 	return strings.Join(append([]string{keyOf(src, anySize)}, m.Kinds()...), "-")
 }
 
-// keyOf is the cache key of a thumbnail.
+// keyOf returns the cache key of a thumbnail of size: the digest of the source, the version of this
+// package, and the size.
 func keyOf(src Source, size int) string { return fmt.Sprintf("%s-%s-%d", src.Sum, Format, size) }
 
+// deref returns *t, or the zero Thumbnail if t is nil.
 func deref(t *Thumbnail) Thumbnail {
 	if t == nil {
 		return Thumbnail{}
@@ -289,7 +293,8 @@ func (m *Maker) read(ctx context.Context, src Source, size int) (_ Thumbnail, er
 	return t, err
 }
 
-// look makes the thumbnail of an open file, by a helper or a decoder.
+// look makes the thumbnail of an open file, by a helper or a decoder. It returns NoThumbnail for a
+// file that is too large, unknown or damaged.
 func (m *Maker) look(ctx context.Context, r *reader, size int) (Thumbnail, error) {
 	if len(m.helpers) > 0 {
 		h, ok, err := m.helperFor(r)
@@ -306,7 +311,8 @@ func (m *Maker) look(ctx context.Context, r *reader, size int) (Thumbnail, error
 	return m.decode(ctx, r, size)
 }
 
-// decode makes the thumbnail in a child, or in this process if no child can be started.
+// decode makes the thumbnail in a child process, or in this process if no child can be started. It
+// fails as the child or picture does.
 func (m *Maker) decode(ctx context.Context, r *reader, size int) (Thumbnail, error) {
 	if len(m.opt.Child) > 0 {
 		t, err := m.apartBySize(ctx, r, size)
@@ -318,7 +324,7 @@ func (m *Maker) decode(ctx context.Context, r *reader, size int) (Thumbnail, err
 	return picture(ctx, r, size, r.orientation, m.opt.MaxMemory)
 }
 
-// refused returns a NoThumbnail error.
+// refused returns a NoThumbnail error with a reason code that wraps cause, which may be nil.
 func refused(reason string, cause error) error {
 	return drive.Wrap(cause, drive.NoThumbnail, "reason", reason)
 }
@@ -336,6 +342,9 @@ type reader struct {
 	failed error // error of reading the file; not of over
 }
 
+// Read reads the file from r.at on and adds the time it waited to r.waited. It returns the error of
+// over if the time is up. Another error than io.EOF is also kept in r.failed, so that it is not
+// taken for a damaged picture.
 func (r *reader) Read(p []byte) (int, error) {
 	if err := r.over(); err != nil {
 		return 0, err

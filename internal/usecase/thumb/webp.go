@@ -12,6 +12,7 @@ import (
 // A WebP file is RIFF: "RIFF", its size, "WEBP", and chunks. A chunk is a name, a size and a
 // content padded to even length (RFC 9649).
 
+// isWebP reports whether head, the first bytes of a file, begins a WebP file.
 func isWebP(head []byte) bool {
 	return len(head) >= 12 && bytes.HasPrefix(head, []byte("RIFF")) && string(head[8:12]) == "WEBP"
 }
@@ -102,7 +103,8 @@ func webpDetails(head []byte, c image.Config) details {
 	return d
 }
 
-// look updates d with the sizes and the orientation found in chunks.
+// look raises the sizes of d to those found in the chunks of some, and sets the orientation if it
+// finds one.
 func (d *details) look(some []byte) {
 	for name, content := range chunks(some) {
 		switch name {

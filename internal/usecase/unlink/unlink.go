@@ -28,6 +28,7 @@ const (
 	// A batch takes a second, or minutes with a throttled store. If an instance dies, its batch
 	// waits for the end of the lease.
 	minHold = 30 * time.Second
+	// maxHold is the longest lease of a batch; see minHold.
 	maxHold = 10 * time.Minute
 	// longestPause is the longest pause between two checks, because other instances release
 	// files too. A check reads one index row.
@@ -91,7 +92,8 @@ func (u *Unlinker) Run(ctx context.Context) error {
 	return all.Wait()
 }
 
-// loop calls DeleteDue until ctx ends, with exponential backoff after failures.
+// loop calls DeleteDue until ctx ends: when the next file is due, or with exponential backoff after
+// failures, which it logs.
 func (u *Unlinker) loop(ctx context.Context) {
 	failures := 0
 	var outage telemetry.Outage

@@ -8,7 +8,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// wakeStep is the admitStep that makes an upload ready: see Sessions.makeReady.
+// wakeStep is the admitStep that makes a cold or parked upload ready: it calls Sessions.makeReady
+// for the upload of l and returns its error.
 func wakeStep(ctx context.Context, s *receiver, l *liveUpload, who drive.Who) error {
 	return s.makeReady(ctx, who, l.id)
 }

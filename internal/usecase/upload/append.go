@@ -100,7 +100,9 @@ type appender struct {
 	makeReady   func(ctx context.Context, who drive.Who, id drive.UploadID) error // prepares an upload for parts
 }
 
-// append implements Sessions.Append: it adds body at req.Offset and returns the durable offset.
+// append adds body at req.Offset and returns the end of the bytes that are stored, also with an
+// error: 0 if they were not looked up. It interrupts a running append to the same upload and waits
+// for its end. Errors: as Sessions.Append; InProgress if a later request took the append over.
 func (a *appender) append(ctx context.Context, who drive.Who, id drive.UploadID, req Append, body io.Reader) (offset drive.ByteSize, err error) {
 	l := a.table.acquire(id)
 	defer a.table.release(l)
@@ -135,7 +137,8 @@ func (a *appender) append(ctx context.Context, who drive.Who, id drive.UploadID,
 	return f.offset, busyIfSuperseded(ctx, err)
 }
 
-// end returns the largest offset that appends may reach.
+// end returns the largest offset that appends may reach: the size, or MaxSize while the size is
+// unknown.
 func (r Row) end() drive.ByteSize {
 	if r.Size == blob.UnknownSize {
 		return r.MaxSize()
@@ -143,7 +146,8 @@ func (r Row) end() drive.ByteSize {
 	return r.Size
 }
 
-// check refuses an append before its body is read: OffsetMismatch, TooLarge.
+// check refuses an append before its body is read: OffsetMismatch unless it begins at offset, the
+// current end of the upload; TooLarge if its declared size exceeds the rest of row.
 func (a Append) check(row Row, offset drive.ByteSize) error {
 	switch {
 	case a.Offset != offset:
@@ -159,7 +163,8 @@ func mismatch(have, sent drive.ByteSize) error {
 	return drive.Fail(drive.OffsetMismatch, "offset", have, "sent", sent)
 }
 
-// appendRun is a running Append.
+// appendRun is the state of one call of Append while it runs. Only the goroutine of the request
+// uses it; stop alone may be called by others.
 type appendRun struct {
 	appender *appender
 	upload   *liveUpload
@@ -174,7 +179,9 @@ type appendRun struct {
 	withheld []withheld // pieces not journaled yet, with a.Verify
 }
 
-// run stores the body part by part. Bytes before an error are kept.
+// run stores the body part by part until its end. It returns TooLarge if the body goes beyond
+// r.end, BadRequest if it is cut off or shorter than declared, and the errors of appendPart. Bytes
+// before an error are kept.
 func (r *appendRun) run(ctx context.Context, body io.Reader) error {
 	in := bufio.NewReader(body)
 	for {
@@ -193,7 +200,8 @@ func (r *appendRun) run(ctx context.Context, body io.Reader) error {
 	}
 }
 
-// checkLength returns BadRequest if fewer bytes arrived than declared.
+// checkLength returns BadRequest if the number of bytes that arrived differs from the declared
+// length of the body. It returns nil if none was declared.
 func (r *appendRun) checkLength() error {
 	if r.request.Size != blob.UnknownSize && r.got != r.request.Size {
 		return cutError(io.ErrUnexpectedEOF)
@@ -201,7 +209,10 @@ func (r *appendRun) checkLength() error {
 	return nil
 }
 
-// appendPart stores the share of in that belongs to the next part.
+// appendPart stores what in holds up to the end of the part that r.offset is in, as a tail or as
+// the whole part, and advances r.got and r.offset. After it has advanced them it calls OnDurable,
+// unless the body is verified at its end. It returns the error of a body that was cut off after its
+// bytes were stored, and errBusy if concurrent changes win too often.
 func (r *appendRun) appendPart(ctx context.Context, in io.Reader) error {
 	return withRetry(func() (outcome, error) {
 		p := &partBody{in: in, stopped: func() error { return stopped(ctx) }}
@@ -221,7 +232,8 @@ func (r *appendRun) appendPart(ctx context.Context, in io.Reader) error {
 	})
 }
 
-// stopped returns errSuperseded if another request has taken over or ended the upload, else nil.
+// stopped returns errSuperseded if ctx was cancelled because another request has taken over or
+// ended the upload. It returns nil otherwise, also if the client is gone.
 func stopped(ctx context.Context) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errSuperseded) {
 		return cause

@@ -36,7 +36,8 @@ type permit struct {
 // permitTTL is how long a permit is trusted while changes by other instances are unknown.
 const permitTTL = 5 * time.Second
 
-// fresh reports whether a permit may still be used. It does not access the database.
+// fresh reports whether a cached permit may still be used: no right has changed since, or where
+// that is not known, it is younger than permitTTL. It does not access the database.
 func (auth *authorizer) fresh(p permit) bool {
 	now := auth.now()
 	if p.read == 0 || p.until != 0 && p.until <= now {
@@ -128,7 +129,8 @@ func (auth *authorizer) authorizeBegin(ctx context.Context, who drive.Who, b Beg
 	return pass.Who, b, err
 }
 
-// authorizeReplace checks the right to replace an existing file, which may have grants of its own.
+// authorizeReplace returns the error that forbids replacing the file name in parent, which may have
+// grants of its own. It returns nil if there is no such file.
 func (auth *authorizer) authorizeReplace(ctx context.Context, who drive.Who, account drive.AccountID, parent drive.NodeID, name drive.Name) error {
 	there, found, err := auth.tree.Child(ctx, auth.db, account, parent, name)
 	if err != nil || !found {

@@ -7,12 +7,12 @@ import (
 
 // background runs work that outlives its request: seals and hashers. It is safe for concurrent use.
 type background struct {
-	all sync.WaitGroup
+	all sync.WaitGroup // running work; close waits for it
 
 	mu      sync.Mutex
-	closed  bool
-	cancels map[int]context.CancelFunc
-	next    int
+	closed  bool                       // close was called: new work is cancelled at once
+	cancels map[int]context.CancelFunc // by number of the work
+	next    int                        // number of the next work
 }
 
 // run runs work in its own goroutine with a context that close cancels.
@@ -42,7 +42,7 @@ func (b *background) add(end context.CancelFunc) int {
 	return b.next
 }
 
-// remove drops the cancel function of finished work.
+// remove forgets the cancel function of work number n, which has finished.
 func (b *background) remove(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -44,7 +44,8 @@ type Begin struct {
 // carries the stored response of the first request. nil: no idempotency key.
 type Once[T any] func(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (T, error)) (T, error)
 
-// run calls once, or effect directly if once is nil.
+// run returns the result of once, which calls effect at most once, or of effect itself if once is
+// nil. tx is the transaction of the effect.
 func (once Once[T]) run(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (T, error)) (T, error) {
 	if once == nil {
 		return effect(ctx, tx)
@@ -66,7 +67,8 @@ func (s *Sessions) Begin(ctx context.Context, who drive.Who, b Begin, once Once[
 	return s.creator.begin(ctx, who, b, once)
 }
 
-// creator creates uploads.
+// creator creates uploads. Its methods commit the row, the reservation and the event of an upload
+// in one transaction; the staging is created before.
 type creator struct {
 	db         *sqldb.DB
 	ledger     quota.Ledger
@@ -87,7 +89,10 @@ type creator struct {
 	log        *slog.Logger
 }
 
-// begin implements Sessions.Begin. who acts on the target account, which b's target is in.
+// begin creates an upload, or returns the open one that the request means (View.Found) or the view
+// of a file that was linked at once. who acts on the target account, which b's target is in. It
+// repeats attempts, with a new id, until no concurrent change wins, and returns the errors of
+// Sessions.Begin.
 func (c *creator) begin(ctx context.Context, who drive.Who, b Begin, once Once[View]) (View, error) {
 	row, err := c.newRow(who, b)
 	if err != nil {
@@ -175,7 +180,9 @@ func (c *creator) withReceived(ctx context.Context, v View) (View, error) {
 	return v.withParts(parts), err
 }
 
-// commitBegin runs the transaction of a begin and caches the new upload.
+// commitBegin inserts the row in a transaction. Unless the upload is done already or an existing
+// one was found, it also caches the row and arms its timers. It returns retry if the transaction
+// finds the content of o gone; nothing is changed then.
 func (c *creator) commitBegin(ctx context.Context, b Begin, row Row, o claim.Offer, once Once[View]) (view View, out outcome, err error) {
 	l := c.table.acquire(row.ID) // the same liveUpload that requests get which find the new row
 	defer c.table.release(l)
@@ -257,7 +264,8 @@ func (c *creator) beginTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, o
 	return c.insertUpload(ctx, tx, b, row)
 }
 
-// insertUpload inserts the row of a new upload and the data that its protocol keeps beside it.
+// insertUpload inserts within tx the row of a new upload and its head, and returns its view. The
+// caller has charged the reservation and emits the event.
 func (c *creator) insertUpload(ctx context.Context, tx *sqldb.Tx, b Begin, row Row) (View, error) {
 	if err := insertRow(ctx, tx, row); err != nil {
 		return View{}, err
@@ -346,7 +354,8 @@ func (c *creator) setPlace(ctx context.Context, tx *sqldb.Tx, b Begin, row *Row)
 	return c.placer.setBase(ctx, tx, row)
 }
 
-// findParent returns the target folder of b, creating missing folders if b.Parents is set.
+// findParent returns the target folder of b. With b.Parents it creates missing folders within tx;
+// otherwise a missing folder is an error.
 func (c *creator) findParent(ctx context.Context, tx *sqldb.Tx, b Begin, account drive.AccountID) (tree.Node, error) {
 	if b.Path == nil {
 		return c.tree.Find(ctx, tx, account, b.Parent)

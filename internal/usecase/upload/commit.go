@@ -80,7 +80,8 @@ func (p *pendingFile) err() error {
 	return p.failed
 }
 
-// verify compares the received content with the declared digests; DigestMismatch if they differ.
+// verify returns DigestMismatch if the received content does not have the digests that the client
+// declared.
 func (p *pendingFile) verify() error {
 	return p.row.Digests.Check(p.computed())
 }
@@ -119,7 +120,9 @@ func (c *committer) commit(ctx context.Context, all []*pendingFile) {
 	}
 }
 
-// commitGroup gives each file of a group a result, even on panic.
+// commitGroup puts the files of one account in one transaction, or one by one if that conflicts
+// with others. It gives each file a result, even on panic; the waiting requests read the result
+// from the file.
 func (c *committer) commitGroup(ctx context.Context, account drive.AccountID, all []*pendingFile) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -217,7 +220,8 @@ func (p Dependencies) inspectAll(ctx context.Context, all []*pendingFile) error 
 	return p.inspect.Prepare(ctx, contents...)
 }
 
-// panicked converts a recovered panic value to an error with the stack.
+// panicked converts r, the non-nil value that recover returned, to an error with the stack of the
+// calling goroutine.
 func panicked(r any) error {
 	return fmt.Errorf("panic while files were committed: %v\n%s", r, debug.Stack())
 }
@@ -235,7 +239,8 @@ func (c *committer) committed(ctx context.Context, all []*pendingFile) bool {
 	return err == nil && len(found) > 0
 }
 
-// putAll puts several files within the caller's transaction, which continues if some are refused.
+// putAll puts several files within tx and gives each refused file its error. Its own error means
+// that tx must be rolled back; the results hold only once tx commits.
 func (c *committer) putAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, all []*pendingFile) error {
 	rest := all
 	failed, err := tx.Try(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -251,7 +256,8 @@ func (c *committer) putAll(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 	return c.putEach(ctx, tx, rest)
 }
 
-// putEach puts files one by one, each in a savepoint; each gets its own result.
+// putEach puts files one by one within tx, each in a savepoint, and gives each its own result. Its
+// own error means that tx must be rolled back.
 func (c *committer) putEach(ctx context.Context, tx *sqldb.Tx, all []*pendingFile) error {
 	for _, a := range all {
 		failed, err := tx.Try(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return c.putAlone(ctx, tx, a) })
@@ -311,7 +317,8 @@ func sumOf(all []*pendingFile) (sum drive.ByteSize) {
 	return sum
 }
 
-// putNew attaches the contents of new files and puts the files at their targets.
+// putNew attaches, within tx, the contents of new files and puts the files at the targets at, in
+// the same order. It sets a.placed of each. On an error the caller must roll back.
 func (c *committer) putNew(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, fresh []*pendingFile, at []tree.Target) error {
 	if len(fresh) == 0 {
 		return nil
@@ -339,7 +346,10 @@ func (c *committer) putNew(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 	return nil
 }
 
-// putAlone puts one file, whether it is new or replaces another.
+// putAlone charges one file to its account, checks rights, the request's condition and the
+// instance, and puts the file into the tree, whether new or as a version of an existing one. It
+// sets a.placed, which holds only if the caller commits tx. On an error the caller must roll tx
+// back.
 func (c *committer) putAlone(ctx context.Context, tx *sqldb.Tx, a *pendingFile) error {
 	account := a.row.Account
 	tx.SetActor(a.who)

@@ -63,7 +63,9 @@ type concatenator struct {
 	closeTail func(ctx context.Context, who drive.Who, l *liveUpload, size drive.ByteSize) error // turns the tail that ends an upload of size bytes into its last part
 }
 
-// concat implements Sessions.Concat: it retries until the partial uploads are joined or refused.
+// concat joins the partial uploads into a final one and returns its view; a partial upload that
+// ends in a tail is closed first. It returns errBusy after maxAttempts attempts that lost against
+// concurrent changes. Other errors: as Sessions.Concat.
 func (c *concatenator) concat(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (v View, err error) {
 	if err := checkPartials(partials); err != nil {
 		return View{}, err
@@ -79,7 +81,7 @@ func (c *concatenator) concat(ctx context.Context, who drive.Who, b Begin, parti
 	return v, err
 }
 
-// checkPartials returns BadRequest if the list is empty, too long or has duplicates.
+// checkPartials returns BadRequest if the list is empty, longer than MaxPartials or has duplicates.
 func checkPartials(partials []drive.UploadID) error {
 	seen := map[drive.UploadID]bool{}
 	for _, id := range partials {
@@ -97,11 +99,11 @@ func checkPartials(partials []drive.UploadID) error {
 	return nil
 }
 
-// concatRun is the state of one Concat attempt.
+// concatRun is the state of one attempt of Concat; a retry starts with a new one.
 type concatRun struct {
-	partials []drive.UploadID
-	lives    map[drive.UploadID]*liveUpload
-	rows     map[drive.UploadID]Row
+	partials []drive.UploadID               // in the order of the request
+	lives    map[drive.UploadID]*liveUpload // locked partial uploads
+	rows     map[drive.UploadID]Row         // rows of the partial uploads; after the commit their ended rows
 	final    Row
 	head     head
 	room     *disk.Reservation // for the copies; nil: the seal has taken it over
@@ -109,7 +111,9 @@ type concatRun struct {
 	tail     Row               // if its ID is set the attempt failed: the last part of this partial upload must be closed first
 }
 
-// attempt is one attempt of concat. If it sets j.tail nothing was changed.
+// attempt is one attempt of concat. It returns the existing final upload if there is one, and retry
+// if a concurrent change won. If it sets j.tail nothing was changed: the caller closes that tail
+// and tries again.
 func (c *concatenator) attempt(ctx context.Context, who drive.Who, b Begin, j *concatRun, once Once[View]) (View, outcome, error) {
 	if err := c.checkArrived(ctx, who, j.partials); err != nil {
 		return View{}, finished, err
@@ -177,7 +181,9 @@ func (c *concatenator) newFinal(ctx context.Context, who drive.Who, b Begin, j *
 	return nil
 }
 
-// commitConcat runs the transaction of a Concat and starts the seal of the final upload.
+// commitConcat runs the transaction of a Concat, updates caches and timers, and starts the seal of
+// the final upload. It returns retry if a partial upload was changed concurrently; nothing is
+// committed then.
 func (c *concatenator) commitConcat(ctx context.Context, b Begin, j *concatRun, once Once[View]) (view View, out outcome, err error) {
 	l := c.table.acquire(j.final.ID)
 	defer c.table.release(l)
@@ -216,7 +222,8 @@ func (c *concatenator) reserveCopies(ctx context.Context, j *concatRun) error {
 	return j.room.Resize(ctx, room)
 }
 
-// noteJoined updates the cache and timers of the joined partial uploads.
+// noteJoined caches the ended rows of the joined partial uploads and cancels their timers. It is
+// called after the commit.
 func (c *concatenator) noteJoined(ctx context.Context, j *concatRun) {
 	for id, l := range j.lives {
 		l.setRow(j.rows[id])
@@ -235,7 +242,9 @@ func (c *concatenator) classify(ctx context.Context, j *concatRun, err error) (o
 	return out, err
 }
 
-// concatTx is the transaction of Concat.
+// concatTx is the transaction of Concat: it inserts the final upload with its head and event, and
+// marks the partial uploads of j as joined. It fills in the target of j.final and returns the view
+// of the final upload. On an error the caller must roll tx back.
 func (c *concatenator) concatTx(ctx context.Context, tx *sqldb.Tx, b Begin, j *concatRun) (View, error) {
 	final := j.final
 	if err := c.ledger.Lock(ctx, tx, final.Account); err != nil {
@@ -266,7 +275,8 @@ func (c *concatenator) concatTx(ctx context.Context, tx *sqldb.Tx, b Begin, j *c
 	return c.views.of(ctx, tx, final)
 }
 
-// joinAllTx ends all partial uploads and moves their charges to the final upload.
+// joinAllTx ends the partial uploads within tx and moves their charges to the final upload. After
+// the commit j.rows holds the ended rows. It returns errStale if one of them has changed.
 func (c *concatenator) joinAllTx(ctx context.Context, tx *sqldb.Tx, j *concatRun) error {
 	move := quota.Move{Reserved: j.final.Reserved}
 	ended := map[drive.UploadID]Row{}

@@ -20,6 +20,9 @@ type partBody struct {
 	cause   error // why the body ended early; nil: it did not
 }
 
+// Read returns bytes of in, at most left in total. It never fails: if the request is stopped or in
+// fails, it stores the error in cause and returns io.EOF, so that the staging keeps what has
+// arrived.
 func (b *partBody) Read(buf []byte) (int, error) {
 	if b.left == 0 || b.cause != nil {
 		return 0, io.EOF

@@ -64,7 +64,7 @@ func (l *liveUpload) claimHasher() (*prefixHasher, Row) {
 	return l.hasher, l.row
 }
 
-// covers reports whether hash computes all of algos.
+// covers reports whether hash computes each of algos. It returns true for no algos.
 func covers(hash *digest.Running, algos []digest.Algo) bool {
 	for _, a := range algos {
 		if !slices.Contains(hash.Algos(), a) {
@@ -98,7 +98,8 @@ func (l *liveUpload) hashTarget(f *prefixHasher) (end drive.ByteSize, more bool)
 	return end, more
 }
 
-// run hashes until h has caught up with the received prefix. It stops on an error.
+// run hashes until h has caught up with the received prefix, and updates l.hashed. It stops at the
+// first error, which the seal will find again. It runs in a goroutine of its own, one per hasher.
 func (h *hashers) run(ctx context.Context, l *liveUpload, f *prefixHasher, row Row) {
 	for {
 		end, more := l.hashTarget(f)
@@ -120,7 +121,8 @@ func (h *hashers) run(ctx context.Context, l *liveUpload, f *prefixHasher, row R
 	}
 }
 
-// catchUp hashes up to offset end. It stores its progress in read unless that is nil.
+// catchUp reads and hashes the staged bytes up to offset end. It stores its progress in read unless
+// that is nil. After an error it may be called again and continues.
 func (h *prefixHasher) catchUp(ctx context.Context, staging blob.Staging, ref blob.Ref, end drive.ByteSize, read *atomic.Int64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -160,6 +162,8 @@ type countingObject struct {
 	read *atomic.Int64
 }
 
+// ReadAt reads from the Object and adds the number of bytes read to the counter read, also if the
+// call fails.
 func (c countingObject) ReadAt(p []byte, off int64) (int, error) {
 	n, err := c.Object.ReadAt(p, off)
 	c.read.Add(int64(n))

@@ -9,7 +9,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// head is the protocol data kept beside an upload. Native uploads have none.
+// head is what an upload's protocol keeps beside its row. Native uploads of whole files without
+// metadata have none.
 type head struct {
 	Kind     Kind
 	Protocol Protocol
@@ -18,10 +19,12 @@ type head struct {
 	Final    drive.UploadID   // set on a joined partial upload
 }
 
-// isZero reports whether there is nothing to store.
+// isZero reports whether h is that of an ordinary upload without metadata, for which insertHead
+// writes no row. It ignores Partials and Final.
 func (h head) isZero() bool { return h.Kind == Whole && h.Protocol == Native && h.Metadata == "" }
 
-// insertHead stores h, unless it is zero.
+// insertHead inserts h into upload_heads as the head of upload id. It does nothing if h is zero,
+// and fails if the upload has a head already.
 func insertHead(ctx context.Context, tx *sqldb.Tx, id drive.UploadID, h head) error {
 	if h.isZero() {
 		return nil
@@ -38,7 +41,8 @@ func insertHead(ctx context.Context, tx *sqldb.Tx, id drive.UploadID, h head) er
 	return nil
 }
 
-// findHead returns the protocol data of an upload; the zero head if there is none.
+// findHead returns the head of an upload. An upload without one, and an unknown id, return the zero
+// head and no error.
 func findHead(ctx context.Context, q sqldb.Querier, id drive.UploadID) (h head, err error) {
 	var partials string
 	err = q.QueryRow(ctx, `SELECT kind, protocol, metadata, partials, final_id FROM upload_heads WHERE upload_id = ?`, id).

@@ -22,7 +22,8 @@ type clocks struct {
 // now returns the time of this process's clock.
 func (c clocks) now() drive.Time { return drive.TimeOf(c.process()) }
 
-// rowTime returns the current time of the clock that row timestamps use.
+// rowTime returns the current time for the timestamps of rows: the database's if several instances
+// share it, and then the error of the query; else the local time, which never fails.
 func (c clocks) rowTime(ctx context.Context) (drive.Time, error) {
 	if c.database == nil {
 		return c.now(), nil
@@ -53,14 +54,15 @@ const (
 type holdoff struct {
 	db       *sqldb.DB
 	clocks   clocks
-	restored bool
-	length   time.Duration
+	restored bool          // a restored backup is not checked yet: nothing is reclaimed
+	length   time.Duration // how long reclaims are suspended
 
 	mu    sync.Mutex
 	ready drive.Time // when this instance became ready or last lost its timers
 }
 
-// noteLocal restarts the suspension in this instance, because timers were lost.
+// noteLocal begins the suspension of reclaims in this instance anew, because timers were lost.
+// Other instances are not told.
 func (h *holdoff) noteLocal() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -70,7 +72,8 @@ func (h *holdoff) noteLocal() {
 // remaining returns how long this instance suspends reclaims; zero or negative: not suspended.
 func (h *holdoff) remaining() time.Duration { return h.endsAt().Sub(h.clocks.now()) }
 
-// endsAt returns when the suspension of this instance ends.
+// endsAt returns when the suspension of reclaims in this instance ends; a time in the past means
+// that it is over.
 func (h *holdoff) endsAt() drive.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -112,7 +115,8 @@ func (h *holdoff) noteShared(ctx context.Context) error {
 	return h.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Set(ctx, tx, metaTimersLost, text) })
 }
 
-// lostAt returns the recorded time of the last loss of timers; zero: never.
+// lostAt reads from the database when timers were last lost; zero: never. It fails for text that is
+// not a number.
 func (h *holdoff) lostAt(ctx context.Context) (at drive.Time, err error) {
 	value, err := meta.Find(ctx, h.db, metaTimersLost)
 	if err == nil && value != "" {

@@ -13,7 +13,9 @@ import (
 // once. The caller passes it to Publish or Drop, exactly once.
 type PendingPut struct{ a *pendingFile }
 
-// Result returns the result of Publish, as PutFile does; Unavailable before.
+// Result returns the node of the published file, whether it is new rather than a version of an
+// existing file, and the error that refused it. Before Publish has returned the error is
+// Unavailable.
 func (in *PendingPut) Result() (n tree.Node, created bool, err error) {
 	return in.a.placed.Node, in.a.placed.Created, in.a.err()
 }
@@ -52,7 +54,9 @@ func (s *Sessions) Publish(ctx context.Context, files ...*PendingPut) {
 	s.smallFiles.publish(ctx, all)
 }
 
-// Drop removes the content of a file that will not be published.
+// Drop removes the content of a file that will not be published and releases its disk space, even
+// if ctx has ended. The caller calls Drop or Publish for a PendingPut, once, and does not use it
+// after Drop. A failed removal is returned; fsck then finds the content.
 func (s *Sessions) Drop(ctx context.Context, in *PendingPut) error {
 	return s.smallFiles.drop(ctx, in.a)
 }

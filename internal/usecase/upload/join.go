@@ -86,7 +86,10 @@ func (m *merger) adoptFirst(ctx context.Context, row Row, first blob.Ref, staged
 	return m.staging.Load(ctx, row.Ref())
 }
 
-// copyParts writes the missing parts of the final upload.
+// copyParts writes each part of the final upload that staged lacks, and the rest of each tail, from
+// src. It adds the size of each part to run.read and returns copied bytes to run.room. After an
+// error it may be called again with a newly loaded staged; it returns Unavailable if ctx ends
+// between parts.
 func (m *merger) copyParts(ctx context.Context, row Row, staged blob.Staged, src *partialReader, run *sealRun) error {
 	there, tails := map[int]bool{}, map[int]drive.ByteSize{}
 	for _, p := range staged.Parts {
@@ -111,7 +114,9 @@ func (m *merger) copyParts(ctx context.Context, row Row, staged blob.Staged, src
 	return nil
 }
 
-// copyPart writes the missing bytes of one part of the final upload.
+// copyPart writes the bytes of part e.N from e.At to e.Whole, reading them from src. With e.At > 0
+// it reads the existing tail first, to continue its checksums. If e.At is 0, a part that another
+// instance has written meanwhile is no error.
 func (m *merger) copyPart(ctx context.Context, row Row, e blob.Extend, src *partialReader) error {
 	from := drive.ByteSize(e.N) * row.PartSize
 	src.off = from + e.At
@@ -145,7 +150,8 @@ func (m *merger) pending(ctx context.Context, final drive.UploadID) ([]joinedPar
 	return m.query(ctx, `WHERE j.final_id = ? ORDER BY j.n`, final)
 }
 
-// query returns the rows of upload_joins that match the SQL suffix where.
+// query returns the rows of upload_joins (alias j) that match where, the end of the statement after
+// the table: joins, WHERE, ORDER BY, LIMIT. No match returns an empty slice.
 func (m *merger) query(ctx context.Context, where string, args ...any) ([]joinedPartial, error) {
 	rows, err := m.db.Query(ctx, `SELECT j.partial_id, j.begun_at, j.part_size, j.size FROM upload_joins j `+where, args...)
 	all, err := sqldb.Scan(rows, err, func(j *joinedPartial, scan func(...any) error) error {
@@ -182,6 +188,9 @@ type partialReader struct {
 	file  blob.Object
 }
 
+// Read returns the next bytes of the partial uploads in the order of joins, from off on, and
+// advances off. It returns io.EOF only after the last, and the error of a partial upload that is
+// shorter than its row says.
 func (r *partialReader) Read(p []byte) (int, error) {
 	if err := r.seek(); err != nil {
 		return 0, err
@@ -207,7 +216,8 @@ func (r *partialReader) span(n drive.ByteSize) ([]blob.Source, error) {
 	return []blob.Source{{Object: r.file, Offset: r.off - r.start, Size: n}}, nil
 }
 
-// seek opens the partial upload that contains off; io.EOF after the last.
+// seek opens the partial upload that contains off, unless it is open, and closes the previous one;
+// it sets at and start. It returns io.EOF if off is at or after the end of the last.
 func (r *partialReader) seek() error {
 	start := drive.ByteSize(0)
 	for i, j := range r.joins {
@@ -231,7 +241,8 @@ func (r *partialReader) seek() error {
 	return io.EOF
 }
 
-// close closes the open partial upload, if any.
+// close closes the partial upload that is open; if none is, it does nothing. It may be called
+// repeatedly, and a later Read opens the upload again.
 func (r *partialReader) close() error {
 	if r.at < 0 {
 		return nil
@@ -252,7 +263,8 @@ func (m *merger) removeJoined(ctx context.Context, final drive.UploadID) {
 	}
 }
 
-// removeAll removes the given partial uploads and their rows in upload_joins.
+// removeAll deletes the contents and stagings of the given partial uploads, and then the row of
+// each in upload_joins. It stops at the first error; what is left may be removed by another call.
 func (m *merger) removeAll(ctx context.Context, all []joinedPartial) error {
 	for _, j := range all {
 		if err := m.removeContent(ctx, j.ref.ID); err != nil {
@@ -272,7 +284,8 @@ func (m *merger) removeAll(ctx context.Context, all []joinedPartial) error {
 	return nil
 }
 
-// removeEnded removes the partial uploads of all final uploads that have ended.
+// removeEnded removes, page by page, the partial uploads whose final upload is done, gone or
+// deleted. It does nothing while a restored backup is unchecked, and stops at the first error.
 func (m *merger) removeEnded(ctx context.Context) error {
 	if m.restored {
 		return nil

@@ -60,7 +60,8 @@ func (c Condition) and(other Condition) Condition {
 	}
 }
 
-// holds evaluates c for the target at; a nil c holds.
+// holds returns nil if c allows the file to be put at the target, else the error of c that refuses
+// it. A nil c allows every target; a free target is passed to c as a nil node.
 func (c Condition) holds(ctx context.Context, q sqldb.Querier, at tree.Target) error {
 	switch {
 	case c == nil:

@@ -24,7 +24,10 @@ type Patch struct {
 	Conflict drive.Conflict
 }
 
-// Patch applies p. Errors: NotFound, Gone, WrongState, NameTaken, ParentGone, Quota.
+// Patch changes the target or adds digests to an open upload and returns its new view. If the
+// account owns content with these digests the upload is linked to it and done; a challenge in the
+// view asks the client to prove possession. Errors: NotFound, Gone, WrongState, NameTaken,
+// ParentGone, Quota; InProgress if the upload keeps changing.
 func (s *Sessions) Patch(ctx context.Context, who drive.Who, id drive.UploadID, p Patch) (View, error) {
 	v, err := s.onOpen(ctx, who, id, func(l *liveUpload, row Row) (View, outcome, error) {
 		if err := s.auth.mayMove(ctx, who, row, p.Parent, p.Conflict); err != nil {
@@ -57,7 +60,9 @@ func (s *Sessions) onOpen(ctx context.Context, who drive.Who, id drive.UploadID,
 	return v, err
 }
 
-// patch implements Patch under the state lock.
+// patch commits the change of Patch as one state transition, and then links content that the
+// account owns. It returns retry if a concurrent change of the row won. The caller holds the state
+// lock of l and has checked the user's rights on the target.
 func (s *Sessions) patch(ctx context.Context, l *liveUpload, row Row, p Patch) (View, outcome, error) {
 	if row.isPartial() {
 		return View{}, finished, row.errPartial()
@@ -100,7 +105,10 @@ func (s *Sessions) AnswerChallenge(ctx context.Context, who drive.Who, id drive.
 	return v.redactFor(who), err
 }
 
-// prove implements AnswerChallenge under the state lock.
+// prove checks the answer to the upload's challenge: a right one links the content, a wrong one
+// removes the challenge. An answer about more than claim.MaxImmediate bytes is stored and checked
+// later; the view then has state Verifying. It returns retry if a concurrent change of the row won;
+// the caller holds the state lock of l.
 func (s *Sessions) prove(ctx context.Context, who drive.Who, l *liveUpload, row Row, algo digest.ProofAlgo, answer []byte) (View, outcome, error) {
 	if err := s.Tree.CheckPlace(ctx, s.DB, row.Account, row.place()); err != nil {
 		return View{}, finished, err // keep the challenge: the client may choose another name and retry
@@ -171,7 +179,9 @@ func (s *Sessions) link(ctx context.Context, l *liveUpload, row Row, id drive.Bl
 	return v, finished, err
 }
 
-// linkDone is the transaction of link.
+// linkDone is the transaction of link: it charges the file, adds a reference to content id and puts
+// the upload into state done. next is the row as written, which the caller must cache. It returns
+// retry if the row was changed concurrently.
 func (s *Sessions) linkDone(ctx context.Context, row Row, id drive.BlobID) (next Row, out outcome, err error) {
 	err = s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		move := quota.Move{Finished: row.Size, Reserved: -row.Reserved, Unfinished: -row.Held}

@@ -20,28 +20,28 @@ type liveUpload struct {
 	growing sync.Mutex // held while the reservation grows: one step serves all waiting parts
 
 	mu          sync.Mutex
-	refs        int // references; guarded by liveTable.mu
-	loaded      bool
+	refs        int  // references; guarded by liveTable.mu
+	loaded      bool // row, parts and the fields below are cached; false after an invalidation
 	initialized bool // a row was set since this liveUpload was created
 	row         Row
-	permit      permit            // right of the guest who sends the upload
-	parts       map[int]blob.Part // received parts of an active upload, by number
-	tails       map[int]blob.Part // unfinished parts, by number
-	received    drive.ByteSize    // bytes in parts and tails
-	accepts     int               // parts accepted or dropped so far: detects a stale read of the journal
-	incoming    drive.ByteSize    // bytes of the parts being written
-	limit       drive.ByteSize    // unknown size: most bytes received and incoming without a further grant
-	promised    drive.ByteSize    // share of the promised disk space
-	promisedTo  drive.AccountID   // account of that share
-	fenced      int64             // the staging refuses gens up to this one; survives invalidation
-	suspect     bool              // parts must be verified first
-	admission   admission         // set by the holder of the state lock
-	refusal     error             // error for parts while admission is admitRefuse
-	writers     map[int]*partWriter
-	drained     chan struct{}  // closed when the last writer ends; nil: nobody waits
-	seal        *sealRun       // the latest seal, running or ended; nil: none
-	hasher      *prefixHasher  // for declared digests other than BLAKE3; nil: none
-	hashed      drive.ByteSize // bytes hashed by hasher
+	permit      permit              // right of the guest who sends the upload
+	parts       map[int]blob.Part   // received parts of an active upload, by number
+	tails       map[int]blob.Part   // unfinished parts, by number
+	received    drive.ByteSize      // bytes in parts and tails
+	accepts     int                 // parts accepted or dropped so far: detects a stale read of the journal
+	incoming    drive.ByteSize      // bytes of the parts being written
+	limit       drive.ByteSize      // unknown size: most bytes received and incoming without a further grant
+	promised    drive.ByteSize      // share of the promised disk space
+	promisedTo  drive.AccountID     // account of that share
+	fenced      int64               // the staging refuses gens up to this one; survives invalidation
+	suspect     bool                // parts must be verified first
+	admission   admission           // set by the holder of the state lock
+	refusal     error               // error for parts while admission is admitRefuse
+	writers     map[int]*partWriter // running writers by part number
+	drained     chan struct{}       // closed when the last writer ends; nil: nobody waits
+	seal        *sealRun            // the latest seal, running or ended; nil: none
+	hasher      *prefixHasher       // for declared digests other than BLAKE3; nil: none
+	hashed      drive.ByteSize      // bytes hashed by hasher
 
 	appending *appendLock // who fills the upload by offset; nil: nobody
 	tail      *blob.Tail  // hash state of the tail of part tailN; nil: the tail must be read
@@ -57,26 +57,32 @@ const (
 	admitRefuse                  // parts fail at once with refusal
 )
 
-// ready reports whether parts may begin. The caller holds l.mu.
+// ready reports whether a part may begin by what is cached: the row is loaded and active, admission
+// is open, the staging is fenced below the row's generation and the cache is not suspect. The
+// caller holds l.mu.
 func (l *liveUpload) ready() bool {
 	return l.loaded && l.row.State == Active && l.admission == admitOpen && l.fenced < l.row.Gen && !l.suspect
 }
 
-// partWriter is a request that writes a part.
+// partWriter is a request that writes a part. A later request for the part cancels it and waits for
+// done.
 type partWriter struct {
 	cancel context.CancelFunc // ends the request
 	done   chan struct{}      // closed when the request has ended
 	size   drive.ByteSize     // share of liveUpload.incoming
 }
 
-// keepCached reports whether the upload stays cached without users: it is loaded and active.
+// keepCached reports whether the upload stays cached while no request uses it: it is loaded and
+// active.
 func (l *liveUpload) keepCached() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.loaded && l.row.State == Active
 }
 
-// lockState acquires the state lock; InProgress if ctx ends first.
+// lockState acquires the state lock, which serializes changes of the upload within this process. It
+// returns InProgress if ctx ends first. After nil the caller must unlock it, and acquire no lock of
+// a higher rank before (locks.go).
 func (l *liveUpload) lockState(ctx context.Context) error {
 	l.table.order.acquire(l.id, rankState)
 	select {
@@ -220,7 +226,7 @@ func (l *liveUpload) noteFenced(gen int64) {
 	l.fenced = max(l.fenced, gen)
 }
 
-// touch records that bytes arrived.
+// touch records in memory that bytes arrived at the time now. It does not postpone a timer.
 func (l *liveUpload) touch(now drive.Time) { l.last.Store(int64(now)) }
 
 // pauseParts makes new parts wait, and reports whether any part is being written. The caller holds
@@ -240,7 +246,7 @@ func (l *liveUpload) refuseParts(why error) {
 	l.admission, l.refusal = admitRefuse, why
 }
 
-// admitParts lets parts begin again.
+// admitParts lets parts begin again after a state change had kept them out.
 func (l *liveUpload) admitParts() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

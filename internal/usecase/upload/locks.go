@@ -37,11 +37,13 @@ const (
 	rankGrowing
 )
 
+// String returns the name of the rank in reports of violations. It panics for a number that is not
+// a rank.
 func (r lockRank) String() string {
 	return [...]string{rankAppending: "appending", rankState: "turn", rankWriting: "writing", rankGrowing: "growing"}[r]
 }
 
-// heldLock is a lock held by a goroutine.
+// heldLock is a lock that a goroutine holds or waits for.
 type heldLock struct {
 	id   drive.UploadID
 	rank lockRank
@@ -88,7 +90,8 @@ func (o *lockOrder) acquire(id drive.UploadID, r lockRank) {
 	o.held[me] = append(o.held[me], next)
 }
 
-// release records that the calling goroutine has released a lock or failed to acquire it.
+// release records that the calling goroutine has released a lock or failed to acquire it. It
+// reports a lock that the goroutine does not hold. A nil o does nothing.
 func (o *lockOrder) release(id drive.UploadID, r lockRank) {
 	if o == nil {
 		return

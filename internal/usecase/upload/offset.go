@@ -11,8 +11,8 @@ import (
 
 // appendLock is the exclusive right to fill an upload by offset within this process.
 type appendLock struct {
-	stop func()
-	done chan struct{}
+	stop func()        // interrupts the holder's request
+	done chan struct{} // closed when the holder has released the lock
 }
 
 // lockAppend acquires the append lock. It interrupts the current holder and waits for its end. stop
@@ -35,7 +35,8 @@ func (l *liveUpload) lockAppend(ctx context.Context, stop func()) (end func(), e
 	}
 }
 
-// stopAppend interrupts a running Append and waits for its end.
+// stopAppend interrupts a running Append and waits for its end; another may begin afterwards. It
+// returns an error only if ctx ends first.
 func (l *liveUpload) stopAppend(ctx context.Context) error {
 	end, err := l.lockAppend(ctx, func() {})
 	if err == nil {
@@ -44,7 +45,8 @@ func (l *liveUpload) stopAppend(ctx context.Context) error {
 	return err
 }
 
-// tryAppend acquires the append lock for mine, or returns its current holder.
+// tryAppend acquires the append lock for mine and returns nil, or returns its current holder, which
+// the caller must stop first.
 func (l *liveUpload) tryAppend(mine *appendLock) (before *appendLock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +56,8 @@ func (l *liveUpload) tryAppend(mine *appendLock) (before *appendLock) {
 	return before
 }
 
-// unlockAppend releases the append lock.
+// unlockAppend releases the append lock that mine holds and wakes the request that waits for
+// mine.done.
 func (l *liveUpload) unlockAppend(mine *appendLock) {
 	l.table.order.release(l.id, rankAppending)
 	l.mu.Lock()
@@ -72,7 +75,9 @@ func (s *Sessions) Offset(ctx context.Context, who drive.Who, id drive.UploadID)
 	return s.appender.position(ctx, who, id)
 }
 
-// position implements Sessions.Offset.
+// position returns the offset, size and head of an upload that who may use. For an active or parked
+// upload it interrupts a running Append first, so that the offset does not move; for others the
+// offset is the size, 0 if unknown. Errors: NotFound, and what the lookups return.
 func (a *appender) position(ctx context.Context, who drive.Who, id drive.UploadID) (Position, error) {
 	row, err := findRow(ctx, a.db, id)
 	if err == nil {
@@ -179,11 +184,13 @@ func (a *appender) prepare(ctx context.Context, who drive.Who, l *liveUpload) (r
 // cachedState is the cached state of an upload that is to be filled.
 type cachedState struct {
 	row     Row
-	offset  drive.ByteSize
-	writers int
+	offset  drive.ByteSize // end of the received prefix
+	writers int            // number of parts being written
 }
 
-// cachedPosition returns the cached state. If ready is false the caller must call makeReady first.
+// cachedPosition returns the cached row, offset and number of writers. If ready is false, without
+// an error, the caller must call makeReady first. It fails if who may not use the upload or parts
+// are refused.
 func (l *liveUpload) cachedPosition(who drive.Who) (at cachedState, ready bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -249,7 +256,8 @@ func (s *Sessions) DeclareSize(ctx context.Context, who drive.Who, id drive.Uplo
 	return s.appender.declareSize(ctx, who, id, size)
 }
 
-// declareSize implements Sessions.DeclareSize.
+// declareSize interrupts a running Append, waits for its end, and sets the length of an upload
+// begun with unknown size. Errors: as Sessions.DeclareSize.
 func (a *appender) declareSize(ctx context.Context, who drive.Who, id drive.UploadID, size drive.ByteSize) error {
 	l := a.table.acquire(id)
 	defer a.table.release(l)
@@ -335,7 +343,8 @@ func (a *appender) closeTail(ctx context.Context, who drive.Who, l *liveUpload, 
 	})
 }
 
-// endsInTail reports whether the last part is still stored as a tail.
+// endsInTail reports whether staged holds the last part as a tail that has its full length: the
+// caller must close it, as staged.Parts lacks it. r.Size must be known.
 func (r Row) endsInTail(staged blob.Staged) bool {
 	n := int(r.Size / r.PartSize)
 	return slices.ContainsFunc(staged.Tails, func(p blob.Part) bool { return p.N == n && p.Size == r.Size%r.PartSize })

@@ -15,7 +15,7 @@ import (
 	"smartdrive/internal/usecase/upload/disk"
 )
 
-// PutPart describes the part that a request brings.
+// PutPart describes the part that a request brings: its number from 0 and its length.
 type PutPart struct {
 	N          int
 	Size       drive.ByteSize   // exact body length; negative: not declared
@@ -61,7 +61,8 @@ type receiver struct {
 	makeReady  func(ctx context.Context, who drive.Who, id drive.UploadID) error // prepares an upload for parts
 }
 
-// putWithRetry retries put if the upload changed before the first byte was read.
+// putWithRetry stores a part and retries if the upload changed before the first byte was read. It
+// returns LengthRequired for a negative size, errBusy after maxAttempts, and the errors of put.
 func (r *receiver) putWithRetry(ctx context.Context, who drive.Who, id drive.UploadID, p PutPart, body io.Reader) error {
 	if p.Size < 0 {
 		return drive.Fail(drive.LengthRequired)
@@ -71,7 +72,9 @@ func (r *receiver) putWithRetry(ctx context.Context, who drive.Who, id drive.Upl
 	return withRetry(func() (outcome, error) { return r.put(ctx, who, l, p, body) })
 }
 
-// put is one attempt to store a part.
+// put is one attempt to store a part. It returns retry, with the body untouched, if the upload
+// changed concurrently. A part that is stored already is compared with the body instead, and a
+// later request for the same part interrupts this one with InProgress.
 func (r *receiver) put(ctx context.Context, who drive.Who, l *liveUpload, p PutPart, body io.Reader) (outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -142,7 +145,8 @@ func (r *receiver) handleWriteError(ctx context.Context, l *liveUpload, row Row,
 	return finished, err
 }
 
-// compare reads a body and returns PartDiffers if it differs from the received part.
+// compare reads body to its end and returns PartDiffers unless size and digest are those of the
+// received part. Other errors are those of body.
 func compare(body blob.Body, have blob.Part) error {
 	buf := compareBuffers.Get().(*[]byte)
 	defer compareBuffers.Put(buf)
@@ -161,6 +165,8 @@ func compare(body blob.Body, have blob.Part) error {
 
 const compareBufferSize = 64 << 10 // bytes; larger buffers are not faster
 
+// compareBuffers holds buffers of compareBufferSize bytes, as *[]byte, for comparing a body with a
+// stored part.
 var compareBuffers = sync.Pool{New: func() any { b := make([]byte, compareBufferSize); return &b }}
 
 // admit registers w as the writer of its part once the upload can accept it: loaded, active,
@@ -235,7 +241,9 @@ func (w *partWriter) stop(ctx context.Context) error {
 	}
 }
 
-// checkPart returns PartRange or PartSize if p does not fit the upload.
+// checkPart returns PartRange if the upload has no part p.N, and PartSize unless p.Size is the
+// length that the part must have. With unknown upload size any length from 1 to the part size fits.
+// An open p has no length to check.
 func (r Row) checkPart(p PutPart) error {
 	if p.N < 0 || p.N >= r.Parts() {
 		return drive.Fail(drive.PartRange, "limit", r.Parts()-1, "max", r.Parts()-1, "sent", p.N)
@@ -281,14 +289,18 @@ func (l *liveUpload) putPartLocked(part blob.Part, tail bool) {
 	}
 }
 
-// drop implements Sessions.DeletePart.
+// drop deletes part n of an upload, whether complete or a tail, and interrupts a request that is
+// writing it. A part that was not received is no error. It returns errBusy after maxAttempts
+// concurrent changes; other errors: as Sessions.DeletePart.
 func (r *receiver) drop(ctx context.Context, who drive.Who, id drive.UploadID, n int) error {
 	l := r.table.acquire(id)
 	defer r.table.release(l)
 	return withRetry(func() (outcome, error) { return r.deletePart(ctx, who, l, n) })
 }
 
-// deletePart is one attempt of drop.
+// deletePart is one attempt of drop: it deletes the part from the staging and from the cache of l.
+// It returns retry if the upload changed concurrently. If the staging fails, the cache is marked
+// stale because the part may be gone.
 func (r *receiver) deletePart(ctx context.Context, who drive.Who, l *liveUpload, n int) (outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -322,6 +334,8 @@ type reservingReader struct {
 	reserve func(drive.ByteSize) error
 }
 
+// Read reads from body and reserves space for the bytes before it returns them. If the reservation
+// fails it returns 0 bytes and that error; the bytes read are lost.
 func (r *reservingReader) Read(p []byte) (int, error) {
 	n, err := r.body.Read(p)
 	if takeErr := r.reserve(drive.ByteSize(n)); takeErr != nil {
@@ -352,12 +366,14 @@ func (r *receiver) countIncoming(ctx context.Context, l *liveUpload, w *partWrit
 type touchReader struct {
 	body  io.Reader
 	touch func()
-	every time.Duration
+	every time.Duration // least time between two calls of touch
 	now   func() drive.Time
-	last  drive.Time
-	begun bool // Read was called
+	last  drive.Time // time of the last call of touch
+	begun bool       // Read was called
 }
 
+// Read reads from body and sets begun. If bytes arrived and the last call of touch is at least
+// every ago, it calls touch.
 func (r *touchReader) Read(p []byte) (int, error) {
 	n, err := r.body.Read(p)
 	r.begun = true
@@ -370,7 +386,7 @@ func (r *touchReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// touch records activity of the upload in memory and at its timer.
+// touch records that the upload is active now, in memory and at its park timer.
 func (r *receiver) touch(l *liveUpload, row Row) {
 	l.touch(r.now())
 	r.sched.touch(row.ID)

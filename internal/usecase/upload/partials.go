@@ -105,7 +105,8 @@ func (c *concatenator) readPartials(ctx context.Context, who drive.Who, j *conca
 	return finished, nil
 }
 
-// closePartialTail turns the tail of a partial upload of size bytes into its last part.
+// closePartialTail turns the tail of a partial upload of size bytes into its last part, so that the
+// upload can be joined. It fails as appender.closeTailAt does.
 func (c *concatenator) closePartialTail(ctx context.Context, who drive.Who, id drive.UploadID, size drive.ByteSize) error {
 	l := c.table.acquire(id)
 	defer c.table.release(l)

@@ -81,7 +81,8 @@ func (p *placer) setBase(ctx context.Context, q sqldb.Querier, row *Row) error {
 	return err
 }
 
-// releaseDropped releases the contents and the quota of the versions that a replace dropped.
+// releaseDropped releases, within tx, the contents and the quota of the versions that a replace
+// dropped, which placed lists. None does nothing.
 func (p *placer) releaseDropped(ctx context.Context, tx *sqldb.Tx, row Row, placed tree.PutResult) error {
 	if len(placed.Dropped) == 0 {
 		return nil
@@ -98,7 +99,9 @@ func (p *placer) releaseDropped(ctx context.Context, tx *sqldb.Tx, row Row, plac
 	return p.ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: -dropped})
 }
 
-// finish places the file and writes the row in state done.
+// finish puts content blobID into the tree at the upload's target, writes the row in state done
+// with nothing reserved or held, and appends the event. It returns the row as written. On an error,
+// errStale if the row has changed, the caller must roll tx back; the caller moves the ledger.
 func (p *placer) finish(ctx context.Context, tx *sqldb.Tx, row Row, blobID drive.BlobID) (Row, error) {
 	placed, err := p.place(ctx, tx, row, blobID)
 	if err != nil {
@@ -136,7 +139,8 @@ func (p *placer) emitTransition(ctx context.Context, tx *sqldb.Tx, was, next Row
 	return nil
 }
 
-// emit appends a record about an upload to the outbox.
+// emit appends a record of type typ about upload r to the outbox, within tx: it is published only
+// if tx commits.
 func (p *placer) emit(ctx context.Context, tx *sqldb.Tx, typ stream.Type, r Row) error {
 	e := event{Upload: r.ID, Node: r.Node, Held: r.Held, Reason: r.Reason}
 	if r.Size != blob.UnknownSize {

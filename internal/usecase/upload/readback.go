@@ -57,11 +57,12 @@ type sealedReader struct {
 	file blob.Object
 	row  Row
 	hash *digest.Running
-	read *atomic.Int64
+	read *atomic.Int64 // bytes read so far, for progress
 	buf  []byte
 }
 
-// readAll reads all parts and returns them with unknown sums filled in.
+// readAll reads each part of the sealed content and returns a copy of parts with checksums that
+// were unknown filled in. It restarts the progress counter at 0 and stops at the first error.
 func (r *sealedReader) readAll(ctx context.Context, parts []blob.Part) ([]blob.Part, error) {
 	known := slices.Clone(parts)
 	r.read.Store(0)
@@ -73,7 +74,9 @@ func (r *sealedReader) readAll(ctx context.Context, parts []blob.Part) ([]blob.P
 	return known, nil
 }
 
-// readPart reads and checks one part, and sets its sums if they were unknown.
+// readPart reads one part, adds its bytes to the hash and the progress, and sets its sums in p if
+// they were unknown. It fails if the bytes do not have the known sums, and with Unavailable if ctx
+// ends.
 func (r *sealedReader) readPart(ctx context.Context, p *blob.Part) error {
 	from := drive.ByteSize(p.N) * r.row.PartSize
 	body := blob.NewBody(io.NewSectionReader(r.file, int64(from), int64(p.Size)), blob.BodyOptions{

@@ -46,7 +46,9 @@ func (s *Sessions) OnAbandon(ctx context.Context, f timer.Fired) error {
 	})
 }
 
-// expire reclaims an upload whose time is over, or returns timer.Later with the remaining wait.
+// expire reclaims an upload that is too old or was parked for too long. If its time is not over, it
+// returns timer.Later with the remaining wait as the error, so that the timer fires again. The
+// caller holds the state lock of l.
 func (s *Sessions) expire(ctx context.Context, l *liveUpload, row Row) (outcome, error) {
 	now, err := s.clocks.rowTime(ctx)
 	if err != nil {
@@ -139,7 +141,9 @@ func (s *Sessions) beginReclaim(ctx context.Context, l *liveUpload, row Row, rea
 	return next, finished, nil
 }
 
-// finishReclaim deletes the bytes, then refunds their charge.
+// finishReclaim deletes the bytes of an upload in state reclaiming, then makes the row gone,
+// refunds Held in the same transaction, and disarms the timers. It returns retry if the row was
+// changed concurrently. If a deletion fails, the row stays reclaiming and a later call continues.
 func (s *Sessions) finishReclaim(ctx context.Context, l *liveUpload, row Row) (outcome, error) {
 	if err := s.transitions.removeContent(ctx, row.ID); err != nil {
 		return finished, err

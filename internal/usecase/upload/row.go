@@ -37,9 +37,9 @@ type Row struct {
 	Base        drive.VersionID // version that a replace expects, as seen by begin; zero: the name was free
 	Size        drive.ByteSize  // blob.UnknownSize until declared
 	PartSize    drive.ByteSize
-	MTime       drive.Time
+	MTime       drive.Time // modification time for the file, from the client
 	Mime        string
-	Fingerprint string
+	Fingerprint string     // by which a client finds its open upload again; empty: none
 	Digests     digest.Set // declared by the client, not verified
 	State       State
 	Gen         int64            // fencing token: incremented by each transition
@@ -52,7 +52,7 @@ type Row struct {
 	Reason      string           // why the upload ended (Reason constants); set when reclaiming or gone
 	Created     drive.Time
 	Active      drive.Time // last activity recorded in the database
-	Ended       drive.Time
+	Ended       drive.Time // zero: not ended
 
 	guest      bool       // the request's user belongs to another account; not stored
 	placed     *tree.Node // the file as the finishing transaction left it; neither stored nor cached
@@ -71,7 +71,8 @@ type conditions struct {
 // its Parent is its own id, which names no folder.
 func (r Row) isPartial() bool { return r.Name == "" }
 
-// isEmpty reports whether the upload is parked and never received a byte.
+// isEmpty reports whether the upload is parked and holds no byte: nothing was received and nothing
+// is charged.
 func (r Row) isEmpty() bool { return r.State == Parked && r.Received == 0 && r.Held == 0 }
 
 // errPartial returns the WrongState error for a request that a partial upload cannot fulfil: to be
@@ -118,6 +119,7 @@ func PartSizeFor(size, configured drive.ByteSize) drive.ByteSize {
 	return 1 << bits.Len64(uint64(least-1))
 }
 
+// rowColumns lists the columns of uploads in the order of scanRow and insertRow.
 const rowColumns = `id, account_id, user_id, parent_id, name, conflict, base, size, part_size, mtime, mime, fingerprint, digests,
 	state, gen, reserved, held, received, resumes, challenge, node_id, reason, created_at, active_at, ended_at`
 
@@ -172,7 +174,7 @@ func (r Row) challengeText() string {
 	return jsonText(r.Challenge)
 }
 
-// findRow reads an upload; NotFound if there is none.
+// findRow reads the row of upload id. It returns NotFound if there is none.
 func findRow(ctx context.Context, q sqldb.Querier, id drive.UploadID) (Row, error) {
 	var r Row
 	if err := scanRow(&r, q.QueryRow(ctx, `SELECT `+rowColumns+` FROM uploads WHERE id = ?`, id).Scan); err != nil {
@@ -181,7 +183,7 @@ func findRow(ctx context.Context, q sqldb.Querier, id drive.UploadID) (Row, erro
 	return r, nil
 }
 
-// insertRow inserts a new upload.
+// insertRow inserts r as a new row, with each column as r has it. It fails if the id exists.
 func insertRow(ctx context.Context, tx *sqldb.Tx, r Row) error {
 	_, err := tx.Exec(ctx, `INSERT INTO uploads (`+rowColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		r.ID, r.Account, r.User, r.Parent, r.Name, r.Conflict, r.Base, nullSize(r.Size), r.PartSize, r.MTime, r.Mime,

@@ -31,7 +31,10 @@ type schedule struct {
 }
 
 // parkKey returns the key of an upload's park timer.
-func parkKey(id drive.UploadID) timer.Key    { return timer.Key{Kind: timer.Park, ID: id} }
+func parkKey(id drive.UploadID) timer.Key { return timer.Key{Kind: timer.Park, ID: id} }
+
+// abandonKey returns the key of the timer that reclaims upload id after it was idle or open for too
+// long.
 func abandonKey(id drive.UploadID) timer.Key { return timer.Key{Kind: timer.Abandon, ID: id} }
 
 // idle returns the quiet time after which the upload is parked. It doubles with each consecutive
@@ -46,7 +49,8 @@ func (s *schedule) idle(r Row) time.Duration {
 	return idle
 }
 
-// abandon returns how long a parked upload is kept.
+// abandon returns how long a parked upload is kept without activity; an empty one only
+// emptyAbandon.
 func (s *schedule) abandon(r Row) time.Duration {
 	if r.isEmpty() {
 		return min(emptyAbandon, s.abandonAfter)
@@ -54,7 +58,8 @@ func (s *schedule) abandon(r Row) time.Duration {
 	return s.abandonAfter
 }
 
-// maxAge returns the age at which an open upload is reclaimed.
+// maxAge returns the age at which an open upload is reclaimed; large files get longer, by
+// slowestRate.
 func (s *schedule) maxAge(r Row) time.Duration {
 	return max(s.maxAgeLimit, time.Duration(max(0, r.Size)/slowestRate)*time.Second)
 }
@@ -117,7 +122,8 @@ func afterCommit(ctx context.Context) (context.Context, context.CancelFunc) {
 // are armed again.
 const armTime = 10 * time.Second
 
-// disarm cancels the timers of a row; an error is only logged.
+// disarm cancels the timers of an ended upload, even if ctx has ended. An error is only logged,
+// because a timer of an ended upload has no effect.
 func (s *schedule) disarm(ctx context.Context, r Row) {
 	ctx, cancel := afterCommit(ctx)
 	defer cancel()

@@ -45,7 +45,9 @@ func (s *Sessions) Complete(ctx context.Context, who drive.Who, id drive.UploadI
 	return v.redactFor(who), created, err
 }
 
-// complete implements Sessions.Complete.
+// complete begins or joins the seal of an upload and waits for it, SealWait at most; after that v
+// has state sealing and the seal continues. created is false if the upload was done before the
+// call. Errors: as Sessions.Complete.
 func (s *sealer) complete(ctx context.Context, who drive.Who, id drive.UploadID, c Complete) (v View, created bool, err error) {
 	l := s.table.acquire(id)
 	defer s.table.release(l)
@@ -208,7 +210,9 @@ func (c Complete) conditions(who drive.Who, row Row) conditions {
 	return d
 }
 
-// checkExpected checks, within a transaction, the precondition of the completing request.
+// checkExpected returns the error of the completing request's precondition on the tree, nil if it
+// has none. It locks the account's ledger in tx first, so that the checked state holds until tx
+// ends.
 func (s *sealer) checkExpected(ctx context.Context, tx *sqldb.Tx, row Row) error {
 	if row.conditions.expect.IsEmpty() {
 		return nil

@@ -19,9 +19,10 @@ import (
 	"smartdrive/internal/usecase/upload/disk"
 )
 
-// sealRun is a running or ended seal.
+// sealRun is the latest seal of an upload in this process; requests that complete the upload wait
+// for done.
 type sealRun struct {
-	done chan struct{}
+	done chan struct{}     // closed when the seal has ended
 	read atomic.Int64      // bytes read for declared digests
 	room *disk.Reservation // disk space for the copies of a Concat
 
@@ -133,7 +134,8 @@ func (s *sealer) handleSealError(ctx context.Context, l *liveUpload, row Row, ca
 // is never a reason to delete.
 var errBytesLost = errors.New("the bytes are in neither place")
 
-// markBytesLost adds errBytesLost to a NotFound error of the staging.
+// markBytesLost joins errBytesLost to err if err is NotFound, which from the staging proves that
+// the bytes are missing. Other errors, and nil, are returned unchanged.
 func markBytesLost(err error) error {
 	if drive.IsKind(err, drive.NotFound) {
 		return errors.Join(err, errBytesLost)
@@ -158,7 +160,8 @@ func (s *sealer) reloadSealed(ctx context.Context, l *liveUpload) (Row, outcome,
 	return row, finished, nil
 }
 
-// isClientError reports whether the client can fix the error and complete again.
+// isClientError reports whether err is one that the client can fix before it completes the upload
+// again: the upload is then reopened with its parts instead of being ended.
 func isClientError(err error) bool {
 	return tree.IsStale(err) || drive.IsKind(err, drive.DigestMismatch, drive.NameTaken, drive.ParentGone, drive.VersionChanged, drive.Locked, drive.BadName,
 		drive.TooLarge, drive.PartsMissing, drive.PartSize, drive.DigestRequired, drive.Quota)
@@ -195,7 +198,9 @@ func (s *sealer) verify(ctx context.Context, l *liveUpload, row Row, run *sealRu
 	return staged.Parts, n, row.Digests.Check(computed)
 }
 
-// summarize describes the file's content from its parts' sums, without reading bytes.
+// summarize returns the file's new content, with a new id, whose size, BLAKE3 root, CRC32 and part
+// sums are computed from the sums of parts, without reading bytes. parts are all parts in order;
+// none describe the empty file.
 func summarize(row Row, parts []blob.Part) content.NewContent {
 	n := content.NewContent{ID: drive.NewID[drive.BlobID](), File: row.ID.String(), Size: row.Size, PartSize: row.PartSize, Account: row.Account}
 	cvs, sums := make([]digest.CV, len(parts)), make([]content.PartSum, len(parts))

@@ -24,13 +24,19 @@ import (
 
 // Timers is the part of the timer engine that uploads use.
 type Timers interface {
+	// Arm makes the timers with the keys of entries durable, replacing earlier ones.
 	Arm(ctx context.Context, entries ...timer.Entry) error
+	// Touch postpones the timer that key names because its upload was active; it does not wait for
+	// the database.
 	Touch(key timer.Key)
+	// Cancel removes the timer that key names, unless it was armed with a generation above gen.
 	Cancel(ctx context.Context, key timer.Key, gen int64) error
 }
 
 // Publisher appends records to the outbox within the transaction of the change that they describe.
 type Publisher interface {
+	// Append inserts records within tx: they are published if tx commits. On an error the caller
+	// must roll tx back.
 	Append(ctx context.Context, tx *sqldb.Tx, records ...stream.Record) error
 }
 
@@ -76,7 +82,8 @@ type Options struct {
 	CheckInstance func(ctx context.Context, tx *sqldb.Tx) error
 }
 
-// withDefaults returns o with its zero fields set to their defaults.
+// withDefaults returns o with the fields set that have a default and are zero. RetentionClock,
+// RowClock, CheckInstance and CheckDatabaseDisk stay nil.
 func (o Options) withDefaults() Options {
 	setDefault(&o.Idle, 30*time.Second)
 	setDefault(&o.Abandon, 168*time.Hour)
@@ -165,7 +172,8 @@ func New(parts Dependencies, opt Options) *Sessions {
 	return s
 }
 
-// compose creates the components in the order of their dependencies.
+// compose creates the components of s from its dependencies, options and capabilities, in the order
+// of their dependencies on each other. New calls it once; it starts no goroutine.
 func (s *Sessions) compose() {
 	shared, log := s.caps.Shared, s.opt.Log
 	s.holdoff = holdoff{
@@ -236,7 +244,8 @@ type resumeLimiter struct {
 	all   map[drive.AccountID]*rate.Limiter
 }
 
-// allow counts a resume of an account; Rate {retry_after} if there were too many.
+// allow counts a resume of an account at the time now. It returns Rate {retry_after} if there were
+// too many, and nil otherwise.
 func (l *resumeLimiter) allow(account drive.AccountID, now time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

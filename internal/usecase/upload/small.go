@@ -132,7 +132,8 @@ func (f *smallFiles) publish(ctx context.Context, all []*pendingFile) {
 	}
 }
 
-// drop removes the content of a file that will not be published.
+// drop removes the content of a file that will not be published, even if ctx has ended, and
+// releases the file's disk space. It is called once per file; its error is that of the store.
 func (f *smallFiles) drop(ctx context.Context, a *pendingFile) error {
 	defer f.releaseFile(a.row, a.content.File)
 	return f.Store.Remove(context.WithoutCancel(ctx), a.content.File)
@@ -181,6 +182,7 @@ type hashTee struct {
 	hash *digest.Running
 }
 
+// Read reads from r and adds the bytes to hash. An error of hash is returned instead of that of r.
 func (t *hashTee) Read(p []byte) (int, error) {
 	n, err := t.r.Read(p)
 	if _, hashErr := t.hash.WriteAt(p[:n], t.hash.Offset()); hashErr != nil {

@@ -18,6 +18,7 @@ const (
 	Gone
 )
 
+// stateNames holds the name of each State in the database; index 0 is no state.
 var stateNames = [...]string{
 	Active: "active", Parked: "parked", Sealing: "sealing", Reclaiming: "reclaiming", Done: "done", Gone: "gone",
 }
@@ -46,10 +47,12 @@ const Verifying = "verifying"
 // Open reports whether the upload may still become done: active, parked or sealing.
 func (s State) Open() bool { return s == Active || s == Parked || s == Sealing }
 
-// Value implements driver.Valuer with the state's name.
+// Value returns the state's name, as the column of the database holds it (driver.Valuer). It never
+// fails.
 func (s State) Value() (driver.Value, error) { return s.String(), nil }
 
-// Scan implements sql.Scanner. It fails on text that names no state.
+// Scan sets s from the state's name, a string or []byte (sql.Scanner). It fails for anything else
+// and leaves s unchanged then.
 func (s *State) Scan(src any) error {
 	text, ok := src.(string)
 	if b, isBytes := src.([]byte); isBytes {

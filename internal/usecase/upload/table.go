@@ -28,7 +28,7 @@ type liveTable struct {
 	// it; zero: until this instance parks it.
 	evictAfter time.Duration
 	now        func() drive.Time
-	swept      drive.Time
+	swept      drive.Time // when unused uploads were last evicted
 }
 
 // acquire returns the liveUpload of an id, creating it if needed, and takes a reference. The caller

@@ -128,7 +128,9 @@ func (t *transitions) reopen(ctx context.Context, row Row) error {
 	return err
 }
 
-// checkAlive fails if other instances have declared this one ended.
+// checkAlive returns an error if other instances have declared this one ended: the caller must roll
+// tx back. Otherwise they cannot declare that before tx ends. With a single instance it returns
+// nil.
 func (t *transitions) checkAlive(ctx context.Context, tx *sqldb.Tx) error {
 	if t.alive == nil {
 		return nil

@@ -70,7 +70,7 @@ func (r Row) waitsFor(c *claim.Challenge) bool {
 	return (r.State == Active || r.State == Parked) && r.Challenge.Answered() && r.Challenge.Nonce == c.Nonce
 }
 
-// note records whether this process is checking the answer of an upload.
+// note records whether a goroutine of this process is checking the answer of an upload, for runs.
 func (a *answerVerifier) note(id drive.UploadID, runs bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -81,7 +81,8 @@ func (a *answerVerifier) note(id drive.UploadID, runs bool) {
 	}
 }
 
-// runs reports whether this process is checking the answer of an upload.
+// runs reports whether a goroutine of this process is checking the stored answer of upload id.
+// Other instances may check it even so.
 func (a *answerVerifier) runs(id drive.UploadID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -20,11 +20,11 @@ type View struct {
 	Conflict  drive.Conflict    `json:"conflict"` // applies if the name is taken
 	Size      *drive.ByteSize   `json:"size"`     // null: not declared
 	PartSize  drive.ByteSize    `json:"part_size"`
-	Parts     int               `json:"parts"`
-	Received  [][2]int          `json:"received"` // inclusive ranges of part numbers
-	Reserved  drive.ByteSize    `json:"reserved"`
-	ExpiresAt drive.Time        `json:"expires_at"` // when the upload is reclaimed, or its row purged, without further activity
-	MaxSize   drive.ByteSize    `json:"max_size,omitempty"`
+	Parts     int               `json:"parts"`              // number of parts of the whole file; 0: size not declared
+	Received  [][2]int          `json:"received"`           // inclusive ranges of part numbers
+	Reserved  drive.ByteSize    `json:"reserved"`           // bytes reserved in the quota
+	ExpiresAt drive.Time        `json:"expires_at"`         // when the upload is reclaimed, or its row purged, without further activity
+	MaxSize   drive.ByteSize    `json:"max_size,omitempty"` // set while the size is not declared
 	Challenge *digest.Challenge `json:"challenge,omitempty"`
 	Progress  *Progress         `json:"progress,omitempty"` // of a running seal; nil: none runs
 
@@ -42,7 +42,8 @@ type Progress struct {
 // Row returns the row that the view was made from.
 func (v View) Row() Row { return v.row }
 
-// Get returns one upload that the caller may continue. Errors: NotFound, Gone {reason}.
+// Get returns one upload, with its received parts, that the caller may continue. Errors: NotFound,
+// Gone {reason}.
 func (s *Sessions) Get(ctx context.Context, who drive.Who, id drive.UploadID) (View, error) {
 	v, err := s.views.get(ctx, who, id)
 	return v.redactFor(who), err
@@ -54,7 +55,9 @@ func (s *Sessions) ListParts(ctx context.Context, who drive.Who, id drive.Upload
 	return s.views.parts(ctx, who, id)
 }
 
-// List returns a page of uploads, without their received parts.
+// List returns the uploads that match q, in the order of their ids, without their received parts.
+// The result has at most q.Limit views; the id of the last is the cursor of the next page. It
+// checks no rights: the caller has.
 func (s *Sessions) List(ctx context.Context, q ListQuery) ([]View, error) {
 	return s.views.list(ctx, q)
 }
@@ -71,7 +74,8 @@ type views struct {
 	verifier *answerVerifier
 }
 
-// of builds the view of a row without its received parts.
+// of builds the view of a row, without its received parts, from q. Node is nil if the file was
+// deleted, Path starts at the name if the parent was. It fails if a query does.
 func (vs *views) of(ctx context.Context, q sqldb.Querier, r Row) (View, error) {
 	v := View{
 		ID: r.ID, State: r.State.Public(), Conflict: r.Conflict, PartSize: r.PartSize, Parts: r.Parts(), Received: [][2]int{}, Reserved: r.Reserved,
@@ -124,7 +128,8 @@ func (v View) withParts(parts []blob.Part) View {
 	return v
 }
 
-// get implements Sessions.Get.
+// get returns the view of an upload that who may use, with its received parts. Errors: NotFound;
+// Gone if the upload is reclaiming or gone.
 func (vs *views) get(ctx context.Context, who drive.Who, id drive.UploadID) (View, error) {
 	row, parts, err := vs.peek(ctx, who, id)
 	if err != nil {
@@ -143,7 +148,8 @@ func (vs *views) get(ctx context.Context, who drive.Who, id drive.UploadID) (Vie
 	return v.withParts(parts), nil
 }
 
-// parts implements Sessions.ListParts.
+// parts returns the received parts of an open upload that who may use. Errors: NotFound; that of
+// Row.ended if the upload is not open; InProgress while the store assembles the parts in a seal.
 func (vs *views) parts(ctx context.Context, who drive.Who, id drive.UploadID) ([]blob.Part, error) {
 	row, parts, err := vs.peek(ctx, who, id)
 	switch {
@@ -214,7 +220,9 @@ type ListQuery struct {
 	Open    bool // only active, parked and sealing uploads
 }
 
-// list implements Sessions.List.
+// list returns the views of at most q.Limit uploads after q.After, in the order of ids. A zero
+// Account or User matches all; Open leaves out reclaiming, gone and done uploads. No match returns
+// an empty slice.
 func (vs *views) list(ctx context.Context, q ListQuery) ([]View, error) {
 	where, args := `id > ? AND state IN ('active', 'parked', 'sealing')`, []any{q.After.String()}
 	if !q.Open {
@@ -243,7 +251,8 @@ func (vs *views) list(ctx context.Context, q ListQuery) ([]View, error) {
 	return views, nil
 }
 
-// ofOpen builds the view of a row, with its staged parts if the upload is open.
+// ofOpen builds the view of a row, with its staged parts if the upload is open. A missing staging
+// counts as no parts.
 func (vs *views) ofOpen(ctx context.Context, row Row) (View, error) {
 	v, err := vs.of(ctx, vs.db, row)
 	if err != nil || !row.State.Open() {

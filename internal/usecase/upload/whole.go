@@ -34,7 +34,7 @@ type PutFile struct {
 	Expect tree.Expect
 }
 
-// Stored is a published whole file.
+// Stored is the result of publishing a whole file: the node and its digests.
 type Stored struct {
 	Node    tree.Node
 	Created bool // false: an existing file was replaced
@@ -190,6 +190,8 @@ func (s *Sessions) lookUp(ctx context.Context, row Row, p PutFile) (drive.Versio
 }
 
 // putLarge stores a file as an ordinary upload, sending its parts in sequence as the body arrives.
+// It returns the node and whether it is new. If a part or the completion fails, the upload is
+// cancelled; InProgress means that it is still sealing and may yet be done.
 func (s *Sessions) putLarge(ctx context.Context, who drive.Who, f wholeFile, body io.Reader) (tree.Node, bool, error) {
 	b, base := f.asked, f.row.Base
 	digests := b.Digests
@@ -217,7 +219,9 @@ func (s *Sessions) putLarge(ctx context.Context, who drive.Who, f wholeFile, bod
 	return *done.Node, base.IsZero(), nil
 }
 
-// sendAll sends the body as parts of the upload and completes it.
+// sendAll sends body in parts to the upload that v shows, completes it with the number of bytes
+// read and digests, and returns the completed view, which may be still sealing. A body that fails
+// is returned as by cutError. On an error the upload stays open; the caller ends it.
 func (s *Sessions) sendAll(ctx context.Context, who drive.Who, v View, digests digest.Set, body io.Reader) (View, error) {
 	sent := &countingReader{r: body}
 	in := bufio.NewReader(sent)
@@ -253,12 +257,13 @@ func ReaderWithCloser(r, body io.Reader) io.Reader {
 	}{r, c}
 }
 
-// countingReader counts the bytes read.
+// countingReader counts in n the bytes read from r.
 type countingReader struct {
 	r io.Reader
 	n drive.ByteSize
 }
 
+// Read reads from r and adds the number of bytes to n, also if r fails.
 func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.n += drive.ByteSize(n)

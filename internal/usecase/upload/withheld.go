@@ -18,7 +18,8 @@ import (
 //
 // Its writers stay registered throughout, so a park, seal or fence must end this request first.
 
-// withheld is a piece that is written but not journaled.
+// withheld is a piece that is written but not journaled, with what its commit needs. It must be
+// committed or discarded.
 type withheld struct {
 	blob.PendingExtend
 	e    blob.Extend
@@ -47,7 +48,8 @@ func (r *appendRun) runVerified(ctx context.Context, body io.Reader) error {
 	return err
 }
 
-// withhold writes a piece without journaling it.
+// withhold stores the piece e in the staging without journaling it and adds it to r.withheld. The
+// caller must later call commitWithheld or discard the piece. On an error nothing is added.
 func (r *appendRun) withhold(ctx context.Context, row Row, e blob.Extend, body blob.Body, tail *blob.Tail, w *partWriter) (blob.Part, error) {
 	h, err := r.appender.staging.PrepareExtend(ctx, row.Ref(), e, body)
 	if err != nil {
@@ -61,7 +63,8 @@ func (r *appendRun) withhold(ctx context.Context, row Row, e blob.Extend, body b
 	return part, nil
 }
 
-// commitWithheld journals a withheld piece and advances the offset.
+// commitWithheld journals a withheld piece, even if ctx has ended, and advances r.offset to its
+// end. On an error, interpreted by handleWriteError, the piece is discarded.
 func (r *appendRun) commitWithheld(ctx context.Context, w withheld) error {
 	part := w.Part()
 	if err := w.Commit(context.WithoutCancel(ctx)); err != nil {

@@ -16,7 +16,7 @@ import (
 // leaked one can sign requests until then.
 const MaxSecretOverlap = 7 * 24 * time.Hour
 
-// newSecret returns a random secret.
+// newSecret returns a new random secret in its text form. It never fails.
 func newSecret() string {
 	random := make([]byte, secretBytes)
 	_, _ = rand.Read(random) // never fails

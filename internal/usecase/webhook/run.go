@@ -92,7 +92,8 @@ func (w *Webhooks) poll(ctx context.Context, all *sync.WaitGroup, again chan<- s
 	return nil
 }
 
-// startTurns starts a goroutine for each webhook of a page that gets a turn.
+// startTurns starts a goroutine, counted in all, for each webhook of a page that gets a turn;
+// others wait for the next poll. A failed turn pauses the webhook.
 func (w *Webhooks) startTurns(ctx context.Context, page []dueHook, all *sync.WaitGroup, again chan<- struct{}) {
 	for _, d := range page {
 		if w.limiter.isPaused(d.id, w.now()) || !w.limiter.acquire(d.id, d.account, w.now()) {

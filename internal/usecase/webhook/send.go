@@ -52,7 +52,8 @@ type eventData struct {
 	Details json.RawMessage `json:"details"`
 }
 
-// body returns the JSON event of an entry.
+// body returns the JSON of an entry as a CloudEvents 1.0 event. It fails only for details that are
+// not JSON.
 func (w *Webhooks) body(e activity.Entry) ([]byte, error) {
 	ev := event{
 		SpecVersion: "1.0", ID: e.EventID(), Source: w.opt.Source, Type: string(e.Verb), Time: e.At, ContentType: "application/json",
@@ -64,7 +65,8 @@ func (w *Webhooks) body(e activity.Entry) ([]byte, error) {
 	return json.Marshal(ev)
 }
 
-// Sign returns the Standard Webhooks 1.0 signature of a request. It fails if secret is malformed.
+// Sign returns the Standard Webhooks 1.0 signature of a request, "v1," and base64. It fails if
+// secret is not base64 after its prefix.
 func Sign(secret, id, timestamp string, body []byte) (string, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, secretPrefix))
 	if err != nil {
@@ -76,7 +78,7 @@ func Sign(secret, id, timestamp string, body []byte) (string, error) {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)), nil
 }
 
-// outcome is the result of one attempt.
+// outcome is the receiver's answer to one attempt. A zero code means that the entry was accepted.
 type outcome struct {
 	// HTTP status; 0: no response
 	status int
@@ -84,7 +86,7 @@ type outcome struct {
 	wait   time.Duration // Retry-After of the receiver
 }
 
-// isDelivered reports whether the receiver accepted the entry.
+// isDelivered reports whether the receiver accepted the entry; else code tells why not.
 func (o outcome) isDelivered() bool { return o.code == "" }
 
 // isRejected reports whether the receiver permanently rejects this entry, by a 4xx other than 408,
@@ -138,7 +140,7 @@ func (w *Webhooks) attempt(ctx context.Context, h Hook, e activity.Entry) (outco
 	return o, nil
 }
 
-// errorCode returns the problem code of a failed request.
+// errorCode returns the problem code of a request that got no response: timeout or unreachable.
 func errorCode(err error) string {
 	var timeout interface{ Timeout() bool }
 	if errors.As(err, &timeout) && timeout.Timeout() {
@@ -198,7 +200,7 @@ func (w *Webhooks) deliver(ctx context.Context, id ID) error {
 	return nil
 }
 
-// ignoreNotFound returns nil for NotFound, else err.
+// ignoreNotFound returns nil if err is NotFound, since the webhook was deleted meanwhile, else err.
 func ignoreNotFound(err error) error {
 	if drive.IsKind(err, drive.NotFound) {
 		return nil
@@ -219,7 +221,9 @@ func (w *Webhooks) checkRight(ctx context.Context, h Hook) (Reason, error) {
 	return "", err
 }
 
-// deliverPage sends the next entries; more reports that the turn goes on with another page.
+// deliverPage sends the next entries in order and stores the position up to which they are
+// delivered or skipped. more reports that the turn goes on with another page. A refusal by the
+// receiver is stored as a failure and no error.
 func (w *Webhooks) deliverPage(ctx context.Context, h *Hook) (more bool, err error) {
 	page, err := w.parts.Log.ListAfter(ctx, w.parts.DB, h.Account, h.Position, pageSize)
 	if err != nil || len(page) == 0 {
@@ -276,7 +280,8 @@ func (w *Webhooks) advance(ctx context.Context, h *Hook, at activity.Position, s
 	return nil
 }
 
-// settle advances the position to at and resets the failures.
+// settle stores that entries up to position at are delivered or skipped and resets the failures, in
+// the row and in h. It does nothing if at is the position of h.
 func (w *Webhooks) settle(ctx context.Context, h *Hook, at activity.Position) error {
 	if at == h.Position {
 		return nil
@@ -315,7 +320,8 @@ func (w *Webhooks) recordFailure(ctx context.Context, h *Hook, at activity.Posit
 	return w.advance(ctx, h, at, "failures = ?, failing_since = ?, not_before = ?, error = ?", h.Failures, h.FailingSince, now.Add(wait), o.code)
 }
 
-// disable disables an active webhook and reports it to the activity log and Options.OnDisabled.
+// disable disables an active webhook, and within the same transaction records it as activity and
+// calls Options.OnDisabled. A webhook that is not active stays as it is.
 func (w *Webhooks) disable(ctx context.Context, h Hook, why Reason) error {
 	err := w.write(ctx, drive.Who{}, h.Account, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "UPDATE webhooks SET state = ?, reason = ?, status = ?, sent_at = ?, updated_at = ? WHERE id = ? AND state = ?",

@@ -8,12 +8,13 @@ import (
 )
 
 const (
-	maxQuick            = 32               // concurrent turns of accounts whose receivers respond quickly
-	maxSlow             = 16               // concurrent turns of accounts with a slow receiver
-	maxRunning          = 128              // concurrent turns in total
-	maxPerAccount       = 4                // concurrent turns per account
-	slowAfter           = 2 * time.Second  // without a response a receiver is slow
-	slowFor             = 10 * time.Minute // after which an account is no longer counted as slow
+	maxQuick      = 32               // concurrent turns of accounts whose receivers respond quickly
+	maxSlow       = 16               // concurrent turns of accounts with a slow receiver
+	maxRunning    = 128              // concurrent turns in total
+	maxPerAccount = 4                // concurrent turns per account
+	slowAfter     = 2 * time.Second  // without a response a receiver is slow
+	slowFor       = 10 * time.Minute // after which an account is no longer counted as slow
+	// maxExcludedAccounts bounds how many accounts the search for due webhooks leaves out.
 	maxExcludedAccounts = maxRunning/maxPerAccount + maxRunning
 )
 
@@ -33,7 +34,7 @@ func newLimiter() limiter {
 	return limiter{running: map[ID]turn{}, perAccount: map[drive.AccountID]int{}, slow: map[drive.AccountID]drive.Time{}, paused: map[ID]pause{}}
 }
 
-// turn is a running turn of a webhook.
+// turn is the right of one goroutine to send to a webhook; no webhook has two.
 type turn struct {
 	account      drive.AccountID
 	attemptBegan drive.Time // start of its last attempt
@@ -42,7 +43,7 @@ type turn struct {
 // pause delays a webhook after turns that failed on this side, for example because the disk is full
 // and progress could not be stored.
 type pause struct {
-	failures int
+	failures int // consecutive
 	until    drive.Time
 }
 
@@ -63,7 +64,7 @@ func (l *limiter) acquire(id ID, account drive.AccountID, now drive.Time) bool {
 	return true
 }
 
-// isFull reports whether no turn can start before another one ends.
+// isFull reports whether no turn can start, of any account, before another one ends.
 func (l *limiter) isFull() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +92,7 @@ func (l *limiter) countLocked(now drive.Time) (slow, quick int) {
 	return slow, len(l.running) - slow
 }
 
-// attemptStarted records the start of an attempt of a running turn.
+// attemptStarted records when an attempt of a running turn starts. Without a turn it does nothing.
 func (l *limiter) attemptStarted(id ID, now drive.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +101,8 @@ func (l *limiter) attemptStarted(id ID, now drive.Time) {
 	}
 }
 
-// attemptEnded records the end of an attempt and reports whether the receiver is slow.
+// attemptEnded records the end of an attempt and reports whether the receiver was slow, in which
+// case the account counts as slow for slowFor.
 func (l *limiter) attemptEnded(id ID, now drive.Time) (slow bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,7 +113,7 @@ func (l *limiter) attemptEnded(id ID, now drive.Time) (slow bool) {
 	return slow
 }
 
-// release ends a turn.
+// release ends a turn that acquire has granted; it is called once for each.
 func (l *limiter) release(id ID, account drive.AccountID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +132,8 @@ func (l *limiter) isPaused(id ID, now drive.Time) bool {
 	return until > now && until <= now.Add(maxDelay)
 }
 
-// turnFailed pauses a webhook, longer after each consecutive failure.
+// turnFailed pauses a webhook after a failure of this server, longer after each consecutive one:
+// from 10 s to about 5 min.
 func (l *limiter) turnFailed(id ID, now drive.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

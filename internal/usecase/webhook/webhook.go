@@ -53,7 +53,8 @@ type Webhooks struct {
 	contextAfterCancel func(context.Context) context.Context // returns the context for writes after ctx has ended
 }
 
-// New returns a Webhooks.
+// New returns a Webhooks with defaults for the zero fields of opt. It does no I/O and starts no
+// goroutine.
 func New(parts Parts, opt Options) *Webhooks {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -76,15 +77,16 @@ func New(parts Parts, opt Options) *Webhooks {
 	}
 }
 
+// now returns the current time of Options.Now.
 func (w *Webhooks) now() drive.Time { return drive.TimeOf(w.opt.Now()) }
 
 // ID identifies a webhook.
 type ID = drive.ID[idTag]
 
-// idTag makes ID a distinct type.
+// idTag makes ID a type of its own; it has no values.
 type idTag struct{}
 
-// State is the state of a webhook.
+// State tells whether events are sent to a webhook.
 type State string
 
 // The states.
@@ -104,7 +106,7 @@ const (
 	Gone      Reason = "gone"    // the receiver responded with 410
 )
 
-// Hook is a webhook.
+// Hook is a webhook as stored in the database: where events are sent, and how far.
 type Hook struct {
 	ID      ID
 	Account drive.AccountID
@@ -141,10 +143,12 @@ type Hook struct {
 	turnEnd drive.Time // end of the running turn
 }
 
+// columns lists the columns of webhooks in the order of scanHook and insert.
 const columns = `id, account_id, user_id, name, url, secret, types, state, reason, position, skipped, failures, failing_since, not_before,
 	status, error, sent_at, created_at, updated_at, old_secret, old_until`
 
-// scanHook reads columns into h.
+// scanHook reads a row of columns into h by calling scan, whose error it returns. The secrets stay
+// sealed.
 func scanHook(h *Hook, scan func(...any) error) error {
 	var types string
 	err := scan(&h.ID, &h.Account, &h.User, &h.Name, &h.URL, &h.sealed, &types, &h.State, &h.Reason, &h.Position, &h.Skipped, &h.Failures,
@@ -159,9 +163,11 @@ const (
 	maxHooks = 100  // per account
 	maxURL   = 2000 // bytes
 	maxName  = 200  // bytes
+	// maxTypes is the largest number of types of a webhook.
 	maxTypes = 32
 
-	secretBytes  = 32 // Standard Webhooks: 24 to 64
+	secretBytes = 32 // Standard Webhooks: 24 to 64
+	// secretPrefix begins the text form of a secret.
 	secretPrefix = "whsec_"
 )
 
@@ -221,7 +227,7 @@ func (w *Webhooks) Create(ctx context.Context, who drive.Who, in HookChange, kee
 	return h, err
 }
 
-// insert stores a new webhook.
+// insert inserts the row of a new webhook within tx, with the sealed secrets of h.
 func insert(ctx context.Context, tx *sqldb.Tx, h Hook) error {
 	_, err := tx.Exec(ctx, "INSERT INTO webhooks ("+columns+") VALUES ("+sqldb.Placeholders(21)+")", h.ID, h.Account, h.User, h.Name, h.URL, h.sealed,
 		strings.Join(h.Types, ","), h.State, h.Reason, int64(h.Position), h.Skipped, h.Failures, h.FailingSince, h.NotBefore, h.Status, h.Error,
@@ -247,12 +253,13 @@ func (h Hook) Label() string {
 // vaultRow returns the context that the encrypted secret is bound to.
 func (h Hook) vaultRow() string { return "webhook " + h.ID.String() }
 
-// record records a change of a webhook as activity.
+// record records within tx a change of a webhook as activity of its account.
 func (w *Webhooks) record(tx *sqldb.Tx, verb activity.Verb, h Hook) error {
 	return w.parts.Log.Record(tx, activity.Entry{Account: h.Account, Verb: verb, Name: h.Name}, map[string]any{"webhook": h.ID, "reason": h.Reason})
 }
 
-// apply validates and applies a HookChange. It fails with BadRequest.
+// apply validates the fields of in that are set and applies them to h in place. It returns
+// BadRequest for an invalid field; h may be partly changed then.
 func (h *Hook) apply(in HookChange) error {
 	if in.Name != nil {
 		if h.Name = strings.ToValidUTF8(*in.Name, ""); len(h.Name) > maxName {
@@ -283,7 +290,7 @@ func (h *Hook) apply(in HookChange) error {
 	return nil
 }
 
-// checkTypes fails with BadRequest if a type matches no verb.
+// checkTypes returns BadRequest if a type matches no verb, or for more than maxTypes.
 func checkTypes(types []string) error {
 	if len(types) > maxTypes {
 		return drive.BadField("types", drive.TooLong, "limit", maxTypes, "sent", len(types))
@@ -300,7 +307,8 @@ func checkTypes(types []string) error {
 	return nil
 }
 
-// authorizePlace checks that the caller may manage webhooks of a place and returns its account.
+// authorizePlace returns the account of a place whose webhooks the caller may manage; "" is the
+// caller's own drive. It fails with NotFound or Forbidden.
 func (w *Webhooks) authorizePlace(ctx context.Context, who drive.Who, place string) (drive.AccountID, error) {
 	if place == "" {
 		return who.Account, nil
@@ -325,7 +333,8 @@ func (w *Webhooks) authorizeAccount(ctx context.Context, who drive.Who, account 
 	return err
 }
 
-// write runs fn in a transaction that holds the lock on the account's ledger.
+// write runs fn in a transaction that holds the lock on the account's ledger. fn may run several
+// times; its error rolls back and is returned.
 func (w *Webhooks) write(ctx context.Context, who drive.Who, account drive.AccountID, fn func(context.Context, *sqldb.Tx) error) error {
 	return w.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		tx.SetActor(who)
@@ -336,7 +345,8 @@ func (w *Webhooks) write(ctx context.Context, who drive.Who, account drive.Accou
 	})
 }
 
-// Find returns a webhook that the caller may manage; NotFound otherwise.
+// Find returns a webhook, without its secret, that the caller may manage. It returns NotFound for
+// others.
 func (w *Webhooks) Find(ctx context.Context, who drive.Who, id ID) (Hook, error) {
 	h, err := find(ctx, w.parts.DB, id)
 	if err == nil {
@@ -348,7 +358,7 @@ func (w *Webhooks) Find(ctx context.Context, who drive.Who, id ID) (Hook, error)
 	return h, err
 }
 
-// find returns a webhook, or NotFound.
+// find returns a webhook of any account, or NotFound.
 func find(ctx context.Context, q sqldb.Querier, id ID) (h Hook, err error) {
 	err = scanHook(&h, q.QueryRow(ctx, "SELECT "+columns+" FROM webhooks WHERE id = ?", id).Scan)
 	return h, err
@@ -361,7 +371,8 @@ func findForUpdate(ctx context.Context, tx *sqldb.Tx, id ID) (h Hook, err error)
 	return h, err
 }
 
-// List returns the webhooks of a place that the caller may manage.
+// List returns the webhooks of a place by id, maxHooks at most. It fails with NotFound or Forbidden
+// unless the caller may manage the webhooks of the place.
 func (w *Webhooks) List(ctx context.Context, who drive.Who, place string) ([]Hook, error) {
 	account, err := w.authorizePlace(ctx, who, place)
 	if err != nil {
@@ -408,7 +419,8 @@ func (w *Webhooks) Change(ctx context.Context, who drive.Who, id ID, in HookChan
 	return h, err
 }
 
-// Delete deletes a webhook. It fails with NotFound.
+// Delete deletes a webhook and records this as activity. A delivery that is running may still end.
+// It returns NotFound as Find does.
 func (w *Webhooks) Delete(ctx context.Context, who drive.Who, id ID) error {
 	h, err := w.Find(ctx, who, id)
 	if err != nil {
@@ -447,7 +459,7 @@ func (w *Webhooks) Replay(ctx context.Context, who drive.Who, id ID, since time.
 	return h, err
 }
 
-// DeleteAccount deletes the webhooks of an account.
+// DeleteAccount deletes the webhooks of an account within tx. It records no activity.
 func (w *Webhooks) DeleteAccount(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	_, err := tx.Exec(ctx, "DELETE FROM webhooks WHERE account_id = ?", account)
 	return err

@@ -52,10 +52,12 @@ type Challenge struct {
 	Until  drive.Time       `json:"until,omitzero"` // a check after this time does not count
 }
 
-// Answered reports whether an answer is stored, which uses the challenge up.
+// Answered reports whether an answer is stored. A challenge accepts one answer only. A nil c
+// returns false.
 func (c *Challenge) Answered() bool { return c != nil && len(c.Answer) > 0 }
 
-// Pending reports whether a stored answer may still be found right.
+// Pending reports whether an answer is stored and the time for its check has not passed; after that
+// the answer no longer counts. A nil c returns false.
 func (c *Challenge) Pending(now drive.Time) bool { return c.Answered() && now < c.Until }
 
 // WithAnswer returns a copy of the challenge with an answer to be checked by CheckStoredAnswer.
@@ -66,7 +68,8 @@ func (c *Challenge) WithAnswer(algo digest.ProofAlgo, answer []byte, size drive.
 	return &answered
 }
 
-// covers reports whether the challenge is still open and about exactly these contents.
+// covers reports whether the challenge is still open, or its answer unchecked, and about exactly
+// these contents in this order. A nil c returns false.
 func (c *Challenge) covers(blobs []content.Blob, now drive.Time) bool {
 	return c != nil && (c.Pending(now) || !c.Answered() && !c.Expired(now)) && slices.Equal(c.Blobs, idsOf(blobs))
 }
@@ -231,7 +234,8 @@ func (d *Claims) guest(ctx context.Context, q sqldb.Querier, c Claim) bool {
 	return !drive.IsKind(err, drive.NotFound)
 }
 
-// matchesStrong reports whether a strong digest of the claim matches one known of the content.
+// matchesStrong reports whether a strong digest of the claim is known of the content. Two digests
+// of one algorithm that differ make it false.
 func (d *Claims) matchesStrong(ctx context.Context, q sqldb.Querier, b content.Blob, claim digest.Set) (bool, error) {
 	known, err := d.content.Aliases(ctx, q, b.ID)
 	return known.SameContent(claim), err
@@ -298,7 +302,9 @@ func (d *Claims) CheckStoredAnswer(ctx context.Context, q sqldb.Querier, c Claim
 	return d.match(ctx, q, c, c.Challenge.Algo, c.Challenge.Answer, wanted)
 }
 
-// match compares answer with the right answer for each candidate content.
+// match returns the first candidate content of the challenge for which answer is right; a zero id
+// means that it is right for none. It skips contents that are missing or unreadable. Other errors
+// of reading are returned, among them errUnwanted once wanted returns false.
 func (d *Claims) match(ctx context.Context, q sqldb.Querier, c Claim, algo digest.ProofAlgo, answer []byte, wanted func(context.Context) bool) (drive.BlobID, error) {
 	if !c.Challenge.CoversAll(int64(c.Size)) { // a challenge about samples, issued by an older release
 		return drive.BlobID{}, nil
@@ -321,7 +327,9 @@ func (d *Claims) match(ctx context.Context, q sqldb.Querier, c Claim, algo diges
 	return drive.BlobID{}, nil
 }
 
-// rightAnswer reads a content and computes the right answer. A non-nil wanted makes it read slowly.
+// rightAnswer reads a content and returns the right answer to c's challenge about it. It returns
+// NotFound if the content is gone. A non-nil wanted makes it read slowly and return errUnwanted
+// once wanted returns false.
 func (d *Claims) rightAnswer(ctx context.Context, q sqldb.Querier, c Claim, id drive.BlobID, algo digest.ProofAlgo, wanted func(context.Context) bool) ([]byte, error) {
 	b, err := d.content.Find(ctx, q, id)
 	if err != nil {
@@ -350,11 +358,15 @@ type slowReader struct {
 }
 
 const (
-	pollWanted   = 5 * time.Second
+	// pollWanted is the time between two calls of wanted while a content is read.
+	pollWanted = 5 * time.Second
+	// longestPause bounds the pause before a read; a pause is as long as the previous read took.
 	longestPause = time.Second
 )
 
-// ReadAt implements io.ReaderAt. It returns errUnwanted once wanted returns false.
+// ReadAt reads from src as an io.ReaderAt. Before each read but the first it pauses for as long as
+// the previous one took, a second at most. It returns errUnwanted once wanted returns false, and
+// the error of ctx if ctx ends during a pause.
 func (r *slowReader) ReadAt(p []byte, off int64) (int, error) {
 	if now := time.Now(); !r.began.IsZero() {
 		pause := time.NewTimer(min(now.Sub(r.began), longestPause))

@@ -17,7 +17,8 @@ import (
 // the row.
 func questionKey(b content.Blob) string { return "blake3:" + b.Sum.String() }
 
-// wasAsked reports whether a challenge about the content counts against the user.
+// wasAsked reports whether table refusals has an unexpired row for this user and content: the user
+// was challenged about it and has not answered rightly. It fails only if the query does.
 func (d *Claims) wasAsked(ctx context.Context, q sqldb.Querier, user drive.UserID, b content.Blob) (bool, error) {
 	var n int
 	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM refusals WHERE user_id = ? AND digest = ? AND until > ?)`,

@@ -55,7 +55,7 @@ type keyQueue[J any] struct {
 	enough    chan struct{} // closed when enough calls wait; nil: no leader waits for that
 }
 
-// ticket is a waiting job.
+// ticket is a waiting job. Its Do call receives from lead exactly once.
 type ticket[J any] struct {
 	job  J
 	last bool      // the last job of its Do call
@@ -140,7 +140,8 @@ func (q *Queue[K, J]) lead(ctx context.Context, key K, p *ticket[J]) (broken err
 	return nil
 }
 
-// take waits for likely further calls, then removes the next group from the queue.
+// take waits, for the patience of key at most, until isEnough, and then removes up to q.most jobs
+// from the queue of key and returns them. Only the leader of the key calls it.
 func (q *Queue[K, J]) take(key K) []*ticket[J] {
 	q.mu.Lock()
 	l := q.queues[key]
@@ -163,7 +164,8 @@ func (q *Queue[K, J]) take(key K) []*ticket[J] {
 	return group
 }
 
-// isEnough reports whether the group is full or all expected calls wait.
+// isEnough reports whether the next group should run now: the group is full, or as many calls wait
+// as are expected. The caller holds the mutex of q.
 func (q *Queue[K, J]) isEnough(l *keyQueue[J]) bool {
 	return len(l.waiting) >= q.most || calls(l.waiting) >= l.expected
 }
@@ -191,7 +193,8 @@ func (q *Queue[K, J]) nextLocked(key K, l *keyQueue[J]) {
 	l.waiting[0].lead <- true
 }
 
-// evictLocked removes queues that have been idle for at least patience.
+// evictLocked removes the queues of keys that have been idle for at least patience at the time now.
+// The caller holds q.mu.
 func (q *Queue[K, J]) evictLocked(now time.Time) {
 	n := 0
 	for _, r := range q.idle {

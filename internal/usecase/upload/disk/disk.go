@@ -24,13 +24,13 @@ import (
 // yet. It is safe for concurrent use.
 type Reservations struct {
 	store   blob.Store
-	minFree drive.ByteSize
-	rows    func() error
+	minFree drive.ByteSize // space that promises leave free
+	rows    func() error   // returns DiskFull if the database's disk is full
 
 	over atomic.Bool // yields is not empty
 
 	mu       sync.Mutex
-	promised drive.ByteSize
+	promised drive.ByteSize                     // sum of the promises to all accounts
 	of       map[drive.AccountID]drive.ByteSize // promised bytes by account
 	yields   map[drive.AccountID]bool           // accounts counted at half of the free space
 }
@@ -116,7 +116,8 @@ func (p *Reservations) Total() (total drive.ByteSize, accounts int) {
 	return p.promised, len(p.of)
 }
 
-// free returns the usable free space. known is false if the store cannot tell.
+// free returns the free space of the store less MinFree, which may be negative. known is false,
+// without an error, if the store cannot tell.
 func (p *Reservations) free(ctx context.Context) (free drive.ByteSize, known bool, err error) {
 	if !p.store.Caps().ReportsFree {
 		return 0, false, nil
@@ -156,7 +157,8 @@ func (p *Reservations) fits(account drive.AccountID, free drive.ByteSize) (ok bo
 	return true, left
 }
 
-// enoughLocked reports whether all promises can be kept; if so, no account is limited any more.
+// enoughLocked reports whether free bytes suffice for the promises to all accounts. If so it ends
+// the limits on accounts. The caller holds the mutex of p.
 func (p *Reservations) enoughLocked(free drive.ByteSize) bool {
 	if p.promised > free {
 		return false
@@ -179,7 +181,7 @@ func (p *Reservations) leavesOthers(account drive.AccountID, n, free drive.ByteS
 type Reservation struct {
 	promises *Reservations
 	account  drive.AccountID
-	left     drive.ByteSize
+	left     drive.ByteSize // room not released yet
 }
 
 // NewReservation returns an empty Reservation for work of the account. The caller must Close it.
@@ -207,7 +209,7 @@ func (r *Reservation) Release(n drive.ByteSize) {
 	r.promises.Release(r.account, n)
 }
 
-// Close releases the rest of the room.
+// Close releases the rest of the room. Further calls, and calls on nil, do nothing.
 func (r *Reservation) Close() {
 	if r != nil {
 		r.Release(r.left)

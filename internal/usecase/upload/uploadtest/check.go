@@ -104,7 +104,8 @@ func (s *Site) checkHeld(t T, who drive.Who) {
 	}
 }
 
-// Used returns finished+unfinished+reserved (bounded by Q4) and the total quota; -1: unlimited.
+// Used returns what the account of who has used, finished+unfinished+reserved (bounded by Q4), and
+// its total quota, -1 if unlimited. It fails the test on an error.
 func (s *Site) Used(t T, who drive.Who) (used, total int64) {
 	t.Helper()
 	const q = `SELECT finished + unfinished + reserved, COALESCE(total, -1) FROM ledgers WHERE account_id = ?`
@@ -206,7 +207,7 @@ func (s *Site) Staged(t T) (left []string) {
 	return left
 }
 
-// State returns an upload's state and gen from its row.
+// State returns the state and gen of an upload's row. It fails the test if there is no row.
 func (s *Site) State(t T, id drive.UploadID) (state string, gen int64) {
 	t.Helper()
 	err := s.DB.QueryRow(context.Background(), `SELECT state, gen FROM uploads WHERE id = ?`, id).Scan(&state, &gen)

@@ -38,20 +38,24 @@ type storedUpload struct {
 	tails map[int][]byte
 }
 
+// newStoredUpload returns the stored bytes of upload ref with these parts, by number, and no tails.
 func newStoredUpload(ref blob.Ref, parts map[int][]byte) *storedUpload {
 	return &storedUpload{ref: ref, parts: parts, tails: map[int][]byte{}}
 }
 
+// sharedJournal is the journal of an upload: which parts and tails its bytes are, by number, and
+// who may write.
 type sharedJournal struct {
-	fence  int64
-	closed bool // rebuilt: refuses every gen until fenced
+	fence  int64 // writes of this gen and below are refused
+	closed bool  // rebuilt: refuses every gen until fenced
 	sealed bool
 	parts  map[int]blob.Part
 	tails  map[int]blob.Part
 	leases map[int]*lease
-	last   drive.Time
+	last   drive.Time // time of the last write
 }
 
+// newSharedJournal returns an empty, open journal without a fence.
 func newSharedJournal() *sharedJournal {
 	return &sharedJournal{parts: map[int]blob.Part{}, tails: map[int]blob.Part{}, leases: map[int]*lease{}}
 }
@@ -59,6 +63,7 @@ func newSharedJournal() *sharedJournal {
 // lease marks a part as being written. It expires unless renewed.
 type lease struct{ until time.Time }
 
+// leaseTime is how long a lease on a part lasts unless it is renewed.
 const leaseTime = 20 * time.Second
 
 // NewShared returns an empty Shared.
@@ -106,19 +111,22 @@ func (s *Shared) LeaveLease(id drive.UploadID, n int) {
 	s.journals[id].leases[n] = s.newLease()
 }
 
+// newLease returns a lease that ends leaseTime after now of the clock. It is not in a journal yet.
 func (s *Shared) newLease() *lease { return &lease{until: s.Clock.Now().Add(leaseTime)} }
 
+// now returns the time of the staging's clock, which is skewed against Clock.
 func (s *Shared) now() drive.Time { return drive.TimeOf(s.Clock.Now().Add(s.skew)) }
 
 var _ blob.Staging = (*Shared)(nil)
 
-// Caps implements blob.Staging.
+// Caps reports that several instances share the staging.
 func (s *Shared) Caps() blob.Caps { return blob.Caps{Shared: true} }
 
-// Adopt implements blob.Staging.
+// Adopt always returns false: this staging cannot take over another's parts.
 func (s *Shared) Adopt(context.Context, blob.Ref, blob.Ref) (bool, error) { return false, nil }
 
-// Create implements blob.Staging.
+// Create creates an upload without parts. It does nothing if the upload has a journal, and never
+// fails.
 func (s *Shared) Create(_ context.Context, ref blob.Ref) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +179,9 @@ func split(content []byte, partSize drive.ByteSize) map[int][]byte {
 	return parts
 }
 
-// Write implements blob.Staging.
+// Write stores a part while it holds a lease on the part, renewed by each read of body. Errors:
+// PartExistsError if the part is stored, those of mayWrite and of body, and those of endWrite if
+// the upload was fenced, closed, sealed or removed meanwhile.
 func (s *Shared) Write(ctx context.Context, ref blob.Ref, w blob.Write, body blob.Body) (blob.Part, error) {
 	if err := ctx.Err(); err != nil {
 		return blob.Part{}, drive.Wrap(err, drive.Unavailable)
@@ -188,12 +198,14 @@ func (s *Shared) Write(ctx context.Context, ref blob.Ref, w blob.Write, body blo
 	return part, errors.Join(err, s.endWrite(ref, w, mine, part, data, err == nil))
 }
 
+// renewingReader renews the lease l at each Read of the Reader.
 type renewingReader struct {
 	io.Reader
 	s *Shared
 	l *lease
 }
 
+// Read renews the lease and then reads from the Reader, whose results it returns.
 func (r *renewingReader) Read(p []byte) (int, error) {
 	r.s.mu.Lock()
 	r.l.until = r.s.newLease().until
@@ -201,6 +213,9 @@ func (r *renewingReader) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
+// beginWrite leases the part for one writer, replacing another's lease. The caller must pass the
+// lease to endWrite. Errors: those of mayWrite, and PartExistsError unless the content of the
+// stored part is unknown.
 func (s *Shared) beginWrite(ref blob.Ref, w blob.Write) (*lease, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,6 +246,9 @@ func (s *Shared) mayWrite(ref blob.Ref, n int, gen int64) error {
 	return nil
 }
 
+// endWrite releases the lease if mine still is the part's and, if whole, stores data as the part
+// and deletes its tail. If whole it returns NotFound if the upload was removed, and WrongState if
+// the lease was lost or the upload closed, sealed or fenced.
 func (s *Shared) endWrite(ref blob.Ref, w blob.Write, mine *lease, part blob.Part, data []byte, whole bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -253,7 +271,7 @@ func (s *Shared) endWrite(ref blob.Ref, w blob.Write, mine *lease, part blob.Par
 	return nil
 }
 
-// Drop implements blob.Staging.
+// Drop deletes part n and its tail, whether stored or not. It fails as mayWrite.
 func (s *Shared) Drop(_ context.Context, ref blob.Ref, gen int64, n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,7 +285,8 @@ func (s *Shared) Drop(_ context.Context, ref blob.Ref, gen int64, n int) error {
 	return nil
 }
 
-// Load implements blob.Staging.
+// Load returns the parts and tails of the journal in the order of their numbers, and the number of
+// unexpired leases. It returns NotFound without a journal.
 func (s *Shared) Load(_ context.Context, ref blob.Ref) (blob.Staged, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,11 +306,13 @@ func (s *Shared) Load(_ context.Context, ref blob.Ref) (blob.Staged, error) {
 	return staged, nil
 }
 
+// inOrder returns the parts of the map in the order of their numbers.
 func inOrder(parts map[int]blob.Part) []blob.Part {
 	return slices.SortedFunc(maps.Values(parts), func(a, b blob.Part) int { return a.N - b.N })
 }
 
-// Fence implements blob.Staging.
+// Fence ends all leases and refuses writes of gen and below from now on; it also opens a rebuilt
+// journal. It returns what Load does.
 func (s *Shared) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
 	s.mu.Lock()
 	if j := s.journalLocked(ref); j != nil {
@@ -302,7 +323,8 @@ func (s *Shared) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Stage
 	return s.Load(ctx, ref)
 }
 
-// Remove implements blob.Staging.
+// Remove deletes the journal, parts and tails, of which none need exist; sealed content stays. It
+// never fails.
 func (s *Shared) Remove(_ context.Context, ref blob.Ref) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -312,7 +334,9 @@ func (s *Shared) Remove(_ context.Context, ref blob.Ref) error {
 	return nil
 }
 
-// Seal implements blob.Staging.
+// Seal turns the parts into the content named by the upload's id, and removes the parts. Errors:
+// NotFound if there are neither; PartsMissing unless the content has that size; InProgress while a
+// part is leased. It returns nil if sealed content of that size exists already.
 func (s *Shared) Seal(_ context.Context, ref blob.Ref, size drive.ByteSize) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -344,7 +368,8 @@ func (s *Shared) Seal(_ context.Context, ref blob.Ref, size drive.ByteSize) erro
 	return nil
 }
 
-// Unseal implements blob.Staging.
+// Unseal splits the content into parts again, of ref.PartSize bytes each; the content stays. It
+// does nothing if there are parts, and returns NotFound if there is no content.
 func (s *Shared) Unseal(_ context.Context, ref blob.Ref) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -360,7 +385,8 @@ func (s *Shared) Unseal(_ context.Context, ref blob.Ref) error {
 	return nil
 }
 
-// OpenStaged implements blob.Staging.
+// OpenStaged opens the sealed content, which the caller must close. It returns NotFound if the
+// upload is not sealed.
 func (s *Shared) OpenStaged(ctx context.Context, ref blob.Ref) (blob.Object, error) {
 	s.mu.Lock()
 	up := s.uploads[ref.ID]
@@ -371,12 +397,13 @@ func (s *Shared) OpenStaged(ctx context.Context, ref blob.Ref) (blob.Object, err
 	return SharedStore{s}.Open(ctx, ref.ID.String())
 }
 
-// Verify implements blob.Staging.
+// Verify is Load: stored parts cannot be damaged here.
 func (s *Shared) Verify(ctx context.Context, ref blob.Ref, _ int64) (blob.Staged, error) {
 	return s.Load(ctx, ref)
 }
 
-// ListStaged implements blob.Staging.
+// ListStaged calls fn once for each upload that has a journal or parts, in no order, and stops at
+// the first error of fn, which it returns.
 func (s *Shared) ListStaged(_ context.Context, fn func(blob.Entry) error) error {
 	s.mu.Lock()
 	all := map[drive.UploadID]blob.Entry{}
@@ -401,7 +428,8 @@ func (s *Shared) ListStaged(_ context.Context, fn func(blob.Entry) error) error 
 	return nil
 }
 
-// QuarantineStaged implements blob.Staging.
+// QuarantineStaged records stray in s.kept, if its upload has a journal or parts, and removes
+// these. It fails if stray.Name is not the id of an upload.
 func (s *Shared) QuarantineStaged(ctx context.Context, stray blob.Entry) error {
 	id, err := drive.ParseID[drive.UploadID](stray.Name)
 	if err != nil {

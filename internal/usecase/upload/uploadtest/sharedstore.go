@@ -16,7 +16,8 @@ type SharedStore struct{ *Shared }
 
 var _ blob.Store = SharedStore{}
 
-// Put implements blob.Store.
+// Put stores the content of body under name, replacing earlier content. On an error of body nothing
+// is stored.
 func (s SharedStore) Put(_ context.Context, name string, body blob.Body) (blob.Part, error) {
 	data, err := io.ReadAll(body)
 	if err != nil {
@@ -31,23 +32,27 @@ func (s SharedStore) Put(_ context.Context, name string, body blob.Body) (blob.P
 	return part, err
 }
 
-// ReserveName implements blob.Store.
+// ReserveName always returns own: this store has no packs.
 func (s SharedStore) ReserveName(own string, _ drive.ByteSize) string { return own }
 
-// PutUnsynced implements blob.Store.
+// PutUnsynced is Put: the content needs no Sync.
 func (s SharedStore) PutUnsynced(ctx context.Context, name string, body blob.Body, _ bool) (blob.Part, error) {
 	return s.Put(ctx, name, body)
 }
 
-// Sync implements blob.Store.
+// Sync does nothing, because Put is durable here.
 func (s SharedStore) Sync(context.Context, []string) error { return nil }
 
+// sharedObject is open content in memory. A later Put or Remove does not change it.
 type sharedObject struct{ *bytes.Reader }
 
-func (o sharedObject) Close() error         { return nil }
+// Close does nothing and returns nil.
+func (o sharedObject) Close() error { return nil }
+
+// Size returns the length of the content in bytes.
 func (o sharedObject) Size() drive.ByteSize { return drive.ByteSize(o.Reader.Size()) }
 
-// Open implements blob.Store.
+// Open opens content for reading. It returns NotFound if there is none of that name.
 func (s SharedStore) Open(_ context.Context, name string) (blob.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +63,7 @@ func (s SharedStore) Open(_ context.Context, name string) (blob.Object, error) {
 	return sharedObject{bytes.NewReader(data)}, nil
 }
 
-// Stat implements blob.Store.
+// Stat returns the length of content, or NotFound.
 func (s SharedStore) Stat(ctx context.Context, name string) (drive.ByteSize, error) {
 	o, err := s.Open(ctx, name)
 	if err != nil {
@@ -67,7 +72,7 @@ func (s SharedStore) Stat(ctx context.Context, name string) (drive.ByteSize, err
 	return o.Size(), nil
 }
 
-// Remove implements blob.Store.
+// Remove deletes content. Missing content is no error.
 func (s SharedStore) Remove(_ context.Context, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,43 +80,45 @@ func (s SharedStore) Remove(_ context.Context, name string) error {
 	return nil
 }
 
-// Caps implements blob.Store.
+// Caps reports that the store has no optional capabilities.
 func (s SharedStore) Caps() blob.StoreCaps { return blob.StoreCaps{} }
 
-// Free implements blob.Store.
+// Free always returns errors.ErrUnsupported: the free space is unknown.
 func (s SharedStore) Free(context.Context) (drive.ByteSize, error) { return 0, errors.ErrUnsupported }
 
-// Presign implements blob.Store.
+// Presign always returns errors.ErrUnsupported: the store has no URLs.
 func (s SharedStore) Presign(context.Context, string, blob.Link) (string, error) {
 	return "", errors.ErrUnsupported
 }
 
-// PutAtomic implements blob.Store.
+// PutAtomic is Put, which is atomic here.
 func (s SharedStore) PutAtomic(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	return s.Put(ctx, name, body)
 }
 
-// Reclaim implements blob.Store.
+// Reclaim is RemoveAll.
 func (s SharedStore) Reclaim(ctx context.Context, names []string) ([]string, error) {
 	return s.RemoveAll(ctx, names)
 }
 
-// RemoveAll implements blob.Store.
+// RemoveAll deletes contents with Remove and returns what blob.RemoveEach does.
 func (s SharedStore) RemoveAll(ctx context.Context, names []string) ([]string, error) {
 	return blob.RemoveEach(ctx, names, s.Remove)
 }
 
-// ListPage implements blob.Store: this store has no shards.
+// ListPage always returns an empty last page: this store has no shards. List and ListUnsharded
+// return its contents.
 func (s SharedStore) ListPage(context.Context, string, string, int) ([]blob.Entry, bool, error) {
 	return nil, false, nil
 }
 
-// ListUnsharded implements blob.Store.
+// ListUnsharded is List, as no content of this store is in a shard.
 func (s SharedStore) ListUnsharded(ctx context.Context, fn func(blob.Entry) error) error {
 	return s.List(ctx, fn)
 }
 
-// List implements blob.Store.
+// List calls fn once for each content, in no order, and stops at the first error of fn, which it
+// returns.
 func (s SharedStore) List(_ context.Context, fn func(blob.Entry) error) error {
 	s.mu.Lock()
 	var all []blob.Entry
@@ -127,7 +134,7 @@ func (s SharedStore) List(_ context.Context, fn func(blob.Entry) error) error {
 	return nil
 }
 
-// Quarantine implements blob.Store.
+// Quarantine records stray in s.kept and removes the content of its name. It never fails.
 func (s SharedStore) Quarantine(ctx context.Context, stray blob.Entry) error {
 	s.mu.Lock()
 	s.kept = append(s.kept, stray)

@@ -11,7 +11,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Extend implements blob.Staging. Tail bytes are kept in the store and outlive the journal.
+// Extend appends body to a tail and journals it, as PrepareExtend and Commit. Tail bytes are kept
+// in the store and outlive the journal.
 func (s *Shared) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Part, error) {
 	w, err := s.PrepareExtend(ctx, ref, e, body)
 	if err != nil {
@@ -20,7 +21,9 @@ func (s *Shared) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body b
 	return w.Part(), w.Commit(ctx)
 }
 
-// PrepareExtend implements blob.Staging.
+// PrepareExtend reads body while it holds a lease on the part, and returns the piece, which the
+// caller must commit or discard. Errors: those of beginExtend and body, and of a piece that does
+// not fit the part; the lease is released then.
 func (s *Shared) PrepareExtend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.PendingExtend, error) {
 	if err := errors.Join(ctx.Err(), e.CheckRef(ref)); err != nil {
 		return nil, err
@@ -43,6 +46,8 @@ func (s *Shared) PrepareExtend(ctx context.Context, ref blob.Ref, e blob.Extend,
 	return w, nil
 }
 
+// sharedPiece is a piece that was read and not journaled. It holds the lease mine on its part until
+// Commit or Discard.
 type sharedPiece struct {
 	s    *Shared
 	ref  blob.Ref
@@ -52,17 +57,22 @@ type sharedPiece struct {
 	data []byte
 }
 
+// Part returns the part or tail as it is after Commit.
 func (w *sharedPiece) Part() blob.Part { return w.part }
 
+// Commit appends the piece to the tail and releases the lease. Errors: as endExtend.
 func (w *sharedPiece) Commit(context.Context) error {
 	return w.s.endExtend(w.ref, w.e, w.mine, w.part, w.data, true)
 }
 
+// Discard releases the lease and leaves the tail unchanged.
 func (w *sharedPiece) Discard(context.Context) {
 	_ = w.s.endExtend(w.ref, w.e, w.mine, w.part, nil, false)
 }
 
-// beginExtend checks the request and leases the part.
+// beginExtend leases the part for one writer, replacing another's lease; the caller must pass the
+// lease to endExtend. Errors: those of mayWrite, and that of Extend.OffsetError if the part is
+// complete or its tail does not end at e.At.
 func (s *Shared) beginExtend(ref blob.Ref, e blob.Extend) (*lease, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +91,9 @@ func (s *Shared) beginExtend(ref blob.Ref, e blob.Extend) (*lease, error) {
 	return l, nil
 }
 
-// endExtend releases the lease and, if whole, journals the data.
+// endExtend releases the lease if mine still is the part's and, if whole, appends data to the tail,
+// which becomes a part at e.Whole. If whole it returns NotFound if the upload was removed, and
+// WrongState if the lease was lost or the upload closed, sealed or fenced.
 func (s *Shared) endExtend(ref blob.Ref, e blob.Extend, mine *lease, part blob.Part, data []byte, whole bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +125,7 @@ func (s *Shared) endExtend(ref blob.Ref, e blob.Extend, mine *lease, part blob.P
 	return nil
 }
 
-// OpenTail implements blob.Staging.
+// OpenTail opens the tail of part n. It returns NotFound if there is none or the upload is sealed.
 func (s *Shared) OpenTail(_ context.Context, ref blob.Ref, n int) (io.ReadCloser, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

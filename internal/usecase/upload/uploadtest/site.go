@@ -43,7 +43,7 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// Read returns the virtual time, with the signature of a database clock.
+// Read returns the virtual time, with the signature of a database clock. It never fails.
 func (c *Clock) Read(context.Context) (drive.Time, error) { return drive.TimeOf(c.Now()), nil }
 
 // Advance moves the clock forward by d.
@@ -129,7 +129,9 @@ func New(t testing.TB, opt Options) *Site {
 	return s
 }
 
-// start opens the database and the staging, and builds Sessions over them.
+// start opens the database and the staging, builds the Sessions and the Unlinker over them, and
+// sets s.stop, which closes them again. It fails the test on an error. After stop it may be called
+// again, as a restart.
 func (s *Site) start(t T) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -238,6 +240,8 @@ func (s *Site) Restart(t T) {
 // queueTimers fails with Unavailable if ctx has ended, as a queue behind a network does.
 type queueTimers struct{ q *memory.Queue }
 
+// Arm arms timers in the queue. It returns Unavailable if ctx has ended, and the error of the
+// queue.
 func (q queueTimers) Arm(ctx context.Context, entries ...timer.Entry) error {
 	if ctx.Err() != nil {
 		return drive.Wrap(ctx.Err(), drive.Unavailable)
@@ -245,8 +249,11 @@ func (q queueTimers) Arm(ctx context.Context, entries ...timer.Entry) error {
 	return q.q.Arm(ctx, entries)
 }
 
+// Touch postpones the timer in the queue.
 func (q queueTimers) Touch(key timer.Key) { q.q.Touch(key) }
 
+// Cancel removes a timer from the queue if its gen is at most gen. It returns Unavailable if ctx
+// has ended, and the error of the queue.
 func (q queueTimers) Cancel(ctx context.Context, key timer.Key, gen int64) error {
 	if ctx.Err() != nil {
 		return drive.Wrap(ctx.Err(), drive.Unavailable)
@@ -254,7 +261,8 @@ func (q queueTimers) Cancel(ctx context.Context, key timer.Key, gen int64) error
 	return q.q.Cancel(ctx, key, gen)
 }
 
-// Fire delivers each timer that is due once and returns their number.
+// Fire delivers each timer that is due once and returns their number. A timer whose handler fails
+// is due again in a second; that does not fail the test.
 func (s *Site) Fire(t T) int {
 	t.Helper()
 	ctx, n := context.Background(), 0
@@ -328,7 +336,7 @@ func (s *Site) Start(t T, who drive.Who, path string, size drive.ByteSize) uploa
 	return v
 }
 
-// Send sends part n of data.
+// Send sends part n of data to upload v, and returns the error of Put.
 func (s *Site) Send(t T, who drive.Who, v upload.View, n int, data []byte) error {
 	t.Helper()
 	part := Part(v, n, data)
@@ -357,7 +365,8 @@ func Path(t T, s string) drive.Path {
 	return treetest.Path(t, s)
 }
 
-// Read returns the content of the file at path.
+// Read returns the content of the file at path. It fails the test if there is no file or its
+// content is missing.
 func (s *Site) Read(t T, who drive.Who, path string) []byte {
 	t.Helper()
 	ctx := t.Context()
