@@ -23,9 +23,6 @@ func (s *Scanner) charData() (bool, error) {
 			return false, s.more()
 		}
 	}
-	// piece makes a text the token and returns true; false if the text is empty, or white space
-	// outside of the root element. It returns an Error of kind Malformed for any other text outside
-	// of the root element and for text that checkText refuses.
 	piece := window[:n]
 	if bytes.Contains(piece, []byte("]]>")) {
 		return false, s.fail(Malformed, "]]> in a text")
@@ -83,8 +80,9 @@ func (s *Scanner) character(b []byte) (rune, int, error) {
 	}
 }
 
-// piece checks a text and makes it the token. Outside of the root element only white space is
-// valid, and is not a token.
+// piece makes a text the token and returns true; false if the text is empty, or white space
+// outside of the root element. It returns an Error of kind Malformed for any other text outside
+// of the root element and for text that checkText refuses.
 func (s *Scanner) piece(text []byte) (bool, error) {
 	if err := s.checkText(text); err != nil {
 		return false, err
