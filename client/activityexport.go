@@ -38,7 +38,9 @@ func (c *Client) ExportActivityOf(ctx context.Context, user, types, after string
 // errStop reports that the caller left its range loop.
 var errStop = errors.New("no more is wanted")
 
-// exportEntries yields the entries of an export endpoint, with retries.
+// exportEntries yields the entries of an export endpoint that come after the id after; "" means
+// from the oldest kept one. It reconnects after the last yielded entry. An error is yielded once,
+// at the end, with a zero entry.
 func (c *Client) exportEntries(ctx context.Context, path string, in ActivityQuery, after string) iter.Seq2[ActivityLine, error] {
 	return func(yield func(ActivityLine, error) bool) {
 		p := newRetryBudget(c.opt.RetryFor)

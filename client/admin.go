@@ -29,7 +29,7 @@ type Quota struct {
 	Unlimited bool
 }
 
-// MarshalJSON returns the bytes as a number, or null for unlimited.
+// MarshalJSON returns the bytes as a number, or null for unlimited. It never fails.
 func (t Quota) MarshalJSON() ([]byte, error) {
 	if t.Unlimited {
 		return []byte("null"), nil
@@ -66,7 +66,8 @@ type Ledger struct {
 	Owed       int64  `json:"owed"` // deleted but still on disk; Finished+Unfinished+Reserved+Owed may reach twice Quota
 }
 
-// CreateUser creates a user.
+// CreateUser creates a user with an account. A retried request does not create a second one. It
+// fails with a Problem, such as CodeNameTaken.
 func (c *Client) CreateUser(ctx context.Context, u NewUser) (User, error) {
 	return fetch[User](ctx, c, &request{method: http.MethodPost, path: "/admin/users", input: u, withKey: true})
 }
@@ -80,7 +81,7 @@ func (c *Client) Users(ctx context.Context, name string, p Page) (List[User], er
 	return fetch[List[User]](ctx, c, &request{method: http.MethodGet, path: "/admin/users", query: query})
 }
 
-// ChangeUser changes a user.
+// ChangeUser changes the fields that ch sets, all or none, and returns the user.
 func (c *Client) ChangeUser(ctx context.Context, id string, ch UserChange) (User, error) {
 	return fetch[User](ctx, c, &request{method: http.MethodPatch, path: userPath(id), input: ch})
 }
@@ -90,7 +91,7 @@ func (c *Client) DeleteUser(ctx context.Context, id string) error {
 	return c.do(ctx, &request{method: http.MethodDelete, path: userPath(id)})
 }
 
-// UserLedger returns the storage accounting of a user's account.
+// UserLedger returns the storage accounting of a user's account. It requires an administrator.
 func (c *Client) UserLedger(ctx context.Context, id string) (Ledger, error) {
 	return fetch[Ledger](ctx, c, &request{method: http.MethodGet, path: userPath(id) + "/ledger"})
 }
@@ -121,7 +122,8 @@ func (c *Client) DeadLetters(ctx context.Context, p Page) (List[json.RawMessage]
 	return fetch[List[json.RawMessage]](ctx, c, &request{method: http.MethodGet, path: "/admin/dead-letters", query: p.values()})
 }
 
-// ReplayDeadLetter hands a dead letter to its handler again.
+// ReplayDeadLetter hands a dead letter to its handler again; it is handled in the background. It
+// fails with CodeNotFound.
 func (c *Client) ReplayDeadLetter(ctx context.Context, id string) error {
 	return c.do(ctx, &request{method: http.MethodPost, path: letterPath(id) + "/replay", withKey: true})
 }
@@ -134,10 +136,13 @@ func (c *Client) ReplayDeadLetters(ctx context.Context, ids []string) (int, erro
 	return out.Replayed, err
 }
 
-// DropDeadLetter deletes a dead letter without handling it.
+// DropDeadLetter deletes a dead letter for good without handling it. It fails with CodeNotFound.
 func (c *Client) DropDeadLetter(ctx context.Context, id string) error {
 	return c.do(ctx, &request{method: http.MethodDelete, path: letterPath(id)})
 }
 
-func userPath(id string) string   { return "/admin/users/" + url.PathEscape(id) }
+// userPath returns the API path of a user.
+func userPath(id string) string { return "/admin/users/" + url.PathEscape(id) }
+
+// letterPath returns the API path of a dead letter.
 func letterPath(id string) string { return "/admin/dead-letters/" + url.PathEscape(id) }

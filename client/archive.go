@@ -27,7 +27,8 @@ type NewArchive struct {
 	Name   string   `json:"name,omitempty"` // of the directory in the zip
 }
 
-// CreateArchive creates an archive to be downloaded with GetArchive.
+// CreateArchive creates an archive to be downloaded with GetArchive within a day. Nothing is
+// copied; the server computes the zip at each download.
 func (c *Client) CreateArchive(ctx context.Context, in NewArchive) (Archive, error) {
 	return fetch[Archive](ctx, c, &request{method: http.MethodPost, path: "/archives", input: in, withKey: true})
 }

@@ -53,9 +53,11 @@ type BatchItem struct {
 	Content []byte `json:"-"` // for a put
 }
 
-// BatchResult is the result of a batch item.
+// BatchResult is the result of a batch item: a node, or an error; neither if the item was trashed
+// or is unanswered.
 type BatchResult struct {
-	Node    *Node // nil: the item was trashed or failed, or the node has been deleted since
+	Node *Node // nil: the item was trashed or failed, or the node has been deleted since
+	// Created tells that the item made a new node, as opposed to a new version or no change.
 	Created bool
 	Err     error // *Problem: the server refused the item; any other error: the item was not sent
 }
@@ -80,7 +82,8 @@ func (u *Uploader) Batch(ctx context.Context, items []BatchItem, waiting func(er
 	return u.c.batch(ctx, items, p)
 }
 
-// batch is Batch with a retry budget; nil uses the client's.
+// batch is Batch with the retry budget p; nil uses the client's RetryFor. On an error the answers
+// received so far are returned; an item without Node and Err is unanswered.
 func (c *Client) batch(ctx context.Context, items []BatchItem, p *retryBudget) ([]BatchResult, error) {
 	b := &batchRun{c: c, items: items, key: rand.Text(), answers: make([]BatchResult, len(items)), done: make([]bool, len(items)), remaining: len(items)}
 	if p == nil {
@@ -113,9 +116,10 @@ func (c *Client) batch(ctx context.Context, items []BatchItem, p *retryBudget) (
 
 // batchRun is the state of one Batch call over its attempts.
 type batchRun struct {
-	c         *Client
-	items     []BatchItem
-	lines     [][]byte // JSON lines, identical in every attempt because the server compares them; nil: not sent
+	c     *Client
+	items []BatchItem
+	lines [][]byte // JSON lines, identical in every attempt because the server compares them; nil: not sent
+	// key is the idempotency key of all attempts.
 	key       string
 	answers   []BatchResult
 	done      []bool
@@ -184,7 +188,8 @@ func (b *batchRun) attempt(ctx context.Context, again bool) error {
 	return b.readAnswers(ctx, resp.Body)
 }
 
-// readAnswers reads answer lines up to the last one.
+// readAnswers reads answer lines into b up to the final line. A connection that ends before that
+// gives io.ErrUnexpectedEOF, wrapped for a retry.
 func (b *batchRun) readAnswers(ctx context.Context, answer io.Reader) error {
 	lines := bufio.NewReaderSize(answer, 64<<10)
 	for {
@@ -211,7 +216,8 @@ type batchLine struct {
 	Problem json.RawMessage `json:"problem"`
 }
 
-// handleLine records the answer in a line; last reports that the line ends the batch.
+// handleLine records the answer in a line; last reports that the line ends the batch. It fails for
+// a line that is no answer, and at the end with the server's Problem or if items are unanswered.
 func (b *batchRun) handleLine(line []byte) (last bool, err error) {
 	var l batchLine
 	if err := json.Unmarshal(line, &l); err != nil {

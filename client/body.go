@@ -117,11 +117,13 @@ type duplexBody struct {
 	stall   *stallTimer
 }
 
+// Read reads the reply and tells the request that its reply is being read.
 func (b *duplexBody) Read(p []byte) (int, error) {
 	b.request.replyRead()
 	return b.ReadCloser.Read(p)
 }
 
+// Close closes the reply and ends the request's sending side. The caller must call it.
 func (b *duplexBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.request.finish(false)
@@ -145,6 +147,7 @@ type responseBody struct {
 	stall *stallTimer
 }
 
+// Read fails if nothing arrives within the stall timeout. Time between two reads does not count.
 func (b *responseBody) Read(p []byte) (int, error) {
 	b.stall.reset()
 	n, err := b.ReadCloser.Read(p)
@@ -152,6 +155,7 @@ func (b *responseBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Close closes the body and stops the stall timer. The caller must call it.
 func (b *responseBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.stall.stop()

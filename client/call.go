@@ -82,7 +82,8 @@ func (r *request) setHeader(name, value string) {
 	r.header.Set(name, value)
 }
 
-// doOnce makes one attempt and decodes the reply. again marks a retry.
+// doOnce makes one attempt and decodes the reply. again marks a retry. It fails with a Problem, a
+// ProxyError if another server has answered, or a connection error; it sets k.status.
 func (c *Client) doOnce(ctx context.Context, k *request, again bool) error {
 	resp, err := c.roundTrip(ctx, k, again)
 	if err != nil {
@@ -145,7 +146,8 @@ func (c *Client) roundTrip(ctx context.Context, k *request, again bool) (*http.R
 	return resp, nil
 }
 
-// newHTTPRequest builds the HTTP request of one attempt. body is nil if r has no streamed body.
+// newHTTPRequest builds the HTTP request of one attempt. body is nil if r has no streamed body. A
+// failure of the local body is a localError, which is not retried.
 func (c *Client) newHTTPRequest(ctx context.Context, k *request, watch *stallTimer) (*http.Request, *requestBody, error) {
 	target := c.base + api + k.path
 	if len(k.query) > 0 {
@@ -223,7 +225,8 @@ func wrapConnError(ctx context.Context, err error) error {
 	return cut
 }
 
-// fetch sends k and returns the decoded reply.
+// fetch sends k and returns the decoded reply. It overwrites k.output. On an error v is zero or
+// partly decoded.
 func fetch[T any](ctx context.Context, c *Client, k *request) (T, error) {
 	var v T
 	k.output = &v

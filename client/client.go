@@ -86,10 +86,11 @@ func (c *Client) WithToken(token string) *Client {
 	return &d
 }
 
-// Close closes idle connections. The client remains usable.
+// Close closes idle connections and does not wait for running calls. The client remains usable.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// newTransport returns the default HTTP transport.
+// newTransport returns the default HTTP transport: HTTP/1.1, at most maxConns connections, no
+// compression.
 func newTransport() *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true) // one request per connection: avoids head-of-line blocking between parts

@@ -72,7 +72,8 @@ type Range struct {
 }
 
 // Open starts downloading a file's content, in one attempt. Downloader.Get resumes after
-// interruptions; Open does not.
+// interruptions; Open does not. The caller closes the content. It fails with CodeNotFound, or
+// CodeRange for an offset beyond the end.
 func (c *Client) Open(ctx context.Context, id string, r Range) (*Content, error) {
 	k := &request{method: http.MethodGet, path: nodePath(id) + "/content", content: true}
 	if r.Version != "" {

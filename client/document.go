@@ -86,6 +86,7 @@ func (p Page) with(filter url.Values) url.Values {
 	return query
 }
 
+// bundlePath returns the API path of a bundle.
 func bundlePath(id string) string { return "/bundles/" + url.PathEscape(id) }
 
 // AllBundles yields bundles, newest first. The filter keys are the API's query parameters. It
@@ -96,7 +97,7 @@ func (c *Client) AllBundles(ctx context.Context, filter url.Values) iter.Seq2[Bu
 	})
 }
 
-// Bundle returns a bundle and its files.
+// Bundle returns a bundle and its files. It fails with CodeNotFound.
 func (c *Client) Bundle(ctx context.Context, id string) (BundleDetail, error) {
 	return fetch[BundleDetail](ctx, c, &request{method: http.MethodGet, path: bundlePath(id)})
 }
@@ -155,7 +156,8 @@ func (c *Client) AllStrays(ctx context.Context) iter.Seq2[Stray, error] {
 	})
 }
 
-// RetryBundle makes the server process a rejected bundle again.
+// RetryBundle makes the server process a rejected bundle again, in the background, and returns it
+// in state sealed. Another state fails with CodeState.
 func (c *Client) RetryBundle(ctx context.Context, id string) (Bundle, error) {
 	return fetch[Bundle](ctx, c, &request{method: http.MethodPost, path: bundlePath(id) + "/retry"})
 }
@@ -242,7 +244,8 @@ func (c *Client) WriteDocuments(ctx context.Context, to io.Writer, format string
 	return writeList(ctx, c, to, "/documents", format, filter)
 }
 
-// writeList copies a list endpoint's reply to the writer, in one attempt.
+// writeList copies a list endpoint's reply to the writer, in one attempt. After an error a part may
+// be written.
 func writeList(ctx context.Context, c *Client, to io.Writer, path, format string, filter url.Values) error {
 	query := url.Values{"format": {format}}
 	maps.Copy(query, filter)
@@ -255,9 +258,10 @@ func writeList(ctx context.Context, c *Client, to io.Writer, path, format string
 	return wrapConnError(ctx, err)
 }
 
+// documentPath returns the API path of a document.
 func documentPath(id string) string { return "/documents/" + url.PathEscape(id) }
 
-// Document returns a document by its id.
+// Document returns a document by its id. It fails with CodeNotFound.
 func (c *Client) Document(ctx context.Context, id string) (DocumentDetail, error) {
 	return fetch[DocumentDetail](ctx, c, &request{method: http.MethodGet, path: documentPath(id)})
 }

@@ -80,7 +80,8 @@ func (d *Downloader) Get(ctx context.Context, remote, local string, o GetOptions
 	return res, err
 }
 
-// get downloads node n to name, a path below root. It cannot write outside of root.
+// get downloads node n to name, a path below root. It cannot write outside of root. It emits the
+// final event. It fails with ErrChanged or errDamaged only after several rounds.
 func (d *Downloader) get(ctx context.Context, root *os.Root, name string, n Node, o GetOptions) (Result, error) {
 	m := newMeter(o.Progress, Event{Path: n.Path, Local: filepath.Join(root.Name(), name), State: StateReceiving, Total: n.Size})
 	res, err := d.getMetered(ctx, root, name, n, o, m)

@@ -22,7 +22,7 @@ func encode(v any) ([]byte, error) {
 }
 
 // notUTF8 finds a text in v that is not valid UTF-8. It skips byte slices and unexported fields,
-// which are not sent as text.
+// which are not sent as text. found is false if all are valid.
 func notUTF8(v reflect.Value) (text string, found bool) {
 	switch v.Kind() {
 	case reflect.String:

@@ -121,9 +121,11 @@ func (c *Client) CreateExportOf(ctx context.Context, in NewExport, list []byte) 
 	return fetch[Export](ctx, c, k)
 }
 
+// exportPath returns the API path of an export.
 func exportPath(id string) string { return "/exports/" + url.PathEscape(id) }
 
-// Export returns an export by its id.
+// Export returns the current state of an export. It fails with CodeNotFound, also 30 days after its
+// end.
 func (c *Client) Export(ctx context.Context, id string) (Export, error) {
 	return fetch[Export](ctx, c, &request{method: http.MethodGet, path: exportPath(id)})
 }
@@ -164,7 +166,8 @@ func (c *Client) AllExportFailures(ctx context.Context, id string) iter.Seq2[Exp
 	})
 }
 
-// CancelExport cancels an export.
+// CancelExport ends an export and releases its space. A sealed one cannot be downloaded any more.
+// It fails with CodeNotFound.
 func (c *Client) CancelExport(ctx context.Context, id string) error {
 	return c.do(ctx, &request{method: http.MethodDelete, path: exportPath(id)})
 }

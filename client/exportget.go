@@ -18,7 +18,7 @@ func (c *Client) GetExport(ctx context.Context, x Export, to string, progress Pr
 	return c.getZip(ctx, zipFile{exportPath(x.ID) + "/content", x.Filename(), x.Size, x.ETag}, to, progress)
 }
 
-// zipFile describes a zip on the server.
+// zipFile is a zip on the server that is to be downloaded.
 type zipFile struct {
 	path string // below /api/v1
 	name string
@@ -26,7 +26,8 @@ type zipFile struct {
 	etag string
 }
 
-// getZip downloads a zip to the file to, resuming from its partial file.
+// getZip downloads a zip to the file to, resuming from its partial file. It fails with ErrChanged
+// if the zip changes meanwhile; the partial file stays for the next call.
 func (c *Client) getZip(ctx context.Context, x zipFile, to string, progress Progress) error {
 	if err := checkNotTempName(filepath.Base(to)); err != nil {
 		return err
@@ -59,7 +60,8 @@ func (c *Client) getZip(ctx context.Context, x zipFile, to string, progress Prog
 	return nil
 }
 
-// openZipPart opens or creates the partial file of a zip.
+// openZipPart opens or creates the partial file of a zip beside to. Its name contains the zip's
+// tag, so a changed zip gets another file. The caller closes it.
 func openZipPart(x zipFile, to string) (*os.File, error) {
 	tag := strings.Trim(x.etag, `"`)
 	return os.OpenFile(to+"."+tag[:min(16, len(tag))]+".part", os.O_RDWR|os.O_CREATE, 0o666) //nolint:gosec // the umask decides, as for cp
@@ -98,7 +100,8 @@ func (c *Client) fillZip(ctx context.Context, x zipFile, f io.Writer, off int64,
 const zipRequestBytes = 64 << 20
 
 // copyZip requests the next range from off on, appends it to f, and returns how many bytes were
-// written.
+// written. It fails with ErrChanged if the zip has another tag by now; n counts also the bytes
+// before a failure.
 func (c *Client) copyZip(ctx context.Context, x zipFile, f io.Writer, off int64, m *meter) (int64, error) {
 	k := &request{method: http.MethodGet, path: x.path}
 	k.setHeader("Range", "bytes="+itoa(off)+"-"+itoa(min(off+zipRequestBytes, x.size)-1))
@@ -125,6 +128,7 @@ type meteredReader struct {
 	m *meter
 }
 
+// Read counts the bytes in the meter.
 func (r meteredReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	r.m.add(int64(n))

@@ -21,7 +21,7 @@ type ExportJob struct {
 	Error  string `json:"error"`
 }
 
-// Ended reports whether the job is done or failed.
+// Ended reports whether the job is done or failed, so that polling can stop.
 func (j ExportJob) Ended() bool { return j.State == "done" || j.State == "failed" }
 
 // SaveExport starts writing a sealed zip into a folder of the drive. An empty name means the zip's
@@ -72,7 +72,8 @@ type SkippedMonth struct {
 	Reason string `json:"reason"` // not-found, state, too-large, bad-request
 }
 
-// CreateExportSchedule creates an export schedule.
+// CreateExportSchedule creates a monthly export schedule. It has no idempotency key: a retry after
+// a lost reply may create a second one.
 func (c *Client) CreateExportSchedule(ctx context.Context, s ExportSchedule) (ExportSchedule, error) {
 	return fetch[ExportSchedule](ctx, c, &request{method: http.MethodPost, path: "/export-schedules", input: s})
 }
@@ -85,7 +86,7 @@ func (c *Client) AllExportSchedules(ctx context.Context) iter.Seq2[ExportSchedul
 	})
 }
 
-// DeleteExportSchedule deletes a schedule. Its exports stay.
+// DeleteExportSchedule deletes a schedule. Its exports stay. It fails with CodeNotFound.
 func (c *Client) DeleteExportSchedule(ctx context.Context, id string) error {
 	return c.do(ctx, &request{method: http.MethodDelete, path: "/export-schedules/" + url.PathEscape(id)})
 }

@@ -70,6 +70,8 @@ func (d *fileDownload) run(ctx context.Context) (err error) {
 }
 
 // prepare resizes the partial file and loads the sidecar at the path side into the part tracker.
+// Without a usable sidecar all ranges are missing and the file is emptied. It fails with an error
+// of the file system.
 func (d *fileDownload) prepare(side string) error {
 	size, ps := d.node.Size, d.downloader.opt.PartSize
 	n := (size + ps - 1) / ps
@@ -97,7 +99,8 @@ func (d *fileDownload) etag() string {
 }
 
 // fetchAll downloads the missing ranges in parallel and returns the digest of the whole file.
-// Hashing follows the ranges in order as they complete.
+// Hashing follows the ranges in order as they complete. The first failure stops all; the digest is
+// then not valid.
 func (d *fileDownload) fetchAll(ctx context.Context) (string, error) {
 	eg, ctx := errgroup.WithContext(ctx)
 	for range d.downloader.opt.Parallel {
@@ -121,13 +124,14 @@ func (d *fileDownload) fetchAll(ctx context.Context) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// span returns the offset and length of range n in bytes.
+// span returns the offset and length of range n in bytes; the last one may be shorter.
 func (d *fileDownload) span(n int64) (offset, length int64) {
 	offset = n * d.sidecar.PartSize
 	return offset, min(d.sidecar.PartSize, d.node.Size-offset)
 }
 
-// fetchParts downloads ranges until none is missing.
+// fetchParts downloads ranges and marks them done until none is missing, then returns the cause of
+// ctx, nil if it is not canceled. It stops at the first failure. Several goroutines may run it.
 func (d *fileDownload) fetchParts(ctx context.Context) error {
 	for {
 		n, _, ok := d.tracker.acquire(ctx)
@@ -144,7 +148,8 @@ func (d *fileDownload) fetchParts(ctx context.Context) error {
 	}
 }
 
-// fetchPart downloads range n. After a broken connection it resumes at the byte reached.
+// fetchPart downloads range n. After a broken connection it resumes at the byte reached. It retries
+// within the budget and fails with the last error, or the cause of ctx.
 func (d *fileDownload) fetchPart(ctx context.Context, n int64) error {
 	offset, length := d.span(n)
 	for failures := 0; length > 0; {
@@ -197,7 +202,8 @@ func (d *fileDownload) fetchOnce(ctx context.Context, offset, length int64) (int
 	return got, nil
 }
 
-// finish syncs the partial file, sets its mtime, and renames it to its final name.
+// finish syncs the partial file, sets its mtime, and renames it to its final name. It releases the
+// lock. After a failed rename the sidecar is written again, so that the next run resumes.
 func (d *fileDownload) finish(part string) error {
 	d.meter.setState(StateVerifying)
 	name := filepath.Base(d.name)
@@ -240,6 +246,8 @@ type netReader struct {
 	err   error
 }
 
+// Read counts the bytes and keeps the network's error, so that it can be told from an error of the
+// destination.
 func (r *netReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	if n > 0 {

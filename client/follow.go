@@ -12,7 +12,8 @@ import (
 
 const (
 	followEvery = 2 * time.Second // polling interval
-	followPage  = 50
+	// followPage is the number of entries per request.
+	followPage = 50
 )
 
 // FollowActivity polls the activity log and yields new entries, oldest first, until ctx is done:
@@ -23,7 +24,8 @@ func (c *Client) FollowActivity(ctx context.Context, in ActivityQuery, after str
 	return c.follow(ctx, in, after, followEvery)
 }
 
-// follow is FollowActivity with a polling interval.
+// follow is FollowActivity with the polling interval every. Transient errors are retried for ever;
+// others are yielded once and end it. A canceled ctx ends it without an error.
 func (c *Client) follow(ctx context.Context, in ActivityQuery, after string, every time.Duration) iter.Seq2[ActivityEntry, error] {
 	return func(yield func(ActivityEntry, error) bool) {
 		seen, known := entrySeq(after), after != ""
@@ -59,7 +61,8 @@ func (c *Client) follow(ctx context.Context, in ActivityQuery, after string, eve
 	}
 }
 
-// isTransient reports whether polling continues after err.
+// isTransient reports whether polling continues after err: every error but the codes that a retry
+// cannot change.
 func isTransient(err error) bool {
 	return !IsCode(err, CodeUnauthenticated, CodeForbidden, CodeNotFound, CodeGone, CodeBadRequest)
 }
@@ -77,7 +80,8 @@ func entrySeq(id string) int64 {
 
 // newestSeq returns the sequence number after which new entries of the queried types will appear.
 // It looks at the newest entry of the default types and of the queried types and takes the higher
-// number: a rare type's newest entry may be very old, and each poll would page back to it.
+// number: a rare type's newest entry may be very old, and each poll would page back to it. It fails
+// with the error of a request.
 func (c *Client) newestSeq(ctx context.Context, in ActivityQuery) (top int64, err error) {
 	for _, types := range slices.Compact([]string{"", in.Types}) {
 		in.Types = types
@@ -95,7 +99,8 @@ func (c *Client) newestSeq(ctx context.Context, in ActivityQuery) (top int64, er
 	return top, nil
 }
 
-// entriesAfter returns the entries with a sequence number above seen, newest first.
+// entriesAfter returns the entries with a sequence number above seen, newest first. It fails with
+// the error of a request and returns nothing then.
 func (c *Client) entriesAfter(ctx context.Context, in ActivityQuery, seen int64) (fresh []ActivityEntry, err error) {
 	for page := (Page{Limit: followPage}); ; {
 		list, err := fetch[List[ActivityEntry]](ctx, c, &request{method: http.MethodGet, path: "/activity", query: in.values(page)})

@@ -72,7 +72,7 @@ func checkInPlace(root *os.Root, dir string, opened *os.Root) error {
 	return sameFolder(opened, is, err)
 }
 
-// checkPathInPlace returns errFolderMoved unless the opened directory is still at path.
+// checkPathInPlace returns errFolderMoved unless the opened directory is still the one at path.
 func checkPathInPlace(path string, opened *os.Root) error {
 	is, err := os.Stat(path)
 	return sameFolder(opened, is, err)
@@ -151,7 +151,7 @@ func (c *collector) syncEach(all []stagedFile) []error {
 	return errs
 }
 
-// syncFile fsyncs a file.
+// syncFile opens the named file and fsyncs it. It fails if the file does not exist.
 func syncFile(root *os.Root, name string) error {
 	f, err := root.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
@@ -164,7 +164,7 @@ func syncFile(root *os.Root, name string) error {
 // because a file truncated by a power failure would never be replaced.
 func (c *collector) skipsSync() bool { return c.d.opt.NoSync && !c.pool.opt.Keep }
 
-// syncNames makes the names in a folder durable, unless skipsSync.
+// syncNames makes the names in a folder durable with fsync; nil without doing so if skipsSync.
 func (c *collector) syncNames(at *os.Root) error {
 	if c.skipsSync() {
 		return nil
@@ -176,7 +176,8 @@ func (c *collector) syncNames(at *os.Root) error {
 // and needs none.
 func syncFolder(at *os.Root) error { return syncFolderIn(at, ".") }
 
-// syncFolderIn is syncFolder for a path below at.
+// syncFolderIn fsyncs the folder at a path below at, so that its names are durable. On Windows it
+// does nothing.
 func syncFolderIn(at *os.Root, path string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -37,7 +37,7 @@ func dropPartialDrafts(all []queuedFile) {
 	}
 }
 
-// disableDrafts clears queuedFile.created of all files.
+// disableDrafts clears queuedFile.created of all files, so that they are written without drafts.
 func disableDrafts(all []queuedFile) {
 	for i := range all {
 		all[i].created = nil
@@ -45,7 +45,7 @@ func disableDrafts(all []queuedFile) {
 }
 
 // draftOf returns the draft of a folder, creating it for the folder's first file. The files of a
-// folder are consecutive.
+// folder are consecutive. It fails if the directory cannot be created.
 func (s *stream) draftOf(folder string) (*draft, error) {
 	if n := len(s.drafts); n > 0 && s.drafts[n-1].folder == folder {
 		return s.drafts[n-1], nil

@@ -165,7 +165,8 @@ func (c *collector) fetchAlone(ctx context.Context, all []queuedFile, afresh boo
 	}
 }
 
-// finishFile reports the result of a file.
+// finishFile emits the file's final event and reports its result to the pool. Each file must be
+// finished once.
 func (c *collector) finishFile(ctx context.Context, f queuedFile, res Result, err error) {
 	m := newMeter(f.opt.Progress, Event{Path: f.node.Path, Local: f.item.Local, State: StateReceiving, Total: f.node.Size})
 	if err != nil {

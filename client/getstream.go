@@ -90,7 +90,8 @@ type streamLine struct {
 	Size int64 `json:"size"`
 }
 
-// line reads the next header; last reports the end of the stream.
+// line reads the next header; last reports the end of the stream. It fails with a connection error
+// if the stream ends early, and if the server sends another file than requested.
 func (s *stream) line(ctx context.Context) (l streamLine, last bool, err error) {
 	raw, err := s.reader.ReadSlice('\n')
 	switch {
@@ -113,7 +114,8 @@ func (s *stream) line(ctx context.Context) (l streamLine, last bool, err error) 
 	return l, false, nil
 }
 
-// next reads and stages the next file; last reports that no more files are read from this stream.
+// next reads and stages the next file; last reports that no more files are read from this stream. A
+// file that the server cannot send or that has grown is added to retryAlone.
 func (c *collector) next(ctx context.Context, s *stream) (last bool, err error) {
 	l, last, err := s.line(ctx)
 	if last || err != nil {
@@ -162,7 +164,8 @@ func (s *stream) digest() string {
 	return s.sum.Root().String()
 }
 
-// write writes s.buf to a part beside the target, or into the draft of its folder.
+// write writes s.buf to a part beside the target, or into the draft of its folder. On failure the
+// part is removed.
 func (s *stream) write(f queuedFile) (stagedFile, error) {
 	path, part := filepath.Dir(f.rel), filepath.Base(f.rel)
 	var d *draft
@@ -192,7 +195,8 @@ func (s *stream) write(f queuedFile) (stagedFile, error) {
 }
 
 // create creates a file in a folder. If the folder was replaced by another run's draft since it was
-// opened, create opens it again.
+// opened, create opens it again. dir belongs to the cache; the caller closes file. An existing file
+// is an error.
 func (s *stream) create(path, name string) (dir *os.Root, file *os.File, err error) {
 	for again := true; ; again = false {
 		dir, err = s.dirs.open(path)
@@ -215,7 +219,8 @@ type dirCache struct {
 	dir  *os.Root
 }
 
-// open returns the folder at path.
+// open returns the folder at path, from the cache if it was the last one. The cache owns it: it is
+// valid up to the next open of another path or close.
 func (c *dirCache) open(path string) (dir *os.Root, err error) {
 	if c.dir == nil || c.path != path {
 		c.close()
@@ -227,7 +232,7 @@ func (c *dirCache) open(path string) (dir *os.Root, err error) {
 	return c.dir, nil
 }
 
-// close closes the cached folder.
+// close closes the cached folder, if any. The cache remains usable.
 func (c *dirCache) close() {
 	if c.dir != nil {
 		closeQuietly(c.dir)

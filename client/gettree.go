@@ -170,7 +170,8 @@ func (t *treeDownload) getEntry(ctx context.Context, f queuedFile, empty bool) e
 	return w.start(ctx, connections, f.item, func(ctx context.Context) (Result, error) { return t.get(ctx, t.root, f.rel, f.node, f.opt) })
 }
 
-// getSmall queues a small file for a stream, unless the local file is already the same.
+// getSmall queues a small file for a stream, unless the local file is already the same. It returns
+// an error only if ctx has ended; a failed file is reported to the pool.
 func (t *treeDownload) getSmall(ctx context.Context, f queuedFile) error {
 	note, err := t.present(t.root, f.rel, f.node, f.opt, newMeter(nil, Event{}))
 	if note != "" || err != nil {

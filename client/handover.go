@@ -32,7 +32,8 @@ func (s Sharing) HandOver(ctx context.Context, user string, in NewHandover) (Han
 	return fetch[Handover](ctx, s.c, &request{method: http.MethodPost, path: "/admin/users/" + url.PathEscape(user) + "/handover", input: in, withKey: true})
 }
 
-// HandoverOf returns the latest handover of a user.
+// HandoverOf returns the latest handover of a user's files. It fails with CodeNotFound if there was
+// none in the last 7 days.
 func (s Sharing) HandoverOf(ctx context.Context, user string) (Handover, error) {
 	return fetch[Handover](ctx, s.c, &request{method: http.MethodGet, path: "/admin/users/" + url.PathEscape(user) + "/handover"})
 }

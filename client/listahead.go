@@ -26,11 +26,13 @@ func newLister(c *Client, p *pool) *lister {
 	return &lister{c: c, pool: p, slots: make(chan struct{}, maxPrefetched)}
 }
 
-// listing is the listing of one folder.
+// listing is the listing of one folder, which may be fetched before it is read. Its reader must
+// read all pages or call lister.stop.
 type listing struct {
-	folder     string
-	pages      chan listedPage // nil until started
-	stop       context.CancelFunc
+	folder string
+	pages  chan listedPage // nil until started
+	stop   context.CancelFunc
+	// prefetched tells that the listing occupies a slot of lister.slots.
 	prefetched bool
 }
 
@@ -136,7 +138,7 @@ func (p *prefetch) start(ctx context.Context) {
 	}
 }
 
-// stop cancels the listings that were not taken.
+// stop cancels the listings that were not taken and returns their slots.
 func (p *prefetch) stop() {
 	for _, f := range p.pending {
 		p.lister.stop(f)
@@ -172,7 +174,8 @@ func (l *lister) releaseSlot(f *listing) {
 	}
 }
 
-// stop cancels a listing; nil is allowed.
+// stop cancels a started listing and returns its slot; nil and a listing that was not started are
+// allowed.
 func (l *lister) stop(f *listing) {
 	if f != nil && f.pages != nil {
 		l.releaseSlot(f)

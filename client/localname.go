@@ -36,7 +36,7 @@ func localName(name string, windows bool) (string, error) {
 	return b.String(), nil
 }
 
-// isHex reports whether s has a hexadecimal digit at index i.
+// isHex reports whether s has a hexadecimal digit at index i; false beyond its end.
 func isHex(s string, i int) bool {
 	return i < len(s) && strings.IndexByte("0123456789abcdefABCDEF", s[i]) >= 0
 }

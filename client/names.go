@@ -19,7 +19,8 @@ type localNames struct {
 	owners map[string]string // ambiguous remote name -> local name it is assigned to; "": not yet assigned
 }
 
-// namesOf returns the localNames of a directory's entries.
+// namesOf returns a localNames that reserves the normalized (NFC) spelling of existing entries
+// whose names differ from it.
 func namesOf(entries []os.DirEntry) localNames {
 	n := localNames{map[string]string{}}
 	for _, e := range entries {

@@ -13,23 +13,25 @@ import (
 // Root is the id of the top folder of the user's own drive.
 const Root = "root"
 
-// NodeAt returns the node at an absolute remote path.
+// NodeAt returns the node at an absolute remote path. It fails with CodeNotFound or CodeBadName.
 func (c *Client) NodeAt(ctx context.Context, path string) (Node, error) {
 	return c.nodeAt(ctx, path, nil)
 }
 
-// nodeAt is NodeAt with a retry budget; nil uses the client's.
+// nodeAt is NodeAt with the retry budget p; nil uses the client's.
 func (c *Client) nodeAt(ctx context.Context, path string, p *retryBudget) (Node, error) {
 	k := &request{method: http.MethodGet, path: "/nodes", query: url.Values{"path": {path}}, budget: p}
 	return fetch[Node](ctx, c, k)
 }
 
-// Node returns a node by its id.
+// Node returns a node by its id, also one in the trash; "root" is the caller's root folder. It
+// fails with CodeNotFound.
 func (c *Client) Node(ctx context.Context, id string) (Node, error) {
 	return fetch[Node](ctx, c, &request{method: http.MethodGet, path: nodePath(id)})
 }
 
-// Children returns a page of a folder's nodes.
+// Children returns a page of a folder's nodes; an empty next cursor ends the list. It fails with
+// CodeNotFound.
 func (c *Client) Children(ctx context.Context, id string, p Page) (List[Node], error) {
 	return fetch[List[Node]](ctx, c, &request{method: http.MethodGet, path: nodePath(id) + "/children", query: p.values()})
 }
@@ -105,7 +107,7 @@ func (c *Client) CopyNode(ctx context.Context, id, parent, name string, conflict
 }
 
 // DeleteNode moves a node to the trash, or deletes it for good if permanent is set. It waits if the
-// server continues in the background.
+// server continues in the background. It fails with CodeNotFound.
 func (c *Client) DeleteNode(ctx context.Context, id string, permanent bool) error {
 	k := &request{method: http.MethodDelete, path: nodePath(id)}
 	if permanent {
@@ -137,7 +139,8 @@ func (c *Client) AllTrash(ctx context.Context) iter.Seq2[Node, error] {
 func (c *Client) EmptyTrash(ctx context.Context) error { return Sharing{c}.EmptyTrash(ctx, "") }
 
 // fetchAndWait is fetch for work that may continue in the background: if the server replies 202, it
-// waits until the operation has ended and returns the zero T.
+// waits until the operation has ended and returns the zero T. It fails with the operation's
+// failure.
 func fetchAndWait[T any](ctx context.Context, c *Client, k *request) (T, error) {
 	var node T
 	raw, err := fetch[json.RawMessage](ctx, c, k)
@@ -156,6 +159,7 @@ func fetchAndWait[T any](ctx context.Context, c *Client, k *request) (T, error) 
 	return node, err
 }
 
+// nodePath returns the API path of a node.
 func nodePath(id string) string { return "/nodes/" + url.PathEscape(id) }
 
 // escapePath escapes each segment of an absolute path for a URL.

@@ -62,23 +62,23 @@ func (n Notifications) List(ctx context.Context, unread bool) iter.Seq2[Notifica
 	})
 }
 
-// MarkRead marks notices as read.
+// MarkRead marks notices as read, up to 1,000. Marking again changes nothing.
 func (n Notifications) MarkRead(ctx context.Context, ids ...string) error {
 	return n.mark(ctx, map[string]any{"ids": ids})
 }
 
-// MarkReadUpTo marks a notice and all older ones as read.
+// MarkReadUpTo marks a notice and all older ones as read. It fails with CodeNotFound.
 func (n Notifications) MarkReadUpTo(ctx context.Context, id string) error {
 	return n.mark(ctx, map[string]any{"up_to": id})
 }
 
-// mark sends a request that marks notices as read.
+// mark sends the request body in that marks notices as read.
 func (n Notifications) mark(ctx context.Context, in any) error {
 	_, err := fetch[struct{}](ctx, n.c, &request{method: http.MethodPost, path: "/notices/read", input: in})
 	return err
 }
 
-// Settings returns the notification settings.
+// Settings returns the caller's notification settings.
 func (n Notifications) Settings(ctx context.Context) (NotificationSettings, error) {
 	return fetch[NotificationSettings](ctx, n.c, &request{method: http.MethodGet, path: "/notices/settings"})
 }
@@ -89,7 +89,8 @@ func (n Notifications) Change(ctx context.Context, in NotificationSettingsChange
 	return fetch[NotificationSettings](ctx, n.c, &request{method: http.MethodPatch, path: "/notices/settings", input: in})
 }
 
-// Confirm confirms the mail address with the code sent to it.
+// Confirm confirms the mail address with the code sent to it and returns the settings. A wrong or
+// expired code fails with a Problem.
 func (n Notifications) Confirm(ctx context.Context, code string) (NotificationSettings, error) {
 	return fetch[NotificationSettings](ctx, n.c, &request{method: http.MethodPost, path: "/notices/settings/confirm", input: map[string]string{"code": code}})
 }

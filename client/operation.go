@@ -69,7 +69,8 @@ func (c *Client) StartOperation(ctx context.Context, in NewOperation) (Operation
 	return fetch[Operation](ctx, c, &request{method: http.MethodPost, path: "/operations", input: in, withKey: true})
 }
 
-// Operation returns the current state of an operation.
+// Operation returns the current state of an operation. It fails with CodeNotFound, also 7 days
+// after its end.
 func (c *Client) Operation(ctx context.Context, id string) (Operation, error) {
 	return fetch[Operation](ctx, c, &request{method: http.MethodGet, path: operationPath(id, "")})
 }
@@ -82,7 +83,7 @@ func (c *Client) AllOperations(ctx context.Context) iter.Seq2[Operation, error] 
 	})
 }
 
-// CancelOperation stops an operation. Items already processed stay changed.
+// CancelOperation stops an operation and returns its state. Items already processed stay changed.
 func (c *Client) CancelOperation(ctx context.Context, id string) (Operation, error) {
 	return fetch[Operation](ctx, c, &request{method: http.MethodPost, path: operationPath(id, "/cancel"), withKey: true})
 }

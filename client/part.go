@@ -33,10 +33,11 @@ const tempPrefix = ".smartdrive-"
 // errTempName reports a file name that is reserved for temporary files.
 var errTempName = errors.New("smartdrive gives names of this kind to files on their way: give it another name")
 
-// isTempName reports whether a file name is reserved for temporary files.
+// isTempName reports whether a local file name has the form that downloads use for temporary files.
 func isTempName(name string) bool { return tempName.MatchString(name) }
 
-// checkNotTempName returns errTempName if the name is reserved for temporary files.
+// checkNotTempName returns errTempName, wrapped with the name, if the name is reserved for
+// temporary files; else nil.
 func checkNotTempName(name string) error {
 	if isTempName(name) {
 		return fmt.Errorf("%q: %w", name, errTempName)
@@ -66,7 +67,9 @@ const (
 )
 
 // tryLock locks an open file without waiting, and then checks that the file is still the one at
-// name: the previous lock holder may have renamed or removed it in the meantime.
+// name: the previous lock holder may have renamed or removed it in the meantime. lockHeld: another
+// process holds the lock; lockStale: the caller opens the name again; lockUnsupported: the file
+// system cannot lock. It fails if the file cannot be examined or the name is no regular file.
 func tryLock(dir *os.Root, name string, f *os.File) (lockResult, error) {
 	held, err := filelock.Try(f)
 	switch {

@@ -21,7 +21,7 @@ type partTracker struct {
 	firstMissing int64 // all parts before this one are not missing
 }
 
-// partState is the state of one part.
+// partState is the state of one part; partTracker shows the transitions.
 type partState uint8
 
 const (
@@ -67,7 +67,7 @@ func (t *partTracker) acquire(ctx context.Context) (n int64, replaces, ok bool) 
 // markDone marks part n as transferred and equal on both sides.
 func (t *partTracker) markDone(n int64) { t.set(n, partDone) }
 
-// markMissing marks part n as to be transferred.
+// markMissing makes part n available to acquire again. It acquires mu and wakes a waiter.
 func (t *partTracker) markMissing(n int64) { t.set(n, partMissing) }
 
 // resolve marks an unverified part as done if it is the same on both sides, otherwise as missing
@@ -141,7 +141,8 @@ func (t *partTracker) doneSpans() []Span {
 	return spans
 }
 
-// isUnverified reports whether part n is unverified.
+// isUnverified reports whether part n was received in an earlier run and not checked since. It
+// acquires mu.
 func (t *partTracker) isUnverified(n int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

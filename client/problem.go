@@ -92,7 +92,8 @@ func (p *Problem) Arg(name string, v any) bool {
 	return ok && json.Unmarshal(raw, v) == nil
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON decodes a problem document. Members beyond the standard ones become Args. It fails
+// if b is no JSON object.
 func (p *Problem) UnmarshalJSON(b []byte) error {
 	type plain Problem
 	if err := json.Unmarshal(b, (*plain)(p)); err != nil {

@@ -22,7 +22,7 @@ const (
 	StateFailed    State = "failed"
 )
 
-// Final reports whether the transfer has ended.
+// Final reports whether the transfer has ended: sent, received, instant, skipped or failed.
 func (s State) Final() bool {
 	switch s {
 	case StateSent, StateReceived, StateInstant, StateSkipped, StateFailed:
@@ -61,6 +61,7 @@ type meter struct {
 }
 
 const (
+	// progressInterval is the least time between two events of a running transfer.
 	progressInterval = 100 * time.Millisecond
 	rateWindow       = 500 * time.Millisecond // length of a rate window
 	rateDecay        = 0.7                    // weight of the previous rate (exponential smoothing)
@@ -71,7 +72,8 @@ func newMeter(fn func(Event), ev Event) *meter {
 	return &meter{fn: fn, ev: ev, windowStart: time.Now()}
 }
 
-// add counts n bytes as transferred; a negative n undoes bytes.
+// add counts n bytes as transferred; a negative n undoes bytes. It may call the progress function,
+// at most every progressInterval. It acquires mu.
 func (m *meter) add(n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,7 +103,7 @@ func (m *meter) setBytes(n int64) {
 	m.emitLocked(time.Now())
 }
 
-// setState changes the state and emits an event.
+// setState changes the state, clears the error and emits an event. It acquires mu.
 func (m *meter) setState(s State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -131,7 +133,8 @@ func (m *meter) finish(s State, err error) {
 	m.emitLocked(time.Now())
 }
 
-// emitLocked emits an event. The caller holds m.mu.
+// emitLocked computes the ETA and calls the progress function. The caller holds m.mu, so the
+// function must not call the meter.
 func (m *meter) emitLocked(now time.Time) {
 	m.emittedAt, m.ev.ETA = now, 0
 	if m.ev.Rate > 0 {

@@ -26,7 +26,9 @@ type claimBatcher struct {
 	batcher *batcher
 	queued  []batchEntry
 
-	mu          sync.Mutex
+	mu sync.Mutex
+	// asked counts the claimed files, hits those that the server had, skipped those sent without a
+	// claim.
 	asked       int
 	hits        int
 	skipped     int
@@ -118,7 +120,8 @@ func (c *claimBatcher) claim(ctx context.Context, all []batchEntry) (missed []ba
 	return missed
 }
 
-// item returns the batch item that claims a file. It reads the whole file for the digest.
+// item returns the batch item that claims a file. It reads the whole file for the digest. It fails
+// if the file cannot be read, or with ErrChanged if it changes meanwhile.
 func (c *claimBatcher) item(e batchEntry) (BatchItem, error) {
 	file, err := e.src.Open()
 	if err != nil {

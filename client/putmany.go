@@ -105,7 +105,8 @@ func (b *batcher) withConnection(do func() (after func())) (after func()) {
 	return do()
 }
 
-// send sends one batch and finishes its items.
+// send sends the entries as one batch and reports each item once. Entries that cannot be read
+// whole, and all if the server does not support batches, are sent alone.
 func (b *batcher) send(ctx context.Context, all []batchEntry) {
 	var on []batchEntry
 	var items []BatchItem
@@ -240,7 +241,8 @@ func (b *batcher) sendAlone(ctx context.Context, e batchEntry) {
 	b.pool.report(ctx, e.item)
 }
 
-// finishFile reports the result of a file.
+// finishFile emits the file's final event and reports its result to the pool. Each entry must be
+// finished once.
 func (b *batcher) finishFile(ctx context.Context, e batchEntry, res Result, err error) {
 	m := newMeter(e.opt.Progress, Event{Path: e.dest, Local: e.src.Name, State: StateSending, Total: e.src.Size})
 	if err != nil {

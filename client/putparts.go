@@ -21,7 +21,7 @@ var (
 const maxRounds = 5
 
 // putParts sends a file as an upload in parts. It begins a new upload if the server lost the
-// previous one, up to maxRounds times.
+// previous one, up to maxRounds times. After that it fails.
 func (t *transfer) putParts(ctx context.Context) (Result, error) {
 	for round := 1; ; round++ {
 		res, err := t.upload(ctx)
@@ -127,7 +127,8 @@ func (m *multipart) begin(ctx context.Context) error {
 
 // applyConflict sets this run's conflict policy on an upload that an earlier run began with another
 // one. Replace then refers to the version that exists now. With an unchanged policy nothing is
-// sent, so that a version added since the earlier run is not overwritten unseen.
+// sent, so that a version added since the earlier run is not overwritten unseen. It fails with
+// errUploadGone if the upload no longer exists.
 func (m *multipart) applyConflict(ctx context.Context) error {
 	if m.upload.Conflict == m.opt.Conflict || m.upload.State != Active && m.upload.State != Parked && m.upload.State != Verifying {
 		return nil
@@ -154,7 +155,7 @@ func (m *multipart) digests() Digests {
 }
 
 // handleReply answers the challenge in a reply to begin or a claim, if there is one, and returns
-// the outcome as checkState does.
+// the outcome as checkState does. A refused proof is no error: the parts are sent.
 func (m *multipart) handleReply(ctx context.Context, up Upload) error {
 	if up.Challenge != nil && up.State != Done {
 		m.meter.setState(StateVerifying)
@@ -203,7 +204,7 @@ func (m *multipart) checkState(up Upload) error {
 }
 
 // refresh fetches the upload's state after an unexpected reply and returns its outcome as
-// checkState does.
+// checkState does. It fails with errUploadGone if the upload no longer exists.
 func (m *multipart) refresh(ctx context.Context) error {
 	up, err := m.u.c.upload(ctx, m.upload.ID, m.budget)
 	if IsCode(err, CodeNotFound, CodeGone) {
@@ -216,7 +217,8 @@ func (m *multipart) refresh(ctx context.Context) error {
 }
 
 // loadParts builds the part tracker from the server's list of parts. Received parts without a
-// checksum are sent again; the server compares them.
+// checksum are sent again; the server compares them. It fails if the server names another size, or
+// with errUploadGone.
 func (m *multipart) loadParts(ctx context.Context) error {
 	if m.upload.PartSize < 1 || m.upload.Size != nil && *m.upload.Size != m.src.Size {
 		return fmt.Errorf("upload %s: the server answered with another size", m.upload.ID)
@@ -246,7 +248,8 @@ func (m *multipart) loadParts(ctx context.Context) error {
 	return nil
 }
 
-// listParts loads the checksums of the parts that the server has.
+// listParts loads the checksums of the parts that the server has into m.parts. It fails with
+// errUploadGone if the upload no longer exists.
 func (m *multipart) listParts(ctx context.Context) error {
 	fetch := func(p Page) (List[Part], error) { return m.u.c.parts(ctx, m.upload.ID, p, m.budget) }
 	for part, err := range all(fetch) {
@@ -263,7 +266,7 @@ func (m *multipart) listParts(ctx context.Context) error {
 	return nil
 }
 
-// span returns the offset and length of part n in bytes.
+// span returns the offset and length of part n in bytes; the last one may be shorter.
 func (m *multipart) span(n int64) (offset, length int64) {
 	offset = n * m.upload.PartSize
 	return offset, min(m.upload.PartSize, m.src.Size-offset)
@@ -327,5 +330,5 @@ func (m *multipart) explainError(ctx context.Context, err error) error {
 	return err
 }
 
-// isProblem reports whether err is a Problem.
+// isProblem reports whether err is or wraps a Problem, that is, an answer of SmartDrive itself.
 func isProblem(err error) bool { return CodeOf(err) != "" }

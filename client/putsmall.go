@@ -73,7 +73,8 @@ func (t *transfer) handleSmallTaken(ctx context.Context, taken error) (Result, e
 }
 
 // checkSmall checks that the local file did not change while it was sent, and that the server
-// stored the bytes that were sent.
+// stored the bytes that were sent. It fails with ErrChanged or errDamaged; the file is stored also
+// then.
 func (t *transfer) checkSmall(n Node, sum hash.Hash) (Result, error) {
 	res := Result{Node: n, State: StateSent, Moved: t.src.Size}
 	if err := t.src.check(); err != nil {

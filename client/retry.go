@@ -25,14 +25,14 @@ type retryBudget struct {
 // minAttempts is the least number of failures before a budget is exhausted.
 const minAttempts = 3
 
-// newRetryBudget returns a budget that starts now.
+// newRetryBudget returns a budget that is exhausted limit after now unless reset is called.
 func newRetryBudget(limit time.Duration) *retryBudget {
 	p := &retryBudget{limit: limit}
 	p.reset()
 	return p
 }
 
-// reset records a success.
+// reset records a success: the limit counts from now.
 func (b *retryBudget) reset() { b.lastSuccess.Store(time.Now().UnixNano()) }
 
 // exhausted reports whether to give up after that many failures instead of making another attempt
@@ -56,9 +56,13 @@ type (
 )
 
 func (e *localError) Error() string { return e.err.Error() }
+
+// Unwrap returns the local failure.
 func (e *localError) Unwrap() error { return e.err }
 func (e *connError) Error() string  { return "no answer from the server: " + e.err.Error() }
-func (e *connError) Unwrap() error  { return e.err }
+
+// Unwrap returns the error of the connection.
+func (e *connError) Unwrap() error { return e.err }
 
 // ErrRetriesExhausted reports that a retry budget is exhausted.
 var ErrRetriesExhausted = errors.New("gave up")

@@ -168,7 +168,7 @@ func removeRunParts(root *os.Root, own, dir string) (clean bool) {
 
 // removePartOrDraft deletes a part, or a draft and its files. It addresses each file by the draft's
 // path: if the run is alive after all and has renamed the draft to its folder, the files are no
-// longer found and stay.
+// longer found and stay. All failures are returned joined.
 func removePartOrDraft(root *os.Root, path string) error {
 	if info, err := root.Lstat(path); err != nil || !info.IsDir() {
 		return root.Remove(path)
@@ -180,7 +180,8 @@ func removePartOrDraft(root *os.Root, path string) error {
 	return errors.Join(err, root.Remove(path))
 }
 
-// readNames returns the names in a directory.
+// readNames returns all names in a directory, unsorted. It fails if the directory cannot be opened
+// or read.
 func readNames(root *os.Root, dir string) ([]string, error) {
 	f, err := root.Open(dir)
 	if err != nil {

@@ -66,7 +66,8 @@ func (m *multipart) recover(ctx context.Context, refused error) error {
 	}
 }
 
-// markLost marks the parts that the server reports missing as to be sent.
+// markLost marks the parts that the server reports missing as to be sent. If refused does not name
+// any, it returns refused.
 func (m *multipart) markLost(ctx context.Context, refused error) error {
 	var (
 		p    *Problem
@@ -107,7 +108,7 @@ func (m *multipart) handleMismatch(ctx context.Context, refused error) error {
 }
 
 // recreateParent creates the missing target folder, if PutOptions.Parents allows it, and redirects
-// the upload to the new folder.
+// the upload to the new folder. Otherwise it returns refused.
 func (m *multipart) recreateParent(ctx context.Context, refused error) error {
 	if !m.opt.Parents {
 		return refused
@@ -143,7 +144,8 @@ func (m *multipart) useExisting(ctx context.Context, n Node) error {
 	return errUploadDone
 }
 
-// reload fetches the upload from the server and rebuilds the part tracker.
+// reload fetches the upload from the server and rebuilds the part tracker. It fails with the
+// outcome of checkState if the upload takes no more parts.
 func (m *multipart) reload(ctx context.Context) error {
 	m.allSent = false
 	up, err := m.u.c.upload(ctx, m.upload.ID, m.budget)

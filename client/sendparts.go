@@ -28,7 +28,8 @@ func (m *multipart) sendAll(ctx context.Context) error {
 	return g.Wait()
 }
 
-// sendParts sends parts until none is missing.
+// sendParts sends parts and marks them done until none is missing, then returns the cause of ctx,
+// nil if it is not canceled. It stops at the first failure. Several goroutines may run it.
 func (m *multipart) sendParts(ctx context.Context) error {
 	for {
 		n, drop, ok := m.tracker.acquire(ctx)
@@ -43,7 +44,8 @@ func (m *multipart) sendParts(ctx context.Context) error {
 }
 
 // sendPart sends part n and retries. drop says that the server holds other bytes under that number,
-// which are deleted first.
+// which are deleted first. A part that differs several times in a row fails. If the upload is done
+// or gone meanwhile, it returns that outcome as refresh does.
 func (m *multipart) sendPart(ctx context.Context, n int64, drop bool) error {
 	const tries = 4 // if a part differs more often, another client is sending other content
 	offset, length := m.span(n)
@@ -72,7 +74,8 @@ func (m *multipart) sendPart(ctx context.Context, n int64, drop bool) error {
 	}
 }
 
-// replacePart sends a part, after deleting the server's one if drop is set.
+// replacePart sends a part, after deleting the server's one if drop is set. A part that the server
+// no longer has is no error.
 func (m *multipart) replacePart(ctx context.Context, n int64, r *io.SectionReader, drop bool) error {
 	if drop {
 		if err := m.u.c.deletePart(ctx, m.upload.ID, n, m.budget); err != nil && !IsCode(err, CodeNotFound) {

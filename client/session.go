@@ -28,12 +28,12 @@ func (c *Client) Login(ctx context.Context, name, password string) (s Session, e
 	return s, err
 }
 
-// Sessions returns a page of the user's sessions.
+// Sessions returns a page of the user's sessions, newest first.
 func (c *Client) Sessions(ctx context.Context, p Page) (List[Session], error) {
 	return fetch[List[Session]](ctx, c, &request{method: http.MethodGet, path: "/sessions", query: p.values()})
 }
 
-// Logout ends a session; id may be "current".
+// Logout ends a session; id may be "current". It fails with CodeNotFound for an unknown one.
 func (c *Client) Logout(ctx context.Context, id string) error {
 	return c.do(ctx, &request{method: http.MethodDelete, path: "/sessions/" + url.PathEscape(id)})
 }
@@ -59,7 +59,7 @@ type NewToken struct {
 }
 
 // CreateToken creates an access token. It does not retry if the reply is lost, because a token
-// would remain that nobody knows.
+// would remain that nobody knows. It fails with CodeForbidden if the client itself uses a token.
 func (c *Client) CreateToken(ctx context.Context, t NewToken) (AccessToken, error) {
 	made, err := fetch[AccessToken](ctx, c, &request{method: http.MethodPost, path: "/tokens", input: t, noRetryInDoubt: true})
 	if err != nil {
@@ -72,12 +72,13 @@ func (c *Client) CreateToken(ctx context.Context, t NewToken) (AccessToken, erro
 	return made, nil
 }
 
-// Tokens returns a page of the user's access tokens.
+// Tokens returns a page of the user's access tokens, without the secrets, newest first.
 func (c *Client) Tokens(ctx context.Context, p Page) (List[AccessToken], error) {
 	return fetch[List[AccessToken]](ctx, c, &request{method: http.MethodGet, path: "/tokens", query: p.values()})
 }
 
-// DeleteToken revokes an access token.
+// DeleteToken revokes an access token; servers may accept it for 5 more seconds. It fails with
+// CodeNotFound.
 func (c *Client) DeleteToken(ctx context.Context, id string) error {
 	return c.do(ctx, &request{method: http.MethodDelete, path: "/tokens/" + url.PathEscape(id)})
 }
@@ -87,7 +88,8 @@ func (c *Client) Me(ctx context.Context) (Me, error) {
 	return fetch[Me](ctx, c, &request{method: http.MethodGet, path: "/me"})
 }
 
-// SetPassword changes the user's password and ends all other sessions.
+// SetPassword changes the user's password and ends all other sessions and all tokens. A wrong
+// current password fails with CodeForbidden.
 func (c *Client) SetPassword(ctx context.Context, current, password string) error {
 	in := map[string]string{"current": current, "password": password}
 	return c.do(ctx, &request{method: http.MethodPut, path: "/me/password", input: in})

@@ -42,7 +42,7 @@ type NewShare struct {
 	MaxDownloads int64  `json:"max_downloads,omitempty"` // 0: unlimited
 }
 
-// CreateShare creates a share.
+// CreateShare creates a share. A retried request does not create a second one.
 func (c *Client) CreateShare(ctx context.Context, s NewShare) (Share, error) {
 	return fetch[Share](ctx, c, &request{method: http.MethodPost, path: "/shares", input: s, withKey: true})
 }
@@ -63,7 +63,7 @@ func (c *Client) AllShares(ctx context.Context, node string) iter.Seq2[Share, er
 	return all(func(p Page) (List[Share], error) { return c.Shares(ctx, node, p) })
 }
 
-// DeleteShare deletes a share; its link stops working.
+// DeleteShare deletes a share; its link stops working. It fails with CodeNotFound.
 func (c *Client) DeleteShare(ctx context.Context, id string) error {
 	return c.do(ctx, &request{method: http.MethodDelete, path: "/shares/" + url.PathEscape(id)})
 }
@@ -97,12 +97,13 @@ type NewCollect struct {
 	MaxFile   int64  `json:"max_file,omitempty"`   // bytes of one file; 0: no limit
 }
 
-// CreateCollect creates a collect link.
+// CreateCollect creates a collect link into a folder. A retried request does not create a second
+// one.
 func (c *Client) CreateCollect(ctx context.Context, n NewCollect) (Collect, error) {
 	return fetch[Collect](ctx, c, &request{method: http.MethodPost, path: "/collects", input: n, withKey: true})
 }
 
-// Collects returns a page of collect links, newest first.
+// Collects returns a page of the caller's collect links, newest first.
 func (c *Client) Collects(ctx context.Context, p Page) (List[Collect], error) {
 	return fetch[List[Collect]](ctx, c, &request{method: http.MethodGet, path: "/collects", query: p.values()})
 }
@@ -113,7 +114,7 @@ func (c *Client) AllCollects(ctx context.Context) iter.Seq2[Collect, error] {
 	return all(func(p Page) (List[Collect], error) { return c.Collects(ctx, p) })
 }
 
-// DeleteCollect deletes a collect link. Received files stay.
+// DeleteCollect deletes a collect link. Received files stay. It fails with CodeNotFound.
 func (c *Client) DeleteCollect(ctx context.Context, id string) error {
 	return c.do(ctx, &request{method: http.MethodDelete, path: "/collects/" + url.PathEscape(id)})
 }

@@ -22,7 +22,8 @@ type sidecar struct {
 
 	mu      sync.Mutex
 	savedAt time.Time
-	exists  bool
+	// exists tells that the file is on the disk.
+	exists bool
 }
 
 // saveInterval is the least time between two saves, and so the work that a killed download may
@@ -50,7 +51,7 @@ func (s *sidecar) load(b *partTracker) bool {
 }
 
 // saveIfDue saves the sidecar at most once per saveInterval. A download shorter than that writes no
-// sidecar.
+// sidecar. It acquires mu and fails with an error of the file system.
 func (s *sidecar) saveIfDue(b *partTracker) error {
 	s.mu.Lock()
 	if s.savedAt.IsZero() {
@@ -65,7 +66,7 @@ func (s *sidecar) saveIfDue(b *partTracker) error {
 }
 
 // save writes the sidecar atomically. It writes nothing if no part is done or the content has no
-// ETag.
+// ETag. It acquires mu and fails with an error of the file system.
 func (s *sidecar) save(b *partTracker) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +86,7 @@ func (s *sidecar) save(b *partTracker) error {
 	return s.root.Rename(s.name+"~", s.name)
 }
 
-// remove deletes the sidecar; a missing file is not an error.
+// remove deletes the sidecar and an unfinished save of it; a missing file is not an error.
 func (s *sidecar) remove() error {
 	_ = s.root.Remove(s.name + "~") // left by a process that was killed while saving
 	if !s.exists {

@@ -76,7 +76,7 @@ func fileSource(path string, info os.FileInfo) Source {
 	}
 }
 
-// check calls Check if it is set.
+// check returns the result of Check; nil if Check is not set.
 func (s Source) check() error {
 	if s.Check == nil {
 		return nil
@@ -89,7 +89,7 @@ const sampleBytes = 64 << 10
 
 // fingerprint returns a key by which a later run finds the upload of the same file without reading
 // all of the file: a hash of size, mtime, name, and a sample of both ends. Each part of an upload
-// found this way is still compared before it is trusted.
+// found this way is still compared before it is trusted. It fails if the file cannot be read.
 func fingerprint(s Source, f io.ReaderAt) (string, error) {
 	h := blake3.New(20, nil)
 	_, _ = fmt.Fprintf(h, "smartdrive fingerprint 1\n%d\n%d\n%q\n", s.Size, s.Mtime.UnixMilli(), s.Name)
@@ -124,6 +124,7 @@ type countingReader struct {
 	moved func(int64)
 }
 
+// Read passes the number of bytes read to moved unless moved is nil.
 func (r *countingReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	if r.moved != nil {
@@ -159,7 +160,8 @@ func keyedAnswer(ch *Challenge, f io.ReaderAt, size int64) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// FileDigest returns the BLAKE3 digest of a local file in hex, comparable with Node.Digest.
+// FileDigest returns the BLAKE3 digest of a local file in hex, comparable with Node.Digest. It
+// fails if the file cannot be read or is no regular file.
 func FileDigest(path string) (string, error) {
 	src, err := FileSource(path)
 	if err != nil {

@@ -34,7 +34,7 @@ type Space struct {
 	VersionDays int    `json:"version_days"` // retention of old versions; 0: the server's default
 }
 
-// Spaces returns the spaces that the caller is a member of.
+// Spaces returns all spaces that the caller is a member of, by name.
 func (s Sharing) Spaces(ctx context.Context) ([]Space, error) {
 	l, err := fetch[List[Space]](ctx, s.c, &request{method: http.MethodGet, path: "/spaces"})
 	return l.Items, err
@@ -55,7 +55,8 @@ type NewSpace struct {
 	Manager string `json:"manager,omitempty"` // id of a user; empty: the caller
 }
 
-// CreateSpace creates a space. It requires an administrator.
+// CreateSpace creates a space. It requires an administrator, else it fails with CodeForbidden; a
+// used name fails with CodeNameTaken.
 func (s Sharing) CreateSpace(ctx context.Context, in NewSpace) (Space, error) {
 	return fetch[Space](ctx, s.c, &request{method: http.MethodPost, path: "/admin/spaces", input: in, withKey: true})
 }
@@ -78,7 +79,8 @@ func (s Sharing) ChangeSpace(ctx context.Context, id string, ch SpaceChange) (Sp
 	return fetch[Space](ctx, s.c, &request{method: http.MethodPatch, path: "/spaces/" + url.PathEscape(id), input: ch})
 }
 
-// AdminChangeSpace changes a space. It requires an administrator.
+// AdminChangeSpace changes the fields that ch sets and returns the space. It requires an
+// administrator.
 func (s Sharing) AdminChangeSpace(ctx context.Context, id string, ch SpaceChange) (Space, error) {
 	return fetch[Space](ctx, s.c, &request{method: http.MethodPatch, path: "/admin/spaces/" + url.PathEscape(id), input: ch})
 }
@@ -142,7 +144,8 @@ type AccessGrant struct {
 	Idle  bool  `json:"idle"`  // without effect, because the space does not share with non-members
 }
 
-// Access returns the grants that give access to a node.
+// Access returns the grants that give access to a node, nearest first. It fails with CodeNotFound
+// or CodeForbidden.
 func (s Sharing) Access(ctx context.Context, node string) (Access, error) {
 	return fetch[Access](ctx, s.c, &request{method: http.MethodGet, path: nodePath(node) + "/access"})
 }
@@ -184,6 +187,7 @@ type Person struct {
 	Name string `json:"name"`
 }
 
+// groupsPath is the API path of groups.
 const groupsPath = "/admin/groups"
 
 // AllGroups yields the groups, sorted by name. It requires an administrator. It yields an error
@@ -194,12 +198,13 @@ func (s Sharing) AllGroups(ctx context.Context) iter.Seq2[Group, error] {
 	})
 }
 
-// CreateGroup creates a group.
+// CreateGroup creates an empty group. It requires an administrator. A used name fails with
+// CodeNameTaken.
 func (s Sharing) CreateGroup(ctx context.Context, name string) (Group, error) {
 	return fetch[Group](ctx, s.c, &request{method: http.MethodPost, path: groupsPath, input: map[string]string{"name": name}, withKey: true})
 }
 
-// DeleteGroup deletes a group and its grants.
+// DeleteGroup deletes a group and its grants; its users stay. It requires an administrator.
 func (s Sharing) DeleteGroup(ctx context.Context, id string) error {
 	return s.c.do(ctx, &request{method: http.MethodDelete, path: groupsPath + "/" + url.PathEscape(id)})
 }
@@ -212,21 +217,23 @@ func (s Sharing) AllMembers(ctx context.Context, group string) iter.Seq2[Person,
 	})
 }
 
-// AddMember adds a user to a group.
+// AddMember adds a user, by id, to a group and notifies the user. It requires an administrator.
 func (s Sharing) AddMember(ctx context.Context, group, user string) error {
 	return s.c.do(ctx, &request{method: http.MethodPut, path: memberPath(group, user)})
 }
 
-// RemoveMember removes a user from a group.
+// RemoveMember removes a user, by id, from a group and notifies the user. It fails with CodeState
+// if a space would lose its last manager.
 func (s Sharing) RemoveMember(ctx context.Context, group, user string) error {
 	return s.c.do(ctx, &request{method: http.MethodDelete, path: memberPath(group, user)})
 }
 
+// memberPath returns the API path of a group's member.
 func memberPath(group, user string) string {
 	return groupsPath + "/" + url.PathEscape(group) + "/members/" + url.PathEscape(user)
 }
 
-// FindPrincipals returns the users and groups whose name has the prefix.
+// FindPrincipals returns the first users and groups whose name has the prefix.
 func (s Sharing) FindPrincipals(ctx context.Context, prefix string) ([]Principal, error) {
 	l, err := fetch[List[Principal]](ctx, s.c, &request{method: http.MethodGet, path: "/people", query: url.Values{"q": {prefix}}})
 	return l.Items, err

@@ -12,7 +12,7 @@ type Stars struct{ c *Client }
 // NewStars returns a Stars that uses c.
 func NewStars(c *Client) Stars { return Stars{c} }
 
-// Star stars a node. Starring it again changes nothing.
+// Star stars a node for the caller. Starring it again changes nothing. It fails with CodeNotFound.
 func (s Stars) Star(ctx context.Context, id string) error {
 	return s.c.do(ctx, &request{method: http.MethodPut, path: nodePath(id) + "/star"})
 }

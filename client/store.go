@@ -60,7 +60,8 @@ func (c *Client) fetchFromStore(ctx context.Context, k *request, redirect *http.
 	return resp, nil
 }
 
-// newStoreError reads and closes the store's error reply.
+// newStoreError returns a StoreError for the store's error reply, whose body it closes. It is never
+// nil.
 func newStoreError(resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem)) // a truncated body is parsed as far as it arrived
 	closeQuietly(resp.Body)

@@ -130,7 +130,7 @@ func (p *pool) report(ctx context.Context, i Item) {
 	}
 }
 
-// update changes the summary under the lock.
+// update calls change with the summary while it holds mu.
 func (p *pool) update(change func(*Summary)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -297,7 +297,8 @@ func (t *treeUpload) openFolder(ctx context.Context, dest string, there *listing
 	return known, false, err
 }
 
-// list returns the nodes of a remote folder by name.
+// list returns the nodes of a remote folder by name. It fails with the error of a page or the cause
+// of ctx.
 func (t *treeUpload) list(ctx context.Context, folder *listing) (map[string]Node, error) {
 	known := make(map[string]Node)
 	for page := range t.lists.read(ctx, folder) {

@@ -62,7 +62,7 @@ func (m *treeMeter) count(ctx context.Context, local string) {
 	})
 }
 
-// addFound adds a file to the total.
+// addFound adds a file of size bytes to the total. It acquires mu and emits nothing.
 func (m *treeMeter) addFound(size int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,14 +70,15 @@ func (m *treeMeter) addFound(size int64) {
 	m.progress.TotalBytes += size
 }
 
-// setCounted marks the total as final.
+// setCounted marks the total as final. It acquires mu.
 func (m *treeMeter) setCounted() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.progress.Counted = true
 }
 
-// add counts a finished file.
+// add counts a finished file, whatever its result, and may emit. It acquires mu; without a function
+// it does nothing.
 func (m *treeMeter) add(i Item) {
 	if m.fn == nil {
 		return
@@ -89,7 +90,7 @@ func (m *treeMeter) add(i Item) {
 	m.emitLocked(false)
 }
 
-// finish stops counting and reports the final progress.
+// finish cancels the counting, waits for it and emits the final progress. Call it once.
 func (m *treeMeter) finish() {
 	if m.fn == nil {
 		return

@@ -84,7 +84,7 @@ const (
 	Gone      UploadState = "gone"
 )
 
-// Span is an inclusive range.
+// Span is an inclusive range: the first and the last number.
 type Span [2]int64
 
 // Challenge asks the client to prove that it has the content whose digest it claims.
@@ -109,7 +109,8 @@ type checksum struct {
 	Known bool
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON decodes a CRC-32 from a number or a string of hexadecimal digits. null and "" leave
+// it unknown. Other text fails.
 func (c *checksum) UnmarshalJSON(b []byte) error {
 	base, text := 10, string(b)
 	if len(b) > 1 && b[0] == '"' {

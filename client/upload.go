@@ -47,7 +47,7 @@ func (c *Client) begin(ctx context.Context, b NewUpload, p *retryBudget) (u Uplo
 	return u, k.status == http.StatusOK || k.inDoubt, err
 }
 
-// Uploads returns a page of the open uploads.
+// Uploads returns a page of the caller's open uploads, oldest first, without their received parts.
 func (c *Client) Uploads(ctx context.Context, p Page) (List[Upload], error) {
 	return fetch[List[Upload]](ctx, c, &request{method: http.MethodGet, path: "/uploads", query: p.values()})
 }
@@ -57,7 +57,7 @@ func (c *Client) Upload(ctx context.Context, id string) (Upload, error) {
 	return c.upload(ctx, id, nil)
 }
 
-// upload is Upload with a retry budget; nil uses the client's.
+// upload is Upload with the retry budget p; nil uses the client's.
 func (c *Client) upload(ctx context.Context, id string, p *retryBudget) (Upload, error) {
 	return fetch[Upload](ctx, c, &request{method: http.MethodGet, path: uploadPath(id), budget: p})
 }
@@ -68,12 +68,12 @@ func (c *Client) AmendUpload(ctx context.Context, id string, a UploadChange) (Up
 	return c.amend(ctx, id, a, nil)
 }
 
-// amend is AmendUpload with a retry budget; nil uses the client's.
+// amend is AmendUpload with the retry budget p; nil uses the client's.
 func (c *Client) amend(ctx context.Context, id string, a UploadChange, p *retryBudget) (Upload, error) {
 	return fetch[Upload](ctx, c, &request{method: http.MethodPatch, path: uploadPath(id), input: a, budget: p})
 }
 
-// CancelUpload deletes an upload and its parts.
+// CancelUpload deletes an open upload and its parts. It fails with CodeNotFound.
 func (c *Client) CancelUpload(ctx context.Context, id string) error {
 	return c.do(ctx, &request{method: http.MethodDelete, path: uploadPath(id)})
 }
@@ -92,12 +92,12 @@ func (c *Client) putPart(ctx context.Context, id string, n int64, r *io.SectionR
 	return c.do(ctx, &request{method: http.MethodPut, path: partPath(id, n), body: body, budget: p})
 }
 
-// DeletePart deletes part n of an upload.
+// DeletePart deletes part n of an upload, so that other bytes can be sent for it.
 func (c *Client) DeletePart(ctx context.Context, id string, n int64) error {
 	return c.deletePart(ctx, id, n, nil)
 }
 
-// deletePart is DeletePart with a retry budget; nil uses the client's.
+// deletePart is DeletePart with the retry budget p; nil uses the client's.
 func (c *Client) deletePart(ctx context.Context, id string, n int64, p *retryBudget) error {
 	return c.do(ctx, &request{method: http.MethodDelete, path: partPath(id, n), budget: p})
 }
@@ -107,7 +107,7 @@ func (c *Client) Parts(ctx context.Context, id string, p Page) (List[Part], erro
 	return c.parts(ctx, id, p, nil)
 }
 
-// parts is Parts with a retry budget; nil uses the client's.
+// parts is Parts with the retry budget pt; nil uses the client's.
 func (c *Client) parts(ctx context.Context, id string, p Page, pt *retryBudget) (List[Part], error) {
 	return fetch[List[Part]](ctx, c, &request{method: http.MethodGet, path: uploadPath(id) + "/parts", query: p.values(), budget: pt})
 }
@@ -118,7 +118,7 @@ func (c *Client) Prove(ctx context.Context, id, alg, answer string) (Upload, err
 	return c.prove(ctx, id, alg, answer, nil)
 }
 
-// prove is Prove with a retry budget; nil uses the client's.
+// prove is Prove with the retry budget p; nil uses the client's.
 func (c *Client) prove(ctx context.Context, id, alg, answer string, p *retryBudget) (Upload, error) {
 	in := map[string]string{"alg": alg, "answer": answer}
 	k := &request{method: http.MethodPost, path: uploadPath(id) + "/proof", input: in, withKey: true, budget: p}
@@ -131,12 +131,13 @@ func (c *Client) CompleteUpload(ctx context.Context, id string, a UploadChange) 
 	return c.complete(ctx, id, a, nil)
 }
 
-// complete is CompleteUpload with a retry budget; nil uses the client's.
+// complete is CompleteUpload with the retry budget p; nil uses the client's.
 func (c *Client) complete(ctx context.Context, id string, a UploadChange, p *retryBudget) (Upload, error) {
 	return fetch[Upload](ctx, c, &request{method: http.MethodPost, path: uploadPath(id) + "/complete", input: a, budget: p})
 }
 
-// Prepare returns a signed idempotency key, valid for 12 hours, for one creating request.
+// Prepare returns a signed idempotency key, valid for 12 hours, for one creating request. It is not
+// stored; an unused key needs no clean-up.
 func (c *Client) Prepare(ctx context.Context) (preID string, expires time.Time, err error) {
 	var out struct {
 		PreID     string    `json:"pre_id"`
@@ -146,9 +147,14 @@ func (c *Client) Prepare(ctx context.Context) (preID string, expires time.Time, 
 	return out.PreID, out.ExpiresAt, err
 }
 
-func uploadPath(id string) string        { return "/uploads/" + url.PathEscape(id) }
+// uploadPath returns the API path of an upload.
+func uploadPath(id string) string { return "/uploads/" + url.PathEscape(id) }
+
+// partPath returns the API path of part n of an upload.
 func partPath(id string, n int64) string { return uploadPath(id) + "/parts/" + itoa(n) }
-func itoa(n int64) string                { return strconv.FormatInt(n, 10) }
+
+// itoa formats n in decimal.
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 // AllUploads yields all open uploads. If a request fails, the last pair is a zero value and the
 // error.

@@ -77,7 +77,7 @@ type Result struct {
 // errBadPath reports a remote path that is not absolute or not UTF-8.
 var errBadPath = errors.New("not an absolute path in UTF-8")
 
-// checkPath returns errBadPath unless dest is absolute and UTF-8.
+// checkPath returns errBadPath, wrapped with dest, unless dest is absolute and UTF-8; else nil.
 func checkPath(dest string) error {
 	if !utf8.ValidString(dest) || !strings.HasPrefix(dest, "/") {
 		return fmt.Errorf("%q: %w", dest, errBadPath)
@@ -85,10 +85,11 @@ func checkPath(dest string) error {
 	return nil
 }
 
-// Put uploads src to the absolute remote path dest.
+// Put uploads src to the absolute remote path dest and emits the final event.
 //
 // It retries after interruptions until nothing has succeeded for RetryFor. The server keeps the
-// parts received by then; a later Put of the same file to the same path resumes.
+// parts received by then; a later Put of the same file to the same path resumes. Put fails with a
+// Problem such as CodeNameTaken or CodeQuota, or ErrChanged if the source changed meanwhile.
 func (u *Uploader) Put(ctx context.Context, src Source, dest string, o PutOptions) (Result, error) {
 	if err := checkPath(dest); err != nil {
 		return Result{}, err
@@ -106,7 +107,7 @@ func (u *Uploader) Put(ctx context.Context, src Source, dest string, o PutOption
 	return res, nil
 }
 
-// transfer is the upload of one file.
+// transfer is the upload of one file in progress. It is used by one goroutine.
 type transfer struct {
 	u        *Uploader
 	src      Source
@@ -121,7 +122,8 @@ type transfer struct {
 	mismatches int // digest mismatches reported by the server
 }
 
-// put opens the source and uploads it: in one request if it fits a part, else in parts.
+// put opens the source and uploads it: in one request if it fits a part, else in parts. It closes
+// the source.
 func (u *Uploader) put(ctx context.Context, t *transfer) (Result, error) {
 	file, err := t.src.Open()
 	if err != nil {
@@ -144,7 +146,8 @@ func (u *Uploader) put(ctx context.Context, t *transfer) (Result, error) {
 }
 
 // isSame reports whether dest holds the same file already, and the result for that case. A file too
-// large to hash first is not compared here; its remote node is stored in t.existing.
+// large to hash first is not compared here; its remote node is stored in t.existing. It fails if
+// the server cannot be asked or the file not be read.
 func (t *transfer) isSame(ctx context.Context) (Result, bool, error) {
 	known := t.opt.Known
 	if known == nil {
@@ -176,7 +179,8 @@ func (t *transfer) isSame(ctx context.Context) (Result, bool, error) {
 	return Result{Node: *known, State: StateSkipped, Note: "same content"}, same, nil
 }
 
-// hash computes the file's digest if it is not known yet.
+// hash sets t.digest by reading the whole file, unless it is known. It fails with the error of
+// reading.
 func (t *transfer) hash() (err error) {
 	if t.digest == "" {
 		t.meter.setState(StateHashing)
@@ -195,7 +199,8 @@ func (u *Uploader) partSize(size int64) int64 {
 }
 
 // findSame returns the node at dest and reports whether it has the same content as the source. It
-// is used after a lost reply or a name conflict.
+// is used after a lost reply or a name conflict. Without a node at dest it is false. It fails if
+// the server cannot be asked or the file not be read.
 func (t *transfer) findSame(ctx context.Context) (Node, bool, error) {
 	n, err := t.u.c.nodeAt(ctx, t.dest, t.budget)
 	if IsCode(err, CodeNotFound) {

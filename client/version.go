@@ -19,12 +19,14 @@ type Version struct {
 	Current   bool      `json:"current"`
 }
 
-// Versions returns a page of a file's versions, newest first.
+// Versions returns a page of a file's versions, newest first, the current one among them. It fails
+// with CodeNotFound.
 func (c *Client) Versions(ctx context.Context, id string, p Page) (List[Version], error) {
 	return fetch[List[Version]](ctx, c, &request{method: http.MethodGet, path: nodePath(id) + "/versions", query: p.values()})
 }
 
-// RestoreVersion makes an old version current again and returns the node.
+// RestoreVersion stores an old version as the new current one and returns the node. It is charged
+// like any version and fails with CodeQuota.
 func (c *Client) RestoreVersion(ctx context.Context, id, version string) (Node, error) {
 	path := nodePath(id) + "/versions/" + url.PathEscape(version) + "/restore"
 	return fetch[Node](ctx, c, &request{method: http.MethodPost, path: path, withKey: true})

@@ -42,9 +42,11 @@ type Webhooks struct{ c *Client }
 // NewWebhooks returns a Webhooks that uses c.
 func NewWebhooks(c *Client) Webhooks { return Webhooks{c} }
 
+// webhookPath returns the API path of a webhook.
 func webhookPath(id string) string { return "/webhooks/" + url.PathEscape(id) }
 
-// List returns the webhooks of a space, or of the caller's own drive if space is empty.
+// List returns the webhooks of a space, or of the caller's own drive if space is empty. It fails
+// with CodeNotFound or CodeForbidden for a space that the caller does not manage.
 func (w Webhooks) List(ctx context.Context, space string) ([]Webhook, error) {
 	query := url.Values{}
 	if space != "" {
@@ -59,7 +61,8 @@ func (w Webhooks) Create(ctx context.Context, in NewWebhook) (Webhook, error) {
 	return fetch[Webhook](ctx, w.c, &request{method: http.MethodPost, path: "/webhooks", input: in, withKey: true})
 }
 
-// SetActive activates or disables a webhook.
+// SetActive activates or disables a webhook and returns it. An activated one continues where it
+// stopped.
 func (w Webhooks) SetActive(ctx context.Context, id string, active bool) (Webhook, error) {
 	state := "disabled"
 	if active {
@@ -75,13 +78,14 @@ func (w Webhooks) Rotate(ctx context.Context, id string, keep time.Duration) (We
 	return fetch[Webhook](ctx, w.c, &request{method: http.MethodPost, path: webhookPath(id) + "/secret", input: in, withKey: true})
 }
 
-// Delete deletes a webhook.
+// Delete deletes a webhook. It fails with CodeNotFound.
 func (w Webhooks) Delete(ctx context.Context, id string) error {
 	_, err := fetch[struct{}](ctx, w.c, &request{method: http.MethodDelete, path: webhookPath(id)})
 	return err
 }
 
-// ReplaySince makes the server deliver all events since a time again.
+// ReplaySince makes the server deliver all events since a time again, in the background. It fails
+// with CodeNotFound.
 func (w Webhooks) ReplaySince(ctx context.Context, id string, since time.Time) error {
 	_, err := fetch[struct{}](ctx, w.c, &request{method: http.MethodPost, path: webhookPath(id) + "/replay", input: map[string]any{"since": since.UTC()}})
 	return err

@@ -103,7 +103,8 @@ func parseSource(to string) (string, error) {
 	return string(p[1]), bundle.CheckSource(string(p[1]))
 }
 
-// Check sets defaults and validates the options.
+// Check replaces zero fields of o by their defaults, in place, and returns an error for the first
+// invalid one.
 func (o *Options) Check() error {
 	if _, err := parseSource(o.To); err != nil {
 		return err
@@ -159,7 +160,8 @@ func Open(o Options) (*Agent, error) {
 	return a, nil
 }
 
-// Close unlocks the directory. The next agent continues an unfinished bundle.
+// Close unlocks the directory. Call it once, after Run has returned. The next agent continues an
+// unfinished bundle.
 func (a *Agent) Close() error { return errors.Join(a.lock.Close(), a.root.Close()) }
 
 // Run scans and sends until ctx ends, and then returns nil. Errors are logged, shown by ReadStatus,

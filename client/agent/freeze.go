@@ -127,7 +127,8 @@ func hasUniqueNames(names map[string]bool, g *group) bool {
 }
 
 // freezeGroup reads the files of group number n. It returns nil members if the group cannot be
-// taken now. The error is ctx's or one of the state.
+// taken now. The error is ctx's or one of the state. A file that cannot be read is skipped for a
+// minute.
 func (a *Agent) freezeGroup(ctx context.Context, g *group, n int) ([]bundle.Member, []frozenFile, error) {
 	members, files := make([]bundle.Member, 0, len(g.files)), make([]frozenFile, 0, len(g.files))
 	for _, name := range g.files {
@@ -162,7 +163,7 @@ func (a *Agent) freezeGroup(ctx context.Context, g *group, n int) ([]bundle.Memb
 
 // countEnvelopes sets Documents of each member that is a PDF or archive to the number of documents
 // inside. files[i] is the file of members[i]. Call it only for groups without other documents:
-// beside an XML invoice, a PDF is only its printed form.
+// beside an XML invoice, a PDF is only its printed form. It fails if a file cannot be read.
 func (a *Agent) countEnvelopes(members []bundle.Member, files []frozenFile) error {
 	for i := range members {
 		f, err := a.root.Open(files[i].Path)
@@ -183,8 +184,10 @@ func (a *Agent) countEnvelopes(members []bundle.Member, files []frozenFile) erro
 }
 
 var (
+	// errChanged reports that a file changed while it was being frozen.
 	errChanged = errors.New("it was changed meanwhile")
-	errLocked  = errors.New("another program has locked it")
+	// errLocked reports that another program has the file open exclusively.
+	errLocked = errors.New("another program has locked it")
 )
 
 // freezeFile reads a file once and returns its member and BLAKE3 digest. It fails with errChanged,
@@ -235,6 +238,7 @@ func isUnchanged(f *os.File, size int64, mtime time.Time) bool {
 // readFunc is a function that implements io.Reader.
 type readFunc func([]byte) (int, error)
 
+// Read calls f.
 func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
 // contextReader returns r, failing with the context's cause once ctx has ended.

@@ -47,7 +47,9 @@ func failureMoves(files, markers []frozenFile, id, why string, now time.Time) []
 	return append([]move{reason}, movesOf(files, markers, to)...)
 }
 
-// failGroups moves groups that can never be sent to failed/.
+// failGroups commits the groups that can never be sent as failed to the agent's state and then
+// moves their files to failed/, with a REASON.txt. If it fails in between, the next run finishes
+// the moves.
 func (a *Agent) failGroups(groups []*group) error {
 	for _, g := range groups {
 		now, files := time.Now(), make([]frozenFile, len(g.files))
@@ -127,7 +129,8 @@ func (a *Agent) runMoves() error {
 }
 
 // moveOne executes one move and adds the changed directories to dirs. It is idempotent, so a crash
-// before or after it is harmless.
+// before or after it is harmless. It fails only with an error of the file system. A file that is
+// gone or changed stays and is no error.
 func (a *Agent) moveOne(m move, dirs map[string]bool) error {
 	if m.Text == "" {
 		if _, err := a.root.Lstat(m.To); err == nil {
@@ -169,7 +172,7 @@ func (a *Agent) moveOne(m move, dirs map[string]bool) error {
 }
 
 // makeDirs creates a directory and its parents. It returns them up to the first that existed
-// before, inclusive.
+// before, inclusive. The caller must sync them. It fails with an error of the file system.
 func (a *Agent) makeDirs(dir string) (touched []string, err error) {
 	for above := dir; ; above = path.Dir(above) {
 		touched = append(touched, above)

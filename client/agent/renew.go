@@ -2,7 +2,8 @@ package agent
 
 import "smartdrive/client"
 
-// setClient makes the agent use a client for all requests.
+// setClient makes the agent use api for all requests from now on. It must not be called while a
+// bundle is being sent. On an error the client before stays in use.
 func (a *Agent) setClient(api *client.Client) error {
 	up, err := api.Uploader(client.UploadOptions{RetryFor: a.opt.RetryFor})
 	if err != nil {

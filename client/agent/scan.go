@@ -145,7 +145,7 @@ func (a *Agent) isIgnored(name string, entry fs.DirEntry) bool {
 	return !entry.IsDir() && slices.ContainsFunc(temporary, func(end string) bool { return strings.HasSuffix(lower, end) })
 }
 
-// isMarker reports whether a file is a completion marker.
+// isMarker reports whether a file is a completion marker; always false if Options.Marker is "".
 func (a *Agent) isMarker(name string) bool {
 	return a.opt.Marker != "" && strings.HasSuffix(name, a.opt.Marker)
 }

@@ -25,6 +25,8 @@ type memberError struct {
 }
 
 func (e *memberError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error without the member.
 func (e *memberError) Unwrap() error { return e.err }
 
 // send makes one attempt to send the current bundle. Errors of the server or the network are stored
@@ -43,6 +45,8 @@ func (a *Agent) send(ctx context.Context) error {
 }
 
 // deliver sends the missing members of the current bundle, then the manifest, and ends the bundle.
+// It fails with errOtherServer for a bundle of another server; after any other error the next call
+// continues where this one stopped.
 func (a *Agent) deliver(ctx context.Context) error {
 	b := a.state.Current
 	if b.Server != a.opt.Client.BaseURL() {
@@ -66,7 +70,9 @@ func (a *Agent) deliver(ctx context.Context) error {
 }
 
 var (
-	errOtherServer   = errors.New("the server is another one now")
+	// errOtherServer reports that the server has changed since the bundle was begun.
+	errOtherServer = errors.New("the server is another one now")
+	// errRemoteDiffers reports that the server has other content at the member's path.
 	errRemoteDiffers = errors.New("the server has something else in its place")
 )
 
@@ -126,7 +132,7 @@ func (a *Agent) sendEach(ctx context.Context, b *outgoing, members []int, known 
 	return g.Wait()
 }
 
-// folder returns the bundle's folder in the drive.
+// folder returns the path of the bundle's folder in the drive.
 func (b *outgoing) folder() string { return bundle.Folder(b.Manifest.Source, b.Manifest.ID).String() }
 
 // sendMember sends member n unless it is in known. It fails with errChanged if the file is not as
@@ -172,10 +178,11 @@ func (a *Agent) sendMember(ctx context.Context, b *outgoing, n int, known map[st
 // unclosableFile is an open file whose Close does nothing, because the opener closes it.
 type unclosableFile struct{ *os.File }
 
+// Close does nothing, because the agent closes the file itself.
 func (unclosableFile) Close() error { return nil }
 
 // seal sends the manifest as meta.json, which seals the bundle. An equal meta.json on the server,
-// from an attempt whose reply was lost, is success.
+// from an attempt whose reply was lost, is success. Another meta.json fails with errRemoteDiffers.
 func (a *Agent) seal(ctx context.Context, b *outgoing) error {
 	raw, err := b.Manifest.Encode()
 	if err != nil {
@@ -199,9 +206,11 @@ func (a *Agent) seal(ctx context.Context, b *outgoing) error {
 // memoryFile is a file in memory.
 type memoryFile struct{ *bytes.Reader }
 
+// Close does nothing.
 func (memoryFile) Close() error { return nil }
 
-// finishBundle records that the bundle is sent and that its files are to be moved.
+// finishBundle records that the bundle is sent and that its files are to be moved. The files are
+// not moved yet. If the state cannot be written, the bundle stays current and is delivered again.
 func (a *Agent) finishBundle(b *outgoing) error {
 	m, now := &b.Manifest, time.Now()
 	to := path.Join(sentDir, now.Format(time.DateOnly), m.ID)

@@ -143,7 +143,7 @@ func loadState(root *os.Root) (*state, error) {
 
 // commit applies change to a copy of the state, writes state.json atomically, and then replaces
 // a.state. what names the step for tests. change must not modify shared slices or pointers in
-// place.
+// place. If the file cannot be written, a.state stays as it was.
 func (a *Agent) commit(what string, change func(*state)) error {
 	next := *a.state
 	change(&next)
@@ -203,7 +203,7 @@ func overwrite(root *os.Root, name string, raw []byte) error {
 }
 
 // syncDir makes renames in a directory durable. It does nothing on Windows, which orders such
-// changes itself.
+// changes itself. It fails if the directory cannot be opened or synced.
 func syncDir(root *os.Root, dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -81,7 +81,8 @@ const (
 	maxStatusAge   = time.Minute // without any change
 )
 
-// recordContact records that the server has answered.
+// recordContact records the time of an answer of the server in the live status. It acquires
+// live.mu; it writes no file.
 func (a *Agent) recordContact() {
 	a.live.mu.Lock()
 	defer a.live.mu.Unlock()
@@ -160,7 +161,8 @@ func (a *Agent) writeStatus(now bool) {
 	}
 }
 
-// due reports whether the last write is at least statusInterval ago.
+// due reports whether the last write is at least statusInterval ago; true before the first. It
+// acquires mu.
 func (l *liveStatus) due() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -231,7 +233,8 @@ func ReadStatus(dir string) (Status, error) {
 	return s, err
 }
 
-// failedFiles counts the files below failed/ without the REASON.txt files.
+// failedFiles counts the files below failed/ without the REASON.txt files. A missing directory
+// counts 0.
 func failedFiles(root *os.Root) (n int, err error) {
 	err = fs.WalkDir(root.FS(), failedDir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && d.Name() != reasonName {
@@ -260,7 +263,7 @@ func (s *Status) applyState(kept *state) {
 	s.Sending.Stage = string(b.Stage)
 }
 
-// NeedsAttention reports whether Concerns is not empty.
+// NeedsAttention reports whether Concerns returns anything that a person must look at.
 func (s Status) NeedsAttention() bool { return len(s.Concerns()) > 0 }
 
 // Concerns describes each problem that needs a person: no agent runs, files are not sent, or the

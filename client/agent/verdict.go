@@ -132,11 +132,12 @@ func (a *Agent) waitForVerdicts(ctx context.Context, n int64) error {
 	return err
 }
 
-// allAccepted reports whether every document was accepted or is a duplicate.
+// allAccepted reports whether the bundle is done and every document was accepted or is a duplicate.
 func (v *Verdict) allAccepted() bool { return v.State == "done" && v.Rejected == 0 && v.Conflict == 0 }
 
 // LoadVerdicts fetches the verdicts that the agent does not know yet from the server and adds them
-// to the status. Unfinished bundles stay without verdict.
+// to the status. Unfinished bundles stay without verdict. After an error the verdicts fetched so
+// far are in the status.
 func (s *Status) LoadVerdicts(ctx context.Context, api *client.Client) error {
 	source, err := parseSource(s.To)
 	if err != nil {

@@ -34,7 +34,9 @@ const (
 )
 
 var (
-	errDiffers  = errors.New("the object differs from its manifest")
+	// errDiffers reports that an object's bytes do not match the manifest.
+	errDiffers = errors.New("the object differs from its manifest")
+	// errTooLarge reports a manifest above bundle.MaxSize.
 	errTooLarge = fmt.Errorf("%s is larger than %d bytes", bundle.MetaName, bundle.MaxSize)
 )
 
@@ -74,6 +76,7 @@ func (f *Forwarder) forward(ctx context.Context, source, id string) (result, err
 }
 
 // list lists the objects below a prefix, and the files in the drive if the bundle is sealed.
+// Without a folder in the drive j.files stays empty. It fails with the error of a listing.
 func (j *copyJob) list(ctx context.Context, from string) error {
 	for o := range j.api.ListObjectsIter(ctx, j.opt.Bucket.Bucket, minio.ListObjectsOptions{Prefix: from}) {
 		if o.Err != nil {
@@ -106,7 +109,9 @@ func (j *copyJob) hasFile(o minio.ObjectInfo) bool {
 	return ok && n.Size == o.Size && n.Mtime.UnixMilli() == o.LastModified.UnixMilli()
 }
 
-// copy copies the members and then meta.json.
+// copy copies the members and then meta.json, which seals the bundle. It returns incomplete, and a
+// nil error, while members are missing within memberGrace; after that it forwards without them.
+// With an error the bundle is not sealed and the next pass repeats the copy.
 func (j *copyJob) copy(ctx context.Context, meta minio.ObjectInfo) (result, error) {
 	if meta.Size > bundle.MaxSize {
 		return notSealed, errTooLarge
@@ -137,7 +142,7 @@ func (j *copyJob) copy(ctx context.Context, meta minio.ObjectInfo) (result, erro
 }
 
 // copyMembers copies the members that the drive lacks. missing reports that the bucket lacks
-// members or has them in another size.
+// members or has them in another size. It waits for all copies and returns the first failure.
 func (j *copyJob) copyMembers(ctx context.Context, manifest *bundle.Manifest) (missing bool, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
@@ -205,7 +210,7 @@ func (j *copyJob) open(ctx context.Context, o minio.ObjectInfo) (io.ReadCloser, 
 	return r, nil
 }
 
-// read returns the content of an object.
+// read returns the content of an object in memory. The caller must check the size before.
 func (j *copyJob) read(ctx context.Context, o minio.ObjectInfo) ([]byte, error) {
 	r, err := j.open(ctx, o)
 	if err != nil {
@@ -222,7 +227,8 @@ func (j *copyJob) read(ctx context.Context, o minio.ObjectInfo) ([]byte, error) 
 // memoryFile is a file in memory.
 type memoryFile struct{ *bytes.Reader }
 
+// Close does nothing.
 func (memoryFile) Close() error { return nil }
 
-// closeQuietly closes a reader and ignores the error.
+// closeQuietly closes a reader and ignores the error, because everything was read.
 func closeQuietly(c io.Closer) { _ = c.Close() }

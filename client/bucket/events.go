@@ -28,8 +28,9 @@ type notification struct {
 	}
 }
 
-// subscribe returns the keys of created objects that a Kafka topic names. Without a topic the
-// channel stays empty. stop ends the subscription.
+// subscribe returns the keys of created objects that a Kafka topic names; a nil channel without a
+// topic. The caller must call stop, which ends the subscription and waits for it. It fails if the
+// client cannot be constructed.
 func (f *Forwarder) subscribe(ctx context.Context) (keys <-chan string, stop func(), err error) {
 	if f.opt.Topic == "" {
 		return nil, func() {}, nil

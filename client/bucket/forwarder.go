@@ -57,7 +57,8 @@ type Counts struct {
 	Failed    int `json:"failed"`    // bundles that could not be copied; the next pass tries again
 }
 
-// New returns a Forwarder. It sends no request.
+// New returns a Forwarder. It sends no request. It fails for an invalid endpoint or credentials
+// that minio refuses.
 func New(opt Options) (*Forwarder, error) {
 	opt.Every, opt.Group = cmp.Or(opt.Every, time.Minute), cmp.Or(opt.Group, "smartdrive-bucket")
 	b := opt.Bucket
@@ -136,7 +137,9 @@ func (f *Forwarder) RunPass(ctx context.Context) (counts Counts, err error) {
 	return counts, nil
 }
 
-// passSource forwards the bundles of one source.
+// passSource forwards the bundles of one source that were not forwarded before and adds the results
+// to counts. Unless full, it lists only bundles of the last recentAge. A failed listing ends the
+// pass.
 func (f *Forwarder) passSource(ctx context.Context, source string, full bool, counts *Counts) error {
 	known, err := f.knownOf(ctx, source, full, counts)
 	if err != nil {
@@ -161,7 +164,8 @@ func (f *Forwarder) passSource(ctx context.Context, source string, full bool, co
 }
 
 // knownOf returns the ids of the source's bundles that the server has. With full set it asks the
-// server for all of them and forwards rejected ones again.
+// server for all of them and forwards rejected ones again. The map is that of f.known and grows
+// with later forwards. It fails with the error of a listing.
 func (f *Forwarder) knownOf(ctx context.Context, source string, full bool, counts *Counts) (map[string]struct{}, error) {
 	if known := f.known[source]; known != nil && !full {
 		return known, nil

@@ -68,6 +68,7 @@ type batchItem struct {
 	Digests            map[string]string
 }
 
+// batchRoutes registers the batch routes unless batches are switched off.
 func (s *Server) batchRoutes(mux *http.ServeMux) {
 	if s.batches == nil {
 		return
@@ -112,7 +113,7 @@ func (s batches) batch(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(line{Status: http.StatusOK})
 }
 
-// item executes one item.
+// item executes one item against the tree and returns its answer line.
 func (s batches) item(item batchItem, content []byte) line {
 	s.items = append(s.items, item.Op)
 	got := httptest.NewRecorder()
@@ -153,7 +154,7 @@ func (s batches) findContent(sum string) (content []byte, there bool) {
 	return nil, false
 }
 
-// contents replies with many files in one stream.
+// contents replies with the files that the body names, each a line and its bytes, and a final line.
 func (s batches) contents(w http.ResponseWriter, r *http.Request) {
 	var in struct{ Nodes []string }
 	decode(r, &in)

@@ -93,6 +93,7 @@ func (s *Server) addExport(w http.ResponseWriter, name string, revision int, fil
 	reply(w, http.StatusCreated, x.view)
 }
 
+// makeExport creates an export of a folder's files, filtered by extension, or replies not-found.
 func (s *Server) makeExport(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Folder, Name string
@@ -116,6 +117,8 @@ func (s *Server) makeExport(w http.ResponseWriter, r *http.Request) {
 	replyProblem(w, http.StatusNotFound, "not-found", nil)
 }
 
+// makeExportOf creates an export of a CSV list with the columns id and path. Missing paths become
+// its errors.
 func (s *Server) makeExportOf(w http.ResponseWriter, r *http.Request) {
 	rows, err := csv.NewReader(bytes.NewReader(bodyOf(r))).ReadAll()
 	if err != nil || len(rows) < 2 || !slices.Equal(rows[0], []string{"id", "path"}) {
@@ -133,7 +136,8 @@ func (s *Server) makeExportOf(w http.ResponseWriter, r *http.Request) {
 	s.addExport(w, r.URL.Query().Get("name"), 1, files, missing)
 }
 
-// supplementExport creates the next revision from the items' paths.
+// supplementExport creates the next revision from the items' paths. An export without errors is
+// refused with wrong-state.
 func (s *Server) supplementExport(w http.ResponseWriter, r *http.Request, x *export) {
 	var in struct {
 		Mode  string
@@ -153,6 +157,7 @@ func (s *Server) supplementExport(w http.ResponseWriter, r *http.Request, x *exp
 	s.addExport(w, x.view["name"].(string), x.view["revision"].(int)+1, files, nil)
 }
 
+// saveExport adds a pending job that writes the zip into a folder or the bucket.
 func (s *Server) saveExport(w http.ResponseWriter, r *http.Request, x *export) {
 	var in struct {
 		Folder, Name string
@@ -171,6 +176,7 @@ func (s *Server) saveExport(w http.ResponseWriter, r *http.Request, x *export) {
 	reply(w, http.StatusCreated, j)
 }
 
+// scheduleRoutes registers the routes of export schedules.
 func (s *Server) scheduleRoutes(mux *http.ServeMux) {
 	const at = "/api/v1/export-schedules"
 	mux.HandleFunc("POST "+at, func(w http.ResponseWriter, r *http.Request) {

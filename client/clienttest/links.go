@@ -25,6 +25,7 @@ func (s *Server) linkRoutes(mux *http.ServeMux) {
 	}
 }
 
+// makeLink creates a link of a kind, shares or collects, from the request's members.
 func (s *Server) makeLink(w http.ResponseWriter, r *http.Request, kind string) {
 	in := map[string]any{}
 	decode(r, &in)
@@ -49,6 +50,7 @@ func (s *Server) makeLink(w http.ResponseWriter, r *http.Request, kind string) {
 	reply(w, http.StatusCreated, made)
 }
 
+// listLinks replies with the links of a kind, newest first, optionally only those of a node.
 func (s *Server) listLinks(w http.ResponseWriter, r *http.Request, kind string) {
 	items := []map[string]any{}
 	for _, l := range s.links {

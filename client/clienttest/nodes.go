@@ -16,7 +16,7 @@ import (
 	"lukechampine.com/blake3"
 )
 
-// node is a file or folder.
+// node is a file or folder of the test server.
 type node struct {
 	ID             string            `json:"id"`
 	Name           string            `json:"name"`
@@ -64,7 +64,7 @@ func (s *Server) File(path string) (content []byte, versions int) {
 	return nil, 0
 }
 
-// Paths returns all paths, sorted.
+// Paths returns the paths of all nodes, sorted; those in the trash begin with "trash:".
 func (s *Server) Paths() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +101,7 @@ func (s *Server) store(p string, content []byte, mtime time.Time) *node {
 	return n
 }
 
-// makeParents creates the missing folders above a path.
+// makeParents creates the missing folders above a path. The caller holds mu.
 func (s *Server) makeParents(p string) {
 	for dir := path.Dir(p); s.nodes[dir] == nil; dir = path.Dir(dir) {
 		s.nodes[dir] = &node{ID: newID(), Path: dir, Name: path.Base(dir), Type: "folder"}
@@ -133,6 +133,7 @@ func (s *Server) targetPath(w http.ResponseWriter, p, conflict string, parents b
 	return ""
 }
 
+// nodeRoutes registers the routes of nodes, stars and the trash.
 func (s *Server) nodeRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("PUT /api/v1/files/{path...}", s.putFile)
 	mux.HandleFunc("GET /api/v1/nodes", s.nodeAt)
@@ -171,6 +172,7 @@ func (s *Server) withNode(do func(http.ResponseWriter, *http.Request, *node)) ht
 	}
 }
 
+// putFile stores the whole body as a file, unless targetPath refuses the path.
 func (s *Server) putFile(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	p := s.targetPath(w, "/"+r.PathValue("path"), q.Get("conflict"), q.Get("parents") == "true")
@@ -181,6 +183,7 @@ func (s *Server) putFile(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusCreated, s.store(p, bodyOf(r), time.UnixMilli(ms)))
 }
 
+// nodeAt replies with the live node at a path, or not-found.
 func (s *Server) nodeAt(w http.ResponseWriter, r *http.Request) {
 	if n := s.nodes[r.URL.Query().Get("path")]; n != nil && n.TrashedAt == nil {
 		reply(w, http.StatusOK, n)
@@ -189,6 +192,7 @@ func (s *Server) nodeAt(w http.ResponseWriter, r *http.Request) {
 	replyProblem(w, http.StatusNotFound, "not-found", nil)
 }
 
+// makeFolder creates a folder; an existing one fails.
 func (s *Server) makeFolder(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Path    string
@@ -202,6 +206,7 @@ func (s *Server) makeFolder(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusCreated, s.nodes[in.Path])
 }
 
+// children replies with the live nodes directly in dir.
 func (s *Server) children(w http.ResponseWriter, _ *http.Request, dir *node) {
 	s.replyNodes(w, func(n *node) bool { return n != dir && n.TrashedAt == nil && path.Dir(n.Path) == dir.Path })
 }
@@ -217,6 +222,7 @@ func (s *Server) replyNodes(w http.ResponseWriter, which func(*node) bool) {
 	reply(w, http.StatusOK, map[string]any{"items": items, "next_cursor": nil})
 }
 
+// content replies with the node's bytes, or redirects to the store if storeURL is set.
 func (s *Server) content(w http.ResponseWriter, r *http.Request, n *node) {
 	w.Header().Set("ETag", `"b3-`+n.Digests["blake3"]+`"`)
 	if s.storeURL != nil {
@@ -228,6 +234,7 @@ func (s *Server) content(w http.ResponseWriter, r *http.Request, n *node) {
 	http.ServeContent(w, r, "", n.Mtime, bytes.NewReader(n.content))
 }
 
+// showVersions replies with the node's versions, newest first.
 func showVersions(w http.ResponseWriter, _ *http.Request, n *node) {
 	items := []map[string]any{}
 	for i, digests := range slices.Backward(n.versionDigests) {
@@ -253,6 +260,7 @@ func (s *Server) relocate(w http.ResponseWriter, r *http.Request, n *node) strin
 	return s.targetPath(w, path.Join(dir, name), in.Conflict, false)
 }
 
+// move moves the node to the place that the body names, unless relocate refuses it.
 func (s *Server) move(w http.ResponseWriter, r *http.Request, n *node) {
 	to := s.relocate(w, r, n)
 	if to == "" {
@@ -264,12 +272,15 @@ func (s *Server) move(w http.ResponseWriter, r *http.Request, n *node) {
 	reply(w, http.StatusOK, n)
 }
 
+// copy stores a copy of the node at the place that the body names, unless relocate refuses it.
 func (s *Server) copy(w http.ResponseWriter, r *http.Request, n *node) {
 	if to := s.relocate(w, r, n); to != "" {
 		reply(w, http.StatusCreated, s.store(to, n.content, n.Mtime))
 	}
 }
 
+// trash deletes the node's descendants and moves the node to the trash; with permanent=true it
+// deletes it and adds its size to owed.
 func (s *Server) trash(w http.ResponseWriter, r *http.Request, n *node) {
 	maps.DeleteFunc(s.nodes, func(p string, _ *node) bool { return strings.HasPrefix(p, n.Path+"/") })
 	if delete(s.nodes, n.Path); r.URL.Query().Get("permanent") == "true" {
@@ -282,6 +293,7 @@ func (s *Server) trash(w http.ResponseWriter, r *http.Request, n *node) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// restore puts a node back at its path.
 func (s *Server) restore(w http.ResponseWriter, _ *http.Request, n *node) {
 	delete(s.nodes, "trash:"+n.ID)
 	n.TrashedAt = nil

@@ -20,6 +20,7 @@ type operation struct {
 	failures []map[string]any
 }
 
+// operationRoutes registers the routes of bulk operations, which are done before the reply.
 func (s *Server) operationRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /api/v1/operations", func(w http.ResponseWriter, r *http.Request) {
 		var in struct {

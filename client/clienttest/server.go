@@ -132,7 +132,8 @@ func (s *Server) CountRequests(match func(method, path string) bool) int {
 	return n
 }
 
-// ServeHTTP implements http.Handler.
+// ServeHTTP records the request and serves it, with the fault that the test's function chooses.
+// Refuse, CutBody and LoseReply abort the connection.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.requests = append(s.requests, r.Method+" "+r.URL.EscapedPath())
@@ -178,6 +179,7 @@ type truncatedWriter struct {
 	limit int
 }
 
+// Write sends at most limit bytes in total and then aborts the connection.
 func (t *truncatedWriter) Write(b []byte) (int, error) {
 	if t.limit < len(b) {
 		_, _ = t.ResponseWriter.Write(b[:t.limit])
@@ -191,9 +193,14 @@ func (t *truncatedWriter) Write(b []byte) (int, error) {
 // discardWriter is a ResponseWriter that discards the reply.
 type discardWriter struct{ h http.Header }
 
-func (d *discardWriter) Header() http.Header         { return d.h }
+// Header returns headers that are not sent.
+func (d *discardWriter) Header() http.Header { return d.h }
+
+// Write discards b.
 func (d *discardWriter) Write(b []byte) (int, error) { return len(b), nil }
-func (d *discardWriter) WriteHeader(int)             {}
+
+// WriteHeader discards the status.
+func (d *discardWriter) WriteHeader(int) {}
 
 // serve executes a request, one at a time, after checking its token.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
@@ -220,6 +227,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	mux.ServeHTTP(w, r)
 }
 
+// login replies with Token for the password Password, else unauthenticated.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	var in struct{ Name, Password string }
 	decode(r, &in)
@@ -230,6 +238,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusCreated, map[string]any{"token": Token, "expires_at": "2030-01-01T00:00:00.000Z"})
 }
 
+// me replies with the user ann and the bytes used.
 func (s *Server) me(w http.ResponseWriter, _ *http.Request) {
 	var used int64
 	for _, n := range s.nodes {
@@ -249,14 +258,14 @@ func replyProxyPage(w http.ResponseWriter, status int) {
 	fmt.Fprintf(w, "<html><h1>%d %s</h1></html>", status, http.StatusText(status))
 }
 
-// reply writes v as JSON.
+// reply writes the status and v as JSON.
 func reply(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v) // to memory or a client that has gone
 }
 
-// replyProblem writes a problem document with extra members.
+// replyProblem writes the status and a problem document; args are its further members.
 func replyProblem(w http.ResponseWriter, status int, code string, args map[string]any) {
 	doc := map[string]any{"type": "/problems/" + code, "status": status, "code": code, "title": code, "detail": "It is " + code + "."}
 	maps.Copy(doc, args)
@@ -265,4 +274,5 @@ func replyProblem(w http.ResponseWriter, status int, code string, args map[strin
 	_ = json.NewEncoder(w).Encode(doc) // as reply
 }
 
+// newID returns a random id.
 func newID() string { return rand.Text() }

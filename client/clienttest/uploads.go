@@ -90,6 +90,7 @@ func (s *Server) DeleteUploads() {
 	clear(s.uploads)
 }
 
+// uploadRoutes registers the routes of uploads.
 func (s *Server) uploadRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /api/v1/uploads", s.begin)
 	mux.HandleFunc("GET /api/v1/uploads", func(w http.ResponseWriter, _ *http.Request) {
@@ -125,7 +126,7 @@ func (s *Server) withUpload(do func(http.ResponseWriter, *http.Request, *upload)
 	}
 }
 
-// view updates ReceivedParts and returns u.
+// view sets u.Received from the stored parts and returns u.
 func (u *upload) view() *upload {
 	u.Received = [][2]int64{}
 	for n := range u.Parts {
@@ -146,6 +147,7 @@ type uploadRequest struct {
 	Digests                     map[string]string
 }
 
+// begin replies with a matching open upload, with an empty list of received parts, or creates one.
 func (s *Server) begin(w http.ResponseWriter, r *http.Request) {
 	var in uploadRequest
 	decode(r, &in)
@@ -177,6 +179,7 @@ func (s *Server) challenge(u *upload, digest string) {
 	}
 }
 
+// amend changes the conflict mode and issues a challenge for claimed digests.
 func (s *Server) amend(w http.ResponseWriter, r *http.Request, u *upload) {
 	var in uploadRequest
 	decode(r, &in)
@@ -195,6 +198,7 @@ func (s *Server) versions(p string) int {
 	return 0
 }
 
+// prove completes the upload if the answer proves known content; else it withdraws the challenge.
 func (s *Server) prove(w http.ResponseWriter, r *http.Request, u *upload) {
 	var in struct{ Alg, Answer string }
 	decode(r, &in)
@@ -226,6 +230,7 @@ func (u *upload) answer(content []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+// listParts replies with the received parts in order.
 func listParts(w http.ResponseWriter, _ *http.Request, u *upload) {
 	items := []map[string]any{}
 	for n := range u.Parts {
@@ -236,6 +241,7 @@ func listParts(w http.ResponseWriter, _ *http.Request, u *upload) {
 	reply(w, http.StatusOK, map[string]any{"items": items, "next_cursor": nil})
 }
 
+// putPart stores a part; a wrong length, other bytes than before or an ended upload are refused.
 func putPart(w http.ResponseWriter, r *http.Request, u *upload) {
 	n, err := strconv.ParseInt(r.PathValue("n"), 10, 64)
 	want := min(u.PartSize, u.Size-n*u.PartSize)
@@ -252,12 +258,15 @@ func putPart(w http.ResponseWriter, r *http.Request, u *upload) {
 	}
 }
 
+// dropPart deletes a part; a missing one is not an error.
 func dropPart(w http.ResponseWriter, r *http.Request, u *upload) {
 	n, _ := strconv.ParseInt(r.PathValue("n"), 10, 64) // an invalid number counts as 0
 	delete(u.parts, n)
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// complete replies 202 at the first call and creates the file at the next one. Missing parts, a
+// wrong digest and a changed version are refused; the last makes the upload active again.
 func (s *Server) complete(w http.ResponseWriter, r *http.Request, u *upload) {
 	var in uploadRequest
 	decode(r, &in)

@@ -49,7 +49,7 @@ func (d *doctor) bodySize(ctx context.Context) Finding {
 }
 
 // announceBody sends only the header of a PUT with the given Content-Length, and returns the status
-// and Server header of the first reply.
+// and Server header of the first reply. It closes the connection without sending the body.
 func (d *doctor) announceBody(ctx context.Context, size int64) (status int, server string, err error) {
 	conn, u, err := d.dial(ctx)
 	if err != nil {
@@ -69,7 +69,8 @@ func (d *doctor) announceBody(ctx context.Context, size int64) (status int, serv
 	return resp.StatusCode, resp.Header.Get("Server"), nil
 }
 
-// dial connects to the server, with TLS if needed, with a deadline of 30 s for everything.
+// dial connects to the server, with TLS if needed, with a deadline of 30 s for everything. The URL
+// is BaseURL, parsed. The caller closes the connection.
 func (d *doctor) dial(ctx context.Context) (net.Conn, *url.URL, error) {
 	u, err := url.Parse(d.BaseURL)
 	if err != nil {
@@ -110,6 +111,8 @@ type haltingBody struct {
 	ctx   context.Context //nolint:containedctx // the context of the body's request
 }
 
+// Read returns the parts one after the other and waits haltTime between two. It fails with the
+// context's error.
 func (h *haltingBody) Read(p []byte) (int, error) {
 	if len(h.parts) == 0 {
 		return 0, io.EOF
@@ -132,7 +135,8 @@ func (h *haltingBody) Read(p []byte) (int, error) {
 
 const haltedHalf = 256 << 10 // size of each part of a haltingBody; more than proxies buffer in memory
 
-// echoHalted sends a body that pauses in the middle to the echo probe.
+// echoHalted sends a body that pauses in the middle to the echo probe. It fails if not all bytes
+// arrived.
 func (d *doctor) echoHalted(ctx context.Context) (echoReply, error) {
 	part := bytes.Repeat([]byte("x"), haltedHalf)
 	s, err := d.echo(ctx, http.MethodPut, &haltingBody{[][]byte{part, bytes.Clone(part)}, ctx}, nil)
@@ -170,7 +174,8 @@ func (d *doctor) chunked(ctx context.Context) Finding {
 	return ok("chunked bodies", "they arrive")
 }
 
-// responseBuffering checks that proxies pass on server-sent events one by one.
+// responseBuffering checks that proxies pass on server-sent events one by one. The finding is a
+// warning if all arrive at once, and unknown if the request fails.
 func (d *doctor) responseBuffering(ctx context.Context) Finding {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.BaseURL+"/api/v1/probe/stream", nil)
 	if err != nil {

@@ -100,7 +100,7 @@ type echoReply struct {
 	reply reply
 }
 
-// ok returns a finding of level OK.
+// ok returns a finding of level OK with a formatted message.
 func ok(check, says string, args ...any) Finding {
 	return Finding{Check: check, Level: OK, Message: fmt.Sprintf(says, args...)}
 }
@@ -166,7 +166,8 @@ func orUnknown(server string) string {
 	return server
 }
 
-// reach checks that the server answers and accepts the token.
+// reach checks that the server answers and accepts the token. On success it stores the first echo,
+// header and TLS state for later checks; on failure the others are pointless.
 func (d *doctor) reach(ctx context.Context) Finding {
 	s, err := d.echo(ctx, http.MethodGet, nil, nil)
 	switch {
@@ -207,7 +208,8 @@ func (d *doctor) tls(context.Context) Finding {
 	return ok("tls", "%s, the certificate is good for %d days", tls.VersionName(d.tlsState.Version), int(left.Hours()/24))
 }
 
-// hsts checks that an encrypted server sends Strict-Transport-Security.
+// hsts checks that an encrypted server sends Strict-Transport-Security. It uses the reply of reach,
+// which must have run.
 func (d *doctor) hsts(context.Context) Finding {
 	if d.tlsState != nil && d.firstHeader.Get("Strict-Transport-Security") == "" {
 		return Finding{

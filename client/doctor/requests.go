@@ -91,7 +91,8 @@ func (d *doctor) paths(ctx context.Context) Finding {
 	return ok("paths", "they are passed on as they were sent")
 }
 
-// login checks that the WebDAV authentication challenge reaches clients without credentials.
+// login checks that the WebDAV authentication challenge reaches clients without credentials. A
+// closed WebDAV head gives an unknown finding.
 func (d *doctor) login(ctx context.Context) Finding {
 	req, err := http.NewRequestWithContext(ctx, "PROPFIND", d.BaseURL+"/dav/", nil)
 	if err != nil {

@@ -46,7 +46,7 @@ func newBars(w io.Writer) *bars {
 	return &bars{p: mpb.New(mpb.WithOutput(w), mpb.WithAutoRefresh()), files: map[string]*fileBar{}}
 }
 
-// Write implements io.Writer.
+// Write prints p above the bars.
 func (b *bars) Write(p []byte) (int, error) { return b.p.Write(p) }
 
 // close removes the bars and waits for the last drawing.
@@ -62,7 +62,8 @@ func (b *bars) close() {
 	b.p.Wait()
 }
 
-// event draws the event of one file; it is a client.Progress.
+// event draws the event of one file; it is a client.Progress and may be called concurrently. Files
+// below minBarBytes share one bar; a final event removes the file's bar.
 func (b *bars) event(ev client.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -127,7 +128,7 @@ func treeText(w client.TreeProgress) string {
 	return text
 }
 
-// setLine shows the shared line.
+// setLine shows text in the line that all small files share.
 func (b *bars) setLine(line string) {
 	b.line.Store(&line)
 	if b.small == nil {

@@ -34,8 +34,10 @@ type cli struct {
 const callRetryFor = 15 * time.Second
 
 var (
+	// errNoServer reports that no server is configured.
 	errNoServer = errors.New("no server: give --server, set SMARTDRIVE_SERVER or run: smartdrive login URL")
-	errNoToken  = errors.New("not logged in: give --token, set SMARTDRIVE_TOKEN or run: smartdrive login")
+	// errNoToken reports that no token is configured.
+	errNoToken = errors.New("not logged in: give --token, set SMARTDRIVE_TOKEN or run: smartdrive login")
 )
 
 // flags adds the common flags to a client command.
@@ -67,7 +69,8 @@ func (c *cli) connect() (*client.Client, error) {
 	return c.newClient(server, token)
 }
 
-// nodeAt connects and returns the node at a path.
+// nodeAt connects and returns the client and the node at a path. It fails with the error of connect
+// or, wrapped with the path, of the server.
 func (c *cli) nodeAt(ctx context.Context, path string) (*client.Client, client.Node, error) {
 	api, err := c.connect()
 	if err != nil {
@@ -126,7 +129,8 @@ func (c *cli) writeJSON(v any) error {
 	return err
 }
 
-// show writes one result: v with --json, otherwise the formatted line.
+// show writes one result: v as a line of JSON with --json, otherwise the formatted line. It fails
+// with a write error.
 func (c *cli) show(v any, line string, args ...any) error {
 	if c.json {
 		return c.writeJSON(v)
@@ -134,7 +138,8 @@ func (c *cli) show(v any, line string, args ...any) error {
 	return printVisible(c.out, line+"\n", args...)
 }
 
-// printVisible writes formatted text, with invisible characters escaped.
+// printVisible writes formatted text, with invisible characters escaped, so that a name cannot
+// control the terminal.
 func printVisible(to io.Writer, format string, args ...any) error {
 	_, err := io.WriteString(to, escapeInvisible(fmt.Sprintf(format, args...)))
 	return err
@@ -160,7 +165,7 @@ func newErrorJSON(err error, exit int) *errorJSON {
 	return f
 }
 
-// report prints why the command failed.
+// report prints why the command failed, with a hint what to do; with --json as an object.
 func (c *cli) report(err error, code int) {
 	text := err.Error()
 	switch {
@@ -175,7 +180,7 @@ func (c *cli) report(err error, code int) {
 	c.printError("smartdrive: %s\n", text)
 }
 
-// isTerminal reports whether w is a terminal.
+// isTerminal reports whether w is a file that is a terminal.
 func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

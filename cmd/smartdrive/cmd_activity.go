@@ -13,6 +13,8 @@ import (
 // maxTakeBack is how many entries "activity restore" searches for the one to undo.
 const maxTakeBack = 10_000
 
+// newActivityCommand returns `smartdrive activity [PATH]`, which shows the activity log or, with
+// --follow, new entries until interrupted.
 func newActivityCommand(of *cli) *cobra.Command {
 	c := peopleCommands{of}
 	var types string
@@ -65,7 +67,8 @@ ID goes on after an entry that was shown before.`,
 	return cmd
 }
 
-// followActivity prints entries until interrupted; interruption is not an error.
+// followActivity prints entries until all ends, which it does without an error when the command is
+// interrupted. It fails with an error of the server or of writing.
 func (c peopleCommands) followActivity(all iter.Seq2[client.ActivityEntry, error]) error {
 	for h, err := range all {
 		if err != nil {
@@ -93,7 +96,7 @@ func (c peopleCommands) activityQuery(ctx context.Context, args []string) (*clie
 	return api, client.ActivityQuery{Node: n.ID}, err
 }
 
-// showEntry prints one activity entry.
+// showEntry prints one activity entry, as JSON with --json.
 func (c peopleCommands) showEntry(h client.ActivityEntry) error {
 	who := "-"
 	if h.By != nil {
@@ -110,6 +113,8 @@ func (c peopleCommands) showEntry(h client.ActivityEntry) error {
 	return c.show(h, "%s  %-13s  %s  %s  %s%s", timeText(h.At), h.Type, who, at, h.ID, can)
 }
 
+// activityRestore returns `smartdrive activity restore ID [PATH]`, which undoes an activity entry:
+// it restores an item or an older version, or moves an item back.
 func (c peopleCommands) activityRestore() *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore ID [PATH]",

@@ -52,7 +52,9 @@ func openActivityFile(name string, out io.Writer) (*activityFile, error) {
 }
 
 var (
-	errNoExport   = errors.New("there is something else in it than an export of the activity")
+	// errNoExport reports that the file of --output has other content.
+	errNoExport = errors.New("there is something else in it than an export of the activity")
+	// errTwoExports reports that another command has the file of --output locked.
 	errTwoExports = errors.New("another command is writing to it")
 )
 
@@ -105,9 +107,12 @@ func (a *activityFile) write(all iter.Seq2[client.ActivityLine, error]) (n int, 
 	return n, errors.Join(err, a.file.Sync(), a.file.Close())
 }
 
+// exportActivityLong ends the help of both export commands.
 const exportActivityLong = `Each line is an entry as JSON, the oldest first. A connection that breaks is made again. With --output FILE the entries go to the end of the file; where
 it has some already, only those that came after its last one are fetched: run the command again whenever you like. --after ID goes on after an entry.`
 
+// activityExport returns the command `export [PATH]`: export the activity log as JSON lines; a
+// second run continues where the first stopped.
 func (c peopleCommands) activityExport() *cobra.Command {
 	var types, after, output string
 	cmd := &cobra.Command{
@@ -143,12 +148,16 @@ func (c peopleCommands) activityExport() *cobra.Command {
 	return cmd
 }
 
+// activityExportFlags adds the flags of both export commands; they are stored in types, after and
+// output.
 func activityExportFlags(cmd *cobra.Command, types, after, output *string) {
 	cmd.Flags().StringVar(types, "type", "", "only these types, such as node.moved, or node for all that begin with it, separated by commas")
 	cmd.Flags().StringVar(after, "after", "", "only what came after the entry with this id")
 	cmd.Flags().StringVarP(output, "output", "o", "", "append to this file, after its last entry")
 }
 
+// activityCommand returns the command `admin activity [NAME]`: export the security log of all
+// users, or of one, as JSON lines.
 func (a *adminCLI) activityCommand() *cobra.Command {
 	var types, after, output string
 	cmd := &cobra.Command{

@@ -20,6 +20,7 @@ import (
 	"smartdrive/internal/base/telemetry"
 )
 
+// adminLong is the help of `smartdrive admin`.
 const adminLong = `Administer the installation in a data directory, on the machine itself. While a server runs, the commands speak to it
 over <data>/admin.sock; else they open the installation themselves (with several instances: as one more instance). They ask
 for no password: whoever can open the socket is the administrator.
@@ -33,6 +34,7 @@ type adminCLI struct {
 	cfg  *pflag.FlagSet
 }
 
+// newAdminCommand returns the command `admin`: administer the installation on this machine.
 func newAdminCommand() *cobra.Command {
 	a := &adminCLI{streams: streams{os.Stdin, os.Stdout, os.Stderr}, cfg: pflag.NewFlagSet("admin", pflag.ContinueOnError)}
 	config.AddFlags(a.cfg)
@@ -67,7 +69,9 @@ func (a *adminCLI) config() (config.Config, error) {
 	return cfg, nil
 }
 
-// withConnection opens the control socket, runs act, and closes the socket.
+// withConnection connects to the running server, or opens the installation itself, runs act and
+// closes the connection. It fails with exitFailed if neither is possible, and with the error of
+// act.
 func (a *adminCLI) withConnection(ctx context.Context, act func(*connection) error) error {
 	cfg, err := a.config()
 	if err != nil {
@@ -137,7 +141,8 @@ func (c *connection) eachItem(ctx context.Context, path string, each func(json.R
 	return c.eachItemUpTo(ctx, path, 0, each)
 }
 
-// eachItemUpTo is eachItem for at most limit items; 0: all.
+// eachItemUpTo calls each with the items of a paged list, at most limit of them; 0 means all. It
+// stops at the first error of a request or of each.
 func (c *connection) eachItemUpTo(ctx context.Context, path string, limit int, each func(json.RawMessage) error) error {
 	seen := 0
 	for next := path; ; {
@@ -173,7 +178,7 @@ func show[T any](a *adminCLI, raw json.RawMessage, line func(T) string) error {
 	return printVisible(a.out, "%s\n", line(v))
 }
 
-// printDone reports a success: v with --json, otherwise the formatted line.
+// printDone reports a success: v as JSON with --json, otherwise the formatted line.
 func (a *adminCLI) printDone(v any, line string, args ...any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -16,6 +16,8 @@ import (
 	"smartdrive/internal/usecase/backup"
 )
 
+// backupCommand returns the command `admin backup DIR`: copy the database and the files into DIR
+// while the server runs.
 func (a *adminCLI) backupCommand() *cobra.Command {
 	in := app.BackupRequest{}
 	cmd := &cobra.Command{
@@ -74,6 +76,7 @@ func contentError(where string, missing, damaged []string) error {
 		where, len(missing), len(damaged), strings.Join(names[:min(maxNamed, len(names))], ", "), more))
 }
 
+// restoreLong is the help of `smartdrive admin restore`.
 const restoreLong = `Restore the backup in DIR to the data directory; the server must not be running. A data directory that is not empty is refused.
 With --force the backup replaces the database of the same installation; the replaced one is kept beside it.
 
@@ -86,6 +89,8 @@ files are missing or damaged after that, the command names them and exits with 7
 
 Open uploads are ended. The restored installation deletes nothing until "smartdrive admin fsck" has been clean.`
 
+// restoreCommand returns the command `admin restore [DIR]`: restore a backup; the server must not
+// be running.
 func (a *adminCLI) restoreCommand() *cobra.Command {
 	force := false
 	cmd := &cobra.Command{

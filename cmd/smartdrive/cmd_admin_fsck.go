@@ -10,12 +10,14 @@ import (
 	"smartdrive/internal/usecase/fsck"
 )
 
+// fsckLong is the help of `smartdrive admin fsck`.
 const fsckLong = `Check that the database, the files and the uploads agree, by the invariants of docs/invariants.md. Without --repair nothing
 is changed, except that damaged content is marked: nothing links to it then, and the next upload of the same file replaces it. A repair
 deletes only content that a row lists as released. Bytes that no row explains are moved to the quarantine
 beside the blobs; only --purge deletes them. What a process that died has left behind, and rows explain, is counted as leftovers: the audit in
 the background deletes it, or a repair. Exit code 8: there are findings that were not repaired.`
 
+// fsckCommand returns the command `admin fsck`: check the installation and repair it.
 func (a *adminCLI) fsckCommand() *cobra.Command {
 	scope, purge := fsck.Scope{}, false
 	cmd := &cobra.Command{
@@ -82,6 +84,7 @@ func (a *adminCLI) report(out app.FsckResult) error {
 		out.Total, out.Repaired, k.Accounts, k.Nodes, k.Blobs, k.Uploads, k.Files, sizeText(int64(out.Quarantine.Bytes)))
 }
 
+// purge deletes the quarantine for good and prints what was deleted.
 func (a *adminCLI) purge(cmd *cobra.Command, c *connection) error {
 	var gone fsck.Tally
 	if err := c.call(cmd.Context(), http.MethodPost, app.RoutePurge, app.PurgeRequest{}, &gone); err != nil {

@@ -23,6 +23,8 @@ type handoverFlags struct {
 	wait, remove      bool
 }
 
+// userHandover returns the command `admin user handover NAME`: transfer all files of a user to
+// another user.
 func (a *adminCLI) userHandover() *cobra.Command {
 	f := new(handoverFlags)
 	cmd := &cobra.Command{
@@ -85,7 +87,8 @@ func (a *adminCLI) handOver(ctx context.Context, c *connection, u client.User, f
 	return a.printDone(map[string]string{"deleted": u.ID}, "deleted %s", u.Name)
 }
 
-// receiver looks up the receiving user or space.
+// receiver looks up the receiving user or space by name or id and returns the request. It fails
+// with exitNotFound if there is none.
 func (f *handoverFlags) receiver(ctx context.Context, c *connection) (client.NewHandover, error) {
 	in := client.NewHandover{Folder: f.folder}
 	if f.to != "" {
@@ -116,7 +119,8 @@ func (f *handoverFlags) receiver(ctx context.Context, c *connection) (client.New
 	return in, err
 }
 
-// awaitHandover polls a handover until it has ended.
+// awaitHandover polls a handover until it has ended and returns its last state, done or failed. It
+// prints progress to standard error. It fails with the cause of ctx.
 func (a *adminCLI) awaitHandover(ctx context.Context, c *connection, u client.User, raw json.RawMessage) (json.RawMessage, error) {
 	tick := time.NewTicker(handoverPoll)
 	defer tick.Stop()

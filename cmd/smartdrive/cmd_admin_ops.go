@@ -17,6 +17,8 @@ import (
 	"smartdrive/internal/app"
 )
 
+// uploadsCommand returns the command `admin uploads`: list the open uploads of all users, or of
+// one.
 func (a *adminCLI) uploadsCommand() *cobra.Command {
 	user := ""
 	cmd := &cobra.Command{
@@ -44,6 +46,8 @@ func (a *adminCLI) uploadsCommand() *cobra.Command {
 	return cmd
 }
 
+// resetCommand returns the command `admin uploads reset`: cancel open uploads and delete their
+// bytes.
 func (a *adminCLI) resetCommand() *cobra.Command {
 	user, all := "", false
 	cmd := &cobra.Command{
@@ -69,6 +73,7 @@ func (a *adminCLI) resetCommand() *cobra.Command {
 	return cmd
 }
 
+// timersCommand returns `smartdrive admin timers` with the subcommand show.
 func (a *adminCLI) timersCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "timers", Short: "Show delayed tasks", Args: usageArgs(cobra.NoArgs), RunE: showHelp}
 	cmd.AddCommand(&cobra.Command{
@@ -89,7 +94,7 @@ func (a *adminCLI) timersCommand() *cobra.Command {
 	return cmd
 }
 
-// timerText formats a timer and its trace, one step per line.
+// timerText formats a timer and its trace, one step per line; raw itself if it has another form.
 func timerText(raw json.RawMessage) string {
 	var way struct {
 		Pending bool
@@ -135,6 +140,7 @@ type finding struct {
 	Repaired  bool   `json:"repaired"`
 }
 
+// String returns the finding as one line.
 func (f finding) String() string {
 	end := ""
 	if f.Repaired {
@@ -143,6 +149,7 @@ func (f finding) String() string {
 	return fmt.Sprintf("%-4s %s: expected %s, found %s%s", f.Invariant, f.Subject, f.Expected, f.Found, end)
 }
 
+// auditCommand returns the command `admin audit`: list audit findings, the newest first.
 func (a *adminCLI) auditCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "audit",
@@ -158,6 +165,8 @@ func (a *adminCLI) auditCommand() *cobra.Command {
 	}
 }
 
+// dlqCommand returns the command `admin dlq`: inspect messages whose handler failed for good, and
+// replay them.
 func (a *adminCLI) dlqCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "dlq", Short: "Inspect messages whose handler failed for good, and replay them", Args: usageArgs(cobra.NoArgs), RunE: showHelp,
@@ -193,10 +202,12 @@ type deadLetter struct {
 	Event    json.RawMessage `json:"event"`
 }
 
+// String returns the dead letter as one line, without its event.
 func (d deadLetter) String() string {
 	return fmt.Sprintf("%-6s %s  %-12s %-10s %d failures  %s: %s", d.ID, timeText(d.DiedAt), d.Consumer, d.Topic, d.Failures, d.Code, d.Error)
 }
 
+// full returns the line and the event of the dead letter.
 func (d deadLetter) full() string { return d.String() + "\n" + string(d.Event) }
 
 // replayPage is how many dead letters one request replays.
@@ -205,11 +216,13 @@ const replayPage = 1000
 // deadLetterFilter selects dead letters. Empty fields match all.
 type deadLetterFilter struct{ code, consumer string }
 
-// matches reports whether the filter selects d.
+// matches reports whether the filter selects d; an empty field selects all.
 func (f deadLetterFilter) matches(d deadLetter) bool {
 	return (f.code == "" || d.Code == f.code) && (f.consumer == "" || d.Consumer == f.consumer)
 }
 
+// replayCommand returns the command `admin dlq replay [ID...]`: pass dead letters to their handlers
+// again.
 func (a *adminCLI) replayCommand() *cobra.Command {
 	var filter deadLetterFilter
 	cmd := &cobra.Command{
@@ -265,6 +278,7 @@ func (a *adminCLI) replay(cmd *cobra.Command, c *connection, ids []string, filte
 	return a.printDone(sum, "%d of %d dead letters replayed", sum.Replayed, sum.Asked)
 }
 
+// lettersPath is the API path of dead letters.
 const lettersPath = apiPath + "/admin/dead-letters"
 
 // letterCommand returns a command that calls act with the path of the dead letter named by its

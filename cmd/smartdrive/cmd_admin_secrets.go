@@ -8,6 +8,8 @@ import (
 	"smartdrive/internal/app"
 )
 
+// secretsCommand returns the command `admin secrets`: manage the secrets that links are signed
+// with.
 func (a *adminCLI) secretsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "secrets",

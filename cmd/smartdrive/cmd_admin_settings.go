@@ -12,6 +12,8 @@ import (
 	"smartdrive/internal/usecase/setting"
 )
 
+// settingsCommand returns the command `admin settings`: show and change settings while the server
+// runs.
 func (a *adminCLI) settingsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "settings",
@@ -67,6 +69,7 @@ func (a *adminCLI) changeSetting(ctx context.Context, method, name string, in an
 	})
 }
 
+// settingText formats a setting with its value and where the value comes from.
 func settingText(s setting.Setting) string {
 	from := "default"
 	switch {

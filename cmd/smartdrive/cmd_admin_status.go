@@ -16,6 +16,8 @@ import (
 	"smartdrive/internal/head/rest"
 )
 
+// statusCommand returns the command `admin status`: show instances, leases, pending timers, and
+// consumers that are behind.
 func (a *adminCLI) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
@@ -33,7 +35,7 @@ func (a *adminCLI) statusCommand() *cobra.Command {
 	}
 }
 
-// statusText formats the server's status, one line per topic.
+// statusText formats the server's status, one line per topic; the lines are not localized.
 func statusText(s rest.Status) string {
 	lines := []string{fmt.Sprintf("installation %s, %s", s.Installation, s.Mode)}
 	if s.Restored {
@@ -75,6 +77,7 @@ func statusText(s rest.Status) string {
 	return strings.Join(lines, "\n")
 }
 
+// growthCommand returns the command `admin growth`: show charged bytes and free disk space per day.
 func (a *adminCLI) growthCommand() *cobra.Command {
 	days := 30
 	cmd := &cobra.Command{
@@ -101,6 +104,7 @@ func (a *adminCLI) growthCommand() *cobra.Command {
 	return cmd
 }
 
+// dayText formats the growth figures of one day.
 func dayText(d growth.Day) string {
 	text := fmt.Sprintf("%s  %10s in files, %10s in unfinished uploads, %d accounts", d.Day, sizeText(int64(d.Finished)), sizeText(int64(d.Unfinished)), d.Accounts)
 	if d.Free != nil {

@@ -18,6 +18,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
+// userCommand returns the command `admin user`: manage users and transfer their files.
 func (a *adminCLI) userCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "user", Short: "Manage users and transfer their files", Args: usageArgs(cobra.NoArgs), RunE: showHelp,
@@ -32,13 +33,15 @@ type userFlags struct {
 	mustChange             bool
 }
 
+// add adds the flags that adding and changing a user have in common.
 func (f *userFlags) add(cmd *cobra.Command, passwordHelp string) {
 	cmd.Flags().StringVar(&f.password, "password", "", passwordHelp)
 	cmd.Flags().StringVar(&f.quota, "quota", "", `bytes the user may have, such as 50GiB, or "unlimited"`)
 	cmd.Flags().BoolVar(&f.mustChange, "must-change", false, "whoever logs in with the password has to set another one first")
 }
 
-// body returns the flags that were given as a request body.
+// body returns the flags that were given as a JSON request body; flags that were not given are
+// absent. It reads the password for "-". It fails with a usage error for an invalid quota.
 func (f *userFlags) body(a *adminCLI, cmd *cobra.Command) (map[string]any, error) {
 	body := map[string]any{}
 	switch {
@@ -86,6 +89,7 @@ func (a *adminCLI) readPassword(flag string) (string, error) {
 	return strings.TrimRight(line, "\r\n"), nil
 }
 
+// userAdd returns the command `admin user add NAME`: add a user.
 func (a *adminCLI) userAdd() *cobra.Command {
 	f, admin := new(userFlags), false
 	cmd := &cobra.Command{
@@ -116,6 +120,7 @@ func (a *adminCLI) userAdd() *cobra.Command {
 	return cmd
 }
 
+// userSet returns the command `admin user set NAME`: change a user's password, quota or state.
 func (a *adminCLI) userSet() *cobra.Command {
 	f := new(userFlags)
 	cmd := &cobra.Command{
@@ -145,6 +150,8 @@ func (a *adminCLI) userSet() *cobra.Command {
 	return cmd
 }
 
+// userRm returns the command `admin user rm NAME`: delete a user; their files are purged after 30
+// days.
 func (a *adminCLI) userRm() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm NAME",
@@ -161,6 +168,8 @@ func (a *adminCLI) userRm() *cobra.Command {
 	}
 }
 
+// userDisconnect returns the command `admin user disconnect NAME`: unlink a user from the identity
+// provider and end the sessions it started.
 func (a *adminCLI) userDisconnect() *cobra.Command {
 	return &cobra.Command{
 		Use:   "disconnect NAME",
@@ -179,6 +188,7 @@ func (a *adminCLI) userDisconnect() *cobra.Command {
 	}
 }
 
+// userLs returns the command `admin user ls`: list users.
 func (a *adminCLI) userLs() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls",
@@ -196,6 +206,8 @@ func (a *adminCLI) userLs() *cobra.Command {
 	}
 }
 
+// userActivity returns the command `admin user activity NAME`: show the security log of a user:
+// logins, tokens, passwords, identity provider, settings.
 func (a *adminCLI) userActivity() *cobra.Command {
 	types, limit := "", 50
 	cmd := &cobra.Command{
@@ -220,7 +232,7 @@ server that the user has changed, the newest first. Failed logins of an hour are
 	return cmd
 }
 
-// accountLine formats an activity entry about an account.
+// accountLine formats an activity entry about an account as one line.
 func accountLine(h client.ActivityEntry) string {
 	var d struct {
 		Times int      `json:"times"`
@@ -270,6 +282,8 @@ func totalText(total *int64) string {
 	return sizeText(*total)
 }
 
+// ledgerCommand returns the command `admin ledger NAME`: show the ledger of a user: finished,
+// unfinished and reserved bytes, and deleted bytes still on disk.
 func (a *adminCLI) ledgerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ledger NAME",
@@ -290,7 +304,8 @@ func (a *adminCLI) ledgerCommand() *cobra.Command {
 	}
 }
 
-// withUser looks up a user by name and calls act.
+// withUser connects, looks up a user by name, ignoring case, and calls act. It fails with
+// exitNotFound for an unknown name.
 func (a *adminCLI) withUser(ctx context.Context, name string, act func(*connection, client.User) error) error {
 	return a.withConnection(ctx, func(c *connection) error {
 		var found struct {
@@ -306,6 +321,7 @@ func (a *adminCLI) withUser(ctx context.Context, name string, act func(*connecti
 	})
 }
 
+// userPath returns the API path of a user.
 func userPath(u client.User) string { return apiPath + "/admin/users/" + u.ID }
 
 // withQuery returns path with a query parameter set.

@@ -20,6 +20,8 @@ type agentFlags struct {
 	format  string
 }
 
+// newAgentCommand returns the command `agent --watch DIR --to /intake/SOURCE`: watch a directory
+// and send its documents in bundles.
 func newAgentCommand(c *cli) *cobra.Command {
 	var f agentFlags
 	cmd := &cobra.Command{
@@ -57,6 +59,8 @@ empty files are not taken. The agent may be killed at any time: nothing is sent 
 // waits and reports.
 const agentRetryFor = 3 * time.Second
 
+// agent completes the flags of an agent, connects and runs it. It fails with a usage error for an
+// invalid flag.
 func (c *cli) agent(cmd *cobra.Command, f agentFlags) (err error) {
 	if f.opt.Dir == "" {
 		return usageError(cmd, errors.New("--watch DIR is missing"))
@@ -84,6 +88,9 @@ func (c *cli) agent(cmd *cobra.Command, f agentFlags) (err error) {
 	return c.runAgent(cmd, f)
 }
 
+// runAgent runs an agent until interrupted, or with --once one pass, after which it prints the
+// status. It fails with exitConflict if another agent watches the directory and exitPartial if
+// documents were not sent or accepted.
 func (c *cli) runAgent(cmd *cobra.Command, f agentFlags) error {
 	a, err := agent.Open(f.opt)
 	if _, busy := errors.AsType[*agent.BusyError](err); busy {
@@ -105,6 +112,8 @@ func (c *cli) runAgent(cmd *cobra.Command, f agentFlags) error {
 	return err
 }
 
+// agentStatus returns the command `status [DIR]`: show the state of an agent: documents waiting,
+// being sent, sent, failed.
 func (c *cli) agentStatus() *cobra.Command {
 	var check bool
 	cmd := &cobra.Command{
@@ -167,6 +176,7 @@ func concerns(c *cli, s agent.Status) error {
 	return withCode(exitPartial, errAgent)
 }
 
+// showAgent prints the status of an agent, as JSON with --json.
 func (c *cli) showAgent(s agent.Status) error {
 	if c.json {
 		return c.writeJSON(s)
@@ -210,6 +220,7 @@ func (c *cli) showAgent(s agent.Status) error {
 // maxShown is how many ended bundles are printed; --json prints all.
 const maxShown = 10
 
+// showEnded prints the last bundles of an agent, at most maxShown.
 func (c *cli) showEnded(all []agent.BundleResult) error {
 	for _, e := range all[:min(len(all), maxShown)] {
 		text := fmt.Sprintf("%s  %-8s  %s  %d files, %d documents, %s", timeText(e.At), e.Outcome, e.ID, e.Files, e.Documents, sizeText(e.Size))
@@ -229,6 +240,7 @@ func (c *cli) showEnded(all []agent.BundleResult) error {
 	return nil
 }
 
+// amountText formats a number of files and their bytes.
 func amountText(a agent.FileCount) string {
 	return fmt.Sprintf("%d files (%s)", a.Files, sizeText(a.Bytes))
 }

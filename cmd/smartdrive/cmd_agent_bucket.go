@@ -14,6 +14,8 @@ import (
 	"smartdrive/internal/base/config"
 )
 
+// newAgentBucketCommand returns the command `bucket s3://KEY:SECRET@HOST/BUCKET/PREFIX`: forward
+// document bundles from a bucket that another program fills.
 func newAgentBucketCommand(c *cli) *cobra.Command {
 	var (
 		every  time.Duration

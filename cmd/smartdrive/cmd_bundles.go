@@ -13,6 +13,7 @@ import (
 	"smartdrive/client"
 )
 
+// newBundlesCommand returns the command `bundles`: list bundles of documents that others sent.
 func newBundlesCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bundles",
@@ -41,6 +42,7 @@ func nonEmptyFlags(flags map[string]*string) url.Values {
 	return query
 }
 
+// showBundle prints b as one line, or v with --json.
 func (c bundleCommands) showBundle(v any, b client.Bundle) error {
 	var line strings.Builder
 	fmt.Fprintf(&line, "%s  %-8s  %s  %d of %d accepted", b.ID, b.State, b.Source, b.Accepted, b.Declared)
@@ -61,6 +63,7 @@ func (c bundleCommands) showBundle(v any, b client.Bundle) error {
 	return c.cli.show(v, "%s", line.String())
 }
 
+// ls returns `smartdrive bundles ls`, which lists bundles, newest first.
 func (c bundleCommands) ls() *cobra.Command {
 	var source, state string
 	cmd := &cobra.Command{
@@ -83,6 +86,7 @@ func (c bundleCommands) ls() *cobra.Command {
 	return cmd
 }
 
+// show returns the command `show ID`: show a bundle, its members, and what was not accepted.
 func (c bundleCommands) show() *cobra.Command {
 	var everything bool
 	cmd := &cobra.Command{
@@ -121,6 +125,7 @@ func (c bundleCommands) show() *cobra.Command {
 	return cmd
 }
 
+// showRecord prints a record of a bundle with its findings.
 func (c bundleCommands) showRecord(r client.BundleRecord) error {
 	var line strings.Builder
 	fmt.Fprintf(&line, "  %-9s  %s  %s:%d  %s", r.Outcome, r.Place, r.Member, r.Index, r.Number)
@@ -136,6 +141,7 @@ func (c bundleCommands) showRecord(r client.BundleRecord) error {
 	return c.cli.show(r, "%s", line.String())
 }
 
+// findingText formats a finding, with its place on a second line.
 func findingText(f client.Finding) string {
 	text := fmt.Sprintf("%s %s: %s", f.Severity, f.Rule, f.Text)
 	if f.Expected != "" || f.Found != "" {
@@ -150,6 +156,8 @@ func findingText(f client.Finding) string {
 	return text
 }
 
+// rejected returns the command `rejected`: list documents of all bundles that were not accepted,
+// and why.
 func (c bundleCommands) rejected() *cobra.Command {
 	flags := map[string]*string{}
 	var format string
@@ -186,6 +194,8 @@ func (c bundleCommands) rejected() *cobra.Command {
 	return cmd
 }
 
+// accept returns the command `accept BUNDLE PLACE --reason WHY`: accept a rejected document despite
+// broken rules.
 func (c bundleCommands) accept() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
@@ -221,6 +231,8 @@ var strayAdvice = map[string]string{
 	"source-name": "no source can have this name: rename the folder",
 }
 
+// strays returns the command `strays`: list files below /intake that are not processed, and what to
+// do.
 func (c bundleCommands) strays() *cobra.Command {
 	return &cobra.Command{
 		Use: "strays", Short: "List files below /intake that are not processed, and what to do", Args: cobra.NoArgs,
@@ -232,6 +244,7 @@ func (c bundleCommands) strays() *cobra.Command {
 	}
 }
 
+// retry returns the command `retry ID...`: try rejected bundles again.
 func (c bundleCommands) retry() *cobra.Command {
 	return &cobra.Command{
 		Use: "retry ID...", Short: "Try rejected bundles again", Args: cobra.MinimumNArgs(1),

@@ -10,6 +10,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
+// newCollectCommand returns the command `collect`: create links for uploading files into a folder.
 func newCollectCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "collect",
@@ -22,6 +23,7 @@ func newCollectCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
+// collectCreate returns the command `create FOLDER`: create a link into a folder.
 func (c *cli) collectCreate() *cobra.Command {
 	var in client.NewCollect
 	var expires durationFlag
@@ -76,6 +78,7 @@ func bytesFlag(cmd *cobra.Command, name, text string) (int64, error) {
 	return int64(size), nil
 }
 
+// collectLs returns the command `ls`: list links and how much was received through them.
 func (c *cli) collectLs() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls",
@@ -89,6 +92,7 @@ func (c *cli) collectLs() *cobra.Command {
 	}
 }
 
+// collectRm returns the command `rm LINK...`: delete links by id or URL; received files stay.
 func (c *cli) collectRm() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm LINK...",

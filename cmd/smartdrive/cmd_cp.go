@@ -8,6 +8,8 @@ import (
 	"smartdrive/client"
 )
 
+// newCpCommand returns the command `cp REMOTE... TARGET`: copy files and folders on the server
+// without transferring data.
 func newCpCommand(c *cli) *cobra.Command {
 	return c.relocateCommand(client.OperationCopy, cobra.Command{
 		Use:   "cp REMOTE... TARGET",

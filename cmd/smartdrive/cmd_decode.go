@@ -12,6 +12,7 @@ import (
 // decodeCommand is the name of the hidden command that decodes an image.
 const decodeCommand = "decode-image"
 
+// errNotDecoded is the cause of a failed decode whose reason was already printed.
 var errNotDecoded = errors.New("not decoded")
 
 // newDecodeCommand returns the hidden command with which the server runs this binary to decode one

@@ -9,6 +9,7 @@ import (
 	"smartdrive/cmd/smartdrive/demo"
 )
 
+// demoLong is the help of `smartdrive demo`.
 const demoLong = `Start a server in a temporary directory, act as its users, and print what the disk, the delayed tasks, the database and
 the ledger hold after each step. Every figure is read from the running server. Nothing is left behind.
 
@@ -19,6 +20,8 @@ With --cluster, two instances share MySQL, Redis, Kafka and S3, and the stories 
 a database, a namespace and a prefix of the bucket of its own and removes them at the end. "make services" starts the services
 (set -a; . .services/env).`
 
+// newDemoCommand returns the command `demo`: show how uploads, quotas, exports and intake work,
+// step by step.
 func newDemoCommand() *cobra.Command {
 	var o demo.Options
 	lang, inCluster := "", false

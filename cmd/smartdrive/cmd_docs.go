@@ -13,6 +13,7 @@ import (
 	"smartdrive/client"
 )
 
+// newDocsCommand returns the command `docs`: list and export documents that came in bundles.
 func newDocsCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "docs",
@@ -30,6 +31,7 @@ differ, somebody has to decide which one is true.`,
 // documentCommands are the commands about documents.
 type documentCommands struct{ *cli }
 
+// showDocument prints a document as one line.
 func (c documentCommands) showDocument(d client.Document) error {
 	line := fmt.Sprintf("%s  %s  %s  %s %s  %s -> %s", d.ID, d.Date, d.Number, d.Total, d.Currency, d.Seller.Name, d.Buyer.Name)
 	if d.State != "accepted" {
@@ -38,6 +40,8 @@ func (c documentCommands) showDocument(d client.Document) error {
 	return c.cli.show(d, "%s", line)
 }
 
+// ls returns `smartdrive docs ls`, which lists documents, newest date first, or streams all with
+// --format.
 func (c documentCommands) ls() *cobra.Command {
 	flags := map[string]*string{}
 	var format string
@@ -90,6 +94,7 @@ func documentFlags(cmd *cobra.Command, flags map[string]*string) {
 	flags["q"] = cmd.Flags().String("search", "", "only documents with this text in their number, names or ids")
 }
 
+// totals returns the command `totals`: add up documents by currency, seller, month or VAT.
 func (c documentCommands) totals() *cobra.Command {
 	flags := map[string]*string{}
 	var by, format string
@@ -129,6 +134,7 @@ func (c documentCommands) totals() *cobra.Command {
 	return cmd
 }
 
+// show returns the command `show ID`: show a document in full.
 func (c documentCommands) show() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show a document in full", Args: cobra.ExactArgs(1),
@@ -145,7 +151,7 @@ func (c documentCommands) show() *cobra.Command {
 	}
 }
 
-// showWhole prints a document with its content and history.
+// showWhole prints a document, its history and its content as indented JSON.
 func (c documentCommands) showWhole(d client.DocumentDetail) error {
 	if err := c.showDocument(d.Document); err != nil {
 		return err
@@ -162,6 +168,7 @@ func (c documentCommands) showWhole(d client.DocumentDetail) error {
 	return printVisible(c.out, "%s\n", model.String())
 }
 
+// conflicts returns the command `conflicts`: list open conflicts, the oldest first.
 func (c documentCommands) conflicts() *cobra.Command {
 	return &cobra.Command{
 		Use: "conflicts", Short: "List open conflicts, the oldest first", Args: cobra.NoArgs,
@@ -174,6 +181,7 @@ func (c documentCommands) conflicts() *cobra.Command {
 	}
 }
 
+// settle returns the command `settle [ID] --keep old|new`: resolve a conflict by choosing one side.
 func (c documentCommands) settle() *cobra.Command {
 	var keep, conflict, source string
 	var everything bool

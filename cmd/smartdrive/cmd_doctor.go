@@ -18,6 +18,8 @@ import (
 // errUnwell reports that the doctor found a failure or a warning.
 var errUnwell = errors.New("something between this computer and the server is not as it should be")
 
+// newDoctorCommand returns the command `doctor`: check an installation from outside, through its
+// proxy.
 func newDoctorCommand(c *cli) *cobra.Command {
 	var base string
 	var wait time.Duration
@@ -53,6 +55,7 @@ server for mail would take one; none is sent.`,
 	return cmd
 }
 
+// showFinding prints a finding and the configuration lines for each proxy that fix it.
 func (c *cli) showFinding(f doctor.Finding) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-8s %s: %s", f.Level, f.Check, f.Message)

@@ -13,6 +13,7 @@ import (
 	"smartdrive/client"
 )
 
+// newExportCommand returns the command `export`: export many documents as one zip.
 func newExportCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
@@ -27,6 +28,8 @@ background. Documents that could not be collected are listed in err.txt in the z
 	return cmd
 }
 
+// exportCreate returns `smartdrive export create [PATH...]`, which requests a zip of paths or of
+// the list that --list names.
 func (c *cli) exportCreate() *cobra.Command {
 	var in client.NewExport
 	var list string
@@ -75,6 +78,8 @@ func (c *cli) exportCreate() *cobra.Command {
 	return cmd
 }
 
+// exportFilterFlags adds the flags that select files and documents; their values are stored in the
+// argument in.
 func exportFilterFlags(cmd *cobra.Command, in *client.ExportFilter) {
 	cmd.Flags().StringSliceVar(&in.Ext, "ext", nil, "only files with these extensions")
 	cmd.Flags().StringVar(&in.Pattern, "pattern", "", "only files whose names match, such as inv-*.pdf")
@@ -91,6 +96,7 @@ func exportFilterFlags(cmd *cobra.Command, in *client.ExportFilter) {
 	cmd.Flags().BoolVar(&in.Documents, "documents", false, "for /intake or /intake/SOURCE: the PDFs of accepted documents, by the date of the document")
 }
 
+// exportNameFlags adds the flags --names and --index.
 func exportNameFlags(cmd *cobra.Command, names *string, index *bool) {
 	cmd.Flags().StringVar(names, "names", "", "pattern of the paths in the zip: {name}, {folder}, {date}, {year}, {month}, {day}; with --documents {seller}, {number}, {source}, {id} and dates")
 	cmd.Flags().BoolVar(index, "index", false, "put a list of all entries, index.csv, into the zip")
@@ -127,7 +133,7 @@ func (c *cli) exportList(ctx context.Context, api *client.Client, in client.NewE
 	return c.showSet(ctx, api, x)
 }
 
-// showSet prints all parts of an export.
+// showSet prints the parts of the export's set, or x alone if it has one part.
 func (c *cli) showSet(ctx context.Context, api *client.Client, x client.Export) error {
 	if x.Parts < 2 {
 		return c.showExport(x)
@@ -143,7 +149,7 @@ func (c *cli) showSet(ctx context.Context, api *client.Client, x client.Export) 
 	return nil
 }
 
-// readList returns the content of a file; "-" is standard input.
+// readList returns the content of a file; "-" reads standard input to its end.
 func (c *cli) readList(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(c.in)
@@ -151,6 +157,7 @@ func (c *cli) readList(name string) ([]byte, error) {
 	return os.ReadFile(name) //nolint:gosec // the user chose the path
 }
 
+// showExport prints an export as one line.
 func (c *cli) showExport(x client.Export) error {
 	line := fmt.Sprintf("%s  %-9s  %s  %d + %d failed of %d", x.ID, x.State, x.Name, x.Collected, x.Failed, x.Total)
 	if x.Parts > 1 {
@@ -171,6 +178,7 @@ func (c *cli) showExport(x client.Export) error {
 	return c.show(x, "%s%s", line, ending(x.ExpiresAt))
 }
 
+// exportLs returns the command `ls`: list exports.
 func (c *cli) exportLs() *cobra.Command {
 	return &cobra.Command{
 		Use: "ls", Short: "List exports", Args: cobra.NoArgs,
@@ -180,6 +188,8 @@ func (c *cli) exportLs() *cobra.Command {
 	}
 }
 
+// exportShow returns the command `show ID`: show the progress of an export, and what could not be
+// collected.
 func (c *cli) exportShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show the progress of an export, and what could not be collected", Args: cobra.ExactArgs(1),
@@ -198,6 +208,8 @@ func (c *cli) exportShow() *cobra.Command {
 	}
 }
 
+// exportGet returns the command `get ID [FILE]`: download a zip; a second run resumes where the
+// first one stopped.
 func (c *cli) exportGet() *cobra.Command {
 	var wait bool
 	cmd := &cobra.Command{
@@ -251,6 +263,7 @@ func (c *cli) sealedExport(ctx context.Context, api *client.Client, id string, w
 	}
 }
 
+// exportCancel returns the command `cancel ID...`: cancel exports and release what they hold.
 func (c *cli) exportCancel() *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel ID...", Short: "Cancel exports and release what they hold", Args: cobra.MinimumNArgs(1),
@@ -260,6 +273,8 @@ func (c *cli) exportCancel() *cobra.Command {
 	}
 }
 
+// exportSupplement returns the command `supplement ID`: export the failed documents again, from the
+// same or other sources.
 func (c *cli) exportSupplement() *cobra.Command {
 	var complete bool
 	var sources map[string]string

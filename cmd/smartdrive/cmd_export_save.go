@@ -11,6 +11,8 @@ import (
 	"smartdrive/client"
 )
 
+// exportSave returns the command `save ID [FOLDER]`: write a zip into a folder of the drive, or
+// into the server's bucket.
 func (c *cli) exportSave() *cobra.Command {
 	var name string
 	var bucket, wait bool
@@ -83,6 +85,7 @@ func waitForSave(ctx context.Context, api *client.Client, j client.ExportJob) (c
 	return j, nil
 }
 
+// showSave prints the state of a job that writes a zip.
 func (c *cli) showSave(j client.ExportJob) error {
 	at := j.Name
 	if j.Object != "" {
@@ -91,6 +94,7 @@ func (c *cli) showSave(j client.ExportJob) error {
 	return c.show(j, "%-7s  %s  %d bytes  %s", j.State, at, j.Sent, j.Error)
 }
 
+// exportSchedule returns the command `schedule`: export a folder each month.
 func (c *cli) exportSchedule() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schedule",
@@ -104,6 +108,8 @@ lists the exports.`,
 	return cmd
 }
 
+// exportScheduleCreate returns the command `create FOLDER`: create a schedule, beginning with the
+// current month.
 func (c *cli) exportScheduleCreate() *cobra.Command {
 	var in client.ExportSchedule
 	cmd := &cobra.Command{
@@ -133,6 +139,7 @@ func (c *cli) exportScheduleCreate() *cobra.Command {
 	return cmd
 }
 
+// exportScheduleLs returns the command `ls`: list schedules.
 func (c *cli) exportScheduleLs() *cobra.Command {
 	return &cobra.Command{
 		Use: "ls", Short: "List schedules", Args: cobra.NoArgs,
@@ -144,6 +151,7 @@ func (c *cli) exportScheduleLs() *cobra.Command {
 	}
 }
 
+// showSchedule prints an export schedule as one line.
 func (c *cli) showSchedule(s client.ExportSchedule) error {
 	skipped := ""
 	if s.Skipped != nil {
@@ -152,6 +160,7 @@ func (c *cli) showSchedule(s client.ExportSchedule) error {
 	return c.show(s, "%s  %s  %s on %s%s", s.ID, s.Name, s.Month, s.DueAt.Local().Format(time.DateTime), skipped)
 }
 
+// exportScheduleRm returns the command `rm ID...`: delete schedules; their exports stay.
 func (c *cli) exportScheduleRm() *cobra.Command {
 	return &cobra.Command{
 		Use: "rm ID...", Short: "Delete schedules; their exports stay", Args: cobra.MinimumNArgs(1),

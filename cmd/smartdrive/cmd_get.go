@@ -22,6 +22,8 @@ type getFlags struct {
 	tune      transferFlags
 }
 
+// newGetCommand returns `smartdrive get REMOTE... LOCAL`, which downloads files and folders, or
+// with --zip one archive.
 func newGetCommand(c *cli) *cobra.Command {
 	var f getFlags
 	cmd := &cobra.Command{
@@ -63,7 +65,8 @@ second of two files that end in the same name. Folders that do become one. Names
 	return cmd
 }
 
-// getZip downloads files and folders as one zip.
+// getZip downloads files and folders as one zip into or as local. It resumes a partial file of the
+// same zip.
 func (c *cli) getZip(cmd *cobra.Command, f getFlags, remotes []string, local string) error {
 	into, err := localTarget(local, false)
 	if err != nil {
@@ -123,6 +126,8 @@ func selectArchive(ctx context.Context, api *client.Client, remotes []string) (i
 	return in, nil
 }
 
+// get downloads each remote to local and prints the results. It fails with exitPartial if some
+// failed.
 func (c *cli) get(cmd *cobra.Command, f getFlags, remotes []string, local string) error {
 	api, down, err := connectTransfer(c, cmd, f.tune, func(api *client.Client, o client.UploadOptions) (*client.Downloader, error) {
 		return api.Downloader(client.DownloadOptions{
@@ -159,7 +164,7 @@ func localTarget(local string, several bool) (into bool, err error) {
 	return false, nil
 }
 
-// download is one get command.
+// download holds what the downloads of one get command share.
 type download struct {
 	api        *client.Client
 	down       *client.Downloader
@@ -170,7 +175,8 @@ type download struct {
 	opt        client.TreeOptions
 }
 
-// get downloads one file, or a folder recursively.
+// get downloads one file, or a folder if recursive is set, and returns the counts. It fails with
+// errIsFolder for a folder otherwise.
 func (g download) get(ctx context.Context, arg string) (client.Summary, error) {
 	remote, _ := remotePath(arg)
 	n, err := g.api.NodeAt(ctx, remote)

@@ -10,6 +10,7 @@ import (
 	"smartdrive/client"
 )
 
+// newGrantCommand returns the command `grant`: share folders and files with people by name.
 func newGrantCommand(of *cli) *cobra.Command {
 	c := peopleCommands{of}
 	cmd := &cobra.Command{
@@ -32,6 +33,7 @@ func principalKind(group bool) string {
 	return "user"
 }
 
+// grantSet returns the command `set PATH NAME ROLE`: grant a role to a user or a group.
 func (c peopleCommands) grantSet() *cobra.Command {
 	var in client.NewGrant
 	var expires durationFlag
@@ -62,6 +64,7 @@ func (c peopleCommands) grantSet() *cobra.Command {
 	return cmd
 }
 
+// showGrant prints a role; from is appended to the name.
 func (c peopleCommands) showGrant(g client.Grant, from string) error {
 	kind := ""
 	if g.Kind == "group" {
@@ -70,6 +73,7 @@ func (c peopleCommands) showGrant(g client.Grant, from string) error {
 	return c.show(g, "%-8s  %s%s%s%s", g.Role, g.Name, kind, from, ending(g.ExpiresAt))
 }
 
+// grantLs returns the command `ls PATH`: list who has access, and from which folder.
 func (c peopleCommands) grantLs() *cobra.Command {
 	return &cobra.Command{
 		Use:               "ls PATH",
@@ -113,6 +117,7 @@ func ancestor(p string, level int) string {
 	return p
 }
 
+// grantRm returns the command `rm PATH NAME`: remove a role; remove your own to leave a share.
 func (c peopleCommands) grantRm() *cobra.Command {
 	var group bool
 	cmd := &cobra.Command{
@@ -152,6 +157,7 @@ func grantedPrincipal(ctx context.Context, api *client.Client, node, kind, name 
 	return "", withCode(exitNotFound, fmt.Errorf("%s has no role here", name))
 }
 
+// grantShared returns the command `shared`: list what is shared with you by name.
 func (c peopleCommands) grantShared() *cobra.Command {
 	var mine bool
 	cmd := &cobra.Command{

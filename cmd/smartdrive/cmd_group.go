@@ -10,6 +10,7 @@ import (
 	"smartdrive/client"
 )
 
+// newGroupCommand returns the command `group`: manage groups of users (administrators).
 func newGroupCommand(of *cli) *cobra.Command {
 	c := peopleCommands{of}
 	cmd := &cobra.Command{
@@ -23,6 +24,7 @@ func newGroupCommand(of *cli) *cobra.Command {
 	return cmd
 }
 
+// groupLs returns the command `ls [NAME]`: list the groups, or the members of one.
 func (c peopleCommands) groupLs() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls [NAME]",
@@ -41,7 +43,8 @@ func (c peopleCommands) groupLs() *cobra.Command {
 	}
 }
 
-// findGroup returns the group with a name or id.
+// findGroup returns the group with an id or a name, ignoring case. It fails with exitNotFound. It
+// reads the list of groups until it finds one.
 func findGroup(ctx context.Context, api *client.Client, name string) (client.Group, error) {
 	for g, err := range client.NewSharing(api).AllGroups(ctx) {
 		if err != nil {
@@ -54,6 +57,7 @@ func findGroup(ctx context.Context, api *client.Client, name string) (client.Gro
 	return client.Group{}, withCode(exitNotFound, fmt.Errorf("there is no group %s", name))
 }
 
+// groupCreate returns the command `create NAME`: create a group.
 func (c peopleCommands) groupCreate() *cobra.Command {
 	return &cobra.Command{
 		Use:   "create NAME",
@@ -69,6 +73,8 @@ func (c peopleCommands) groupCreate() *cobra.Command {
 	}
 }
 
+// groupRm returns the command `rm NAME...`: delete groups; their members lose the access granted to
+// the group.
 func (c peopleCommands) groupRm() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm NAME...",
@@ -89,7 +95,7 @@ func (c peopleCommands) groupRm() *cobra.Command {
 	}
 }
 
-// groupMember returns the command "add" or "remove".
+// groupMember returns `smartdrive group add` or `smartdrive group remove`, by verb.
 func (c peopleCommands) groupMember(verb string) *cobra.Command {
 	short := "Put users into a group"
 	if verb == "remove" {

@@ -9,6 +9,8 @@ import (
 	"smartdrive/client"
 )
 
+// newKeyConflictsCommand returns the command `key-conflicts`: resolve creations whose
+// Idempotency-Key was reused for another request.
 func newKeyConflictsCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key-conflicts",

@@ -15,6 +15,7 @@ import (
 // defaultServer is the address where "serve" listens by default.
 const defaultServer = "http://127.0.0.1:8320"
 
+// newLoginCommand returns the command `login [URL]`: log in to a server and remember it.
 func newLoginCommand(c *cli) *cobra.Command {
 	var (
 		name  string
@@ -45,6 +46,8 @@ read. The password is prompted for without echo, or read from standard input wit
 	return cmd
 }
 
+// login asks for what is missing, logs in and saves server and token in the configuration file. It
+// fails with a usage error if it cannot ask.
 func (c *cli) login(cmd *cobra.Command, server, name string, stdin bool) error {
 	api, err := c.newClient(server, "")
 	if err != nil {
@@ -80,7 +83,8 @@ func (c *cli) login(cmd *cobra.Command, server, name string, stdin bool) error {
 		"Logged in to %s as %s; kept in %s", api.BaseURL(), name, file)
 }
 
-// prompt prints a prompt and reads a line.
+// prompt prints a prompt to standard error and reads a line from in. It fails at the end of the
+// input.
 func (c *cli) prompt(in *bufio.Reader, prompt string) (string, error) {
 	c.printError("%s", prompt)
 	line, err := in.ReadString('\n')
@@ -90,6 +94,8 @@ func (c *cli) prompt(in *bufio.Reader, prompt string) (string, error) {
 	return strings.TrimRight(line, "\r\n"), nil
 }
 
+// password returns the password without a line end: all of in if stdin is set, else typed at the
+// terminal. It fails with a usage error without a terminal.
 func (c *cli) password(cmd *cobra.Command, in *bufio.Reader, stdin bool) (string, error) {
 	if stdin {
 		raw, err := io.ReadAll(io.LimitReader(in, 64<<10))

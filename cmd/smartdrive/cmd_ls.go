@@ -10,6 +10,8 @@ import (
 	"smartdrive/client"
 )
 
+// newLsCommand returns `smartdrive ls [PATH...]`, which lists folders, or the trash, starred or
+// recent files.
 func newLsCommand(c *cli) *cobra.Command {
 	var long, trash, starred, recent bool
 	var most int
@@ -60,7 +62,7 @@ func newLsCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// limitItems yields at most n items.
+// limitItems yields at most n items; an error counts as one.
 func limitItems[Item any](items iter.Seq2[Item, error], n int) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		for item, err := range items {
@@ -71,6 +73,7 @@ func limitItems[Item any](items iter.Seq2[Item, error], n int) iter.Seq2[Item, e
 	}
 }
 
+// list prints a file, or the nodes of a folder; header prints the path before them.
 func (c *cli) list(cmd *cobra.Command, api *client.Client, arg string, long, header bool) error {
 	p, _ := remotePath(arg)
 	n, err := api.NodeAt(cmd.Context(), p)
@@ -88,7 +91,8 @@ func (c *cli) list(cmd *cobra.Command, api *client.Client, arg string, long, hea
 	return c.printAll(api.AllChildren(cmd.Context(), n.ID), long, func(n client.Node) string { return n.Name })
 }
 
-// printAll prints nodes; name returns the name to print.
+// printAll prints nodes; name returns the text to print for each. It stops at the first error of
+// the list or of writing.
 func (c *cli) printAll(nodes iter.Seq2[client.Node, error], long bool, name func(client.Node) string) error {
 	for n, err := range nodes {
 		if err != nil {

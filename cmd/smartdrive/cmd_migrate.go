@@ -20,6 +20,7 @@ import (
 	"smartdrive/internal/move/migrate"
 )
 
+// migrateLong is the help of `smartdrive migrate`.
 const migrateLong = `Move the installation to another database, another place of contents, or both, while it serves. The commands speak to the
 running server over <data>/admin.sock, like those of "smartdrive admin". docs/migration.md describes the phases, and the way
 back from each.
@@ -33,6 +34,8 @@ back from each.
 // migrationRoute is the path of the migration API.
 const migrationRoute = apiPath + "/admin/migration"
 
+// newMigrateCommand returns the command `migrate`: move the installation to other engines while it
+// serves.
 func newMigrateCommand() *cobra.Command {
 	a := &adminCLI{streams: streams{os.Stdin, os.Stdout, os.Stderr}, cfg: pflag.NewFlagSet("migrate", pflag.ContinueOnError)}
 	config.AddFlags(a.cfg)
@@ -57,6 +60,8 @@ func newMigrateCommand() *cobra.Command {
 	return cmd
 }
 
+// migrateStartCommand returns `smartdrive migrate start`, which checks both sides and begins unless
+// a check fails.
 func (a *adminCLI) migrateStartCommand() *cobra.Command {
 	var in rest.MigrationStart
 	cmd := &cobra.Command{
@@ -135,6 +140,8 @@ func (a *adminCLI) printReport(raw json.RawMessage, dry bool) error {
 	return nil
 }
 
+// reportText formats the checks and, if they passed, whether the migration can begin (dry) or has
+// begun.
 func reportText(r migrate.Report, dry bool) string {
 	lines := gateLines(r.Checks)
 	if r.Tables > 0 {
@@ -162,6 +169,8 @@ func gateLines(gates []migrate.Gate) []string {
 	return lines
 }
 
+// migrateStatusCommand returns the command `migrate status`: show the phase, the progress, and what
+// the next phase waits for.
 func (a *adminCLI) migrateStatusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
@@ -179,7 +188,7 @@ func (a *adminCLI) migrateStatusCommand() *cobra.Command {
 	}
 }
 
-// migrationText formats the state of a migration.
+// migrationText formats the state of a migration, several lines.
 func migrationText(s migrate.Status) string {
 	if s.State != "running" {
 		return "nothing moves"
@@ -217,6 +226,8 @@ func placeText(p migrate.Place) string {
 	return strings.Join(strings.Fields(p.DB+" "+p.Blobs), " + ")
 }
 
+// migrateVerifyCommand returns the command `migrate verify`: start a full comparison of both sides;
+// status shows the result.
 func (a *adminCLI) migrateVerifyCommand() *cobra.Command {
 	percent := 0
 	cmd := &cobra.Command{
@@ -231,6 +242,8 @@ func (a *adminCLI) migrateVerifyCommand() *cobra.Command {
 	return cmd
 }
 
+// migratePercentCommand returns the command `migrate percent N [--user NAME]...`: phase 3: read N
+// percent of the accounts, and those of the named users, from the new side.
 func (a *adminCLI) migratePercentCommand() *cobra.Command {
 	var users []string
 	cmd := &cobra.Command{
@@ -255,6 +268,8 @@ func (a *adminCLI) migratePercentCommand() *cobra.Command {
 	return cmd
 }
 
+// migrateStepCommand returns `smartdrive migrate STEP` without flags of its own; short is its
+// one-line help.
 func (a *adminCLI) migrateStepCommand(step rest.MigrationStep, short string) *cobra.Command {
 	return &cobra.Command{
 		Use:   string(step),
@@ -264,7 +279,8 @@ func (a *adminCLI) migrateStepCommand(step rest.MigrationStep, short string) *co
 	}
 }
 
-// runStep executes a migration step and prints the resulting state.
+// runStep executes a migration step and prints the resulting state. It fails if the server refuses
+// the step.
 func (a *adminCLI) runStep(cmd *cobra.Command, step rest.MigrationStep, in rest.MigrationBody) error {
 	return a.withConnection(cmd.Context(), func(c *connection) error {
 		var raw json.RawMessage
@@ -285,6 +301,8 @@ func (a *adminCLI) runStep(cmd *cobra.Command, step rest.MigrationStep, in rest.
 	})
 }
 
+// migrateMismatchesCommand returns the command `migrate mismatches`: list differences between the
+// two sides, the latest first.
 func (a *adminCLI) migrateMismatchesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "mismatches",

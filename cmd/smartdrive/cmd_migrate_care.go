@@ -16,6 +16,8 @@ import (
 
 // Commands about a migration besides its phases: rate limits, mismatches, and the old side.
 
+// migrateRateCommand returns the command `migrate rate`: limit how many rows and bytes per second
+// are copied and compared, on all instances.
 func (a *adminCLI) migrateRateCommand() *cobra.Command {
 	var rows, bytes int64
 	cmd := &cobra.Command{
@@ -41,6 +43,8 @@ func (a *adminCLI) migrateRateCommand() *cobra.Command {
 	return cmd
 }
 
+// migrateExplainCommand returns the command `migrate explain ID REASON`: record why a mismatch does
+// not matter, so that it no longer blocks the next phase.
 func (a *adminCLI) migrateExplainCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "explain ID REASON",
@@ -59,6 +63,8 @@ func (a *adminCLI) migrateExplainCommand() *cobra.Command {
 	}
 }
 
+// migrateDropOldCommand returns the command `migrate drop-old`: delete the rows and contents of the
+// old side once it has been kept long enough.
 func (a *adminCLI) migrateDropOldCommand() *cobra.Command {
 	var in rest.MigrationBody
 	cmd := &cobra.Command{
@@ -76,6 +82,8 @@ where the old side is.`,
 	return cmd
 }
 
+// migrateDropCommand returns `smartdrive migrate drop`, which deletes the records of a finished
+// migration.
 func (a *adminCLI) migrateDropCommand() *cobra.Command {
 	var in rest.MigrationBody
 	cmd := a.migrateStepCommand(rest.MigrationDrop, "Delete the records of a finished migration, after a start with the new settings")
@@ -87,13 +95,13 @@ func (a *adminCLI) migrateDropCommand() *cobra.Command {
 // byteRate is a flag value in bytes per second.
 type byteRate int64
 
-// String implements pflag.Value.
+// String returns the number of bytes a second for the help.
 func (r *byteRate) String() string { return strconv.FormatInt(int64(*r), 10) }
 
-// Type implements pflag.Value.
+// Type returns the kind of value for the help.
 func (r *byteRate) Type() string { return "size" }
 
-// Set implements pflag.Value.
+// Set parses bytes a second, such as 10MiB, for pflag. It fails for another text.
 func (r *byteRate) Set(text string) error {
 	n, err := drive.ParseByteSize(text)
 	*r = byteRate(n)

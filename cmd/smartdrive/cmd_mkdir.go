@@ -8,6 +8,8 @@ import (
 	"smartdrive/client"
 )
 
+// newMkdirCommand returns `smartdrive mkdir PATH...`, which creates folders, with -p also the
+// missing ones above.
 func newMkdirCommand(c *cli) *cobra.Command {
 	var parents bool
 	cmd := &cobra.Command{

@@ -10,6 +10,8 @@ import (
 	"smartdrive/client"
 )
 
+// newMvCommand returns the command `mv REMOTE... TARGET`: move or rename files and folders on the
+// server.
 func newMvCommand(c *cli) *cobra.Command {
 	return c.relocateCommand(client.OperationMove, cobra.Command{
 		Use:   "mv REMOTE... TARGET",
@@ -21,10 +23,11 @@ func newMvCommand(c *cli) *cobra.Command {
 	})
 }
 
-// relocation moves or copies a node.
+// relocation moves or copies n to parent under name and returns the new node.
 type relocation func(ctx context.Context, api *client.Client, n client.Node, parent, name string, conflict client.Conflict) (client.Node, error)
 
-// relocateCommand returns the command mv or cp.
+// relocateCommand returns cmd completed to the command mv or cp, by kind; do moves or copies one
+// node.
 func (c *cli) relocateCommand(kind client.OperationKind, cmd cobra.Command, do relocation) *cobra.Command {
 	var conflict string
 	cmd.Args = cobra.MinimumNArgs(2)

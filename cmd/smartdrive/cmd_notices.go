@@ -13,6 +13,7 @@ import (
 	"smartdrive/client"
 )
 
+// newNoticesCommand returns `smartdrive notifications`, which lists the caller's notifications.
 func newNoticesCommand(of *cli) *cobra.Command {
 	c := peopleCommands{of}
 	var unread bool
@@ -49,6 +50,7 @@ Unread notifications begin with a *.`,
 	return cmd
 }
 
+// showNotice prints a notification; a * marks an unread one.
 func (c peopleCommands) showNotice(n client.Notification) error {
 	mark, who, about := "*", n.By, n.Path
 	if n.Read != nil {
@@ -72,6 +74,8 @@ func (c peopleCommands) showNotice(n client.Notification) error {
 	return c.show(n, "%s %s  %-16s  %s  %s  %s", mark, timeText(n.At), n.Kind+"."+n.What, who, about, n.ID)
 }
 
+// noticesRead returns `smartdrive notifications read [ID...]`, which marks the named notifications
+// or, with --all, all as read.
 func (c peopleCommands) noticesRead() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
@@ -97,6 +101,7 @@ func (c peopleCommands) noticesRead() *cobra.Command {
 	return cmd
 }
 
+// showNoticeSettings prints mail address, language and the channel of each kind.
 func (c peopleCommands) showNoticeSettings(s client.NotificationSettings) error {
 	var channels []string
 	for _, kind := range slices.Sorted(maps.Keys(s.Channels)) {
@@ -112,6 +117,8 @@ func (c peopleCommands) showNoticeSettings(s client.NotificationSettings) error 
 	return c.show(s, "mail: %s  %s  %s\n%s", address, s.State, s.Language, strings.Join(channels, "  "))
 }
 
+// noticesSettings returns `smartdrive notifications settings`, which changes what its flags name
+// and shows the settings.
 func (c peopleCommands) noticesSettings() *cobra.Command {
 	var address, language string
 	var channels map[string]string
@@ -152,6 +159,8 @@ func (c peopleCommands) noticesSettings() *cobra.Command {
 	return cmd
 }
 
+// noticesConfirm returns the command `confirm CODE`: confirm your address with the code that was
+// sent there.
 func (c peopleCommands) noticesConfirm() *cobra.Command {
 	return &cobra.Command{
 		Use: "confirm CODE", Short: "Confirm your address with the code that was sent there", Args: cobra.ExactArgs(1),

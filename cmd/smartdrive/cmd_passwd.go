@@ -12,6 +12,8 @@ import (
 	"smartdrive/client"
 )
 
+// newPasswdCommand returns the command `passwd`: change your password; all other logins and all
+// tokens end.
 func newPasswdCommand(c *cli) *cobra.Command {
 	var stdin bool
 	cmd := &cobra.Command{
@@ -36,6 +38,7 @@ standard input with --password-stdin: the current one on the first line, the new
 	return cmd
 }
 
+// setPassword changes the password and prints the success. It fails with the server's error.
 func (c *cli) setPassword(cmd *cobra.Command, api *client.Client, current, next string) error {
 	if err := api.SetPassword(cmd.Context(), current, next); err != nil {
 		return err
@@ -62,7 +65,8 @@ func (c *cli) readPasswords(cmd *cobra.Command, stdin bool) (current, next strin
 	return current, next, err
 }
 
-// newPassword asks for a new password twice.
+// newPassword asks for a new password twice. It fails if the two differ or standard input is no
+// terminal.
 func (c *cli) newPassword(cmd *cobra.Command) (string, error) {
 	next, err := c.readHidden(cmd, "New password: ")
 	if err != nil {
@@ -75,7 +79,8 @@ func (c *cli) newPassword(cmd *cobra.Command) (string, error) {
 	return next, err
 }
 
-// readHidden prompts for a password without echoing it.
+// readHidden prompts for a password and reads it without echo. It fails with a usage error if
+// standard input is no terminal.
 func (c *cli) readHidden(cmd *cobra.Command, prompt string) (string, error) {
 	if !isTerminal(c.in) {
 		return "", usageError(cmd, errors.New("standard input is not a terminal: give the passwords with --password-stdin"))

@@ -23,6 +23,8 @@ type putFlags struct {
 	tune      transferFlags
 }
 
+// newPutCommand returns `smartdrive put LOCAL... REMOTE`, which uploads files and, with -r,
+// directories.
 func newPutCommand(c *cli) *cobra.Command {
 	var f putFlags
 	cmd := &cobra.Command{
@@ -54,6 +56,8 @@ does the second of two files that end in the same name, unless --conflict rename
 	return cmd
 }
 
+// put uploads each local file to remote and prints the results. It fails with exitPartial if some
+// failed.
 func (c *cli) put(cmd *cobra.Command, f putFlags, locals []string, remote string) error {
 	conflict, err := conflictOf(cmd, f.conflict)
 	if err != nil {
@@ -82,7 +86,8 @@ func (c *cli) put(cmd *cobra.Command, f putFlags, locals []string, remote string
 	})
 }
 
-// putOne uploads a file, or a directory if recursive is set.
+// putOne uploads a file, or a directory if recursive is set, and returns the counts. It fails with
+// errIsFolder for a directory otherwise.
 func putOne(ctx context.Context, up *client.Uploader, local, dest string, recursive bool, o client.TreeOptions) (client.Summary, error) {
 	info, err := os.Stat(local)
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"smartdrive/client"
 )
 
+// newRestoreCommand returns the command `restore PATH|ID...`: restore files and folders from the
+// trash.
 func newRestoreCommand(c *cli) *cobra.Command {
 	var conflict string
 	cmd := &cobra.Command{
@@ -66,7 +68,8 @@ func (c *cli) restore(ctx context.Context, api *client.Client, args []string, po
 	return c.applyToMany(ctx, api, client.NewOperation{Kind: client.OperationRestore, Conflict: policy}, found, lost, tell)
 }
 
-// findTrashed returns the most recently deleted node that arg matches.
+// findTrashed returns the node of trash whose id arg is, else the most recently deleted one at the
+// path arg. It fails with exitNotFound.
 func findTrashed(trash []client.Node, arg string) (found client.Node, err error) {
 	p, _ := remotePath(arg)
 	for _, n := range trash {

@@ -10,6 +10,7 @@ import (
 	"smartdrive/client"
 )
 
+// newRmCommand returns the command `rm PATH...`: move files and folders to the trash.
 func newRmCommand(c *cli) *cobra.Command {
 	var recursive, permanent, empty bool
 	cmd := &cobra.Command{

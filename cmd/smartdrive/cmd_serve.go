@@ -18,6 +18,7 @@ import (
 	"smartdrive/internal/base/telemetry"
 )
 
+// serveLong is the help of `smartdrive serve`.
 const serveLong = `Serve the drive from a data directory, which holds the database and the files; nothing else has to be installed. With --db,
 --redis and --blobs s3://..., and optionally --kafka, several instances serve it together.
 
@@ -25,6 +26,7 @@ Standard output gets one line, "SmartDrive is ready at URL"; the log goes to sta
 environment variable (--upload-idle is SMARTDRIVE_UPLOAD_IDLE) or by a key of the YAML file that --config names. A flag overrides
 a variable, a variable overrides the file. SIGHUP reloads the certificate.`
 
+// newServeCommand returns the command `serve`: serve the drive.
 func newServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "serve",
@@ -51,6 +53,8 @@ func serverError(err error) error {
 	return &exitError{exitFailed, err, !errors.Is(err, context.Canceled)}
 }
 
+// serve loads the configuration and runs the server until it is stopped. It fails with exitUsage
+// for an invalid configuration. It changes the memory limit and garbage collection of the process.
 func serve(cmd *cobra.Command) error {
 	cfg, err := config.Load(cmd.Flags(), os.Environ(), os.ReadFile)
 	if err != nil {
@@ -106,7 +110,8 @@ func raiseMaxProcs() {
 	}
 }
 
-// notifyReloads returns a channel that receives a value for each SIGHUP.
+// notifyReloads returns a channel that receives a value after SIGHUP until ctx ends. Signals that
+// arrive while one is unread are merged.
 func notifyReloads(ctx context.Context) <-chan struct{} {
 	signals, out := make(chan os.Signal, 1), make(chan struct{}, 1)
 	signal.Notify(signals, reloadSignals...)

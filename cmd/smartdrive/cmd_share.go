@@ -14,6 +14,7 @@ import (
 	"smartdrive/client"
 )
 
+// newShareCommand returns the command `share`: share files and folders by links.
 func newShareCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "share",
@@ -26,6 +27,7 @@ func newShareCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
+// shareCreate returns the command `create PATH`: create a link to a file or folder.
 func (c *cli) shareCreate() *cobra.Command {
 	var in client.NewShare
 	var expires durationFlag
@@ -59,6 +61,7 @@ func (c *cli) shareCreate() *cobra.Command {
 	return cmd
 }
 
+// showShare prints a share: its URL, code, name and end.
 func (c *cli) showShare(s client.Share) error {
 	line := s.URL
 	if s.Code != nil {
@@ -75,6 +78,7 @@ func ending(at *time.Time) string {
 	return "  until " + timeText(*at)
 }
 
+// shareLs returns the command `ls [PATH]`: list links, all or those to one file or folder.
 func (c *cli) shareLs() *cobra.Command {
 	return &cobra.Command{
 		Use:               "ls [PATH]",
@@ -102,6 +106,7 @@ func (c *cli) shareLs() *cobra.Command {
 	}
 }
 
+// shareRm returns the command `rm LINK...`: delete links by id or URL.
 func (c *cli) shareRm() *cobra.Command {
 	return &cobra.Command{
 		Use:     "rm LINK...",
@@ -143,12 +148,13 @@ func linkID[T any](arg string, links iter.Seq2[T, error], names func(T) (id, tok
 // durationFlag is a duration flag that also accepts days: "7d", "12h".
 type durationFlag struct{ time.Duration }
 
+// seconds returns the duration in whole seconds.
 func (d *durationFlag) seconds() int64 { return int64(d.Duration / time.Second) }
 
-// String implements pflag.Value.
+// String returns the value for the help.
 func (d *durationFlag) String() string { return d.Duration.String() }
 
-// Set implements pflag.Value.
+// Set parses a Go duration or a number of days, such as 7d, for pflag. It fails below one minute.
 func (d *durationFlag) Set(text string) (err error) {
 	if n, ok := strings.CutSuffix(text, "d"); ok {
 		var count uint64
@@ -163,5 +169,5 @@ func (d *durationFlag) Set(text string) (err error) {
 	return err
 }
 
-// Type implements pflag.Value.
+// Type returns the kind of value for the help.
 func (d *durationFlag) Type() string { return "duration" }

@@ -17,6 +17,7 @@ import (
 // notifications.
 type peopleCommands struct{ *cli }
 
+// newSpaceCommand returns the command `space`: manage spaces: drives shared by several people.
 func newSpaceCommand(of *cli) *cobra.Command {
 	c := peopleCommands{of}
 	cmd := &cobra.Command{
@@ -54,6 +55,7 @@ func spacesOf(args []string) (spaces []string) {
 	return spaces
 }
 
+// showSpace prints a space as one line.
 func (c peopleCommands) showSpace(s client.Space) error {
 	total := "no limit"
 	if s.Usage.Total != nil {
@@ -62,6 +64,7 @@ func (c peopleCommands) showSpace(s client.Space) error {
 	return c.show(s, "//%s  %s  %s  %s %s", s.Name, s.Role, s.State, sizeText(s.Usage.Used), total)
 }
 
+// spaceLs returns the command `ls`: list the spaces that you are a member of.
 func (c peopleCommands) spaceLs() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
@@ -88,6 +91,7 @@ func (c peopleCommands) spaceLs() *cobra.Command {
 	return cmd
 }
 
+// spaceCreate returns `smartdrive space create NAME`, which creates a space as an administrator.
 func (c peopleCommands) spaceCreate() *cobra.Command {
 	var quota, manager string
 	cmd := &cobra.Command{
@@ -122,7 +126,8 @@ func (c peopleCommands) spaceCreate() *cobra.Command {
 	return cmd
 }
 
-// quotaFlag parses a number of bytes; nil if text is empty.
+// quotaFlag parses a number of bytes such as 50GiB; nil without an error if text is empty. It fails
+// with a usage error.
 func quotaFlag(cmd *cobra.Command, text string) (*int64, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // not given
@@ -177,6 +182,8 @@ func findSpace(ctx context.Context, api *client.Client, name string) (client.Spa
 	return client.Space{}, withCode(exitNotFound, fmt.Errorf("there is no space %s", name))
 }
 
+// spaceSet returns the command `set NAME`: rename a space, archive it, or change its settings or
+// quota.
 func (c peopleCommands) spaceSet() *cobra.Command {
 	var quota, rename, state string
 	var rules client.SpaceChange
@@ -234,6 +241,8 @@ and --state active, are for administrators; --state active with the id of a spac
 	return cmd
 }
 
+// spaceRm returns the command `rm NAME...`: delete spaces; they can be brought back for 30 days
+// (administrators).
 func (c peopleCommands) spaceRm() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm NAME...",

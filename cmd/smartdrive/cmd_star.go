@@ -9,14 +9,17 @@ import (
 	"smartdrive/client"
 )
 
+// newStarCommand returns `smartdrive star PATH...`.
 func newStarCommand(c *cli) *cobra.Command {
 	return c.starCommand("star", "Star files and folders, so that \"ls --starred\" lists them", client.Stars.Star)
 }
 
+// newUnstarCommand returns `smartdrive unstar PATH...`.
 func newUnstarCommand(c *cli) *cobra.Command {
 	return c.starCommand("unstar", "Take stars away", client.Stars.Unstar)
 }
 
+// starCommand returns the command name, star or unstar, which calls do for the node at each path.
 func (c *cli) starCommand(name, short string, do func(client.Stars, context.Context, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:               name + " PATH...",

@@ -13,6 +13,7 @@ import (
 // tokenCommands are the commands about access tokens and app passwords.
 type tokenCommands struct{ *cli }
 
+// newTokenCommand returns the command `token`: work with access tokens and app passwords.
 func newTokenCommand(of *cli) *cobra.Command {
 	c := tokenCommands{of}
 	cmd := &cobra.Command{
@@ -27,11 +28,13 @@ that only knows a name and a password sends it as the password, with your user n
 	return cmd
 }
 
+// line prints an access token as one line, without its secret.
 func (c tokenCommands) line(t client.AccessToken) error {
 	return c.show(t, "%s  %s  %s  %s  last used %s", t.ID, t.Name, strings.Join(t.Scopes, ","), strings.Join(t.Heads, ","),
 		t.SeenAt.Local().Format("2006-01-02 15:04"))
 }
 
+// ls returns the command `ls`: list your tokens, the newest first.
 func (c tokenCommands) ls() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls",
@@ -43,7 +46,8 @@ func (c tokenCommands) ls() *cobra.Command {
 	}
 }
 
-// each calls act for every access token.
+// each calls act for every access token, page by page. It stops at the first error of a page or of
+// act.
 func (c tokenCommands) each(ctx context.Context, api *client.Client, act func(client.AccessToken) error) error {
 	for page := (client.Page{}); ; {
 		list, err := api.Tokens(ctx, page)
@@ -62,6 +66,7 @@ func (c tokenCommands) each(ctx context.Context, api *client.Client, act func(cl
 	}
 }
 
+// create returns the command `create NAME`: create a token and print it once.
 func (c tokenCommands) create() *cobra.Command {
 	var scopes, heads []string
 	var life durationFlag
@@ -87,6 +92,7 @@ func (c tokenCommands) create() *cobra.Command {
 	return cmd
 }
 
+// rm returns the command `rm ID...`: revoke tokens.
 func (c tokenCommands) rm() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm ID...",

@@ -9,6 +9,8 @@ import (
 	"smartdrive/client"
 )
 
+// newUploadsCommand returns `smartdrive uploads`, which lists open uploads, with the subcommand
+// cancel.
 func newUploadsCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uploads",

@@ -9,6 +9,7 @@ import (
 	"smartdrive/client"
 )
 
+// newUsageCommand returns the command `usage`: show who you are and how much space is used.
 func newUsageCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:     "usage",

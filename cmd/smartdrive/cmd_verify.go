@@ -14,6 +14,8 @@ import (
 	"smartdrive/client"
 )
 
+// newVerifyCommand returns the command `verify LOCAL REMOTE`: compare local files with those on the
+// server by digest.
 func newVerifyCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify LOCAL REMOTE",
@@ -45,9 +47,11 @@ type verification struct {
 	same, differ int
 }
 
+// errDiffers reports that local and remote files differ; what differs was printed.
 var errDiffers = errors.New("differs")
 
-// record counts and prints the result of one file.
+// record counts and prints the result of one file; every state but "same" counts as a difference.
+// It fails with a write error.
 func (v *verification) record(state, local, remote string) error {
 	if state == "same" {
 		v.same++
@@ -68,7 +72,8 @@ func (v *verification) result() error {
 	return withCode(exitPartial, fmt.Errorf("%d of %d differ", v.differ, v.same+v.differ))
 }
 
-// compare compares a local file or directory with a node.
+// compare compares a local file or directory with a node and records the result. A difference is no
+// error; an unreadable file is.
 func (v *verification) compare(ctx context.Context, local string, n client.Node) error {
 	info, err := os.Stat(local)
 	if err != nil {
@@ -95,7 +100,8 @@ func (v *verification) compare(ctx context.Context, local string, n client.Node)
 	return v.record("same", local, n.Path)
 }
 
-// compareFolder compares a local directory with a folder, recursively.
+// compareFolder compares a local directory with a folder, recursively, and records each file, also
+// those that only one side has.
 func (v *verification) compareFolder(ctx context.Context, local string, folder client.Node) error {
 	entries, err := os.ReadDir(local)
 	if err != nil {

@@ -39,6 +39,8 @@ func buildCommit() string {
 	return commit + changed
 }
 
+// newVersionCommand returns the command `version`: show version, commit and Go version of this
+// binary.
 func newVersionCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",

@@ -12,6 +12,7 @@ import (
 	"smartdrive/client"
 )
 
+// newWebhookCommand returns the command `webhook`: manage webhooks.
 func newWebhookCommand(of *cli) *cobra.Command {
 	c := peopleCommands{of}
 	cmd := &cobra.Command{
@@ -26,6 +27,7 @@ Webhooks 1.0 says, with the secret that "smartdrive webhook create" shows once.`
 	return cmd
 }
 
+// showWebhook prints a webhook and its last attempt.
 func (c peopleCommands) showWebhook(h client.Webhook) error {
 	state := h.State
 	if h.Reason != "" {
@@ -38,6 +40,7 @@ func (c peopleCommands) showWebhook(h client.Webhook) error {
 	return c.show(h, "%s  %s  %s  %s  %s", h.ID, state, h.URL, strings.Join(h.Types, ","), strings.TrimSpace(last))
 }
 
+// webhookLs returns the command `ls`: list webhooks, and how the last attempt of each went.
 func (c peopleCommands) webhookLs() *cobra.Command {
 	var space string
 	cmd := &cobra.Command{
@@ -56,6 +59,8 @@ func (c peopleCommands) webhookLs() *cobra.Command {
 	return cmd
 }
 
+// webhookCreate returns `smartdrive webhook create URL`, which creates a webhook and prints its
+// secret this once.
 func (c peopleCommands) webhookCreate() *cobra.Command {
 	var in client.NewWebhook
 	cmd := &cobra.Command{
@@ -78,7 +83,8 @@ func (c peopleCommands) webhookCreate() *cobra.Command {
 	return cmd
 }
 
-// webhookEnable returns the command "enable" or "disable".
+// webhookEnable returns `smartdrive webhook enable` if active is set, else `smartdrive webhook
+// disable`.
 func (c peopleCommands) webhookEnable(active bool) *cobra.Command {
 	use, short := "disable ID...", "Stop sending to webhooks"
 	if active {
@@ -98,6 +104,7 @@ func (c peopleCommands) webhookEnable(active bool) *cobra.Command {
 	}
 }
 
+// webhookRotate returns the command `rotate ID`: rotate the secret of a webhook.
 func (c peopleCommands) webhookRotate() *cobra.Command {
 	keep := durationFlag{24 * time.Hour}
 	cmd := &cobra.Command{
@@ -122,6 +129,7 @@ change over.`,
 	return cmd
 }
 
+// webhookReplay returns the command `replay ID`: redeliver one event, or all events since a time.
 func (c peopleCommands) webhookReplay() *cobra.Command {
 	var since, event string
 	cmd := &cobra.Command{
@@ -161,6 +169,7 @@ func parseMoment(text string) (time.Time, error) {
 	return moment, nil
 }
 
+// webhookRm returns the command `rm ID...`: delete webhooks.
 func (c peopleCommands) webhookRm() *cobra.Command {
 	return &cobra.Command{
 		Use: "rm ID...", Short: "Delete webhooks", Args: cobra.MinimumNArgs(1),

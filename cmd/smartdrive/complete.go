@@ -14,7 +14,8 @@ import (
 // completeTime bounds the time of a shell completion.
 const completeTime = 2 * time.Second
 
-// completeRemote completes a remote path by listing its folder.
+// completeRemote completes a remote path by listing its folder, up to 1,000 nodes within
+// completeTime. On any error it completes nothing.
 func (c *cli) completeRemote(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(contextOf(cmd), completeTime)
 	defer cancel()
@@ -48,6 +49,8 @@ func (c *cli) completeRemote(cmd *cobra.Command, _ []string, typed string) ([]co
 	return found, directive
 }
 
+// contextOf returns the command's context; the background context during completion, which has
+// none.
 func contextOf(cmd *cobra.Command) context.Context {
 	if ctx := cmd.Context(); ctx != nil {
 		return ctx

@@ -53,7 +53,7 @@ func (c *cli) each(ctx context.Context, args []string, do func(arg string) error
 	return someFailed(failed, len(args))
 }
 
-// someFailed returns an error with exitPartial if failed is not 0.
+// someFailed returns nil if failed is 0, else an error with exitPartial.
 func someFailed(failed, of int) error {
 	if failed == 0 {
 		return nil

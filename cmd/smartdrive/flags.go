@@ -19,6 +19,7 @@ type transferFlags struct {
 	retryFor    time.Duration
 }
 
+// add adds the flags that put and get have in common.
 func (t *transferFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVar(&t.parallel, "parallel", 4, "parts of one file to transfer in parallel")
@@ -84,7 +85,7 @@ func lastByte(s string) string {
 	return s[len(s)-1:]
 }
 
-// conflictFlag adds the flag --conflict.
+// conflictFlag adds the flag --conflict, stored in to, with its shell completion.
 func conflictFlag(cmd *cobra.Command, to *string, def string) {
 	cmd.Flags().StringVar(to, "conflict", def, "when the name is taken: fail, rename or replace")
 	_ = cmd.RegisterFlagCompletionFunc("conflict", cobra.FixedCompletions( // fails only for an unknown flag

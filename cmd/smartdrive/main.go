@@ -9,6 +9,8 @@ import (
 	"syscall"
 )
 
+// main runs the command line and exits with its code. A first interrupt or SIGTERM cancels the
+// command, a second one kills the process.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once

@@ -17,6 +17,7 @@ var clientCommands = []func(*cli) *cobra.Command{
 	newAgentCommand, newBundlesCommand, newDocsCommand, newKeyConflictsCommand,
 }
 
+// rootLong is the help of `smartdrive`.
 const rootLong = `SmartDrive is a self-hosted cloud drive. This binary is both the server and its client.
 
 The client takes its server and token from --server and --token, then from SMARTDRIVE_SERVER and SMARTDRIVE_TOKEN, then from
@@ -39,6 +40,7 @@ func run(ctx context.Context, args []string, std streams) int {
 	return code
 }
 
+// newRootCommand returns the command `smartdrive`: a self-hosted cloud drive: server and client.
 func newRootCommand(c *cli) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "smartdrive",
@@ -68,7 +70,8 @@ func newRootCommand(c *cli) *cobra.Command {
 	return root
 }
 
-// addCommands adds client commands below another command.
+// addCommands adds client commands below another command, with the common client flags and usage
+// errors for wrong arguments.
 func (c *cli) addCommands(to *cobra.Command, subs ...*cobra.Command) {
 	for _, sub := range subs {
 		sub.Args = usageArgs(sub.Args)
@@ -77,7 +80,7 @@ func (c *cli) addCommands(to *cobra.Command, subs ...*cobra.Command) {
 	}
 }
 
-// showHelp is the RunE of a command that only has subcommands.
+// showHelp is the RunE of a command that only has subcommands: it prints the help.
 func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
 // usageArgs turns the errors of an argument check into usage errors.
@@ -90,7 +93,7 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// usageError adds the usage line and exitUsage to an error.
+// usageError returns err with the usage line of cmd and exitUsage.
 func usageError(cmd *cobra.Command, err error) error {
 	return withCode(exitUsage, fmt.Errorf("%w\nusage: %s\nsee: %s --help", err, cmd.UseLine(), cmd.CommandPath()))
 }

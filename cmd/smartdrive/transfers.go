@@ -10,12 +10,13 @@ import (
 )
 
 // transfers prints the progress and results of file transfers: bars while they run, a line per
-// finished file, and a summary.
+// finished file, and a summary. A transfers belongs to one command.
 type transfers struct {
 	c     *cli
 	out   io.Writer
 	bars  *bars
 	items int
+	// trees tells that a directory is among the transfers, so that a summary is printed.
 	trees bool
 	err   error // first error of writing a result
 }
@@ -33,13 +34,15 @@ func (c *cli) newTransfers() *transfers {
 	return t
 }
 
+// close removes the bars, if any, so that lines printed later stand alone.
 func (t *transfers) close() {
 	if t.bars != nil {
 		t.bars.close()
 	}
 }
 
-// progress returns the client.Progress of a transfer.
+// progress returns the client.Progress of a transfer: it draws bars on a terminal, else it reports
+// only waiting.
 func (t *transfers) progress() client.Progress {
 	if t.bars == nil {
 		return t.c.noticeWaiting
@@ -74,7 +77,7 @@ type transferJSON struct {
 	Error  *errorJSON   `json:"error,omitempty"`
 }
 
-// item prints the result of one file.
+// item counts and prints the result of one file. A write error is kept for the end of run.
 func (t *transfers) item(i client.Item) {
 	t.items++
 	view := transferJSON{

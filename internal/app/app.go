@@ -109,7 +109,8 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (*App, error
 	return a, explainDamage(explainOwner(err, cfg.Data, cfg.Blobs), cfg.Data)
 }
 
-// open is Open with a check that runs before anything is created in the database.
+// open is Open with a check that runs before anything is created in the database. After an error
+// everything is closed and the App is nil.
 func open(ctx context.Context, cfg config.Config, log *slog.Logger, look func(context.Context, *platform) error) (_ *App, err error) {
 	p := newPlatform(cfg, log)
 	a := &App{platform: p, metrics: telemetry.NewMetrics()}
@@ -149,7 +150,8 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger, look func(co
 	return a, a.ensureFirstUser(ctx)
 }
 
-// compose constructs the use cases, dependencies first.
+// compose constructs the use cases, dependencies first, and starts nothing. It reads from the
+// database and fails with its errors; Close releases what is constructed by then.
 func (a *App) compose(ctx context.Context) (err error) {
 	p, cfg, log := a.platform, a.platform.cfg, a.platform.log
 	if err := p.kept.Update(ctx); err != nil {
@@ -230,7 +232,7 @@ func (a *App) compose(ctx context.Context) (err error) {
 }
 
 // composeTimers chooses how records are transported and constructs the timer engine. The handlers
-// use parts that wireLate sets later.
+// use parts that wireLate sets later. It fails if the transport cannot be constructed.
 func (a *App) composeTimers() error {
 	p, roles := a.platform, a.platform.cfg.Roles
 	a.timers = &timers{log: p.log, db: p.db, member: p.member, outbox: a.outbox, shared: p.shared.queue}
@@ -285,16 +287,18 @@ func (a *App) wireLate() {
 	a.sampler = &sampler{log: p.log, db: p.db, member: p.member, timers: a.timers.engine, records: a.transport.recordFlow, store: p.storage.store, growth: a.growth, tree: a.tree}
 }
 
+// defaultQuota returns the quota of new accounts as it is set now; nil means unlimited.
 func (p *platform) defaultQuota() *drive.ByteSize { return p.live.Now().DefaultQuota }
 
-// setLevel applies the log level of changed settings.
+// setLevel applies cfg.LogLevel to the running logger; without a LevelVar it does nothing.
 func setLevel(cfg *config.Config) {
 	if cfg.Level != nil {
 		cfg.Level.Set(cfg.LogLevel)
 	}
 }
 
-// uploadOptions returns the options of upload sessions.
+// uploadOptions returns the options of upload sessions. Settings that change while the server runs
+// are read at each use.
 func (p *platform) uploadOptions() upload.Options {
 	cfg := p.cfg
 	return upload.Options{
@@ -345,7 +349,8 @@ func (a *App) console() *console {
 // atLeastOne keeps an explicit 0 from being taken for "not set": it returns 1 byte or 1 ns instead.
 func atLeastOne[T ~int64](v T) T { return max(v, 1) }
 
-// Close releases what Open acquired, in reverse order.
+// Close releases what Open acquired, in reverse order, and returns all failures joined. It works
+// after a failed Open. Call it once, after Run has returned.
 func (a *App) Close() error {
 	p := a.platform
 	var errs []error
@@ -371,8 +376,9 @@ func (a *App) Close() error {
 	return errors.Join(errs...)
 }
 
-// ensureFirstUser creates the user "admin" in a new installation. It prints the generated password
-// once and keeps it in a file until it is changed.
+// ensureFirstUser creates the user "admin" in a new installation. It prints a generated password
+// once and keeps it in a file until it is changed. An invalid SMARTDRIVE_ADMIN_PASSWORD fails with
+// StartError.
 func (a *App) ensureFirstUser(ctx context.Context) error {
 	path := filepath.Join(a.platform.cfg.Data, passwordFile)
 	kept := false
@@ -396,7 +402,8 @@ func (a *App) ensureFirstUser(ctx context.Context) error {
 	return nil
 }
 
-// writeDurably writes a file and syncs it. A crash may leave a part of it; see writeAtomically.
+// writeDurably writes a file and syncs it. A crash may leave a part of it; see writeAtomically. It
+// replaces an existing file and fails with an error of the file system.
 func writeDurably(path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

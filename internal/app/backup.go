@@ -64,11 +64,14 @@ func (c *console) backup(ctx context.Context, in BackupRequest) (backup.Result, 
 const metaBackup = "backup"
 
 const (
+	// snapshotDir is the directory of daily database copies below the data directory.
 	snapshotDir   = "backups"
 	keepSnapshots = 7 // days
 )
 
-// snapshot copies the database unless today's copy exists.
+// snapshot copies the database into snapshotDir unless today's copy exists, and deletes the copies
+// beyond keepSnapshots. It fails if the copy cannot be written, for example without spare bytes on
+// the disk.
 func (p *platform) snapshot(ctx context.Context, now time.Time) error {
 	_, err := backup.Snapshot(ctx, p.db, backup.SnapshotOptions{
 		Dir: filepath.Join(p.cfg.Data, snapshotDir), Keep: keepSnapshots, Now: now, RetentionNow: p.kept.Now(), Spare: p.spareBytes,
@@ -87,13 +90,14 @@ func (p *platform) spareBytes() (drive.ByteSize, error) {
 const leaseCopies = "copies"
 
 const (
-	copySoon  = time.Minute // after the start
+	copySoon = time.Minute // after the start
+	// copyEvery is the interval of housekeeping.copy.
 	copyEvery = time.Hour
 )
 
 // keepCopies refreshes the copies every hour: the daily snapshot of the database, or the mark of a
 // bucket. It is no housekeeping job, because copying a large database exceeds the time of all jobs
-// together.
+// together. It runs until ctx ends and then returns nil; failures are logged and repeated.
 func (h *housekeeping) keepCopies(ctx context.Context) error {
 	next := time.NewTimer(copySoon)
 	defer next.Stop()
@@ -110,7 +114,8 @@ func (h *housekeeping) keepCopies(ctx context.Context) error {
 	}
 }
 
-// copy refreshes the copies once, except after a restore.
+// copy refreshes the copies that the mode keeps, once. After a restore it does nothing and returns
+// nil.
 func (h *housekeeping) copy(ctx context.Context) error {
 	if h.platform.Restored {
 		return nil
@@ -130,8 +135,9 @@ func restoreSite(cfg config.Config) backup.Target {
 	}
 }
 
-// Restore replaces the data in cfg.Data by a backup. No server may run there. The restored
-// installation deletes nothing until a check was clean.
+// Restore replaces the data in cfg.Data by a backup; the result names missing and damaged files.
+// The restored installation deletes nothing until a check was clean. It fails with LockedError if a
+// server runs there and with ErrServerDatabase for MySQL.
 func Restore(ctx context.Context, cfg config.Config, from string, force bool, log *slog.Logger) (out backup.RestoreResult, err error) {
 	if cfg.MySQL != nil {
 		return backup.RestoreResult{}, ErrServerDatabase

@@ -42,7 +42,7 @@ type FsckResult struct {
 }
 
 // fsck runs all checks to the end. After a restore, the first clean check ends the report-only
-// mode.
+// mode. Findings are in the result and no error.
 func (c *console) fsck(ctx context.Context, scope fsck.Scope) (FsckResult, error) {
 	report, err := c.auditor.Check(ctx, scope)
 	if err != nil || !report.Restored || !report.Clean() {
@@ -55,7 +55,8 @@ func (c *console) fsck(ctx context.Context, scope fsck.Scope) (FsckResult, error
 // PurgeRequest is the empty request of RoutePurge.
 type PurgeRequest struct{}
 
-// purgeQuarantine permanently deletes the contents of the quarantine.
+// purgeQuarantine permanently deletes all contents that are in the quarantine at the time of the
+// call. It returns what was deleted, also beside an error.
 func (c *console) purgeQuarantine(ctx context.Context, _ PurgeRequest) (fsck.Tally, error) {
 	items, err := c.auditor.ListQuarantine(ctx)
 	if err != nil {

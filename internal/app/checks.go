@@ -9,7 +9,8 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// diskState returns whether the disks of contents and database have space left.
+// diskState returns whether the disks of contents and database have space left. A store that does
+// not report its space is unlimited. It fails with the error of asking the store.
 func (p *platform) diskState(ctx context.Context) (probe.Disk, error) {
 	store := p.storage.store
 	if !store.Caps().ReportsFree {

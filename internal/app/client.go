@@ -30,7 +30,9 @@ func ConnectControl(ctx context.Context, cfg config.Config, log *slog.Logger) (c
 	return connectWithin(ctx, connectTimeout, cfg, log)
 }
 
-// connectWithin is ConnectControl with a time limit for its retries.
+// connectWithin is ConnectControl with patience as the limit of its retries, every 50 ms, while the
+// directory is locked and no server answers. Then it fails with LockedError; without a database
+// file it fails at once. The caller must call done once.
 func connectWithin(ctx context.Context, patience time.Duration, cfg config.Config, log *slog.Logger) (c *http.Client, done func() error, err error) {
 	if _, err := os.Stat(filepath.Join(cfg.Data, databaseFile)); errors.Is(err, fs.ErrNotExist) && cfg.MySQL == nil {
 		// A running server may use a database elsewhere.
@@ -127,7 +129,8 @@ type pipeListener struct {
 	once   sync.Once
 }
 
-// dial connects to the listener. It fails with net.ErrClosed after Close.
+// dial connects to the listener and waits for Accept. It fails with net.ErrClosed after Close, and
+// with the context's cause.
 func (l *pipeListener) dial(ctx context.Context) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {
@@ -140,7 +143,7 @@ func (l *pipeListener) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// Accept implements net.Listener.
+// Accept returns the server's end of the next connection. It fails with net.ErrClosed after Close.
 func (l *pipeListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.conns:
@@ -150,11 +153,11 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener.
+// Close ends Accept and dial. It may be called repeatedly and always returns nil.
 func (l *pipeListener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil
 }
 
-// Addr implements net.Listener.
+// Addr returns a constant that no client can dial.
 func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "inside"} }

@@ -12,7 +12,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// openFile opens the SQLite database of the data directory.
+// openFile opens the SQLite database of the data directory into p.db, creating it if needed. A full
+// disk later drops the ballast.
 func (p *platform) openFile(ctx context.Context) (err error) {
 	p.db, err = sqldb.Open(ctx, sqldb.Options{
 		Path: filepath.Join(p.cfg.Data, databaseFile), Log: p.log, OnFull: func() { dropBallast(p.cfg.Data) },
@@ -20,7 +21,8 @@ func (p *platform) openFile(ctx context.Context) (err error) {
 	return err
 }
 
-// openServer opens the database on a server and warns if its clock differs from this machine's.
+// openServer opens the database on a server and warns if its clock differs from this machine's. It
+// sets p.db and fails if the server cannot be reached.
 func (p *platform) openServer(ctx context.Context) error {
 	db, err := sqldb.Open(ctx, sqldb.Options{
 		MySQL: databaseURL(p.cfg.MySQL), Connections: p.cfg.MySQL.Connections, Log: p.log, OnSchemaChange: migrateAlone,

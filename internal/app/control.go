@@ -48,7 +48,8 @@ const controlDrain = 5 * time.Second
 func socket(data string) string { return filepath.Join(data, socketFile) }
 
 // listenControl opens the control socket of a data directory. If the system cannot provide a socket
-// there, it logs a warning and returns a control without a listener.
+// there, it logs a warning and returns a control without a listener. It fails only if a dead
+// process's socket cannot be removed or the new one not be protected.
 func listenControl(ctx context.Context, data string, handler http.Handler, log *slog.Logger) (*control, error) {
 	path := socket(data)
 	// The caller holds the lock, so an existing socket belongs to a dead process.
@@ -100,13 +101,14 @@ type errorLogger struct {
 	log *slog.Logger
 }
 
-// NoteError implements problem.Noter.
+// NoteError logs err if it is drive.Internal; clients see only that.
 func (n *errorLogger) NoteError(err error) {
 	if drive.IsKind(err, drive.Internal) {
 		n.log.ErrorContext(n.r.Context(), "a request on the control socket failed", "path", n.r.URL.Path, "error", err)
 	}
 }
 
+// Unwrap returns the wrapped writer for http.ResponseController.
 func (n *errorLogger) Unwrap() http.ResponseWriter { return n.ResponseWriter }
 
 // run serves the socket until ctx is done. Then commands may continue for controlDrain.
@@ -161,7 +163,8 @@ type ResetResult struct {
 	Reclaimed int `json:"reclaimed"`
 }
 
-// reset cancels and reclaims the open uploads of a user, or of all users.
+// reset cancels and reclaims the open uploads of a user, or of all users. It fails with
+// drive.NotFound for an unknown user.
 func (c *console) reset(ctx context.Context, in ResetRequest) (ResetResult, error) {
 	var account drive.AccountID
 	if in.User != "" {

@@ -39,6 +39,7 @@ type LockedError struct {
 	PID int // 0 if unknown
 }
 
+// Error names the directory and, where it is known, the process.
 func (e *LockedError) Error() string {
 	if e.PID == 0 {
 		return fmt.Sprintf("the data directory %s is in use by another process", e.Dir)
@@ -81,7 +82,7 @@ func lockDir(dir string) (*os.File, error) {
 const startSpace = 256 << 10 // bytes
 
 // ensureSpace deletes the ballast if the disk is too full to open the database. A server must start
-// on a full disk, so that users can read and delete.
+// on a full disk, so that users can read and delete. It fails if there is no space even then.
 func ensureSpace(dir string) error {
 	if hasSpace(dir) {
 		return nil
@@ -93,7 +94,8 @@ func ensureSpace(dir string) error {
 	return fmt.Errorf("the data directory %s cannot be written, or its disk is full: it needs some MiB", dir)
 }
 
-// hasSpace reports whether startSpace bytes can be written to a directory.
+// hasSpace reports whether startSpace bytes can be written to a directory. It writes and deletes a
+// file; any failure gives false.
 func hasSpace(dir string) bool {
 	path := filepath.Join(dir, spaceFile)
 	return errors.Join(fillFile(path, startSpace), os.Remove(path)) == nil
@@ -103,7 +105,8 @@ func hasSpace(dir string) bool {
 // that deletes always fit.
 const ballastSize = sqldb.LogSize + 4<<20 // bytes
 
-// placeBallast writes the ballast unless it exists.
+// placeBallast writes the ballast file unless it exists in full size. On failure it removes what it
+// has written.
 func placeBallast(dir string) error {
 	path := filepath.Join(dir, ballastFile)
 	if info, err := os.Stat(path); err == nil && info.Size() == ballastSize {
@@ -116,7 +119,8 @@ func placeBallast(dir string) error {
 }
 
 // fillFile writes random bytes, because a disk that compresses or stores holes would not reserve
-// space for others.
+// space for others. It replaces an existing file and fails with an error of the file system, such
+// as a full disk.
 func fillFile(path string, size int64) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -126,4 +130,5 @@ func fillFile(path string, size int64) error {
 	return errors.Join(err, f.Close())
 }
 
+// dropBallast deletes the ballast file, so that the database can write on a full disk.
 func dropBallast(dir string) { _ = os.Remove(filepath.Join(dir, ballastFile)) } // an error means that it is gone already

@@ -23,10 +23,11 @@ import (
 // its log and the ballast.
 const rowsFloor = 64 * drive.MiB
 
-// hasDataDisk reports whether the database is a file on this machine.
+// hasDataDisk reports whether the database is a file on this machine, that is, SQLite and not
+// MySQL.
 func (p *platform) hasDataDisk() bool { return p.cfg.MySQL == nil }
 
-// dataFree returns the bytes free on the database's disk.
+// dataFree returns the bytes free on the disk of the data directory, or the error of asking.
 func (p *platform) dataFree() (drive.ByteSize, error) { return p.freeAt(p.cfg.Data) }
 
 // rowsFit returns DiskFull while the database's disk is nearly full, so that uploads stop before
@@ -55,7 +56,7 @@ func (p *platform) dataDiskLow() error {
 }
 
 // watchDataDisk logs when the database's disk becomes nearly full and when it recovers, until ctx
-// ends.
+// ends. It always returns nil, at once for a database on a server.
 func (p *platform) watchDataDisk(ctx context.Context) error {
 	if !p.hasDataDisk() {
 		return nil
@@ -92,7 +93,7 @@ func (p *platform) lastBackup(ctx context.Context) (float64, error) {
 }
 
 // lastCopy returns the time of the last daily copy of the database in Unix seconds; 0 if there is
-// none.
+// none. It fails if the directory cannot be listed.
 func (p *platform) lastCopy() (float64, error) {
 	all, err := filepath.Glob(filepath.Join(p.cfg.Data, snapshotDir, "smartdrive-????-??-??.db")) // at most three weeks of files
 	var last time.Time

@@ -65,7 +65,8 @@ type uploads struct{ *upload.Sessions }
 
 var _ export.DriveUploads = uploads{}
 
-// Begin implements export.DriveUploads. It resumes the open upload with the same mark.
+// Begin starts the upload of a file, or returns the open upload with the same idempotency key. It
+// fails with the errors of beginning an upload, such as drive.Quota.
 func (u uploads) Begin(ctx context.Context, who drive.Who, f export.DriveFile) (drive.UploadID, error) {
 	v, err := u.Sessions.Begin(ctx, who, upload.Begin{
 		Parent: f.Folder, Name: f.Name, Size: f.Size, Fingerprint: f.IdempotencyKey, Conflict: drive.ConflictRename, Mime: "application/zip",
@@ -73,7 +74,8 @@ func (u uploads) Begin(ctx context.Context, who drive.Who, f export.DriveFile) (
 	return v.ID, err
 }
 
-// State implements export.DriveUploads.
+// State returns the part size, the received parts and, once it is done, the node of an upload. It
+// fails with drive.NotFound or drive.Gone.
 func (u uploads) State(ctx context.Context, who drive.Who, id drive.UploadID) (export.Upload, error) {
 	v, err := u.Get(ctx, who, id)
 	if err != nil {
@@ -93,17 +95,18 @@ func (u uploads) State(ctx context.Context, who drive.Who, id drive.UploadID) (e
 	return up, nil
 }
 
-// Put implements export.DriveUploads.
+// Put stores part n of exactly size bytes. It may be repeated.
 func (u uploads) Put(ctx context.Context, who drive.Who, id drive.UploadID, n int, size drive.ByteSize, body io.Reader) error {
 	return u.Sessions.Put(ctx, who, id, upload.PutPart{N: n, Size: size}, body)
 }
 
-// Cancel implements export.DriveUploads.
+// Cancel ends the upload and releases its bytes.
 func (u uploads) Cancel(ctx context.Context, who drive.Who, id drive.UploadID) error {
 	return u.Sessions.Cancel(ctx, who, id)
 }
 
-// Complete implements export.DriveUploads.
+// Complete makes the upload a file and returns its node; the zero id with a nil error while the
+// file is still being assembled, in which case the caller asks again.
 func (u uploads) Complete(ctx context.Context, who drive.Who, id drive.UploadID) (drive.NodeID, error) {
 	v, _, err := u.Sessions.Complete(ctx, who, id, upload.Complete{})
 	if err != nil || v.Node == nil {

@@ -26,7 +26,8 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// api constructs the native head.
+// api constructs the native head. gate limits the requests in flight per user and is shared with
+// the other heads.
 func (a *App) api(version string, gate *server.Limiter[drive.UserID]) *rest.API {
 	cfg, base := a.platform.cfg, ""
 	if cfg.BaseURL != nil {
@@ -134,6 +135,7 @@ func (a *App) nextcloudHead(api *rest.API, davs *dav.Head) *nextcloud.Head {
 	})
 }
 
+// balance returns the ledger balance of an account, or the error of the database.
 func (a *App) balance(ctx context.Context, account drive.AccountID) (quota.Balance, error) {
 	return quota.Ledger{}.Get(ctx, a.platform.db.For(account), account)
 }
@@ -151,7 +153,8 @@ func draftHead(uploads *upload.Sessions, api *rest.API) *resumable.Head {
 	})
 }
 
-// pages constructs the web pages, and counts reports of their content security policy.
+// pages constructs the web pages, and counts reports of their content security policy. It fails if
+// the files cannot be read or the store cannot be asked.
 func (a *App) pages(ctx context.Context) (*webui.UI, error) {
 	blocked := a.metrics.Counter("csp_reports_total", "Reports of browsers that the policy of the pages blocked something.", "directive")
 	for _, directive := range webui.Directives() {
@@ -170,7 +173,7 @@ func (a *App) pages(ctx context.Context) (*webui.UI, error) {
 
 // storeOrigin returns the origin of store URLs that browsers are redirected to; "" without
 // redirects. It may differ from the configured endpoint, since a bucket may have a host name of its
-// own.
+// own. It fails if the store cannot sign a URL.
 func (p *platform) storeOrigin(ctx context.Context) (string, error) {
 	store := p.storage.store
 	if p.cfg.DownloadRedirect <= 0 || !store.Caps().Presigns {
@@ -187,7 +190,8 @@ func (p *platform) storeOrigin(ctx context.Context) (string, error) {
 	return u.Scheme + "://" + u.Host, nil
 }
 
-// reloadOn reloads the TLS certificate at every signal until ctx ends.
+// reloadOn reloads the TLS certificate at every signal until ctx ends, and then returns nil. A
+// failed reload is logged and the old certificate stays.
 func reloadOn(ctx context.Context, log *slog.Logger, srv *server.Server, reload <-chan struct{}) error {
 	for {
 		select {

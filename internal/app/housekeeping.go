@@ -55,7 +55,8 @@ type housekeeping struct {
 	keyConflicts *idem.Conflicts
 	ledger       quota.Ledger
 
-	traces        *trace.Recorder
+	traces *trace.Recorder
+	// armOperations arms the timers of running operations again.
 	armOperations func(context.Context) error
 
 	first atomic.Int32 // index of the job that the next run begins with
@@ -65,6 +66,7 @@ type housekeeping struct {
 var purgeKey = timer.Key{Kind: timer.Purge}
 
 const (
+	// purgeEvery is the interval of the purge of deleted accounts.
 	purgeEvery = time.Hour
 	purgeSoon  = time.Second         // after a run that left work
 	purgeAgain = time.Minute         // after a job was cut off, or failed while work was left
@@ -101,7 +103,8 @@ func (l remaining) delay(err error) time.Duration {
 }
 
 // runJobs deletes what the retention clock has expired; a wall clock never decides that. Each job
-// gets the time each. It deletes nothing after a restore or in a damaged database.
+// gets the time each. It deletes nothing after a restore or in a damaged database. l tells which
+// jobs have not finished; all failures are joined in err.
 func (h *housekeeping) runJobs(ctx context.Context, each time.Duration) (l remaining, err error) {
 	h.platform.keepBallast(ctx)
 	if h.platform.Restored {
@@ -212,7 +215,8 @@ func (h *housekeeping) purgeUsers(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// purgeUser deletes the data of a user and the user.
+// purgeUser deletes the data of a deleted user and then the user's rows, the latter in one
+// transaction. It may be repeated after a failure.
 func (h *housekeeping) purgeUser(ctx context.Context, u account.User) error {
 	return h.purgeAccount(ctx, u.Account, func(ctx context.Context, tx *sqldb.Tx) error {
 		return errors.Join(h.stars.DeleteUser(ctx, tx, u.ID), h.keyConflicts.DeleteUser(ctx, tx, u.ID), h.notices.store.DeleteUser(ctx, tx, u.ID), h.users.Purge(ctx, tx, u))
@@ -233,7 +237,7 @@ func (h *housekeeping) purgeSpaces(ctx context.Context, now time.Time) error {
 }
 
 // purgeAccount deletes all data of an account and finally the account. last runs in the last
-// transaction.
+// transaction. It stops at the first failure and may be repeated.
 func (h *housekeeping) purgeAccount(ctx context.Context, id drive.AccountID, last func(context.Context, *sqldb.Tx) error) error {
 	if err := h.exports.DeleteAccount(ctx, id); err != nil {
 		return err

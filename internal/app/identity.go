@@ -76,7 +76,8 @@ func compareShared(ctx context.Context, db *sqldb.DB, at markStore) error {
 	return err
 }
 
-// nameInstallation creates the installation's id unless there is one.
+// nameInstallation writes the installation's id and generation 0 unless rows exist. Concurrent
+// calls agree on the row written first; the caller must read it.
 func nameInstallation(ctx context.Context, db *sqldb.DB) error {
 	id := newInstallation()
 	return db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -90,7 +91,8 @@ func nameInstallation(ctx context.Context, db *sqldb.DB) error {
 }
 
 // nextGeneration increments the generation by compare-and-set and returns it. An unused generation
-// does no harm.
+// does no harm. It retries after a conflict with another start and fails with an error of the
+// database.
 func nextGeneration(ctx context.Context, db *sqldb.DB) (next int64, err error) {
 	for {
 		have, err := readGeneration(ctx, db)
@@ -123,7 +125,7 @@ func raiseMark(ctx context.Context, at markStore, m blob.Mark) error {
 	return at.WriteMark(ctx, m)
 }
 
-// refreshMark raises the mark to the newest generation.
+// refreshMark writes the database's current generation to the contents' mark if the mark is older.
 func (p *platform) refreshMark(ctx context.Context) error {
 	generation, err := readGeneration(ctx, p.db)
 	if err != nil {

@@ -25,7 +25,8 @@ const (
 
 // Installation identifies an installation and this start of it.
 type Installation struct {
-	ID          string
+	ID string
+	// Generation counts the starts of instances; each start has its own.
 	Generation  int64
 	Fingerprint string // changes at each restore; empty: never restored
 	Restored    bool   // report-only mode: nothing is reclaimed or repaired
@@ -33,6 +34,7 @@ type Installation struct {
 }
 
 // MismatchError reports that database and blobs do not belong together. Nothing was changed.
+// Found tells what was found instead, for people.
 type MismatchError struct{ Found string }
 
 func (e *MismatchError) Error() string {
@@ -78,7 +80,8 @@ func identify(ctx context.Context, db *sqldb.DB, at markStore) (Installation, er
 	return in, noteMarked(ctx, db)
 }
 
-// noteMarked records that the contents have had a mark.
+// noteMarked records in the database that the contents have had a mark, so that a missing mark is
+// an error from then on. It may be repeated.
 func noteMarked(ctx context.Context, db *sqldb.DB) error {
 	err := db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := meta.Create(ctx, tx, metaMarked, "1")
@@ -90,6 +93,7 @@ func noteMarked(ctx context.Context, db *sqldb.DB) error {
 	return nil
 }
 
+// newInstallation returns a new random installation id, a UUIDv7.
 func newInstallation() string { return uuid.Must(uuid.NewV7()).String() }
 
 // compare fails with *MismatchError if the mark does not match the database.
@@ -123,7 +127,8 @@ func refuseOccupied(ctx context.Context, at markStore) error {
 	return err
 }
 
-// readInstallation reads the installation from the database; its ID is "" in a new database.
+// readInstallation reads the installation from the database; its ID is "" in a new database. It
+// fails with an error of the database or for a generation that is no number.
 func readInstallation(ctx context.Context, q sqldb.Querier) (in Installation, err error) {
 	if in.ID, err = meta.Find(ctx, q, metaInstallation); err != nil || in.ID == "" {
 		return in, err
@@ -140,7 +145,8 @@ func readInstallation(ctx context.Context, q sqldb.Querier) (in Installation, er
 	return in, errors.Join(restoredErr, err)
 }
 
-// readGeneration returns the number of the last start; 0 if there was none.
+// readGeneration returns the number of the last start; 0 if there was none. It fails with an error
+// of the database or for a text that is no number.
 func readGeneration(ctx context.Context, q sqldb.Querier) (int64, error) {
 	text, err := meta.Find(ctx, q, metaGeneration)
 	if err != nil {

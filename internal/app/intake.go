@@ -37,7 +37,8 @@ type documents struct{ intake func() *ingest.Intake }
 
 var _ export.Documents = documents{}
 
-// Each implements export.Documents.
+// Each calls fn with every document that the selection matches and stops at fn's error, which it
+// returns. It fails with drive.BadRequest for an amount that is no number.
 func (d documents) Each(ctx context.Context, account drive.AccountID, source, month string, of export.Selection, fn func(export.Document) error) error {
 	f := ingest.Filter{
 		Source: source, Month: month, Seller: of.Seller, Buyer: of.Buyer, Currency: of.Currency, Type: of.Type, State: of.State, Query: of.Query,
@@ -69,12 +70,14 @@ func (d documents) Each(ctx context.Context, account drive.AccountID, source, mo
 	})
 }
 
-// PDFs implements export.Documents.
+// PDFs returns the nodes of the documents' PDF files by document id. A document without one is
+// absent.
 func (d documents) PDFs(ctx context.Context, account drive.AccountID, ids []string) (map[string]drive.NodeID, error) {
 	return d.intake().PDFs(ctx, account, ids)
 }
 
-// Embedded implements export.Documents.
+// Embedded opens a PDF embedded in a document, by its SHA-256, and returns its size. The caller
+// must close it. It fails with drive.NotFound.
 func (d documents) Embedded(ctx context.Context, account drive.AccountID, id, sum string) (io.ReadCloser, drive.ByteSize, error) {
 	document, err := drive.ParseID[drive.DocumentID](id)
 	if err != nil {

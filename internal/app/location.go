@@ -18,7 +18,7 @@ import (
 	"smartdrive/internal/move/migrate"
 )
 
-// location is an opened store of contents.
+// location is an opened store of contents with its mark. The owner must call close.
 type location struct {
 	side  contents.Side
 	marks markStore
@@ -29,7 +29,8 @@ type location struct {
 // Locations are stored as one line of text: a database as its --db URL or the path of its file,
 // contents as config.BlobLocation formats them.
 
-// databaseLocation returns the configured database.
+// databaseLocation returns the configured database: the absolute path of the SQLite file, or a
+// MySQL URL with its password.
 func databaseLocation(cfg config.Config) string {
 	if cfg.MySQL == nil {
 		return absolute(filepath.Join(cfg.Data, databaseFile))
@@ -37,7 +38,7 @@ func databaseLocation(cfg config.Config) string {
 	return databaseURL(cfg.MySQL)
 }
 
-// contentsLocation returns the configured store of contents.
+// contentsLocation returns the configured store of contents, with its secrets.
 func contentsLocation(cfg config.Config) config.BlobLocation {
 	if cfg.S3 != nil {
 		return config.BlobLocation{S3: cfg.S3, Redis: cfg.Redis}
@@ -53,7 +54,7 @@ func absolute(path string) string {
 	return path
 }
 
-// showContents formats a store of contents for people.
+// showContents formats a store of contents for people, without secrets.
 func showContents(c config.BlobLocation) string {
 	if c.S3 == nil {
 		return c.Dir
@@ -61,7 +62,9 @@ func showContents(c config.BlobLocation) string {
 	return strings.TrimSuffix("s3://"+c.S3.Endpoint+"/"+c.S3.Bucket+"/"+c.S3.Prefix, "/")
 }
 
-// openDatabase opens the database at a location for package migrate.
+// openDatabase opens the database at a location, a MySQL URL or the path of a file, for package
+// migrate. Without how.Create a missing file fails with drive.WrongState, as does a malformed URL.
+// The caller closes the database.
 func (m *mover) openDatabase(ctx context.Context, at string, how migrate.Opening) (*sqldb.DB, error) {
 	opt := sqldb.Options{NoForeignKeys: how.Unchecked, ReadOnly: how.ReadOnly, Log: m.log}
 	if strings.Contains(at, "://") {
@@ -99,7 +102,8 @@ func databaseTarget(text string) string {
 }
 
 // openContents opens a second store of contents. It locks a directory, unless it is this process's
-// own, so that no server can start with it.
+// own, so that no server can start with it. The caller must call close. It fails with LockedError
+// if a server uses the directory.
 func (m *mover) openContents(ctx context.Context, c config.BlobLocation) (location, error) {
 	if c.S3 != nil {
 		return m.openSecondBucket(c)
@@ -131,7 +135,7 @@ func (m *mover) openContents(ctx context.Context, c config.BlobLocation) (locati
 	}, nil
 }
 
-// durability returns the setting as package local's type.
+// durability converts the setting to the type of package local.
 func durability(cfg config.Config) local.Durability {
 	if cfg.Durability == config.DurabilityPart {
 		return local.DurabilityPart
@@ -140,6 +144,7 @@ func durability(cfg config.Config) local.Durability {
 }
 
 // openSecondBucket opens a bucket as a second store of contents. The caller calls check and close.
+// It fails only for invalid settings, because it sends no request.
 func (m *mover) openSecondBucket(c config.BlobLocation) (location, error) {
 	journal := journalClient(c.Redis)
 	b, err := s3.New(bucketOptions(m.cfg, m.log, c, journal))
@@ -167,7 +172,8 @@ type mirroredMarks struct {
 	reportFailed func(error)
 }
 
-// WriteMark implements marks.
+// WriteMark writes the mark to the follower and then to the leading store. A failure of the
+// follower is reported, not returned.
 func (t mirroredMarks) WriteMark(ctx context.Context, m blob.Mark) error {
 	if err := t.follower.WriteMark(ctx, m); err != nil {
 		t.reportFailed(err)

@@ -20,8 +20,11 @@ type mailCheck struct {
 	at      time.Time
 }
 
+// keepReport is how long a report answers further requests without a new probe.
 const keepReport = 10 * time.Second
 
+// newMailCheck returns a check whose reports start from about. ask probes the mail server; it is
+// called by at most one request at a time.
 func newMailCheck(about rest.MailReport, ask func(context.Context) (bool, error)) *mailCheck {
 	return &mailCheck{base: about, probe: ask, probing: make(chan struct{}, 1)}
 }

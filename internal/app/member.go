@@ -29,7 +29,7 @@ const (
 	leaseArm     = "arm-timers" // rearms timers that Redis has lost
 )
 
-// info describes this process to the other instances.
+// info describes this process for the row that other instances read.
 func (p *platform) info() instance.Info {
 	in := instance.Info{Generation: p.Generation, Roles: p.cfg.Roles.String(), Version: telemetry.ReadBuild().Version}
 	in.Host, _ = os.Hostname() // for display only
@@ -38,7 +38,8 @@ func (p *platform) info() instance.Info {
 
 // joinOthers registers this process among the instances of a database on a server. The lock of the
 // data directory excludes a second instance of that directory. With only, it waits until any other
-// instance is dead.
+// instance is dead. It sets p.member and fails if the database cannot be reached or another
+// instance stays alive.
 func (p *platform) joinOthers(ctx context.Context, only bool) (err error) {
 	info := p.info()
 	if info.ID, err = directoryID(p.cfg.Data); err != nil {
@@ -59,7 +60,8 @@ func (p *platform) joinOthers(ctx context.Context, only bool) (err error) {
 	}})(ctx)
 }
 
-// leave unregisters this instance, so that the others take over its leases at once.
+// leave unregisters this instance, so that the others take over its leases at once. It waits at
+// most five seconds and always returns nil; a failure is logged.
 func (p *platform) leave() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -72,7 +74,8 @@ func (p *platform) leave() error {
 // instanceFile holds the id of the data directory.
 const instanceFile = "instance"
 
-// directoryID returns the id of a data directory and creates it at the first start.
+// directoryID returns the id of a data directory and creates it at the first start. It fails if the
+// file cannot be read or written.
 func directoryID(dir string) (string, error) {
 	path := filepath.Join(dir, instanceFile)
 	text, err := os.ReadFile(path)

@@ -87,7 +87,7 @@ func observeMove(m *telemetry.Metrics, move *mover) {
 	})
 }
 
-// observeTimers registers what this instance has delivered.
+// observeTimers registers the counters of timers that this instance has delivered, by kind.
 func observeTimers(m *telemetry.Metrics, engine *timer.Engine) {
 	kinds := map[string]*timer.Counters{}
 	for _, kind := range timer.Kinds() {
@@ -124,6 +124,7 @@ func observeTimers(m *telemetry.Metrics, engine *timer.Engine) {
 		})
 }
 
+// histogram converts the timers' lateness histogram; its nanoseconds become seconds.
 func histogram(h *timer.Histogram) telemetry.HistogramState {
 	c := telemetry.HistogramState{Sum: float64(h.Sum.Load()) / 1e9}
 	for _, bound := range timer.LatenessBounds {
@@ -154,7 +155,7 @@ func observeAudit(m *telemetry.Metrics, auditor *fsck.Checker) {
 	})
 }
 
-// observeExports registers what this instance has done for exports.
+// observeExports registers the counters of this instance's export workers.
 func observeExports(m *telemetry.Metrics, exports *export.Exports) {
 	c := exports.Counters()
 	counts(m, "exports_sealed_total", "Batches of documents that were sealed.", &c.Sealed)

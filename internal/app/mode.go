@@ -31,12 +31,16 @@ type mode struct {
 	oldestStart   func(ctx context.Context) (drive.Time, error)    // start of the oldest instance that has not ended; nil: there is no other
 }
 
-// Functions of modes that need nothing done.
-func noBallast() error                       { return nil }
-func noCopies(context.Context, bool) error   { return nil }
+// noBallast does nothing, in modes without a local database.
+func noBallast() error { return nil }
+
+// noCopies does nothing, in modes that keep no copies.
+func noCopies(context.Context, bool) error { return nil }
+
+// noOtherInstances always returns nil.
 func noOtherInstances(context.Context) error { return nil } // the directory lock guarantees it
 
-// modeOf returns the mode that the settings select.
+// modeOf returns the functions of the mode that the settings select. It starts nothing.
 func (p *platform) modeOf() mode {
 	switch p.cfg.Mode() {
 	case config.Single:

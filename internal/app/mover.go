@@ -25,7 +25,8 @@ type moveSteps struct {
 
 var _ rest.Mover = moveSteps{}
 
-// Status implements rest.Mover.
+// Status returns where the migration stands, without passwords in locations. Contents that have
+// moved already leave From.Blobs empty. It fails with the error of reading the state.
 func (m moveSteps) Status(ctx context.Context) (migrate.Status, error) {
 	s, err := m.rows.Status(ctx)
 	if err != nil || s.State != "running" {
@@ -39,7 +40,9 @@ func (m moveSteps) Status(ctx context.Context) (migrate.Status, error) {
 	return s, nil
 }
 
-// Start implements rest.Mover.
+// Start checks the request and, unless in.DryRun is set or a check fails, begins the migration and
+// applies its first step on this instance. The report tells which checks failed; that is no error.
+// It fails for a target that is not allowed or a relative path.
 func (m moveSteps) Start(ctx context.Context, who drive.Who, in rest.MigrationStart) (migrate.Report, error) {
 	if err := errors.Join(m.refuseTarget(who, in), refuseRelative(in)); err != nil {
 		return migrate.Report{}, err
@@ -70,7 +73,7 @@ func (m moveSteps) Start(ctx context.Context, who drive.Who, in rest.MigrationSt
 
 // refuseTarget refuses targets of a remote caller that are not among --migration-targets. Targets
 // decide which hosts and directories the server writes all data to, so a stolen administrator's
-// token must not choose them.
+// token must not choose them. It returns drive.Forbidden, else nil.
 func (m *mover) refuseTarget(who drive.Who, in rest.MigrationStart) error {
 	if who.User == (drive.UserID{}) { // the control socket
 		return nil
@@ -84,7 +87,7 @@ func (m *mover) refuseTarget(who drive.Who, in rest.MigrationStart) error {
 }
 
 // refuseRelative refuses a relative directory: the server's working directory differs from the
-// caller's and may change at the next start.
+// caller's and may change at the next start. It returns drive.BadRequest, else nil.
 func refuseRelative(in rest.MigrationStart) error {
 	for field, where := range map[string]string{"to_db": in.ToDB, "to_blobs": in.ToBlobs} {
 		if where != "" && !strings.Contains(where, "://") && !filepath.IsAbs(where) {
@@ -105,7 +108,7 @@ func (m moveSteps) noteStep(ctx context.Context, who drive.Who, step string, err
 	m.log.InfoContext(ctx, "migration step", args...)
 }
 
-// nameOf returns a caller's name for the log.
+// nameOf returns a caller's name for the log; the id if the name cannot be read.
 func (m moveSteps) nameOf(ctx context.Context, who drive.Who) string {
 	if who.User == (drive.UserID{}) {
 		return "the machine's administrator"
@@ -125,7 +128,7 @@ func (m *mover) applyStep(ctx context.Context) error {
 	return m.rows.Acknowledge(ctx)
 }
 
-// allOpen reports whether every gate is open.
+// allOpen reports whether every gate is open; true for none.
 func allOpen(gates []migrate.Gate) bool {
 	for _, g := range gates {
 		if !g.OK {
@@ -135,7 +138,8 @@ func allOpen(gates []migrate.Gate) bool {
 	return true
 }
 
-// Step implements rest.Mover.
+// Step executes one step and applies the new state on this instance. It fails with drive.WrongState
+// where the step is not possible now. An error of applying leaves the step recorded.
 func (m moveSteps) Step(ctx context.Context, who drive.Who, step rest.MigrationStep, in rest.MigrationBody) error {
 	m.steps.Lock()
 	defer m.steps.Unlock()
@@ -151,7 +155,8 @@ func (m moveSteps) Step(ctx context.Context, who drive.Who, step rest.MigrationS
 	return m.applyStep(ctx)
 }
 
-// Explain implements rest.Mover.
+// Explain records the reason why a mismatch does not matter and who gave it. The attempt is logged,
+// also when it fails.
 func (m moveSteps) Explain(ctx context.Context, who drive.Who, id int64, reason string) error {
 	err := m.rows.Explain(ctx, id, migrate.Explanation{Who: m.nameOf(ctx, who), Why: reason})
 	m.noteStep(ctx, who, "explain", err, "mismatch", id, "reason", reason)
@@ -224,7 +229,8 @@ func requestedPhase(in rest.MigrationBody) migrate.Phase {
 }
 
 // rollBack returns to the phase before. It gives the migration up only if the new store has no
-// contents that the old one lacks. It does nothing in a phase other than the requested one.
+// contents that the old one lacks. It does nothing in a phase other than the requested one. It
+// fails with drive.WrongState where the phase cannot be left.
 func (m *mover) rollBack(ctx context.Context, in rest.MigrationBody) error {
 	rows, copier := m.rows, m.copier
 	from := rows.State().Phase
@@ -248,7 +254,7 @@ func (m *mover) rollBack(ctx context.Context, in rest.MigrationBody) error {
 	return err
 }
 
-// Mismatches implements rest.Mover.
+// Mismatches returns up to limit recorded mismatches; nil for none.
 func (m moveSteps) Mismatches(ctx context.Context, limit int) ([]migrate.Mismatch, error) {
 	return m.rows.Mismatches(ctx, limit)
 }
@@ -316,8 +322,8 @@ func (m *mover) checkMode(req migrate.Request) migrate.Gate {
 	return migrate.Gate{Name: "mode", OK: true, Detail: fmt.Sprintf("from %s to %s", m.cfg.Mode(), mode)}
 }
 
-// checkAlone refuses a directory of this machine as target while other instances run, which could
-// not reach it.
+// checkAlone returns a closed gate if other instances run, which could not reach a directory of
+// this machine. It fails if the instances cannot be listed.
 func (m *mover) checkAlone(ctx context.Context) (migrate.Gate, error) {
 	g := migrate.Gate{Name: "one instance"}
 	alive, err := m.member.Alive(ctx)
@@ -331,7 +337,8 @@ func (m *mover) checkAlone(ctx context.Context) (migrate.Gate, error) {
 	return g, nil
 }
 
-// checkContents opens the new store and checks its owner and free space.
+// checkContents opens the new store and checks its owner and free space. It closes the store again.
+// A failed check is a closed gate and no error.
 func (m *mover) checkContents(ctx context.Context, to config.BlobLocation) (g migrate.Gate, err error) {
 	const name = "new contents"
 	p, err := m.openContents(ctx, to)
@@ -390,7 +397,8 @@ func (m *mover) inspectContents(ctx context.Context, to config.BlobLocation) (g 
 }
 
 // refuseForeign returns why a location cannot be the new store; "" if it can. A store that an
-// earlier attempt of this installation has filled is allowed.
+// earlier attempt of this installation has filled is allowed. It fails if the location cannot be
+// read.
 func (m *mover) refuseForeign(ctx context.Context, p location) (string, error) {
 	mark, found, err := p.marks.ReadMark(ctx)
 	switch {

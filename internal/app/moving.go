@@ -40,7 +40,8 @@ type mover struct {
 	mu         sync.Mutex // held while the second store is opened
 	second     *location  // nil: contents do not migrate
 	secondText string     // State.Contents for which second was opened
-	closed     []func() error
+	// closed are functions to be run by close.
+	closed []func() error
 
 	stateMu sync.Mutex    // guards the fields below
 	applied migrate.State // last state that everything open conforms to
@@ -48,6 +49,7 @@ type mover struct {
 }
 
 const (
+	// leaseContents names the lease held by the instance that copies contents.
 	leaseContents = "contents"
 	followEvery   = 100 * time.Millisecond // interval of comparing what is open with the state of the migration
 	followAgain   = 2 * time.Second        // retry interval after a failed opening
@@ -84,6 +86,7 @@ func (m *mover) restore(ctx context.Context, first markStore) (markStore, error)
 
 // MovedError reports that the settings of this start are of a side that must not be started now.
 // Nothing was changed.
+// Want is the message: which settings to start with instead.
 type MovedError struct{ Want string }
 
 func (e *MovedError) Error() string { return e.Want }
@@ -128,13 +131,15 @@ func (m *mover) atNewContents(state migrate.State) bool {
 	return err == nil && state.Contents != "" && to.Same(contentsLocation(m.cfg))
 }
 
-// leavesContents reports whether contents are migrating away from the configured store.
+// leavesContents reports whether contents are migrating away from the configured store, from phase
+// Fill on. False if this instance is configured with the new store already.
 func (m *mover) leavesContents(state migrate.State) bool {
 	return state.ID != "" && state.Contents != "" && state.Phase >= migrate.Fill && !m.atNewContents(state)
 }
 
 // openNewContents opens the new store of contents at a start. Before the new side leads, an
-// unreachable store is retried in the background.
+// unreachable store is retried in the background. It fails with the error of opening in all other
+// cases.
 func (m *mover) openNewContents(ctx context.Context, state migrate.State) error {
 	to, err := config.ParseBlobLocation(state.Contents, os.Environ())
 	if err != nil {
@@ -259,7 +264,7 @@ type attempt struct {
 	at    time.Time
 }
 
-// tooSoon reports whether the same state failed less than followAgain ago.
+// tooSoon reports whether the attempt failed for this very state less than followAgain ago.
 func (a attempt) tooSoon(state migrate.State, now time.Time) bool {
 	return a.state == state && now.Sub(a.at) < followAgain
 }
@@ -281,14 +286,16 @@ func (m *mover) ready(state migrate.State) error {
 	return errors.New("the new place of contents is being opened")
 }
 
-// isApplied reports whether the last applied state equals state.
+// isApplied reports whether the last state that this instance applied without an error equals
+// state. It acquires stateMu.
 func (m *mover) isApplied(state migrate.State) bool {
 	m.stateMu.Lock()
 	defer m.stateMu.Unlock()
 	return m.applied == state
 }
 
-// followOnce applies a state and records the result for ready.
+// followOnce opens what the state needs and records the result for ready: the state as applied, or
+// the error's text. It acquires stateMu.
 func (m *mover) followOnce(ctx context.Context, state migrate.State) error {
 	err := m.openAndAlign(ctx, state)
 	m.stateMu.Lock()
@@ -302,7 +309,8 @@ func (m *mover) followOnce(ctx context.Context, state migrate.State) error {
 }
 
 // openAndAlign opens what a state needs, marks it and sets the pair. What is not needed any more is
-// closed at the end of the process, since a reader may still use it.
+// closed at the end of the process, since a reader may still use it. It acquires mu. It fails if
+// the new store cannot be opened or marked.
 func (m *mover) openAndAlign(ctx context.Context, state migrate.State) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -331,7 +339,9 @@ func (m *mover) closeSecond() {
 	m.second = nil
 }
 
-// openFollowing opens the new store and writes its mark.
+// openFollowing opens the new store, checks it, and writes the installation's mark to it and to the
+// first store. For a directory it records that the mark was written, so that a later missing mark
+// is an error.
 func (m *mover) openFollowing(ctx context.Context, state migrate.State) error {
 	to, err := config.ParseBlobLocation(state.Contents, os.Environ())
 	if err != nil {
@@ -414,12 +424,14 @@ func (m *mover) openOld(ctx context.Context, text string) (contents.OldPlace, er
 	return contents.OldPlace{Side: p.side, Close: p.close}, nil
 }
 
-// errUnmarked returns the error for a store without this installation's mark.
+// errUnmarked returns a drive.WrongState error for a store without this installation's mark, such
+// as a directory that is not mounted.
 func errUnmarked(at config.BlobLocation) error {
 	return drive.Wrap(fmt.Errorf("%s does not have the mark of this installation; is it on another machine, or not mounted?", showContents(at)), drive.WrongState)
 }
 
-// close closes everything that was opened for the migration.
+// close closes everything that was opened for the migration and returns all failures joined. No
+// call may be in flight.
 func (m *mover) close() error {
 	var errs []error
 	if m.second != nil {

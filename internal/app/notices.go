@@ -23,6 +23,7 @@ type notices struct {
 	mail    *mailCheck     // nil: no mail server
 }
 
+// newNotices constructs the notices. Without a configured mail server mail and postman stay nil.
 func newNotices(a *App) *notices {
 	p, cfg := a.platform, a.platform.cfg
 	n := &notices{store: notice.New(notice.Options{DB: p.db, Now: p.rowTime, RetentionClock: p.kept.Now})}
@@ -70,7 +71,8 @@ func (n *notices) sendDue(ctx context.Context, log *slog.Logger, now time.Time) 
 	return ended, more
 }
 
-// hookDisabled notifies the user who created a webhook that it was disabled.
+// hookDisabled notifies the user who created a webhook that it was disabled. It appends the record
+// within tx; an error fails the transaction.
 func (p activityPublisher) hookDisabled(ctx context.Context, tx *sqldb.Tx, h webhook.Hook) error {
 	record, err := notice.NewRecord(notice.Cause{
 		Kind: notice.Webhook, What: notice.Disabled, Account: h.Account, User: h.User,

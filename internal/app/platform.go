@@ -39,7 +39,8 @@ type platform struct {
 	onClockStep func(by time.Duration) // called when a timer queue's clock has stepped; nil during the start
 }
 
-// newPlatform returns a platform without doing I/O.
+// newPlatform returns a platform for cfg with its mode selected. It does no I/O; connect opens the
+// services.
 func newPlatform(cfg config.Config, log *slog.Logger) *platform {
 	p := &platform{cfg: cfg, live: setting.NewLive(cfg), log: log, freeAt: local.FreeSpace}
 	p.mode = p.modeOf()

@@ -19,9 +19,9 @@ type activityPublisher struct {
 
 var _ stream.Publisher = activityPublisher{}
 
-// Append implements stream.Publisher. The activity log needs its rows in the order in which the
-// account's transactions commit (E2), so Append locks the ledger first. Transactions about uploads
-// hold that lock already.
+// Append writes the records to the activity log and the outbox within tx. The activity log needs
+// its rows in the order in which the account's transactions commit (E2), so Append locks the ledger
+// first; transactions about uploads hold that lock already. An error fails the transaction.
 func (p activityPublisher) Append(ctx context.Context, tx *sqldb.Tx, records ...stream.Record) error {
 	for i, r := range records {
 		verb := activity.Verb(r.Type)

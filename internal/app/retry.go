@@ -8,9 +8,11 @@ import (
 	"time"
 )
 
+// maxPause bounds the pause between two attempts.
 const maxPause = time.Minute
 
-// retry calls fn with growing pauses until it succeeds or ctx is done.
+// retry calls fn with growing pauses until it succeeds or ctx is done. Failures are logged with
+// what. It returns nil, or the context's error.
 func retry(ctx context.Context, log *slog.Logger, what string, fn func(context.Context) error) error {
 	for pause := time.Second; ; pause = min(2*pause, maxPause) {
 		err := fn(ctx)

@@ -89,7 +89,7 @@ func (a *App) loops() []loop {
 	return all
 }
 
-// ignoreStop returns nil for a canceled context, else err.
+// ignoreStop returns nil if err is or wraps context.Canceled, else err.
 func ignoreStop(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil

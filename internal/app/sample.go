@@ -56,7 +56,8 @@ type sampler struct {
 	last    atomic.Pointer[samples]
 }
 
-// run takes samples until ctx is done.
+// run takes samples every sampleEvery until ctx is done, then withdraws the last one and returns
+// nil. Failures are logged and retried. Only the lease holder may run it.
 func (k *sampler) run(ctx context.Context) error {
 	defer k.last.Store(nil)
 	tick := time.NewTicker(sampleEvery)
@@ -116,7 +117,8 @@ func (k *sampler) sample(ctx context.Context) (s samples, err error) {
 	return s, errors.Join(pendingErr, lagErr, unsentErr, aliveErr, correctionErr, uploadErr, exportErr, bundleErr, deadErr)
 }
 
-// recordGrowth records the figures of the day.
+// recordGrowth writes the figures of the day, with the free bytes where the store reports them. It
+// fails after sampleEvery at the latest.
 func (k *sampler) recordGrowth(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, sampleEvery)
 	defer cancel()
@@ -147,7 +149,8 @@ const (
 	countDead        = `SELECT 'all', COUNT(*) FROM dead_letters`
 )
 
-// counted returns the rows of such a query as a map.
+// counted returns the rows of a query that selects a name and a number, as a map by name. It fails
+// with the error of the query.
 func counted(ctx context.Context, db *sqldb.DB, query string) (map[string]int64, error) {
 	type row struct {
 		name string
@@ -165,7 +168,7 @@ func counted(ctx context.Context, db *sqldb.DB, query string) (map[string]int64,
 	return n, nil
 }
 
-// observe registers gauges for the latest samples.
+// observe registers gauges for the latest samples. While there is no sample, the gauges are absent.
 func (k *sampler) observe(m *telemetry.Metrics) {
 	gauges := func(name, help string, labels []string, f func(s *samples, set func(float64, ...string))) {
 		m.Gauges(name, help, labels, func(set func(float64, ...string)) {

@@ -17,7 +17,8 @@ import (
 
 // openVault opens the secrets of links with --secret-key, or with the key file of an embedded
 // database, which the first start creates. Several instances without a --secret-key store the
-// secrets in plain text, because no place except the database is shared by all of them.
+// secrets in plain text, because no place except the database is shared by all of them. It fails
+// for a key that does not match the stored secrets.
 func (p *platform) openVault(ctx context.Context) (*vault.Vault, error) {
 	keys, err := p.secretKeys()
 	if err != nil {
@@ -91,7 +92,8 @@ func (p *platform) secretKeys() ([]vault.Key, error) {
 	return []vault.Key{key}, nil
 }
 
-// writeAtomically writes a file that is complete or absent, also after a power loss.
+// writeAtomically writes a file that is complete or absent, also after a power loss. It replaces an
+// existing file and fails with an error of the file system.
 func writeAtomically(path, text string) error {
 	part := path + ".part"
 	if err := writeDurably(part, text); err != nil {
@@ -117,7 +119,7 @@ type (
 )
 
 // rotate invalidates all signatures and seals the tokens and codes of links with a new key. After a
-// crash between the two, the next start continues sealing.
+// crash between the two, the next start continues sealing. It fails with an error of the database.
 func (l links) rotate(ctx context.Context, _ RotateRequest) (RotateResult, error) {
 	if err := l.vault.Rotate(ctx); err != nil {
 		return RotateResult{}, err

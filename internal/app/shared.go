@@ -31,7 +31,7 @@ type shared struct {
 	broker  *kafka.Stream // nil without Kafka
 }
 
-// close closes the connections.
+// close closes the connections that are open and returns all failures joined.
 func (s *shared) close() error {
 	var errs []error
 	if s.broker != nil {
@@ -66,8 +66,9 @@ func (s *shared) checks() []server.Check {
 	return all
 }
 
-// openRedis opens the timer queue. The journal has a client of its own, so that bursts in one do
-// not delay the other.
+// openRedis opens the timer queue in p.shared and logs settings of Redis that are not recommended.
+// The journal has a client of its own, so that bursts in one do not delay the other. It fails if
+// Redis cannot be reached or used.
 func (p *platform) openRedis(ctx context.Context) error {
 	r := p.cfg.Redis
 	if p.shared.queue == nil {
@@ -98,7 +99,7 @@ func journalClient(r *config.Redis) goredis.UniversalClient {
 
 // claimNamespace checks that the namespace in Redis and Kafka is this installation's, since two
 // installations with the same --namespace would take each other's timers. It claims an empty Redis
-// again.
+// again. It fails if the namespace belongs to another installation or Redis cannot be reached.
 func (p *platform) claimNamespace(ctx context.Context) error {
 	key := "{" + p.cfg.Namespace + ":installation}"
 	err := p.shared.journal.SetNX(ctx, key, p.ID, 0).Err()
@@ -115,7 +116,8 @@ func (p *platform) claimNamespace(ctx context.Context) error {
 	return nil
 }
 
-// openBucket opens the bucket of contents and checks that it supports what is needed.
+// openBucket opens the bucket of contents and checks that it supports what is needed. It sets
+// p.shared.bucket and fails with the error of that check.
 func (p *platform) openBucket(ctx context.Context) error {
 	if p.shared.bucket == nil {
 		p.shared.journal = journalClient(p.cfg.Redis)
@@ -145,7 +147,8 @@ type bucketMarks struct{ *s3.Bucket }
 
 func (b bucketMarks) String() string { return "the bucket" }
 
-// Occupied implements marks.
+// Occupied reports whether the bucket contains any stored or staged content. It fails with the
+// error of listing.
 func (b bucketMarks) Occupied(ctx context.Context) (bool, error) {
 	found := errors.New("something is there")
 	err := b.Blobs.List(ctx, func(blob.Entry) error { return found })
@@ -169,7 +172,7 @@ func (p *platform) checkKafka(ctx context.Context) error {
 }
 
 // newBroker returns the Kafka stream for records of source. box keeps unsent records and dead
-// letters.
+// letters. It fails if the client cannot be constructed; the caller closes the stream.
 func (p *platform) newBroker(source string, box *outbox.Outbox) (*kafka.Stream, error) {
 	k := p.cfg.Kafka
 	return kafka.New(kafka.Options{

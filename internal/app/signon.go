@@ -6,7 +6,8 @@ import (
 	"smartdrive/internal/usecase/signon"
 )
 
-// newSignOn returns the configured identity provider, or nil.
+// newSignOn returns the configured identity provider; nil if none is configured. It logs a warning
+// without a base URL.
 func newSignOn(a *App) *signon.SignOn {
 	cfg := a.platform.cfg.SignOn
 	if cfg.Issuer == "" {

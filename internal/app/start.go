@@ -25,10 +25,10 @@ type StartError struct {
 	errs  []error
 }
 
-// Error returns the lines.
+// Error returns the problems, one per line.
 func (e *StartError) Error() string { return strings.Join(e.lines, "\n") }
 
-// Unwrap returns the errors of the components.
+// Unwrap returns the errors of the components, for errors.Is and errors.As.
 func (e *StartError) Unwrap() []error { return e.errs }
 
 // Configuration reports whether a setting must be changed; otherwise a component is down.
@@ -65,7 +65,8 @@ func startAll(ctx context.Context, components []component, wait time.Duration, l
 	return nil
 }
 
-// startOne opens a component and retries while it is Unavailable, until wait has passed.
+// startOne opens a component and retries while it is Unavailable, until wait has passed. Then, and
+// for every other error, it returns the error.
 func startOne(ctx context.Context, c component, wait time.Duration, log *slog.Logger) error {
 	deadline := time.Now().Add(wait)
 	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {

@@ -8,7 +8,7 @@ import (
 	"smartdrive/internal/head/rest"
 )
 
-// overview collects the status of the installation.
+// overview collects the status of the installation as this instance sees it.
 type overview struct {
 	platform *platform
 	timers   *timer.Engine
@@ -34,6 +34,8 @@ func (o overview) status(ctx context.Context) (rest.Status, error) {
 	return s, nil
 }
 
+// addInstances appends the instances that have not ended, and the leases with their holders. It
+// fails with an error of the database; the instances may then be complete.
 func (o overview) addInstances(ctx context.Context, s *rest.Status) error {
 	all, err := o.platform.member.List(ctx)
 	if err != nil {
@@ -54,6 +56,7 @@ func (o overview) addInstances(ctx context.Context, s *rest.Status) error {
 	return err
 }
 
+// addTimers sets the pending timers by kind. It fails with the error of the queue.
 func (o overview) addTimers(ctx context.Context, s *rest.Status) error {
 	pending, err := o.timers.Pending(ctx)
 	for kind, h := range pending {
@@ -62,6 +65,7 @@ func (o overview) addTimers(ctx context.Context, s *rest.Status) error {
 	return err
 }
 
+// addLags appends how far each consumer is behind. On an error the lags read so far are kept.
 func (o overview) addLags(ctx context.Context, s *rest.Status) error {
 	lags, err := o.records.lags(ctx)
 	for _, l := range lags {
@@ -70,6 +74,8 @@ func (o overview) addLags(ctx context.Context, s *rest.Status) error {
 	return err
 }
 
+// addUnsent sets the records that the broker does not have yet; without a broker it does nothing.
+// It fails with the error of counting and sets nothing then.
 func (o overview) addUnsent(ctx context.Context, s *rest.Status) error {
 	if o.records.unsent == nil {
 		return nil
@@ -81,6 +87,7 @@ func (o overview) addUnsent(ctx context.Context, s *rest.Status) error {
 	return err
 }
 
+// addBackup sets the last backup; it stays unset if there was none.
 func (o overview) addBackup(ctx context.Context, s *rest.Status) error {
 	return meta.Load(ctx, o.platform.db, metaBackup, &s.Backup)
 }

@@ -32,12 +32,12 @@ type directoryMarks string
 
 func (d directoryMarks) String() string { return string(d) }
 
-// ReadMark implements marks.
+// ReadMark returns the mark of the directory; false if it has none.
 func (d directoryMarks) ReadMark(context.Context) (blob.Mark, bool, error) {
 	return local.ReadMark(string(d))
 }
 
-// WriteMark implements marks.
+// WriteMark replaces the mark, creating the directory if needed.
 func (d directoryMarks) WriteMark(_ context.Context, m blob.Mark) error {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return fmt.Errorf("make the blob directory: %w", err)
@@ -45,7 +45,8 @@ func (d directoryMarks) WriteMark(_ context.Context, m blob.Mark) error {
 	return local.WriteMark(string(d), m)
 }
 
-// Occupied implements marks.
+// Occupied reports whether the directory contains a blob or a staged part. A missing directory is
+// not occupied. It fails if the directory cannot be listed.
 func (d directoryMarks) Occupied(context.Context) (bool, error) {
 	for _, pattern := range []string{"blobs/*/*", "staging/*/*/*/*"} {
 		found, err := filepath.Glob(filepath.Join(string(d), filepath.FromSlash(pattern)))
@@ -59,7 +60,8 @@ func (d directoryMarks) Occupied(context.Context) (bool, error) {
 	return false, nil
 }
 
-// openDirectory opens the contents in a directory, after their owner was checked.
+// openDirectory opens the contents in a directory, after their owner was checked. It sets p.storage
+// and fails with the error of local.Open.
 func (p *platform) openDirectory(ctx context.Context) error {
 	dir, err := local.Open(ctx, local.Options{Dir: p.cfg.Blobs, Durability: durability(p.cfg), Log: p.log})
 	if err != nil {

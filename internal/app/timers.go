@@ -38,7 +38,8 @@ type timers struct {
 	armed  atomic.Bool // the timers of all uploads are armed since the start
 }
 
-// queue returns the timer queue.
+// queue returns the shared timer queue, or a new one in memory that calls stepped when the clock
+// jumps.
 func (t *timers) queue(stepped func(by time.Duration)) timer.Queue {
 	if t.shared != nil {
 		return t.shared
@@ -46,7 +47,8 @@ func (t *timers) queue(stepped func(by time.Duration)) timer.Queue {
 	return memory.New(memory.Options{OnClockStep: stepped})
 }
 
-// uploadHandlers returns the handlers for timers of uploads.
+// uploadHandlers returns the handlers for timers of uploads. The uploads are looked up at the call,
+// because they are constructed later.
 func (t *timers) uploadHandlers() map[timer.Kind]timer.Handler {
 	return map[timer.Kind]timer.Handler{
 		timer.Park:    func(ctx context.Context, f timer.Fired) error { return t.uploads.OnPark(ctx, f) },
@@ -59,7 +61,8 @@ func (t *timers) recoverUntilDone(ctx context.Context) error {
 	return untilDone(ctx, t.log, "recover", t.arm)
 }
 
-// arm arms every timer that the rows need.
+// arm arms every timer that the rows need. With a shared queue it waits until one instance has done
+// so, or ctx ends; without one each call arms.
 func (t *timers) arm(ctx context.Context) error {
 	if t.shared == nil {
 		return t.recover(ctx)
@@ -67,7 +70,8 @@ func (t *timers) arm(ctx context.Context) error {
 	return t.armOnce(ctx)
 }
 
-// recover arms all timers: of uploads, operations and housekeeping.
+// recover arms the timers of uploads, operations and housekeeping, in this order. Arming is
+// idempotent, so a failed call may be repeated.
 func (t *timers) recover(ctx context.Context) error {
 	if err := t.uploads.Recover(ctx); err != nil {
 		return err
@@ -79,7 +83,8 @@ func (t *timers) recover(ctx context.Context) error {
 	return t.engine.Arm(ctx, timer.Entry{Key: purgeKey, Idle: time.Minute})
 }
 
-// armOperations arms the timers of all running operations. Armed timers stay as they are.
+// armOperations arms the timers of all running operations. Armed timers stay as they are. It stops
+// at the first error of a query or of arming.
 func (t *timers) armOperations(ctx context.Context) error {
 	for _, list := range []func(context.Context, drive.OperationID, int) ([]drive.OperationID, error){t.operations.ListRunning, t.bulk.ListRunning} {
 		for after, more := (drive.OperationID{}), true; more; {
@@ -114,7 +119,8 @@ const accountRetry = time.Second
 const roomRetry = 15 * time.Second
 
 // onOperation handles the timer of an operation: it runs a part of the operation and rearms the
-// timer while work is left.
+// timer, by returning timer.Later, while work is left or must wait. Another error makes the engine
+// retry the timer.
 func (t *timers) onOperation(ctx context.Context, f timer.Fired) error {
 	id := drive.OperationID(f.Key.ID)
 	progress, err := t.bulk.Run(ctx, id)
@@ -146,7 +152,8 @@ func (t *timers) onDead(ctx context.Context, f timer.Fired, cause error) error {
 	})
 }
 
-// onLost handles the loss of timers in the queue.
+// onLost handles the loss of timers in the queue: it suspends all reclaims and arms the timers
+// again.
 func (t *timers) onLost(ctx context.Context) error {
 	if err := t.uploads.SuspendAllReclaims(ctx); err != nil {
 		return err
@@ -159,7 +166,8 @@ const metaArmed = "timers-armed"
 
 // armOnce arms all timers in a queue that several instances share. Such a queue survives starts. So
 // the database records for which state of the queue the timers were armed, and one instance arms
-// them again if the state differs. Arming twice is harmless.
+// them again if the state differs. Arming twice is harmless. It waits while another instance arms,
+// and fails with the cause of ctx or the error of arming.
 func (t *timers) armOnce(ctx context.Context) error {
 	for {
 		done, _, err := t.isArmed(ctx)
@@ -177,7 +185,9 @@ func (t *timers) armOnce(ctx context.Context) error {
 	}
 }
 
-// armAll arms all timers and records the state of the queue.
+// armAll arms all timers and records for which state of the queue that was done. If the record is
+// up to date it does nothing. It fails with the error of the queue or the database; the record is
+// then not written.
 func (t *timers) armAll(ctx context.Context) error {
 	done, state, err := t.isArmed(ctx)
 	if err != nil || done {
@@ -202,7 +212,7 @@ func (t *timers) armMoved(ctx context.Context) error {
 }
 
 // isArmed reports whether the timers are armed for the current state of the shared queue, and
-// returns it.
+// returns it. It fails if the queue or the database cannot be read.
 func (t *timers) isArmed(ctx context.Context) (done bool, state string, err error) {
 	if state, err = t.shared.StateID(ctx); err != nil {
 		return false, "", err

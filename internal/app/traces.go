@@ -17,6 +17,8 @@ type traces struct {
 	recorder *trace.Recorder
 }
 
+// newTraces returns the recorder of timer steps. It exports them only if an OTLP address is
+// configured.
 func newTraces(p *platform) *traces {
 	opt := trace.Options{DB: p.db, Instance: strconv.FormatInt(p.Generation, 10), Log: p.log}
 	if p.cfg.OTLP != nil {
@@ -31,7 +33,8 @@ func (t *traces) record(s timer.Trace) {
 	t.log.Debug("timer step", "step", string(s.Step), "timer", s.Key, "gen", s.Gen, "due", s.Due, "late", s.At.Sub(s.Due.Std()))
 }
 
-// stepsOf returns the recorded steps of a timer for the API.
+// stepsOf returns the recorded steps of a timer for the API, empty for an unknown key. It fails
+// with an error of the database.
 func (t *traces) stepsOf(ctx context.Context, key timer.Key) ([]rest.TimerStep, error) {
 	steps, err := t.recorder.Find(ctx, key)
 	if err != nil {

@@ -106,7 +106,8 @@ func (t *transport) consumers() []*stream.Runner {
 	return all
 }
 
-// consume runs the consumers until ctx is done or one fails.
+// consume runs the consumers until ctx is done or one fails; the first failure stops the others and
+// is returned.
 func (t *transport) consume(ctx context.Context) error {
 	running, ctx := errgroup.WithContext(ctx)
 	for _, r := range t.consumers() {
@@ -115,7 +116,8 @@ func (t *transport) consume(ctx context.Context) error {
 	return running.Wait()
 }
 
-// consumeBundles handles records of sealed bundles until ctx is done.
+// consumeBundles handles records of sealed bundles until ctx is done. It returns the runner's
+// error.
 func (t *transport) consumeBundles(ctx context.Context) error {
 	return stream.NewRunner(t.source, t.intake.Consumer(), stream.Options{Log: t.log}).Run(ctx)
 }

@@ -51,7 +51,8 @@ type cluster struct {
 	s3    *minio.Client
 }
 
-// newCluster connects to the services and creates the database.
+// newCluster connects to the services and creates a database of its own. The caller must call
+// remove, also after an error with a non-nil cluster.
 func newCluster(ctx context.Context, s Services) (*cluster, error) {
 	random := make([]byte, 4)
 	_, _ = rand.Read(random) // never fails
@@ -62,7 +63,8 @@ func newCluster(ctx context.Context, s Services) (*cluster, error) {
 	return c, c.connect(ctx)
 }
 
-// configure parses the URLs as "serve" does.
+// configure parses the URLs as "serve" does. It fails if one is missing or needs TLS or a login
+// that the demo does not support.
 func (c *cluster) configure(s Services) error {
 	db, dbErr := url.Parse(s.DB)
 	blobs, blobsErr := url.Parse(s.Blobs)
@@ -89,7 +91,8 @@ func (c *cluster) configure(s Services) error {
 	return nil
 }
 
-// connect connects to all services and creates the database.
+// connect creates the database and connects to all services. On an error some connections may be
+// open; remove closes them.
 func (c *cluster) connect(ctx context.Context) (err error) {
 	m, r, s := c.cfg.MySQL, c.cfg.Redis, c.cfg.S3
 	server := mysql.NewConfig()
@@ -117,7 +120,8 @@ func (c *cluster) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// remove deletes everything that the cluster has created in the services.
+// remove deletes everything that the cluster has created in the services and closes the
+// connections. It works for a minute even if ctx is canceled, and returns all failures joined.
 func (c *cluster) remove(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
@@ -147,7 +151,7 @@ func (c *cluster) remove(ctx context.Context) (err error) {
 	return err
 }
 
-// deleteTopics deletes the cluster's Kafka topics.
+// deleteTopics deletes the Kafka topics whose names begin with the cluster's; none is no error.
 func (c *cluster) deleteTopics(ctx context.Context) error {
 	admin := kadm.NewClient(c.kafka)
 	topics, err := admin.ListTopics(ctx)
@@ -162,7 +166,8 @@ func (c *cluster) deleteTopics(ctx context.Context) error {
 	return errors.Join(err, deleted.Error())
 }
 
-// deleteObjects deletes the cluster's objects and incomplete uploads in the bucket.
+// deleteObjects deletes the cluster's objects and incomplete uploads in the bucket. It continues
+// after a failed deletion and returns all failures joined.
 func (c *cluster) deleteObjects(ctx context.Context) (err error) {
 	bucket, prefix := c.cfg.S3.Bucket, c.cfg.S3.Prefix+"/"
 	for open := range c.s3.ListIncompleteUploads(ctx, bucket, prefix, true) {
@@ -178,7 +183,8 @@ func (c *cluster) deleteObjects(ctx context.Context) (err error) {
 	return err
 }
 
-// emptyRedis deletes all keys of this cluster and returns their number.
+// emptyRedis deletes all keys of this cluster, on every master, and returns their number, also
+// beside an error.
 func (c *cluster) emptyRedis(ctx context.Context) (keys int, err error) {
 	empty := func(ctx context.Context, one redis.UniversalClient) error {
 		for scan := one.Scan(ctx, 0, "*"+c.name+":*", 1000).Iterator(); ; keys++ {
@@ -293,7 +299,8 @@ func (c *cluster) firedRecord(ctx context.Context, upload string) (string, error
 	return "", nil
 }
 
-// startCluster starts two instances, each with its own data directory.
+// startCluster starts two instances, each with its own data directory, and opens the database for
+// reading. On an error some instances may run; the harness stops them.
 func (h *harness) startCluster(ctx context.Context) (err error) {
 	c := h.cluster
 	for i, into := range []**server{&h.server, &h.second} {
@@ -310,7 +317,7 @@ func (h *harness) startCluster(ctx context.Context) (err error) {
 	return err
 }
 
-// restartKilled restarts the instances that a story has killed.
+// restartKilled restarts the instances that have ended; running ones stay.
 func (h *harness) restartKilled(ctx context.Context) error {
 	for _, s := range []*server{h.server, h.second} {
 		select {
@@ -324,7 +331,7 @@ func (h *harness) restartKilled(ctx context.Context) error {
 	return nil
 }
 
-// freeAddress returns an unused loopback address.
+// freeAddress returns a loopback address that was unused at the time of the call.
 func freeAddress(ctx context.Context) (string, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -170,7 +170,8 @@ func (s clusterStatus) alive() (all []int64) {
 	return all
 }
 
-// status returns the cluster's status as one instance reports it.
+// status returns the cluster's status as the instance at reports it. It fails unless the reply is
+// 200.
 func (h *harness) status(ctx context.Context, at *server) (clusterStatus, error) {
 	code, body, err := request(ctx, http.MethodGet, at.url()+"/api/v1/admin/status", "", http.Header{"Authorization": {"Bearer " + h.admin.Token()}})
 	if err != nil {
@@ -285,7 +286,8 @@ func playSharedUpload(ctx context.Context, st *harness) error {
 	return st.finishShared(ctx, up, up.apis[1], 3)
 }
 
-// playEmptiedRedis plays the loss of all Redis data during an upload.
+// playEmptiedRedis plays the loss of all Redis data during an upload. It fails if the outcome is
+// not as told.
 func playEmptiedRedis(ctx context.Context, st *harness) error {
 	sh := st.shape()
 	st.narrate(bilingual{"carol begins an upload of %s and sends two parts.", "carol 开始上传 %s 的文件，发送两个分片。"}, size(sh.file))
@@ -354,7 +356,8 @@ func playEmptiedRedis(ctx context.Context, st *harness) error {
 	return st.finishShared(ctx, up, up.apis[0], 3)
 }
 
-// playDeadInstance plays the death of an instance during an upload.
+// playDeadInstance plays the death of an instance during an upload. It fails if the outcome is not
+// as told.
 func playDeadInstance(ctx context.Context, st *harness) error {
 	sh := st.shape()
 	st.narrate(bilingual{"dave begins an upload of %s at the first instance and sends two parts.", "dave 在第一个实例上开始上传 %s 的文件，发送两个分片。"}, size(sh.file))

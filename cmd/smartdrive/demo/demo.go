@@ -65,6 +65,7 @@ func Names(inCluster bool) []string {
 	return names
 }
 
+// storiesOf returns the stories for one server or for a cluster.
 func storiesOf(inCluster bool) []story {
 	if inCluster {
 		return clusterStories

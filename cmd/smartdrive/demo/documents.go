@@ -22,13 +22,14 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// put uploads one small file.
+// put uploads one small file and creates missing folders.
 func put(ctx context.Context, api *client.Client, path string, body []byte) error {
 	_, err := api.PutFile(ctx, client.PutFile{Path: path, Size: int64(len(body)), Parents: true, Body: func() (io.Reader, error) { return bytes.NewReader(body), nil }})
 	return err
 }
 
-// playExport plays an export with failures and its supplement.
+// playExport plays an export with failures and its supplement. It fails if the outcome is not as
+// told.
 func playExport(ctx context.Context, st *harness) error {
 	documents := 1000
 	if st.o.Fast {
@@ -139,7 +140,8 @@ func sendBatch(ctx context.Context, api *client.Client, items []client.BatchItem
 	return nil
 }
 
-// waitExport waits until an export has ended and prints its counts.
+// waitExport waits until an export has ended, prints its counts and returns its last state. It
+// fails if waiting takes too long.
 func (h *harness) waitExport(ctx context.Context, api *client.Client, x client.Export) (client.Export, error) {
 	began := time.Now()
 	err := waitUntil(ctx, "the export", func() (_ bool, err error) {
@@ -188,7 +190,8 @@ func (h *harness) unzip(ctx context.Context, api *client.Client, x client.Export
 	return packed, failures, nil
 }
 
-// playIntake plays accepted, rejected, duplicate and conflicting documents.
+// playIntake plays accepted, rejected, duplicate and conflicting documents. It fails if the outcome
+// is not as told.
 func playIntake(ctx context.Context, st *harness) error {
 	_, api, err := st.addUser(ctx, "ann", 50*mib)
 	if err != nil {

@@ -81,7 +81,7 @@ func (h *harness) addUser(ctx context.Context, name string, quota int64) (client
 	return u, api, err
 }
 
-// ledgerText returns the ledger of a user's account, also as text.
+// ledgerText returns the ledger of a user's account and a text of it. user is the user's id.
 func (h *harness) ledgerText(ctx context.Context, user string) (client.Ledger, string, error) {
 	l, err := h.admin.UserLedger(ctx, user)
 	if err != nil {
@@ -150,11 +150,12 @@ type uploadRow struct {
 	gen, reserved, held int64
 }
 
+// String returns the row's fields as text.
 func (r uploadRow) String() string {
 	return fmt.Sprintf("state=%s gen=%d reserved=%s held=%s", r.state, r.gen, size(r.reserved), size(r.held))
 }
 
-// readRow reads the row of an upload from the database.
+// readRow reads the row of an upload from the database. It fails if there is no such row.
 func (h *harness) readRow(ctx context.Context, id string) (r uploadRow, err error) {
 	err = h.query(ctx, func(db *sqldb.DB) error {
 		return db.QueryRow(ctx, "SELECT state, gen, reserved, held FROM uploads WHERE id = ?", id).Scan(&r.state, &r.gen, &r.reserved, &r.held)
@@ -203,7 +204,8 @@ func (h *harness) stagingUsage() (bytes int64, shown string, err error) {
 	return bytes, shown, err
 }
 
-// metric returns the value of one counter of the server.
+// metric returns the value of one counter of the first server. It fails if the server has no such
+// metric.
 func (h *harness) metric(ctx context.Context, name string) (int64, error) {
 	body, err := h.get(ctx, "/metrics")
 	if err != nil {
@@ -217,7 +219,7 @@ func (h *harness) metric(ctx context.Context, name string) (int64, error) {
 	return 0, fmt.Errorf("the server has no metric %s", name)
 }
 
-// get returns the body of a GET request to the server.
+// get returns the body of a GET request to the first server, whatever its status.
 func (h *harness) get(ctx context.Context, path string) (string, error) {
 	_, body, err := request(ctx, http.MethodGet, h.server.url()+path, "", nil)
 	return body, err

@@ -28,7 +28,8 @@ type server struct {
 // which takes long.
 const readyWithin = 3 * time.Minute
 
-// newServer returns a server with a free address; start runs it.
+// newServer returns a server with a free address; start runs it. On an error the server is not
+// usable.
 func newServer(ctx context.Context, binary, data string, idle time.Duration) (*server, error) {
 	address, err := freeAddress(ctx)
 	return &server{binary: binary, data: data, address: address, idle: idle}, err
@@ -95,9 +96,11 @@ func (s *server) kill() {
 	<-s.ended
 }
 
+// url returns the server's base URL.
 func (s *server) url() string { return "http://" + s.address }
 
-// logInAdmin returns a client of the initial administrator.
+// logInAdmin returns a client of the initial administrator, whose password it reads from the data
+// directory.
 func (s *server) logInAdmin(ctx context.Context) (*client.Client, error) {
 	password, err := os.ReadFile(filepath.Join(s.data, "initial-password"))
 	if err != nil {
@@ -115,7 +118,7 @@ func (s *server) withToken(token string) (*client.Client, error) {
 	return api.WithToken(token), nil
 }
 
-// logInAs logs a user in and returns the client.
+// logInAs logs a user in and returns a client with the token.
 func (s *server) logInAs(ctx context.Context, name, password string) (*client.Client, error) {
 	api, err := s.withToken("")
 	if err != nil {

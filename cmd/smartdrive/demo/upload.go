@@ -180,7 +180,8 @@ func playUpload(ctx context.Context, st *harness) error {
 	return st.checkDownload(ctx, api, done.Node, file)
 }
 
-// untilState waits until the row of an upload has a state.
+// untilState waits until the row of an upload has a state. It fails if waiting takes too long or
+// the row is gone.
 func (h *harness) untilState(ctx context.Context, upload, state string) error {
 	return waitUntil(ctx, "state "+state, func() (bool, error) {
 		row, err := h.readRow(ctx, upload)
@@ -188,7 +189,8 @@ func (h *harness) untilState(ctx context.Context, upload, state string) error {
 	})
 }
 
-// checkDownload downloads a file and compares it with the bytes sent.
+// checkDownload downloads a file and compares it with the bytes sent. It fails for a nil node or a
+// difference.
 func (h *harness) checkDownload(ctx context.Context, api *client.Client, n *client.Node, file []byte) error {
 	if n == nil {
 		return expect(false, "the upload has no file")
@@ -339,7 +341,8 @@ func receivedParts(u client.Upload) (n int) {
 	return n
 }
 
-// playAttack plays an account that begins uploads and never completes them.
+// playAttack plays an account that begins uploads and never completes them. It fails if the outcome
+// is not as told.
 func playAttack(ctx context.Context, st *harness) error {
 	const quota, file = 20 * mib, 6 * mib
 	mallory, api, err := st.addUser(ctx, "mallory", quota)
@@ -418,7 +421,8 @@ func playAttack(ctx context.Context, st *harness) error {
 	return nil
 }
 
-// playInstant plays instant uploads, with and without proof of the content.
+// playInstant plays instant uploads, with and without proof of the content. It fails if the outcome
+// is not as told.
 func playInstant(ctx context.Context, st *harness) error {
 	file := randomFile(3, 12*mib)
 	_, ann, err := st.addUser(ctx, "ann", 200*mib)
@@ -551,7 +555,8 @@ func (h *harness) putFile(ctx context.Context, api *client.Client, local, path, 
 	return decode[putResult](out)
 }
 
-// playPreID plays a repeated request with one prepared idempotency key.
+// playPreID plays a repeated request with one prepared idempotency key. It fails if the outcome is
+// not as told.
 func playPreID(ctx context.Context, st *harness) error {
 	_, api, err := st.addUser(ctx, "ann", 50*mib)
 	if err != nil {

@@ -32,7 +32,7 @@ func request(ctx context.Context, method, url, body string, header http.Header) 
 	return resp.StatusCode, string(raw), err
 }
 
-// decode decodes the first JSON value in raw.
+// decode decodes the first JSON value in raw and ignores the rest. Its error quotes raw.
 func decode[T any](raw []byte) (v T, err error) {
 	if err := json.NewDecoder(bytes.NewReader(raw)).Decode(&v); err != nil {
 		return v, fmt.Errorf("%w in %q", err, raw)
@@ -40,7 +40,7 @@ func decode[T any](raw []byte) (v T, err error) {
 	return v, nil
 }
 
-// countRows runs a query that returns one number.
+// countRows runs a query that returns one number. It fails if the query returns no row.
 func (h *harness) countRows(ctx context.Context, query string) (n int64, err error) {
 	err = h.query(ctx, func(db *sqldb.DB) error { return db.QueryRow(ctx, query).Scan(&n) })
 	return n, err
@@ -68,13 +68,16 @@ func newThrottle(ctx context.Context, to string, bytesPerSecond int64) (*throttl
 	return t, nil
 }
 
+// url returns the address of the throttle, to be used in place of the server's.
 func (t *throttle) url() string { return "http://" + t.listener.Addr().String() }
-func (t *throttle) close()      { _ = t.listener.Close() } // fails only if closed before
+
+// close stops accepting connections; open ones continue.
+func (t *throttle) close() { _ = t.listener.Close() } // fails only if closed before
 
 // closeConn closes a connection and ignores the error.
 func closeConn(c net.Conn) { _ = c.Close() }
 
-// accept relays connections until the listener is closed.
+// accept relays each connection in a goroutine until the listener is closed.
 func (t *throttle) accept() {
 	for {
 		conn, err := t.listener.Accept()
@@ -85,7 +88,8 @@ func (t *throttle) accept() {
 	}
 }
 
-// relay forwards one connection until either side closes it.
+// relay forwards one connection until either side closes it; the client's bytes are slowed to the
+// limit.
 func (t *throttle) relay(conn net.Conn) {
 	defer closeConn(conn)
 	up, err := (&net.Dialer{}).DialContext(t.ctx, "tcp", t.to)

@@ -36,7 +36,7 @@ type element struct {
 	Inner    string // the XML inside of the element, with all namespaces declared
 }
 
-// child returns the first child with the local name in the namespace DAV:.
+// child returns the first child with the local name in the namespace DAV:; false if there is none.
 func (e element) child(name string) (element, bool) {
 	for _, c := range e.Children {
 		if c.Name == dav(name) {
@@ -46,6 +46,7 @@ func (e element) child(name string) (element, bool) {
 	return element{}, false
 }
 
+// dav returns the name of a property or element in the namespace "DAV:".
 func dav(local string) Name { return Name{Space: "DAV:", Local: local} }
 
 // readBody parses the XML body of a request. found is false for an empty body. It fails with
@@ -99,7 +100,8 @@ func parseXML(raw []byte) (element, error) {
 }
 
 // charset returns a decoder for the encodings that programs declare. Input that is declared as
-// UTF-16 has been converted already by its byte order mark (XML 1.0 §4.3.3).
+// UTF-16 has been converted already by its byte order mark (XML 1.0 §4.3.3). For another encoding
+// it fails with errCharset.
 func charset(label string, in io.Reader) (io.Reader, error) {
 	switch strings.ToLower(label) {
 	case "us-ascii", "ascii", "utf8", "utf-16": // package xml rejects other bytes
@@ -111,14 +113,20 @@ func charset(label string, in io.Reader) (io.Reader, error) {
 }
 
 var (
-	errCharset   = errors.New("an encoding that is not read here")
+	// errCharset reports an encoding other than those that readBody decodes.
+	errCharset = errors.New("an encoding that is not read here")
+	// errDirective reports a document type declaration, which request bodies must not have.
 	errDirective = errors.New("a document type")
-	errDeep      = errors.New("too deep")
-	errName      = errors.New("a name that namespaces in XML do not allow")
-	errTwice     = errors.New("an attribute that an element has twice")
+	// errDeep reports elements nested deeper than maxDepth.
+	errDeep = errors.New("too deep")
+	// errName reports an element or attribute name that Namespaces in XML does not allow.
+	errName = errors.New("a name that namespaces in XML do not allow")
+	// errTwice reports an element with two equal attributes.
+	errTwice = errors.New("an attribute that an element has twice")
 )
 
-// malformed wraps err as drive.BadRequest unless it is a drive.Error already.
+// malformed wraps err as drive.BadRequest for the field "body". An err that contains a drive.Error
+// is returned unchanged.
 func malformed(err error) error {
 	if _, known := errors.AsType[*drive.Error](err); known {
 		return err
@@ -147,7 +155,9 @@ func expectEnd(d *xml.Decoder) error {
 	}
 }
 
-// readElement reads the rest of the element that start begins.
+// readElement reads the rest of the element that start begins, up to its end tag. It fails with
+// errDeep below maxDepth, errDirective, the error of checkNames, drive.TooLarge if the re-encoded
+// children exceed maxBody, or an error of the decoder.
 func readElement(d *xml.Decoder, start xml.StartElement, depth int) (element, error) {
 	if depth > maxDepth {
 		return element{}, errDeep

@@ -14,7 +14,9 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// mkcol handles MKCOL: it creates one folder in an existing folder.
+// mkcol handles MKCOL: it creates one folder in an existing folder and replies 201. A request with
+// a body fails with drive.MediaType, an existing root with drive.NameTaken, a failed condition with
+// drive.Precondition and a lock whose token is missing with drive.Locked.
 func (c *call) mkcol(ctx context.Context) error {
 	if body, err := io.ReadAll(io.LimitReader(server.RequestBody(c.r), 1)); err != nil || len(body) > 0 { // RFC 4918 §9.3: no body has a meaning here
 		return drive.Wrap(err, drive.MediaType, "field", "body", "sent", server.Clip(c.r.Header.Get("Content-Type")), "expected", "no body")
@@ -51,6 +53,8 @@ func (c *call) mkcol(ctx context.Context) error {
 	return c.respondChanged(true)
 }
 
+// makeFolder creates the folder name in parent if c.expect still holds. It fails with
+// refuseLayout's error in a virtual folder and with drive.NameTaken if the name exists.
 func (c *call) makeFolder(ctx context.Context, parent Entry, name drive.Name) (files.Result, error) {
 	if parent.Virtual {
 		return files.Result{}, refuseLayout()
@@ -61,7 +65,8 @@ func (c *call) makeFolder(ctx context.Context, parent Entry, name drive.Name) (f
 // refuseLayout returns the error for a change of a folder of the layout, which is fixed.
 func refuseLayout() error { return drive.Fail(drive.Forbidden, "reason", "layout") }
 
-// remove handles DELETE: it moves the node to the trash.
+// remove handles DELETE: it moves the node to the trash and replies 204. Layout folders are
+// refused; a condition, a lock or a node that changed since it was read fails the request.
 func (c *call) remove(ctx context.Context) error {
 	e, err := c.find(ctx, c.at)
 	if err != nil {
@@ -114,7 +119,10 @@ func (t transfer) conflict() drive.Conflict {
 	return drive.ConflictReplace
 }
 
-// transfer parses a COPY or MOVE and checks everything that can refuse it.
+// transfer parses a COPY or MOVE and checks everything that can refuse it. It fails with
+// drive.NotFound for a missing source, drive.ParentGone for a missing target folder,
+// drive.NameTaken for an existing target with Overwrite: F, drive.Forbidden or drive.Cycle for a
+// target that is the source, below or above it, and with the errors of conditions and locks.
 func (c *call) transfer(ctx context.Context) (t transfer, err error) {
 	if t.from, err = c.find(ctx, c.at); err != nil {
 		return t, err
@@ -169,7 +177,9 @@ func (c *call) transfer(ctx context.Context) (t transfer, err error) {
 	return t, expectAt(ctx, c, t.to, t.existing, tree.SeenNode{})
 }
 
-// destination parses the Destination header: an absolute URL or a path.
+// destination parses the Destination header, an absolute URL or a path. It fails with
+// drive.BadRequest if the header is absent or no URL, with the error of CheckHost for another host,
+// and with status 403 for a place outside of this view.
 func (c *call) destination() (location, error) {
 	text := c.r.Header.Get("Destination")
 	if text == "" {
@@ -201,14 +211,14 @@ func (h *Head) CheckHost(r *http.Request, u *url.URL) error {
 	return condition{err, http.StatusBadGateway, "", ""}
 }
 
-// sameHost compares hosts case-insensitively and without default ports.
+// sameHost reports whether two hosts are equal, ignoring case and the ports 80 and 443.
 func sameHost(a, b string) bool {
 	bare := func(host string) string { return strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ":80") }
 	return strings.EqualFold(bare(a), bare(b))
 }
 
 // move handles MOVE. A file moved onto a file adds a version to it (D4). Anything else at the
-// target goes to the trash.
+// target goes to the trash. The errors are those of transfer and moveTo.
 func (c *call) move(ctx context.Context) error {
 	t, err := c.transfer(ctx)
 	if err != nil {
@@ -220,7 +230,8 @@ func (c *call) move(ctx context.Context) error {
 	return c.respondTransfer(ctx, t)
 }
 
-// moveTo executes a MOVE.
+// moveTo executes a MOVE without answering it. A file moved over a file becomes its next version;
+// between accounts the move is a copy and a deletion, which copyOrRelocate awaits.
 func (c *call) moveTo(ctx context.Context, t transfer) error {
 	var err error
 	if t.existing != nil && !t.existing.IsFolder() && !t.from.IsFolder() {
@@ -235,7 +246,8 @@ func (c *call) moveTo(ctx context.Context, t transfer) error {
 	return err
 }
 
-// copy handles COPY.
+// copy handles COPY and answers it. With depth 0 it creates an empty folder with the properties of
+// the source; otherwise it copies the whole tree.
 func (c *call) copy(ctx context.Context) error {
 	depth, err := readDepth(c.r)
 	if err != nil {
@@ -266,7 +278,8 @@ func (t transfer) over() drive.NodeID {
 
 // copyOrRelocate copies a node with everything below it, or moves it to another account; do
 // decides. A file onto a file adds a version. Anything else at the target goes to the trash once
-// the copy is complete.
+// the copy is complete. It waits for work that the server continues in the background and returns
+// that work's failure.
 func (c *call) copyOrRelocate(
 	ctx context.Context, t transfer, do func(context.Context, drive.Who, drive.NodeID, files.Copy) (files.Result, error),
 ) error {
@@ -285,7 +298,8 @@ const (
 	// awaitAtMost bounds the wait of a request for a large copy. It is less than common timeouts of
 	// clients and proxies.
 	awaitAtMost = 50 * time.Second
-	awaitEvery  = 200 * time.Millisecond
+	// awaitEvery is the interval at which a running copy or relocation is polled.
+	awaitEvery = 200 * time.Millisecond
 )
 
 // await waits until an operation has ended and returns its error. After awaitAtMost it fails with
@@ -312,7 +326,7 @@ func await(ctx context.Context, c *call, o files.Operation) error {
 	return o.Outcome()
 }
 
-// respondTransfer answers a COPY or MOVE.
+// respondTransfer answers a COPY or MOVE: 201 with Location if the destination was free, else 204.
 func (c *call) respondTransfer(ctx context.Context, t transfer) error {
 	if c.view.Describe != nil {
 		if e, err := c.find(ctx, t.to); err == nil {

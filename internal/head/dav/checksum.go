@@ -41,7 +41,8 @@ func Checksums(h http.Header) ([]digest.FieldDigest, error) {
 }
 
 // DeclaredDigests parses OC-Checksum of a whole file. If an algorithm occurs twice, the last digest
-// counts. The digests are verified before the file is visible, and stored with its content.
+// counts. The digests are verified before the file is visible, and stored with its content. It
+// fails with drive.BadRequest for a malformed header.
 func DeclaredDigests(h http.Header) (digest.Set, error) {
 	all, err := Checksums(h)
 	set := digest.Set{}

@@ -43,7 +43,8 @@ type Head struct {
 	marks files.DAVMetadata
 }
 
-// New returns a head. It does no I/O.
+// New returns a head with the zero fields of opt replaced by defaults. It does no I/O. The caller
+// must Register it.
 func New(opt Options) *Head {
 	if opt.Litter == nil {
 		opt.Litter = func() Litter { return Keep }
@@ -54,7 +55,7 @@ func New(opt Options) *Head {
 	return &Head{opt: opt, marks: files.NewDAVMetadata(opt.Files)}
 }
 
-// Register adds the head's routes to mux.
+// Register adds the head's routes to mux. Call it once per mux.
 func (h *Head) Register(mux *http.ServeMux) {
 	own := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.Serve(w, r, View{Prefix: Prefix}) })
 	mux.Handle(strings.TrimSuffix(Prefix, "/"), own)
@@ -106,10 +107,10 @@ type Entry struct {
 	href    string       // escaped URL path; a folder's ends in a slash
 }
 
-// IsFolder reports whether the entry is a folder.
+// IsFolder reports whether the entry is a folder, of the tree or only of the layout.
 func (e Entry) IsFolder() bool { return e.Virtual || e.Type == "folder" }
 
-// call is one request.
+// call is one request while it is handled. It is used by one goroutine.
 type call struct {
 	*Head
 	view View
@@ -124,6 +125,7 @@ type call struct {
 	roots  map[drive.NodeID]string // URL paths of locked nodes above entries, by node
 }
 
+// now returns the time of Options.Now.
 func (c *call) now() time.Time { return c.opt.Now() }
 
 // method describes the handling of one HTTP method.
@@ -151,12 +153,13 @@ func methods() map[string]method {
 	}
 }
 
+// allow lists the supported methods for the Allow header.
 const allow = "OPTIONS, GET, HEAD, PUT, DELETE, PROPFIND, PROPPATCH, MKCOL, COPY, MOVE, LOCK, UNLOCK"
 
 // classes is the value of the DAV header (RFC 4918 §10.1).
 const classes = "1, 2, 3"
 
-// Serve answers a request for a view.
+// Serve authenticates and answers a request for a view, and renders errors itself.
 func (h *Head) Serve(w http.ResponseWriter, r *http.Request, v View) {
 	c := &call{Head: h, view: v, w: w, r: r}
 	if err := c.serve(); err != nil {
@@ -164,6 +167,9 @@ func (h *Head) Serve(w http.ResponseWriter, r *http.Request, v View) {
 	}
 }
 
+// serve authenticates the request unless the view names a user, parses the URL and the If header,
+// and runs the method. It returns errors for the caller to render: drive.Method for an unknown
+// method, drive.NotFound where an invalid name cannot exist.
 func (c *call) serve() error {
 	if c.r.Method == http.MethodOptions {
 		c.options()

@@ -36,7 +36,8 @@ func retryStale(ctx context.Context, c *call, run func(*call, context.Context) e
 }
 
 // expectAt records what was found at a location: an existing entry, or a free name. It records
-// nothing for folders of the layout.
+// nothing for folders of the layout. The record is appended to c.expect; the later change fails if
+// it no longer holds. It fails only with an error of looking up the folder.
 func expectAt(ctx context.Context, c *call, p location, e *Entry, since tree.SeenNode) error {
 	switch {
 	case e != nil && e.Virtual:
@@ -74,10 +75,13 @@ func asRead(e *Entry, tag, time bool) (s tree.SeenNode) {
 	return s
 }
 
-// namesTags reports whether the value of If-Match or If-None-Match lists tags.
+// namesTags reports whether the value of If-Match or If-None-Match lists entity tags; empty and "*"
+// do not.
 func namesTags(list string) bool { return list != "" && strings.TrimSpace(list) != "*" }
 
-// expectConditions records the state that the conditional headers were evaluated against.
+// expectConditions stores in c.expect the state that If-Match, If-None-Match and
+// If-Unmodified-Since were evaluated against, so that the change fails if the node changed since.
+// Without these headers it does nothing. It fails with the error of expectAt.
 func expectConditions(ctx context.Context, c *call, e *Entry) error {
 	must, mustNot := server.JoinHeader(c.r.Header, "If-Match"), server.JoinHeader(c.r.Header, "If-None-Match")
 	since := c.r.Header.Get("If-Unmodified-Since") != ""

@@ -45,6 +45,7 @@ func ReadFilter(r *http.Request, root, rules Name) (Filter, error) {
 }
 
 // Report answers a REPORT with those nodes that lie at or below the request's location in the view.
+// Errors are returned as long as nothing is sent; then the response is aborted.
 func (h *Head) Report(ctx context.Context, w http.ResponseWriter, r *http.Request, v View, f Filter, nodes []files.NodeView) error {
 	c := &call{Head: h, view: v, w: w, r: r, who: v.Who}
 	var err error
@@ -79,7 +80,8 @@ func (h *Head) Report(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	return nil
 }
 
-// guestNames returns the names of the caller's shares by place.
+// guestNames returns the names under which the caller sees shared nodes, by node id as text. It
+// fails with the error of Mounted.
 func (c *call) guestNames(ctx context.Context) (map[string]drive.Name, error) {
 	all, err := c.mounted(ctx)
 	if err != nil {
@@ -92,6 +94,8 @@ func (c *call) guestNames(ctx context.Context) (map[string]drive.Name, error) {
 	return names, nil
 }
 
+// startsWith reports whether path begins with all elements of prefix; an empty prefix always
+// matches.
 func startsWith(path, prefix []string) bool {
 	return len(path) >= len(prefix) && slices.Equal(path[:len(prefix)], prefix)
 }

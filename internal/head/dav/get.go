@@ -11,7 +11,8 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// get handles GET and HEAD. For a folder it sends a line of text to browsers.
+// get handles GET and HEAD. For a folder it sends a line of text to browsers. It fails with
+// drive.NotFound; failures of ranges and conditions are sent by SendContent.
 func (c *call) get(ctx context.Context) error {
 	e, err := c.find(ctx, c.at)
 	if err != nil {
@@ -53,7 +54,8 @@ func (c *call) getFolder(ctx context.Context, e Entry) error {
 	return nil
 }
 
-// takesText reports whether the client accepts text.
+// takesText reports whether the Accept header admits text; an absent header does. A query parameter
+// "accept", which Nextcloud clients send for a zip, makes it false.
 func takesText(r *http.Request) bool {
 	accept := r.Header.Get("Accept")
 	if r.URL.Query().Get("accept") != "" { // as in URLs of Nextcloud: zip

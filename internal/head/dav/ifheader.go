@@ -27,7 +27,9 @@ type ifCondition struct {
 // maxLists bounds the lookups for one header.
 const maxLists = 50
 
-// parseIf parses an If header. It fails with drive.BadRequest.
+// parseIf parses an If header (RFC 4918 §10.4) into its lists, each with the resource it applies
+// to; "" is the request's own. It fails with drive.BadRequest for malformed text, no list or more
+// than maxLists.
 func parseIf(text string) ([]ifList, error) {
 	wrong := drive.BadField("If", drive.Malformed, "expected", "lists of <tokens> and [tags] in parentheses")
 	var all []ifList
@@ -64,7 +66,7 @@ func parseIf(text string) ([]ifList, error) {
 }
 
 // cutList splits s after a list at its closing parenthesis, ignoring parentheses within tokens and
-// tags.
+// tags. ok is false if the list does not end.
 func cutList(s string) (inner, rest string, ok bool) {
 	quoted, token := false, false
 	for i := range len(s) {
@@ -107,9 +109,10 @@ func parseConditions(s string) (all []ifCondition, ok bool) {
 	return all, len(all) > 0
 }
 
+// tokenPrefix is the scheme of lock tokens, followed by the lock's id.
 const tokenPrefix = "urn:uuid:"
 
-// tokenOf returns the token of a lock.
+// tokenOf returns the token of a lock, as in the If and Lock-Token headers without angle brackets.
 func tokenOf(l lock.Lock) string { return tokenPrefix + l.ID.String() }
 
 // checkIf returns nil if one of the If header's lists holds or there is no header, and records in
@@ -142,7 +145,8 @@ type ifResource struct {
 	outside bool // the URL cannot name a node of this view
 	at      location
 	entry   *Entry // nil: no node there
-	held    []lock.Lock
+	// held are the locks that apply to the resource.
+	held []lock.Lock
 }
 
 // satisfies reports whether all conditions hold, and returns the locks that they depend on.
@@ -173,7 +177,9 @@ func expectList(ctx context.Context, c *call, on ifResource, all []ifCondition) 
 	return expectAt(ctx, c, on.at, on.entry, asRead(on.entry, true, false))
 }
 
-// resource looks up the resource that a list names.
+// resource looks up the resource that a list names, with its locks. A URL on another server or with
+// an impossible name gives outside: true, on which no condition holds. It fails with
+// drive.BadRequest for text that is no URL.
 func resource(ctx context.Context, c *call, text string) (on ifResource, err error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -193,7 +199,7 @@ func resource(ctx context.Context, c *call, text string) (on ifResource, err err
 }
 
 // locksOf returns the locks that apply at a location. For a missing entry, these are the deep locks
-// of its folder.
+// of its folder. Layout folders have none. It fails with the error of a query.
 func (c *call) locksOf(ctx context.Context, p location, e *Entry) ([]lock.Lock, error) {
 	if e != nil {
 		if e.Virtual {
@@ -251,7 +257,8 @@ func submitted(c *call) drive.Tokens {
 	return drive.SubmitTokens(locks)
 }
 
-// readTokens parses the If header and collects its lock tokens.
+// readTokens parses the If header into c.lists and appends its lock tokens to c.tokens. Without the
+// header both stay empty. It fails with drive.BadRequest.
 func readTokens(c *call) (err error) {
 	if text := server.JoinHeader(c.r.Header, "If"); text != "" {
 		if c.lists, err = parseIf(text); err != nil {

@@ -17,7 +17,8 @@ const (
 	Refuse Litter = "refuse" // creating one is refused
 )
 
-// isLitter reports whether a name is that of a desktop's file.
+// isLitter reports whether desktops write files of this name on their own, such as .DS_Store,
+// Thumbs.db, ._x or ~$x.
 func isLitter(name drive.Name) bool {
 	s := strings.ToLower(string(name))
 	switch s {
@@ -35,7 +36,7 @@ func (l Litter) checkName(name drive.Name) error {
 	return nil
 }
 
-// shows reports whether listings include the name.
+// shows reports whether listings include the name. Only Hide leaves out litter, and never a folder.
 func (l Litter) shows(name drive.Name, folder bool) bool {
 	return l != Hide || folder || !isLitter(name)
 }

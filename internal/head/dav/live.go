@@ -19,6 +19,7 @@ import (
 // windows is the namespace of Windows' properties for times and attributes.
 const windows = "urn:schemas-microsoft-com:"
 
+// win returns a property name in the namespace of Windows clients.
 func win(local string) Name { return Name{Space: windows, Local: local} }
 
 // allpropNames returns the live properties that allprop includes (RFC 4918 §14.2, §15), in the
@@ -51,15 +52,19 @@ type entryWriter struct {
 	minimal  bool
 	top      Entry                     // entry of the request's URL
 	balances map[string]*quota.Balance // by place; nil: the caller may not see it
-	held     map[drive.NodeID][]lock.Lock
-	above    []lock.Lock // deep locks on top or above, which apply to its children
+	// held caches the locks of nodes that were looked up.
+	held  map[drive.NodeID][]lock.Lock
+	above []lock.Lock // deep locks on top or above, which apply to its children
 }
 
+// entryWriter returns a writer of response elements for one PROPFIND. It caches balances, so it
+// must not outlive the request.
 func (c *call) entryWriter(want wantedProps, minimal bool, top Entry) *entryWriter {
 	return &entryWriter{call: c, wanted: want, minimal: minimal, top: top, balances: map[string]*quota.Balance{}}
 }
 
-// writePage writes a page of entries. It reads what they need from the database once per page.
+// writePage writes a page of entries. It reads what they need from the database once per page. It
+// fails with the error of reading, before anything of the page is written.
 func (w *entryWriter) writePage(ctx context.Context, out *multistatus, entries []Entry) error {
 	if len(entries) == 0 {
 		return nil
@@ -120,7 +125,7 @@ func (w *entryWriter) writePage(ctx context.Context, out *multistatus, entries [
 }
 
 // dead returns the properties that clients have stored, by node. It reads nothing if only live
-// properties are requested.
+// properties are requested. The map is nil then.
 func (w *entryWriter) dead(ctx context.Context, entries []Entry) (map[drive.NodeID][]property.Property, error) {
 	wanted := w.wanted.all()
 	for _, name := range w.wanted.names {
@@ -137,6 +142,7 @@ func (w *entryWriter) dead(ctx context.Context, entries []Entry) (map[drive.Node
 	return found, err
 }
 
+// find returns the value of the named property; false if all does not contain it.
 func find(all []property.Property, name Name) (string, bool) {
 	for _, p := range all {
 		if p.Space == name.Space && p.Local == name.Local {
@@ -147,7 +153,7 @@ func find(all []property.Property, name Name) (string, bool) {
 }
 
 // readLocks reads the locks on a page of entries and, once, the deep locks that apply at the
-// request's URL.
+// request's URL. It replaces w.held; w.above stays once read.
 func (w *entryWriter) readLocks(ctx context.Context, entries []Entry) error {
 	if w.held == nil && !w.top.Virtual {
 		all, err := w.marks.LocksAt(ctx, w.who, w.top.Node, false)
@@ -246,7 +252,7 @@ func (w *entryWriter) live(ctx context.Context, e Entry, name Name) (inner strin
 	return "", false, nil
 }
 
-// display returns the name to show.
+// display returns the name for the property displayname; "SmartDrive" for the root.
 func (e Entry) display() string {
 	if e.Name == "" {
 		return "SmartDrive"
@@ -288,4 +294,5 @@ func (w *entryWriter) balance(ctx context.Context, e Entry) (*quota.Balance, err
 	return &b, nil
 }
 
+// httpTime formats a time as an HTTP date (RFC 9110 §5.6.7).
 func httpTime(t drive.Time) string { return t.Std().UTC().Format(http.TimeFormat) }

@@ -37,7 +37,8 @@ type location struct {
 	segments []string   // segments below the prefix, unescaped, as sent
 }
 
-// virtual reports whether the location is a folder of the layout.
+// virtual reports whether the location is a folder that only the layout has: the top, or the list
+// of spaces or shares. Such a folder has no node.
 func (p location) virtual() bool {
 	return p.section == top || (p.section == spaces || p.section == shared) && p.name == ""
 }
@@ -46,7 +47,7 @@ func (p location) virtual() bool {
 // or the root of a drive, space or share.
 func (p location) isRoot() bool { return p.virtual() || len(p.path) == 0 }
 
-// last returns the last name of the path.
+// last returns the last name of the path; "" for the root of a section.
 func (p location) last() drive.Name {
 	_, name, _ := p.path.Split()
 	return name
@@ -60,12 +61,12 @@ func (p location) parent() location {
 	return up
 }
 
-// same reports whether two locations are equal.
+// same reports whether two locations are equal, names compared byte by byte.
 func (p location) same(other location) bool {
 	return p.section == other.section && p.name == other.name && slices.Equal(p.path, other.path)
 }
 
-// within reports whether p lies below other.
+// within reports whether p lies below other, at any depth; a location is not within itself.
 func (p location) within(other location) bool {
 	return p.section == other.section && p.name == other.name && len(p.path) > len(other.path) &&
 		slices.Equal(p.path[:len(other.path)], other.path)
@@ -228,7 +229,7 @@ func (c *call) findParent(ctx context.Context, p location) (Entry, error) {
 	return e, err
 }
 
-// entry returns the Entry of a node.
+// entry returns the Entry of a node at an address; segments are its path in the view.
 func (c *call) entry(n files.NodeView, at drive.Address, segments []string) Entry {
 	e := Entry{NodeView: n, Place: at.Place, Path: at.Path, Node: n.ID}
 	e.href = c.href(segments, n.Type == tree.TypeFolder)
@@ -264,12 +265,13 @@ func (c *call) href(segments []string, folder bool) string {
 	return strings.ReplaceAll(b.String(), "&", "%26") // it is part of XML; the prefix may contain a user name
 }
 
-// mounted returns the shares with the caller.
+// mounted returns the nodes shared with the caller, with the names under which the caller sees
+// them. It queries at every call.
 func (c *call) mounted(ctx context.Context) ([]space.Mounted, error) {
 	return c.opt.Spaces.Mounted(ctx, c.who)
 }
 
-// mySpaces returns the spaces that the caller sees.
+// mySpaces returns the spaces that the caller is a member of. It queries at every call.
 func (c *call) mySpaces(ctx context.Context) ([]space.View, error) {
 	return c.opt.Spaces.List(ctx, c.who)
 }

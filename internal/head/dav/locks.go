@@ -46,7 +46,9 @@ func readTimeout(r *http.Request) time.Duration {
 	return defaultLockTimeout
 }
 
-// lock handles LOCK: a new lock, or without a body the refresh of submitted locks.
+// lock handles LOCK: a new lock, or without a body the refresh of submitted locks. It fails with
+// drive.BadRequest for a depth of 1 or a malformed body, and with drive.Locked if another lock
+// conflicts.
 func (c *call) lock(ctx context.Context) error {
 	depth, err := readDepth(c.r)
 	if err != nil {
@@ -118,7 +120,9 @@ func lockAs(ctx context.Context, c *call, info *lock.Lock) error {
 	return c.respondLocks(ctx, *e, []lock.Lock{l}, status)
 }
 
-// createForLock creates the empty file for a lock on a missing name (RFC 4918 §7.3).
+// createForLock creates the empty file for a lock on a missing name (RFC 4918 §7.3). It fails with
+// drive.ParentGone without a folder, drive.Locked if the folder is locked, or drive.NameTaken if
+// the name was created meanwhile.
 func createForLock(ctx context.Context, c *call) (*Entry, error) {
 	if err := c.opt.Litter().checkName(c.at.last()); err != nil {
 		return nil, err
@@ -166,7 +170,9 @@ func (c *call) refreshLocks(ctx context.Context, e *Entry) error {
 	return c.respondLocks(ctx, *e, all, http.StatusOK)
 }
 
-// respondLocks answers a LOCK with the locks that now apply.
+// respondLocks answers a LOCK with the locks that now apply and the given status. It zeroes Expires
+// in all, so that the full timeout is shown. It fails, before anything is sent, if a lock's root
+// cannot be looked up.
 func (c *call) respondLocks(ctx context.Context, e Entry, all []lock.Lock, status int) error {
 	for i := range all {
 		all[i].Expires = 0 // just refreshed: the full timeout is left
@@ -204,7 +210,8 @@ func readLockInfo(root element) (l lock.Lock, err error) {
 	return l, nil
 }
 
-// unlock handles UNLOCK.
+// unlock handles UNLOCK and replies 204. It fails with drive.BadRequest without Lock-Token and with
+// status 409 (lock-token-matches-request-uri) if no lock of the node has the token.
 func (c *call) unlock(ctx context.Context) error {
 	token := strings.Trim(strings.TrimSpace(c.r.Header.Get("Lock-Token")), "<>")
 	if token == "" {
@@ -230,7 +237,8 @@ func (c *call) unlock(ctx context.Context) error {
 	return c.respondChanged(false)
 }
 
-// discovery renders the value of lockdiscovery (RFC 4918 §15.8).
+// discovery renders the value of lockdiscovery (RFC 4918 §15.8); "" for no locks. It fails if a
+// lock's root cannot be looked up.
 func (c *call) discovery(ctx context.Context, e Entry, all []lock.Lock) (string, error) {
 	var b strings.Builder
 	for _, l := range all {
@@ -260,7 +268,7 @@ func (c *call) discovery(ctx context.Context, e Entry, all []lock.Lock) (string,
 }
 
 // lockRoot returns the URL path of the node that a lock is on: the entry, or a folder above it,
-// which all entries of a response share.
+// which all entries of a response share. Results are cached in c.roots.
 func lockRoot(ctx context.Context, c *call, e Entry, l lock.Lock) (string, error) {
 	if l.Node == e.Node {
 		return e.href, nil
@@ -279,7 +287,8 @@ func lockRoot(ctx context.Context, c *call, e Entry, l lock.Lock) (string, error
 	return root, nil
 }
 
-// lockRootAbove searches the locked node at the request's location and above.
+// lockRootAbove returns the href of the locked node, searched at the request's location and above.
+// If the caller does not see that node, it returns the href of the view's root.
 func (c *call) lockRootAbove(ctx context.Context, l lock.Lock) (string, error) {
 	for p := c.at; ; p = p.parent() {
 		up, err := c.lookup(ctx, p)

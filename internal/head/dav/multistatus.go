@@ -10,8 +10,9 @@ import (
 // multistatus streams a 207 response (RFC 4918 §13). It sends nothing before writeAhead bytes are
 // buffered, so that an early failure can have its own status.
 type multistatus struct {
-	w       http.ResponseWriter
-	out     *bufio.Writer
+	w   http.ResponseWriter
+	out *bufio.Writer
+	// started tells that begin was called; sent, that bytes have reached the client.
 	started bool
 	sent    bool
 	*spelling
@@ -20,6 +21,8 @@ type multistatus struct {
 // writeAhead is how many bytes are buffered before they are sent: some 40 entries.
 const writeAhead = 32 << 10
 
+// newMultistatus returns a writer of the 207 response of c. It sends nothing before its first
+// buffered bytes are flushed.
 func newMultistatus(c *call) *multistatus {
 	return &multistatus{w: c.w, spelling: c.view.spelling()}
 }
@@ -41,6 +44,7 @@ func (m *multistatus) begin() {
 // headerWriter writes to the client and sends the response header before the first bytes.
 type headerWriter struct{ m *multistatus }
 
+// Write sends p to the client, the first time after status 207 and the response headers.
 func (s headerWriter) Write(p []byte) (int, error) {
 	m := s.m
 	if !m.sent {
@@ -60,7 +64,7 @@ func (m *multistatus) text(parts ...string) {
 	}
 }
 
-// prop is a property in a response.
+// prop is a property in a response; an empty inner becomes an empty element.
 type prop struct {
 	name  Name
 	inner string // XML
@@ -84,6 +88,7 @@ func (m *multistatus) openResponse(href string) {
 	m.text(m.dav("\n<D:response><D:href>"), href, m.dav("</D:href>"))
 }
 
+// closeResponse writes the end tag of a response element.
 func (m *multistatus) closeResponse() { m.text(m.dav("</D:response>")) }
 
 // propstat writes properties that share a status. cond names a precondition, or is "".
@@ -99,6 +104,7 @@ func (m *multistatus) propstat(status int, props []prop, cond string) {
 	m.text(m.dav("</D:propstat>"))
 }
 
+// prop writes one property element; an empty value becomes an empty element.
 func (m *multistatus) prop(p prop) {
 	name, declared := m.name(p.name)
 	m.text("<", name, declared)
@@ -119,6 +125,7 @@ func (m *multistatus) end() {
 	_ = m.out.Flush() // fails only if the client is disconnected
 }
 
+// statusLine returns an HTTP/1.1 status line, as the element status holds it.
 func statusLine(status int) string {
 	return "HTTP/1.1 " + strconv.Itoa(status) + " " + http.StatusText(status)
 }

@@ -21,10 +21,12 @@ type wantedProps struct {
 	onlyName bool   // propname: names without values
 }
 
+// all reports whether the request asks for all properties instead of naming them.
 func (a wantedProps) all() bool { return a.names == nil }
 
 // readWanted parses the body of a PROPFIND; without one all properties are requested (RFC 4918
-// §9.1).
+// §9.1). It fails with drive.BadRequest for another root element or none of allprop, propname and
+// prop.
 func readWanted(r *http.Request) (wantedProps, error) {
 	root, found, err := readBody(r)
 	if err != nil || !found {
@@ -65,7 +67,8 @@ func (e element) names() ([]Name, error) {
 	return names, nil
 }
 
-// readDepth parses the Depth header; absent it is infinity (RFC 4918 §10.2).
+// readDepth parses the Depth header; absent it is infinity (RFC 4918 §10.2). Other values than 0, 1
+// and infinity fail with drive.BadRequest.
 func readDepth(r *http.Request) (string, error) {
 	switch d := strings.ToLower(strings.TrimSpace(r.Header.Get("Depth"))); d {
 	case "0", "1":
@@ -81,6 +84,8 @@ func readDepth(r *http.Request) (string, error) {
 // Microsoft.
 type prefer struct{ minimal, noRoot bool }
 
+// prefer returns the preferences of the headers Prefer and Brief. It adds Preference-Applied and
+// Vary to the response.
 func (c *call) prefer() (p prefer) {
 	for _, wish := range server.Preferences(c.r.Header) {
 		switch wish {
@@ -101,7 +106,8 @@ func (c *call) prefer() (p prefer) {
 	return p
 }
 
-// propfind handles PROPFIND of one location, or of a folder and its children.
+// propfind handles PROPFIND of one location, or of a folder and its children. Depth infinity on a
+// folder fails with status 403 (propfind-finite-depth), a missing node with drive.NotFound.
 func (c *call) propfind(ctx context.Context) error {
 	depth, err := readDepth(c.r)
 	if err != nil {
@@ -146,7 +152,8 @@ func (c *call) abort(out *multistatus, err error) error {
 	panic(http.ErrAbortHandler)
 }
 
-// children calls fn with the children of a folder, page by page.
+// children calls fn with the children of a folder, page by page. Hidden litter is left out. It
+// stops at the first error of a query or of fn.
 func (c *call) children(ctx context.Context, top Entry, fn func([]Entry) error) error {
 	if top.Virtual {
 		return c.virtualChildren(ctx, fn)
@@ -173,7 +180,8 @@ func (c *call) children(ctx context.Context, top Entry, fn func([]Entry) error) 
 	})
 }
 
-// homeSections calls fn with those folders of the layout that are not empty.
+// homeSections calls fn with those folders of the layout that are not empty. fn is called once, or
+// not at all. It fails with the error of a query or of fn.
 func (c *call) homeSections(ctx context.Context, fn func([]Entry) error) error {
 	var entries []Entry
 	all, err := c.mySpaces(ctx)
@@ -199,7 +207,8 @@ func (c *call) homeSections(ctx context.Context, fn func([]Entry) error) error {
 // mountsPerPage is how many shares a page of a listing has.
 const mountsPerPage = 500
 
-// mounts calls fn with the shares with the caller, page by page.
+// mounts calls fn with the shares with the caller, page by page. It stops at the first error of a
+// query or of fn.
 func (c *call) mounts(ctx context.Context, fn func([]Entry) error) error {
 	all, err := c.mounted(ctx)
 	if err != nil {
@@ -249,7 +258,8 @@ func (c *call) virtualChildren(ctx context.Context, fn func([]Entry) error) erro
 	return nil
 }
 
-// eachSpace calls fn with the spaces that the caller may list.
+// eachSpace calls fn once with the root entries of the caller's spaces in which the caller may see
+// nodes. It fails with the error of a query or of fn.
 func (c *call) eachSpace(ctx context.Context, fn func([]Entry) error) error {
 	all, err := c.mySpaces(ctx)
 	if err != nil {

@@ -53,7 +53,8 @@ func readPropertyChanges(r *http.Request) ([]propertyChange, error) {
 	return all, nil
 }
 
-// proppatch handles PROPPATCH, which is executed completely or not at all.
+// proppatch handles PROPPATCH, which is executed completely or not at all. retryStale repeats it
+// when the node changed meanwhile. It fails with drive.BadRequest for a malformed body.
 func (c *call) proppatch(ctx context.Context) error {
 	all, err := readPropertyChanges(c.r)
 	if err != nil {
@@ -62,7 +63,8 @@ func (c *call) proppatch(ctx context.Context) error {
 	return retryStale(ctx, c, func(c *call, ctx context.Context) error { return patch(ctx, c, all) })
 }
 
-// patch executes a PROPPATCH and answers it.
+// patch executes a PROPPATCH and answers it. If one property is refused nothing is written, and the
+// answer is a 207 that tells the status of each. With Prefer: return=minimal success is 204.
 func patch(ctx context.Context, c *call, all []propertyChange) error {
 	e, err := c.find(ctx, c.at)
 	if err != nil {
@@ -103,7 +105,8 @@ func patch(ctx context.Context, c *call, all []propertyChange) error {
 	return nil
 }
 
-// respondPatch answers a PROPPATCH with the status of each property.
+// respondPatch sends the 207 of a PROPPATCH. refused holds the status 403 or 409 by property; if it
+// is not empty, all others get 424.
 func (c *call) respondPatch(out *multistatus, e Entry, all []propertyChange, refused map[Name]int) {
 	out.begin()
 	out.openResponse(e.href)
@@ -145,7 +148,9 @@ func (c *call) isOwnProperty(in propertyChange) bool {
 	return c.view.Sets != nil && c.view.Sets(in.name)
 }
 
-// apply executes the changes.
+// apply writes the changes: those of stored properties and the mtime in one transaction that fails
+// if the node changed, then the view's own properties one by one. A failure in between leaves the
+// former written. Too many properties fail with status 507.
 func (c *call) apply(ctx context.Context, e Entry, all []propertyChange) error {
 	mtime := drive.Time(0)
 	var changes []property.Change

@@ -19,7 +19,9 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// put handles PUT of a whole file, of known or unknown length.
+// put handles PUT of a whole file, of known or unknown length. It fails with drive.BadRequest for a
+// part of a file (Content-Range, OC-Chunked), drive.ParentGone without a folder,
+// drive.Precondition, drive.Locked, and the errors of storing.
 func (c *call) put(ctx context.Context) error {
 	if c.r.Header.Get("Content-Range") != "" { // RFC 9110 §14.5: a part must not be stored as the whole
 		return drive.BadField("Content-Range", drive.NotAllowed, "allowed", []string{})
@@ -92,7 +94,9 @@ func checkWritable(ctx context.Context, c *call, p location, there *Entry) error
 	return c.checkUnlocked(ctx, parent, false)
 }
 
-// store stores the body of a PUT and answers it.
+// store stores the body of a PUT as the file or its new version and answers 201 or 204. there is
+// the entry before, nil for none; its empty version is deleted. A missing folder fails with
+// drive.ParentGone.
 func (c *call) store(ctx context.Context, there *Entry) error {
 	at, err := c.address(ctx, c.at)
 	if err != nil {
@@ -122,7 +126,8 @@ func (c *call) store(ctx context.Context, there *Entry) error {
 	return c.respondPut(ctx, stored)
 }
 
-// dropEmpty removes the empty version that a LOCK created from the history.
+// dropEmpty removes the empty version that a LOCK created from the history. It does nothing unless
+// a lock created the file and still exists.
 func dropEmpty(ctx context.Context, c *call, there Entry) error {
 	all, err := c.marks.LocksAt(ctx, c.who, there.Node, false)
 	if err != nil {
@@ -157,7 +162,8 @@ func (c *call) respondPut(ctx context.Context, s upload.Stored) error {
 	return c.respondChanged(s.Created)
 }
 
-// respondChanged answers 201 if created, else 204.
+// respondChanged writes 201 if created, else 204. It always returns nil, so that handlers can end
+// with it.
 func (c *call) respondChanged(created bool) error {
 	status := http.StatusNoContent
 	if created {
@@ -170,7 +176,8 @@ func (c *call) respondChanged(created bool) error {
 
 // incoming returns the body of a PUT and sets the size in put. The body must have the length of
 // Content-Length or of X-Expected-Entity-Length, which macOS sends with a chunked body. Some
-// proxies drop such a body; then nothing is stored (D3).
+// proxies drop such a body; then nothing is stored (D3). It fails with drive.LengthRequired without
+// a body and a length, and with drive.BadRequest for a malformed header.
 func (c *call) incoming(put *upload.PutFile) (io.Reader, error) {
 	switch put.Size = drive.ByteSize(c.r.ContentLength); {
 	case put.Size < 0:
@@ -206,6 +213,8 @@ type exactBody struct {
 	left int64
 }
 
+// Read fails with drive.BadRequest if the body is longer or shorter than the length that the client
+// declared.
 func (p *exactBody) Read(buf []byte) (int, error) {
 	n, err := p.Reader.Read(buf)
 	p.left -= int64(n)

@@ -32,7 +32,8 @@ func IsLayout(err error) bool {
 }
 
 // ViewPaths returns the paths, with a leading slash, of addresses in a view of the layout Merged.
-// It omits addresses that are not in the view.
+// It omits addresses that are not in the view. It fails for a malformed address or with the error
+// of a query.
 func (h *Head) ViewPaths(ctx context.Context, v View, addresses []string) (map[string]string, error) {
 	c := &call{Head: h, view: v, who: v.Who}
 	var names map[string]drive.Name // names of shares; read if needed
@@ -68,7 +69,8 @@ type Place struct {
 	Account drive.AccountID
 }
 
-// Places returns all spaces and shares that the caller sees.
+// Places returns the spaces and shared nodes that the caller sees, spaces first. It fails with the
+// error of a query.
 func (h *Head) Places(ctx context.Context, who drive.Who) ([]Place, error) {
 	c := &call{Head: h, who: who}
 	var all []Place

@@ -9,6 +9,7 @@ import (
 	"smartdrive/internal/head/problem"
 )
 
+// xmlType is the Content-Type of XML responses.
 const xmlType = "application/xml; charset=utf-8"
 
 // condition is an error that names a precondition (RFC 4918 §16) and overrides the status. A zero
@@ -21,6 +22,7 @@ type condition struct {
 	inner  string // XML
 }
 
+// Unwrap returns the error that the condition wraps.
 func (c condition) Unwrap() error { return c.error }
 
 // refuse answers with an error as an XML document, which WebDAV clients expect, with the native
@@ -45,7 +47,8 @@ func StatusOf(err error) int {
 	return cond.status
 }
 
-// findCondition returns the condition that err is or wraps.
+// findCondition returns the outermost condition in the chain of err; false if there is none. It
+// does not descend into joined errors.
 func findCondition(err error) (found condition, ok bool) {
 	for err != nil {
 		if found, ok = err.(condition); ok { //nolint:errorlint // the loop unwraps
@@ -101,6 +104,7 @@ var quotes = strings.NewReplacer("&#34;", "&quot;", "&#39;", "&apos;")
 // Escape returns s as XML text. Characters that XML cannot express become U+FFFD.
 func Escape(s string) string { return escape(s) }
 
+// escape returns s escaped for XML text and attribute values.
 func escape(s string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(s)) // a Builder does not fail

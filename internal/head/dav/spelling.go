@@ -14,14 +14,17 @@ type spelling struct {
 	spaces []string // namespaces with an assigned prefix: x1, x2, ...
 }
 
+// spelling returns the namespace prefixes and spelling that the view's clients expect.
 func (v View) spelling() *spelling { return &spelling{sabre: v.Sabre} }
 
 const (
+	// sabreSpace, ownCloud and nextcloud are the namespaces with a prefix that clients expect.
 	sabreSpace = "http://sabredav.org/ns"
 	ownCloud   = "http://owncloud.org/ns"
 	nextcloud  = "http://nextcloud.org/ns"
 )
 
+// sabreLetter rewrites the prefix D of "DAV:" to d, as sabre/dav spells it.
 var sabreLetter = strings.NewReplacer("<D:", "<d:", "</D:", "</d:", ` xmlns:D="DAV:"`, ` xmlns:d="DAV:"`)
 
 // dav spells XML of this package. The XML must not contain unescaped text from outside.

@@ -40,7 +40,8 @@ func checkNames(start xml.StartElement) error {
 	return nil
 }
 
-// declared returns the prefix that an attribute declares; "" for the default namespace.
+// declared returns the prefix that an attribute declares; "" for the default namespace. declares is
+// false for an attribute that declares none.
 func declared(n Name) (prefix string, declares bool) {
 	switch {
 	case n.Space == "xmlns":
@@ -51,7 +52,8 @@ func declared(n Name) (prefix string, declares bool) {
 	return "", false
 }
 
-// mayDeclare reports whether a prefix may be bound to a namespace.
+// mayDeclare reports whether a document may bind prefix to the namespace space; prefix "" is the
+// default namespace.
 func mayDeclare(prefix, space string) bool {
 	switch {
 	case prefix == "":
@@ -78,7 +80,8 @@ func isLocal(s string) bool {
 	return err == nil && ok && start.Name.Space == "" && start.Name.Local == s && len(start.Attr) == 0
 }
 
-// writeElement writes an element with all namespaces that it needs.
+// writeElement appends an element with every namespace declaration that it needs, so that the text
+// can be inserted anywhere. e.Inner must be well-formed already.
 func writeElement(b *strings.Builder, e element) {
 	name := e.Name.Local
 	if e.Name.Space == xmlSpace {

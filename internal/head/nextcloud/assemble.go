@@ -13,7 +13,9 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// assemble handles the MOVE of .file, which makes the file from its chunks.
+// assemble handles the MOVE of .file, which makes the file from its chunks. It fails with
+// drive.NotFound for an unknown transfer, drive.BadRequest without Destination, and the errors of
+// decideSeal.
 func (c *call) assemble(ctx context.Context, id string) error {
 	key := c.who.User.String() + id
 	l := c.transferLocks.ref(key)
@@ -42,7 +44,8 @@ func (c *call) assemble(ctx context.Context, id string) error {
 }
 
 // decideSeal seals the file. If the state that the request depends on changes before the
-// transaction, it decides again, as package dav does.
+// transaction, it decides again, as package dav does. It returns the new node, and the last error
+// after dav.MaxAttempts.
 func (c *call) decideSeal(ctx context.Context, t transfer, at target) (made *tree.Node, err error) {
 	deadline := time.Now().Add(sealFor)
 	for range dav.MaxAttempts {

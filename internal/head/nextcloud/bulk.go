@@ -49,6 +49,7 @@ func supportsBulk(userAgent string) bool {
 // maxBulk bounds a request in bytes: as many files as a batch accepts, of 256 KiB each.
 const maxBulk = 256 << 20
 
+// bulkType is the media type of a bulk upload.
 const bulkType = "multipart/related"
 
 // bulk reads the files of one request as the source of a batch.
@@ -64,7 +65,7 @@ type bulk struct {
 	stored  []batch.Answer // results of files that were stored by themselves
 }
 
-// bulkFile is the target of a part.
+// bulkFile is the path that a part of a bulk request is stored at.
 type bulkFile struct {
 	path   string // as sent by the client
 	at     drive.Address
@@ -73,6 +74,8 @@ type bulkFile struct {
 
 var _ batch.Source = (*bulk)(nil)
 
+// newBulk returns a batch source that reads the multipart body src. The caller must set put before
+// the first Next. It closes nothing.
 func newBulk(src io.ReadCloser, boundary string) *bulk {
 	b := &bulk{src: src}
 	b.parts = &related{in: bufio.NewReaderSize((*bulkBytes)(b), 64<<10), boundary: boundary}
@@ -82,6 +85,7 @@ func newBulk(src io.ReadCloser, boundary string) *bulk {
 // bulkBytes reads the request body and fails with drive.TooLarge after maxBulk bytes.
 type bulkBytes bulk
 
+// Read fails with drive.TooLarge once the body exceeds maxBulk bytes.
 func (b *bulkBytes) Read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
 	if b.sent += int64(n); b.sent > maxBulk {
@@ -90,7 +94,9 @@ func (b *bulkBytes) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Next implements batch.Source.
+// Next returns the next part that the batch stores, after put has stored larger parts on its own.
+// It fails with io.EOF after the last part, with drive.TooLarge beyond batch.MaxItems, and repeats
+// an earlier error.
 func (b *bulk) Next() (batch.Item, error) {
 	for b.err == nil {
 		h, size, err := b.parts.next()
@@ -108,7 +114,8 @@ func (b *bulk) Next() (batch.Item, error) {
 	return batch.Item{}, b.err
 }
 
-// Read implements io.Reader for the bytes of the current part.
+// Read reads the bytes of the current part up to its io.EOF. An error other than io.EOF ends the
+// whole source.
 func (b *bulk) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
@@ -120,7 +127,7 @@ func (b *bulk) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Err implements batch.Source.
+// Err returns the error that ended the source; nil at the regular end.
 func (b *bulk) Err() error {
 	if errors.Is(b.err, io.EOF) {
 		return nil
@@ -128,21 +135,24 @@ func (b *bulk) Err() error {
 	return b.err
 }
 
-// Stop implements batch.Source.
+// Stop makes a waiting Read of the body return. It may be called from another goroutine.
 func (b *bulk) Stop() { _ = b.src.Close() }
 
+// addAnswers appends the answers of committed items for results. It never fails.
 func (b *bulk) addAnswers(answers []batch.Answer) error {
 	b.answers = append(b.answers, answers...)
 	return nil
 }
 
-// bulkRequest handles a request of many files.
+// bulkRequest is a request that stores many files.
 type bulkRequest struct {
 	*call
 	files *bulk
 }
 
-// bulk handles POST bulk.
+// bulk handles POST bulk: it stores the files of the body and replies with a JSON object of results
+// by path. It fails with drive.MediaType or drive.TooLarge before it reads. A body that breaks off
+// gets the error's status with the results so far; the client sends the missing files again.
 func (c *call) bulk(ctx context.Context) error {
 	if c.r.Method != http.MethodPost {
 		return c.methodNotAllowed(http.MethodPost)
@@ -179,8 +189,9 @@ func (c *call) bulk(ctx context.Context) error {
 	return c.sendJSON(status, results)
 }
 
-// file converts a part to an item of the batch. If a batch cannot store it, file stores it itself
-// and returns done.
+// file converts a part to an item of the batch and returns false. If a batch cannot store it, file
+// stores the part itself and returns done: true without an item. A fault of the part is in the
+// item's Err.
 func (c bulkRequest) file(ctx context.Context, h http.Header, size int64) (item batch.Item, done bool) {
 	b := c.files
 	n := len(b.files)
@@ -213,7 +224,8 @@ func partDigests(h http.Header) (digest.Set, error) {
 	return sums, nil
 }
 
-// put parses a part, and checks that its file may be stored. It fills in f.
+// put parses a part, and checks that its file may be stored. It fills in f. It fails with
+// drive.BadRequest without X-File-Path and with the error of CheckPut.
 func (c bulkRequest) put(ctx context.Context, f *bulkFile, h http.Header) (put upload.PutFile, err error) {
 	if f.path == "" {
 		return put, drive.BadField("X-File-Path", drive.Required)
@@ -233,7 +245,8 @@ func (c bulkRequest) put(ctx context.Context, f *bulkFile, h http.Header) (put u
 	return put, err
 }
 
-// storeAlone stores the file of part n outside of the batch.
+// storeAlone stores the file of part n in a transaction of its own, outside of the batch. The
+// answer has an error, or the node; neither if the node was deleted since.
 func (c bulkRequest) storeAlone(ctx context.Context, n int, put upload.PutFile, b *bulk) batch.Answer {
 	a := batch.Answer{N: n}
 	who := c.who
@@ -264,7 +277,8 @@ type bulkResult struct {
 	MTime       string `json:"X-OC-MTime,omitempty"`
 }
 
-// results returns the results by path.
+// results returns the result of each answered file by its path. It fails only if the properties of
+// the stored files cannot be read.
 func (c bulkRequest) results(ctx context.Context) (map[string]bulkResult, error) {
 	lang := problem.Negotiate(c.r.Header.Get("Accept-Language"))
 	b := c.files

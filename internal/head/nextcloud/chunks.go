@@ -19,7 +19,8 @@ type chunks struct {
 	Ahead int64          `json:"ahead,omitempty"` // highest chunk refused because earlier ones are missing
 }
 
-// incomplete reports whether the file is known to be incomplete.
+// incomplete reports whether a chunk is known to be missing. False does not mean that the file is
+// complete.
 func (k chunks) incomplete() bool {
 	switch {
 	case k.None:
@@ -30,7 +31,7 @@ func (k chunks) incomplete() bool {
 	return k.Ahead > k.Last
 }
 
-// chunkSum identifies the content of a chunk.
+// chunkSum identifies the content of a chunk, to tell a repeated chunk from another one.
 type chunkSum struct {
 	N   int64  `json:"n"`
 	Sum []byte `json:"s"` // prefix of its SHA-256
@@ -51,7 +52,7 @@ func (k chunks) sum(n int64) []byte {
 	return nil
 }
 
-// text encodes the state as the upload's metadata.
+// text encodes the state as JSON, as it is stored in the upload's metadata.
 func (k chunks) text() string {
 	raw, _ := json.Marshal(k) // numbers and booleans always encode
 	return string(raw)
@@ -69,7 +70,7 @@ func (k chunks) isOffset(n chunkName) bool {
 	return k.Bytes || k.First == 0 && k.Last == 0 && n.number > maxNumber && drive.ByteSize(n.number) == k.Upto
 }
 
-// verdict is the decision about a chunk.
+// verdict is the decision whether a chunk is appended now, later or not at all.
 type verdict uint8
 
 const (

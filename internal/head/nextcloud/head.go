@@ -67,7 +67,8 @@ type Head struct {
 	transferLocks transferLocks
 }
 
-// New returns a head. It does no I/O.
+// New returns a head with the zero fields of opt replaced by defaults. It does no I/O. The caller
+// must Register it.
 func New(opt Options) *Head {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -81,7 +82,7 @@ func New(opt Options) *Head {
 	return &Head{Options: opt, tags: files.NewFolderTags(opt.Files), transferLocks: transferLocks{all: map[string]*transferLock{}}}
 }
 
-// Prefixes returns the path prefixes of this head.
+// Prefixes returns the path prefixes that this head serves, for the server's path checks.
 func Prefixes() []string { return []string{"/remote.php/", "/ocs/", "/index.php/", "/status.php"} }
 
 // Register adds the head's routes to mux.
@@ -94,7 +95,7 @@ func (h *Head) Register(mux *http.ServeMux) {
 	mux.Handle("/remote.php/", h.handler((*call).remote))
 }
 
-// call is one request.
+// call is one request while it is handled. It is used by one goroutine.
 type call struct {
 	*Head
 	w    http.ResponseWriter
@@ -103,6 +104,7 @@ type call struct {
 	path []string // segments of the URL path
 }
 
+// handler returns an http.Handler that runs act and renders its error with refuse.
 func (h *Head) handler(act func(*call, context.Context) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{Head: h, w: w, r: r, path: segments(r.URL.Path)}
@@ -112,6 +114,7 @@ func (h *Head) handler(act func(*call, context.Context) error) http.Handler {
 	})
 }
 
+// segments splits a path at slashes and drops empty segments.
 func segments(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 }
@@ -124,9 +127,11 @@ func (c *call) at(i int) string {
 	return ""
 }
 
+// challenge is the value of WWW-Authenticate in 401 responses.
 const challenge = `Basic realm="SmartDrive", charset="UTF-8"`
 
-// refuse answers with an error in the XML format of sabre/dav.
+// refuse renders err in the XML format of sabre/dav, with the statuses that Nextcloud clients
+// expect: 409 for a missing folder, 412 for a conflict, 503 where the client shall retry.
 func (c *call) refuse(err error) {
 	status := dav.StatusOf(err)
 	switch drive.KindOf(err) {
@@ -148,7 +153,9 @@ func (c *call) refuse(err error) {
 	})
 }
 
-// authenticate sets c.who and takes a slot. The caller must call release after the response.
+// authenticate sets c.who and acquires a slot of the user. The caller must call leave after the
+// response. It fails with drive.Unauthenticated, or drive.Rate if no slot is free; then leave is
+// nil.
 func (c *call) authenticate(changes bool) (leave func(), err error) {
 	who, release, err := c.Caller(c.r, changes)
 	if err != nil {
@@ -158,7 +165,7 @@ func (c *call) authenticate(changes bool) (leave func(), err error) {
 	return release, nil
 }
 
-// reads reports whether a method changes nothing.
+// reads reports whether a method only reads; PUT and unknown methods do not.
 func reads(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, "PROPFIND", "REPORT", "SEARCH":
@@ -167,7 +174,8 @@ func reads(method string) bool {
 	return false
 }
 
-// methodNotAllowed returns the error that lists the allowed methods.
+// methodNotAllowed returns a drive.Method error that lists the allowed methods for the Allow
+// header.
 func (c *call) methodNotAllowed(allow ...string) error {
 	return drive.Fail(drive.Method, "method", server.Clip(c.r.Method), "allow", allow)
 }

@@ -8,7 +8,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// status handles /status.php, by which clients recognize a server.
+// status replies to /status.php with the version that the head emulates; clients recognize a server
+// by it. It needs no authentication.
 func (c *call) status(context.Context) error {
 	c.w.Header().Set("Cache-Control", "no-store")
 	return c.sendJSON(http.StatusOK, object{
@@ -23,7 +24,8 @@ func (c *call) status(context.Context) error {
 	})
 }
 
-// index handles /index.php/....
+// index routes /index.php/...: the 204 probe, both login flows and previews. Other paths fail with
+// drive.NotFound.
 func (c *call) index(ctx context.Context) error {
 	switch strings.Join(c.path[1:], "/") {
 	case "204":
@@ -42,7 +44,8 @@ func (c *call) index(ctx context.Context) error {
 	return drive.Fail(drive.NotFound)
 }
 
-// beginFlow begins login flow v2: the client opens the returned page and polls.
+// beginFlow begins login flow v2: the client opens the returned page and polls. Methods other than
+// POST fail with drive.Method.
 func (c *call) beginFlow(context.Context) error {
 	if c.r.Method != http.MethodPost {
 		return c.methodNotAllowed(http.MethodPost)
@@ -62,7 +65,8 @@ func (c *call) beginFlow(context.Context) error {
 // maxForm bounds a form in bytes: a poll token and its name.
 const maxForm = 4 << 10
 
-// poll returns the app password once the user has granted it; until then 404.
+// poll returns the app password once the user has granted it; until then 404. Methods other than
+// POST fail with drive.Method.
 func (c *call) poll(ctx context.Context) error {
 	if c.r.Method != http.MethodPost {
 		return c.methodNotAllowed(http.MethodPost)

@@ -29,14 +29,17 @@ const (
 // object is a JSON object or XML element with ordered members.
 type object []member
 
+// member is one named value of an object.
 type member struct {
 	name  string
 	value any // object, list, string, int, int64, bool, nil
 }
 
+// list is an OCS array; nil encodes as empty.
 type list []any
 
-// MarshalJSON writes the members in their order.
+// MarshalJSON writes the members in their order. Names are quoted as Go strings, so they must be
+// plain ASCII.
 func (o object) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteByte('{')
@@ -63,7 +66,8 @@ func (l list) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]any(l))
 }
 
-// writeXML writes a value as an XML element of a name.
+// writeXML appends value as an element of the name: members as child elements, list items as
+// "element", true as 1, false and nil as empty.
 func writeXML(b *strings.Builder, name string, value any) {
 	switch v := value.(type) {
 	case object:
@@ -95,7 +99,8 @@ func writeXML(b *strings.Builder, name string, value any) {
 // escape returns s as XML text.
 func escape(s string) string { return dav.Escape(s) }
 
-// ocs handles /ocs/v1.php/... and /ocs/v2.php/....
+// ocs handles /ocs/v1.php/... and /ocs/v2.php/...: it sends the data in the OCS envelope, and
+// errors with ocsFail. Other versions fail with drive.NotFound.
 func (c *call) ocs(ctx context.Context) error {
 	if v := c.at(1); v != "v1.php" && v != "v2.php" {
 		return drive.Fail(drive.NotFound)
@@ -121,7 +126,7 @@ func (c *call) ocsFail(err error) error {
 }
 
 // ocsSend writes a response. Version 1 uses code 100 for 200, and HTTP status 200 for everything
-// but 401.
+// but 401. It fails only if data cannot be encoded, before anything is sent.
 func (c *call) ocsSend(status int, message string, data any) error {
 	code, sent, word := status, status, "ok"
 	if status >= http.StatusBadRequest {
@@ -156,6 +161,8 @@ func (c *call) ocsSend(status int, message string, data any) error {
 	return nil
 }
 
+// sendJSON sends v with the status. It fails only if v cannot be encoded, before anything is sent;
+// a failed write is ignored.
 func (c *call) sendJSON(status int, v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -171,7 +178,9 @@ func (c *call) sendJSON(status int, v any) error {
 // newPassword is the path that creates an app password by a GET.
 const newPassword = "core/getapppassword"
 
-// ocsData returns the data of an OCS path.
+// ocsData executes the request of an OCS path and returns its data: an object or a list. It
+// authenticates all paths except config and capabilities, and fails with drive.NotFound for an
+// unknown path.
 func (c *call) ocsData(ctx context.Context) (any, error) {
 	what := strings.Join(c.path[2:], "/")
 	switch what {
@@ -224,7 +233,7 @@ func hasEmptyList(what string) bool {
 	return false
 }
 
-// capabilities returns the features that clients may use.
+// capabilities returns the features that clients may use. Bulk upload is offered by the User-Agent.
 func (c *call) capabilities() object {
 	dav := object{{"chunking", "1.0"}, {"trashbin", "1.0"}}
 	if supportsBulk(c.r.UserAgent()) {
@@ -249,7 +258,7 @@ func (c *call) capabilities() object {
 	}
 }
 
-// user describes the caller.
+// user describes the caller: name and quota. It fails with the error of a query.
 func (c *call) user(ctx context.Context) (object, error) {
 	name, err := c.Name(ctx, c.who.User)
 	if err != nil {
@@ -291,6 +300,7 @@ func (c *call) userNamed(ctx context.Context, name string) (object, error) {
 }
 
 // getAppPassword creates an app password for a client that authenticated by the account's password.
+// It fails with the error of Exchange, for example for a client that already uses an app password.
 func (c *call) getAppPassword(ctx context.Context) (any, error) {
 	g, err := c.Sessions.Exchange(ctx, c.who, account.NewToken{
 		Name: c.r.UserAgent(), Scopes: drive.ScopeRead | drive.ScopeWrite, Heads: drive.HeadNextcloud,

@@ -15,7 +15,8 @@ import (
 	"smartdrive/internal/usecase/thumb"
 )
 
-// preview handles small pictures of a file, named by its number or its path.
+// preview handles small pictures of a file, named by its number or its path. It fails with
+// drive.NotFound if the node is no file that thumbnails are made of.
 func (c *call) preview(ctx context.Context) error {
 	if c.r.Method != http.MethodGet && c.r.Method != http.MethodHead {
 		return c.methodNotAllowed(http.MethodGet, http.MethodHead)
@@ -70,14 +71,16 @@ func (c *call) preview(ctx context.Context) error {
 // previewLife lets clients cache a picture for an hour.
 const previewLife = "private, max-age=3600"
 
-// matchesTag reports whether an If-None-Match lists the tag (RFC 9110 §13.1.2).
+// matchesTag reports whether the If-None-Match value lists the tag, weak or strong (RFC 9110
+// §13.1.2). It does not handle "*".
 func matchesTag(list, tag string) bool {
 	return slices.ContainsFunc(strings.Split(list, ","), func(s string) bool {
 		return strings.TrimPrefix(strings.TrimSpace(s), "W/") == tag
 	})
 }
 
-// previewNode returns the node that a preview is requested of.
+// previewNode returns the node that the query names by fileId or by path. It fails with
+// drive.NotFound.
 func (c *call) previewNode(ctx context.Context, query url.Values) (files.NodeView, error) {
 	if text := query.Get("fileId"); text != "" {
 		return c.nodeByNumber(ctx, text)

@@ -32,6 +32,8 @@ type propertyReader struct {
 	places *places
 }
 
+// propertyReader returns a reader of Nextcloud properties with an empty cache of places, for one
+// request.
 func (c *call) propertyReader() propertyReader { return propertyReader{c, &places{}} }
 
 // pageProps holds what has been read about a page of entries.
@@ -47,7 +49,9 @@ type pageProps struct {
 	shared  map[drive.NodeID]space.ShareKinds
 }
 
-// properties implements dav.Properties.
+// properties reads what the named properties of a page of entries need, with a fixed number of
+// queries, and returns a lookup: the value of a property of an entry, false if it has none. names
+// nil reads only what entity tags and sizes need. It fails with the error of a query.
 func (d propertyReader) properties(ctx context.Context, who drive.Who, page []dav.Entry, names []dav.Name) (func(dav.Entry, dav.Name) (string, bool), error) {
 	k := pageProps{d: d, rights: map[drive.NodeID]access.NodeRights{}}
 	asked := func(space string, locals ...string) bool {
@@ -123,7 +127,8 @@ type places struct {
 	marks map[string]files.PlaceTag
 }
 
-// read reads the places and their marks with a constant number of statements.
+// read reads the places and their marks with a constant number of statements. It sets l.marks and,
+// on success, l.names. It fails with the error of a query.
 func (l *places) read(ctx context.Context, d propertyReader, who drive.Who) error {
 	all, err := d.DAV.Places(ctx, who)
 	if err != nil {
@@ -149,7 +154,7 @@ func (l *places) read(ctx context.Context, d propertyReader, who drive.Who) erro
 }
 
 // marksOf returns the marks of places by their root nodes, without those that the caller may not
-// see.
+// see. Without tops the map is nil. It fails with the error of a query.
 func (d propertyReader) marksOf(ctx context.Context, who drive.Who, tops map[string]drive.NodeID) (map[string]files.PlaceTag, error) {
 	if len(tops) == 0 {
 		return nil, nil
@@ -165,7 +170,8 @@ func (d propertyReader) marksOf(ctx context.Context, who drive.Who, tops map[str
 }
 
 // readMarks reads the marks of the page's folders and of their places. The root and the folders of
-// the layout need the marks of all places.
+// the layout need the marks of all places. It fills p.folders and p.marks and fails with the error
+// of a query.
 func (p *pageProps) readMarks(ctx context.Context, who drive.Who, page []dav.Entry) error {
 	listed := map[string]bool{} // places of which the page has folders
 	tops := map[string]drive.NodeID{}
@@ -216,7 +222,7 @@ func (p *pageProps) readMarks(ctx context.Context, who drive.Who, page []dav.Ent
 	return nil
 }
 
-// mark returns the mark of a place.
+// mark returns the change marker of a place from the page or the cache; false if it was not read.
 func (p *pageProps) mark(place string) (files.PlaceTag, bool) {
 	if m, known := p.marks[place]; known {
 		return m, true
@@ -330,6 +336,7 @@ func (p *pageProps) number(e dav.Entry) int64 {
 // id returns the number and the installation in the form that clients parse.
 func (p *pageProps) id(e dav.Entry) string { return idText(p.number(e), p.d.Instance) }
 
+// idText returns the file id that clients see: the number padded to 8 digits, then the instance.
 func idText(number int64, instance string) string { return fmt.Sprintf("%08d%s", number, instance) }
 
 // tag returns the ETag of a file, or of a folder and everything below it (N1). It changes for every
@@ -345,7 +352,8 @@ func (p *pageProps) tag(e dav.Entry) string {
 	return `"` + tag + `"`
 }
 
-// folderTag returns the tag of a folder without the fingerprint.
+// folderTag returns the tag of a folder without the fingerprint. It changes with the folder's
+// nodes; that of a root or layout folder changes with every place that the caller sees.
 func (p *pageProps) folderTag(e dav.Entry) string {
 	at, _ := p.mark(e.Place)
 	m := p.folders[e.Node]

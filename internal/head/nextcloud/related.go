@@ -32,7 +32,8 @@ type related struct {
 const maxPartHeader = 16 << 10
 
 // next skips the rest of the current part and reads the header of the next one. Read then returns
-// its bytes. It returns io.EOF after the last part.
+// its bytes. It returns io.EOF after the last part. The int64 is the length of the part. A
+// malformed delimiter, header or length fails with drive.BadRequest and ends the body.
 func (p *related) next() (http.Header, int64, error) {
 	if _, err := io.Copy(io.Discard, p); err != nil {
 		return nil, 0, err
@@ -64,7 +65,8 @@ func (p *related) next() (http.Header, int64, error) {
 	return h, size, nil
 }
 
-// header reads the header of a part, of at most room bytes.
+// header reads the header of a part, of at most room bytes. It reduces room and fails with
+// drive.BadRequest for a malformed or too long header.
 func (p *related) header(room *int) (http.Header, error) {
 	h := http.Header{}
 	for {

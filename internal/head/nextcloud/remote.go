@@ -12,7 +12,8 @@ import (
 	"smartdrive/internal/head/problem"
 )
 
-// remote handles /remote.php/....
+// remote routes /remote.php/...: files, uploads, bulk, trash bin and versions. OPTIONS needs no
+// authentication. Other paths fail with drive.NotFound.
 func (c *call) remote(ctx context.Context) error {
 	if c.r.Method == http.MethodOptions {
 		c.DAV.Serve(c.w, c.r, dav.View{Prefix: "/remote.php/", Layout: dav.Merged}) // without authentication
@@ -64,7 +65,8 @@ func (c *call) asUser(act func() error) error {
 	return act()
 }
 
-// files serves the view of the caller's files.
+// files authenticates the request unless that is done, and serves the view of the caller's files
+// below prefix. It answers REPORT itself and refuses SEARCH with drive.Method.
 func (c *call) files(ctx context.Context, prefix string) error {
 	if c.who.User.IsZero() {
 		leave, err := c.authenticate(!reads(c.r.Method))
@@ -92,7 +94,8 @@ func (c *call) view(_ context.Context, prefix string) dav.View {
 	}
 }
 
-// multistatus sends response elements.
+// multistatus sends a whole 207 response with the given response elements, which must be
+// well-formed. It always returns nil.
 func (c *call) multistatus(responses ...string) error {
 	out := c.newStream()
 	out.add(responses...)
@@ -111,6 +114,8 @@ type stream struct {
 // writeAhead is how many bytes are buffered before they are sent: some 40 entries.
 const writeAhead = 32 << 10
 
+// newStream returns a buffered 207 response. The caller must call end, or abort at an error; until
+// writeAhead bytes are buffered an error can still become the status.
 func (c *call) newStream() *stream {
 	s := &stream{c: c}
 	s.out = bufio.NewWriterSize(s, writeAhead)
@@ -118,7 +123,8 @@ func (c *call) newStream() *stream {
 	return s
 }
 
-// Write sends buffered bytes to the client, after the response header.
+// Write sends buffered bytes to the client, the first time after status 207 and the headers. From
+// then on abort cannot change the status.
 func (s *stream) Write(p []byte) (int, error) {
 	if !s.sent {
 		s.sent = true
@@ -153,7 +159,8 @@ func (s *stream) abort(err error) error {
 	panic(http.ErrAbortHandler)
 }
 
-// response returns one response element with its properties.
+// response returns one response element with the status 200. props must be well-formed XML; href is
+// escaped.
 func response(href, props string) string {
 	return "<d:response><d:href>" + escape(href) + "</d:href><d:propstat><d:prop>" + props +
 		"</d:prop><d:status>HTTP/1.1 200 OK</d:status></d:propstat></d:response>"

@@ -12,7 +12,7 @@ import (
 )
 
 // sharees searches users and groups to share with. There is one page with the first ten by name.
-// Searches of less than two characters find nothing.
+// Searches of less than two characters find nothing. It fails with the error of the search.
 func (c sharing) sharees(ctx context.Context) (any, error) {
 	q := c.r.URL.Query()
 	search := strings.TrimSpace(q.Get("search"))
@@ -33,6 +33,7 @@ func (c sharing) sharees(ctx context.Context) (any, error) {
 	return foundSharees(found, search), nil
 }
 
+// kindOf returns the protocol's share type for a found principal: toGroup or toUser.
 func kindOf(f space.Found) int {
 	if f.Kind == access.Group {
 		return toGroup

@@ -42,8 +42,11 @@ type item struct {
 	owner      string // user who owns the drive, or the space; empty: the caller
 }
 
+// isFolder reports whether the node is a folder.
 func isFolder(n files.NodeView) bool { return n.Type == tree.TypeFolder }
 
+// itemOf converts a node to the item of a share. Owner and path stay empty until they are looked
+// up.
 func (c sharing) itemOf(n files.NodeView) item {
 	at := item{id: n.ID, folder: isFolder(n), size: n.Size, mime: n.Mime, mtime: n.MTime, address: n.Path}
 	if n.ParentID != nil {
@@ -107,7 +110,8 @@ func (c sharing) listShares(ctx context.Context) (any, error) {
 	return c.showShares(ctx, some)
 }
 
-// ownerAndRights sets the owner of an item and returns the caller's rights there.
+// ownerAndRights sets the owner of an item and returns the caller's rights there. It fails with
+// drive.NotFound or drive.Forbidden.
 func (c sharing) ownerAndRights(ctx context.Context, at *item) (access.Right, error) {
 	panel, err := c.Spaces.Access(ctx, c.who, at.id)
 	if err != nil {
@@ -131,7 +135,8 @@ func (c sharing) mayChange(v share.View, rights access.Right) bool {
 	return v.Account == c.who.Account || v.User == c.who.User || rights.Has(access.Manage)
 }
 
-// sharedAt returns the shares at a node.
+// sharedAt returns the grants and links of a node. It fails with the error of a query or without
+// the right to see them; then the result must not be used.
 func (c sharing) sharedAt(ctx context.Context, node files.NodeView) ([]shared, error) {
 	at := c.itemOf(node)
 	rights, err := c.ownerAndRights(ctx, &at)
@@ -153,7 +158,8 @@ func (c sharing) sharedAt(ctx context.Context, node files.NodeView) ([]shared, e
 	return all, err
 }
 
-// grantsAt returns the roles of users and groups at a node, up to maxListed.
+// grantsAt returns the roles of users and groups at a node, up to maxListed. Role none is left out.
+// It fails with drive.NotFound or drive.Forbidden.
 func (c sharing) grantsAt(ctx context.Context, node drive.NodeID) (all []access.Grant, err error) {
 	for after := (drive.PrincipalID{}); len(all) < maxListed; {
 		page, err := c.Spaces.Members(ctx, c.who, node, after, listedAtOnce)
@@ -172,7 +178,7 @@ func (c sharing) grantsAt(ctx context.Context, node drive.NodeID) (all []access.
 	return all, nil
 }
 
-// links returns the links whose node exists, up to maxListed.
+// links returns the links that q selects, without those whose node is gone, up to about maxListed.
 func (c sharing) links(ctx context.Context, q share.Query) (all []share.View, err error) {
 	for q.Limit = listedAtOnce; len(all) < maxListed; {
 		page, err := c.Shares.List(ctx, c.who, q)
@@ -191,7 +197,8 @@ func (c sharing) links(ctx context.Context, q share.Query) (all []share.View, er
 	return all, nil
 }
 
-// sharedByMe returns the shares of the caller's own drive.
+// sharedByMe returns the grants and links that the caller has given in the own drive, up to about
+// maxListed of each. Role none and deleted nodes are left out.
 func (c sharing) sharedByMe(ctx context.Context) (all []shared, err error) {
 	for after := (access.Grant{}); len(all) < maxListed; {
 		page, err := c.Spaces.ListSharedByMe(ctx, c.who, after, listedAtOnce)
@@ -215,7 +222,8 @@ func (c sharing) sharedByMe(ctx context.Context) (all []shared, err error) {
 	return append(all, mine...), err
 }
 
-// sharedIn is sharedByMe for the children of a folder.
+// sharedIn returns the grants and links that the caller has given at the children of a folder. Role
+// none and deleted nodes are left out.
 func (c sharing) sharedIn(ctx context.Context, folder files.NodeView) (all []shared, err error) {
 	roles, err := c.Spaces.ListSharedByMeIn(ctx, c.who, folder.ID, maxListed)
 	if err != nil {
@@ -254,7 +262,8 @@ func (c sharing) linksWithNodes(ctx context.Context, links []share.View) ([]shar
 	return all, nil
 }
 
-// sharedWithMe returns the shares with the caller.
+// sharedWithMe returns up to maxListed shares that other users have given to the caller, with the
+// paths at which the caller sees them.
 func (c sharing) sharedWithMe(ctx context.Context) ([]shared, error) {
 	mounts, err := c.Spaces.Mounted(ctx, c.who)
 	if err != nil {
@@ -330,7 +339,8 @@ func hideForbidden(err error) error {
 	return err
 }
 
-// showShare renders one share that the caller has created or changed.
+// showShare renders one share that the caller has created or changed. It looks up whether the
+// caller may change it.
 func (c sharing) showShare(ctx context.Context, s shared) (any, error) {
 	rights, err := c.ownerAndRights(ctx, &s.item)
 	if err != nil {
@@ -347,7 +357,8 @@ func (c sharing) showShare(ctx context.Context, s shared) (any, error) {
 	return all[0], nil
 }
 
-// showShares renders shares in the protocol's format.
+// showShares renders shares in the protocol's format, in their order; an empty list for none. It
+// assigns numbers to shares that have none yet, which writes rows.
 func (c sharing) showShares(ctx context.Context, all []shared) (list, error) {
 	if len(all) == 0 {
 		return list{}, nil
@@ -403,7 +414,8 @@ type shareNumbers struct{ share, node, parent int64 }
 // hiddenPassword stands for the hash of a password, which clients test for presence.
 const hiddenPassword = "********"
 
-// shareObject renders a share. me is the caller's name.
+// shareObject renders a share. n holds its numbers; me is the caller's name, shown as the owner of
+// what the caller may change.
 func (c sharing) shareObject(s shared, n shareNumbers, me string) object {
 	by := s.item.owner
 	if s.mine { // clients let only the owner change a share
@@ -456,6 +468,7 @@ func (c sharing) shareObject(s shared, n shareNumbers, me string) object {
 	return append(o, special...)
 }
 
+// grantObject renders the members that only a share with a user or group has.
 func grantObject(s shared) object {
 	kind := toUser
 	if s.grant.Kind == access.Group {
@@ -472,6 +485,7 @@ func grantObject(s shared) object {
 	}
 }
 
+// linkObject renders the members that only a link has. The code is replaced by hiddenPassword.
 func (c sharing) linkObject(s shared) object {
 	var password any
 	if s.link.NeedsCode() {

@@ -32,6 +32,7 @@ const (
 	byLink  = 3
 )
 
+// sharingCapabilities returns the section files_sharing of the capabilities.
 func sharingCapabilities() object {
 	off := object{{"enabled", false}}
 	on := object{{"enabled", true}}
@@ -61,7 +62,8 @@ func sharingCapabilities() object {
 // sharing handles a request of the sharing API.
 type sharing struct{ *call }
 
-// answer returns the data of a path below sharingPath.
+// answer executes the request at a path below sharingPath and returns its data. Unsupported lists
+// are empty. It fails with drive.NotFound for an unknown path or share and with drive.Method.
 func (c sharing) answer(ctx context.Context, what string) (any, error) {
 	switch {
 	case what == "shares" && c.r.Method == http.MethodGet:
@@ -99,7 +101,8 @@ func (c sharing) answer(ctx context.Context, what string) (any, error) {
 // the other fields.
 const maxSharingForm = 16 << 10
 
-// form returns the parameters of a request, from its URL and its body as a form or JSON.
+// form returns the parameters of a request, from its URL and its body as a form or JSON. It fails
+// with drive.BadRequest for a malformed body. The body must not have been read.
 func (c sharing) form() (url.Values, error) {
 	c.r.Body = http.MaxBytesReader(c.w, c.r.Body, maxSharingForm)
 	kind, _, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type")) // an invalid type counts as none
@@ -135,8 +138,9 @@ type wish struct {
 	note        *string
 }
 
-// readWish parses the properties. It refuses features that do not exist here (uploads by link,
-// hidden downloads) and ignores harmless ones such as labels.
+// readWish parses the properties; absent ones stay nil. It fails with drive.BadRequest for features
+// that do not exist here (uploads by link, hidden downloads) and for malformed values, and ignores
+// harmless ones such as labels.
 func (c sharing) readWish(form url.Values) (w wish, err error) {
 	text := func(name string) *string {
 		if !form.Has(name) {
@@ -240,7 +244,8 @@ func linkPassword(password string) (string, error) {
 	return password, nil
 }
 
-// pathOf returns the node at a client's path.
+// pathOf returns the node at a path as the client writes it, relative to the view's root. It fails
+// with drive.NotFound.
 func (c sharing) pathOf(ctx context.Context, path string) (files.NodeView, error) {
 	at, err := c.DAV.Address(ctx, c.r, c.view(ctx, "/"), &url.URL{Path: "/" + strings.TrimPrefix(path, "/")})
 	if err != nil {
@@ -249,7 +254,9 @@ func (c sharing) pathOf(ctx context.Context, path string) (files.NodeView, error
 	return c.Files.GetByPath(ctx, c.who, at)
 }
 
-// createShare gives a user or group a role, which replaces an existing one, or creates a link.
+// createShare gives a user or group a role, which replaces an existing one, or creates a link. It
+// returns the rendered share. It fails with drive.BadRequest without a path or with an unknown
+// type, and drive.NotFound for an unknown node or principal.
 func (c sharing) createShare(ctx context.Context) (any, error) {
 	form, err := c.form()
 	if err != nil {
@@ -283,7 +290,9 @@ func (c sharing) createShare(ctx context.Context) (any, error) {
 	return c.showShare(ctx, s)
 }
 
-// grantRole gives a user or group a role. Without permissions it is editor, as in the protocol.
+// grantRole gives a user or group a role. Without permissions it is editor, as in the protocol. It
+// writes the grant and fails with drive.BadRequest without a name or with a password, and
+// drive.NotFound for an unknown principal.
 func (c sharing) grantRole(ctx context.Context, node files.NodeView, to space.Principal, want wish) (*access.Grant, error) {
 	if strings.TrimSpace(to.Name) == "" {
 		return nil, drive.BadField("shareWith", drive.Required)
@@ -312,15 +321,18 @@ func grantChange(want wish, folder bool) space.GrantChange {
 	}}
 }
 
+// noPassword returns the error for a password on a share with a user or group.
 func noPassword() error {
 	return drive.BadField("password", drive.NotAllowed, "allowed", []string{"none: it is for links"}, "sent", "one")
 }
 
+// noNote returns the error for a note on a link.
 func noNote() error {
 	return drive.BadField("note", drive.NotAllowed, "allowed", []string{"none: it is for users and groups"}, "sent", "one")
 }
 
-// link creates a link.
+// link creates a link to the node with the wish's code and expiry. It fails with the error of
+// linkChange or Create; then the view is not valid.
 func (c sharing) link(ctx context.Context, node files.NodeView, want wish) (*share.View, error) {
 	in := share.Request{Node: node.ID}
 	change, err := c.linkChange(want)
@@ -363,7 +375,9 @@ func (c sharing) linkChange(want wish) (change share.Change, err error) {
 	return change, nil
 }
 
-// changeShare changes the properties that the request names.
+// changeShare changes the properties that the form names and returns the rendered share. It fails
+// with drive.NotFound for an unknown number, and with drive.BadRequest for a password on a share
+// with a user or group.
 func (c sharing) changeShare(ctx context.Context, number int64) (any, error) {
 	form, err := c.form()
 	if err != nil {

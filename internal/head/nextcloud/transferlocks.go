@@ -14,6 +14,7 @@ import (
 type transferLocks struct {
 	mu  sync.Mutex
 	all map[string]*transferLock // by user and transfer
+	// ids caches the uploads of transfers by user id and transfer id.
 	ids map[string]drive.UploadID
 }
 
@@ -21,7 +22,8 @@ type transferLocks struct {
 // emptied.
 const maxRecalled = 10_000
 
-// cache stores the upload of a transfer.
+// cache stores the upload of a transfer by key. If maxRecalled are stored, it drops all of them
+// first. It acquires mu.
 func (t *transferLocks) cache(key string, id drive.UploadID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -39,16 +41,18 @@ func (t *transferLocks) cached(key string) (drive.UploadID, bool) {
 	return id, known
 }
 
-// forget removes the cached upload of a transfer.
+// forget removes the cached upload of a transfer, because the upload no longer exists. It acquires
+// mu.
 func (t *transferLocks) forget(key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.ids, key)
 }
 
-// transferLock is the lock of one transfer.
+// transferLock serializes the requests of one transfer; transferLocks.mu protects its fields.
 type transferLock struct {
-	users    int // requests that hold or await the lock
+	users int // requests that hold or await the lock
+	// busy tells that a request owns the lock.
 	busy     bool
 	chunk    string             // chunk of the lock's owner
 	stop     context.CancelFunc // cancels the owner
@@ -116,7 +120,7 @@ func (t *transferLocks) unlock(l *transferLock) {
 const pollEvery = time.Second
 
 // wait waits until another chunk has ended or pollEvery has passed. late reports that the deadline
-// has passed.
+// has passed. It fails with the cause of ctx.
 func (t *transferLocks) wait(ctx context.Context, l *transferLock, deadline <-chan time.Time) (late bool, err error) {
 	t.mu.Lock()
 	moved := l.released

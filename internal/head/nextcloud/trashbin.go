@@ -78,7 +78,8 @@ func trashedID(name string) (drive.NodeID, error) {
 }
 
 // restore moves a node from the trash to its original folder, or to the root if that folder does
-// not exist. Destination must be in the user's restore collection; its last segment is ignored.
+// not exist. Destination must be in the user's restore collection; its last segment is ignored. It
+// replies 201, and fails with drive.NotFound for a node that is not in the trash.
 func (c *call) restore(ctx context.Context, id drive.NodeID) error {
 	if err := checkRestoreDestination(c.DAV, c.r, "trashbin", c.at(3)); err != nil {
 		return err

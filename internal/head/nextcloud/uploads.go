@@ -41,18 +41,21 @@ import (
 
 // transfer is a chunked upload of the caller.
 type transfer struct {
+	// id is the client's id of the transfer.
 	id     string
 	view   upload.View
 	pos    upload.Position
 	chunks chunks
 }
 
-// fingerprintOf returns the fingerprint of a transfer's upload.
+// fingerprintOf returns the fingerprint that the upload of a transfer is found by; id is the
+// client's.
 func fingerprintOf(id string) string { return "nextcloud " + id }
 
 const maxTransferID = 100 // bytes; fits into the fingerprint
 
-// uploads handles requests about chunked uploads; below are the path segments after the user.
+// uploads handles requests about chunked uploads; below are the path segments after the user. Other
+// paths and methods fail with drive.NotFound or drive.Method.
 func (c *call) uploads(ctx context.Context, below []string) error {
 	if len(below) == 0 {
 		if c.r.Method == "PROPFIND" {
@@ -90,7 +93,9 @@ type target struct {
 	view dav.View // view of the URL
 }
 
-// destination parses the Destination header; ok is false if it is absent.
+// destination parses the Destination header; ok is false if it is absent. It fails with
+// drive.BadRequest for a malformed URL and with the errors of CheckHost and Address; ok is then
+// false, too.
 func (c *call) destination(ctx context.Context) (to target, ok bool, err error) {
 	text := c.r.Header.Get("Destination")
 	if text == "" {
@@ -111,7 +116,8 @@ func (c *call) destination(ctx context.Context) (to target, ok bool, err error) 
 	return to, err == nil, err
 }
 
-// totalLength parses OC-Total-Length, the size of the whole file; absent it is unknown.
+// totalLength parses OC-Total-Length, the size of the whole file; absent it is unknown. A malformed
+// number fails with drive.BadRequest.
 func (c *call) totalLength() (drive.ByteSize, error) {
 	text := c.r.Header.Get("OC-Total-Length")
 	if text == "" {
@@ -185,7 +191,8 @@ func (c *call) find(ctx context.Context, id string) (transfer, error) {
 }
 
 // cachedTransfer returns the transfer for a cached upload id. If the caller may no longer write to
-// the target folder, it ends the upload, so that its reservation is released at once.
+// the target folder, it ends the upload, so that its reservation is released at once. It fails with
+// drive.NotFound if the upload is no longer that of the transfer.
 func (c *call) cachedTransfer(ctx context.Context, id string, was drive.UploadID) (transfer, error) {
 	v, err := c.Uploads.Get(ctx, c.who, was)
 	if drive.IsKind(err, drive.NotFound, drive.Forbidden) {
@@ -204,7 +211,7 @@ func (c *call) cachedTransfer(ctx context.Context, id string, was drive.UploadID
 }
 
 // search finds a transfer in the account of the Destination, in the caller's own, or else in any
-// account that the caller sees.
+// account that the caller sees. It fails with drive.NotFound.
 func (c *call) search(ctx context.Context, id string) (transfer, error) {
 	likely := []drive.AccountID{c.who.Account}
 	if at, ok, err := c.destination(ctx); err == nil && ok && at.Place != "" {
@@ -233,7 +240,8 @@ func (c *call) search(ctx context.Context, id string) (transfer, error) {
 	return transfer{}, drive.Fail(drive.NotFound)
 }
 
-// findIn finds a transfer in one account.
+// findIn returns the caller's open transfer with the client's id in one account. It reads the
+// caller's open uploads page by page. It fails with drive.NotFound.
 func (c *call) findIn(ctx context.Context, account drive.AccountID, id string) (transfer, error) {
 	const page = 500
 	for q := (upload.ListQuery{User: c.who.User, Account: account, Limit: page, Open: true}); ; {
@@ -253,13 +261,15 @@ func (c *call) findIn(ctx context.Context, account drive.AccountID, id string) (
 	}
 }
 
-// transfer returns the transfer of an upload with its recorded chunks.
+// transfer returns the transfer of an upload with its recorded chunks. It fails if these cannot be
+// read.
 func (c *call) transfer(ctx context.Context, id string, v upload.View) (transfer, error) {
 	t := transfer{id: id, view: v}
 	return t, c.readChunks(ctx, &t)
 }
 
-// readChunks reads the recorded chunks. The caller must hold the transfer's lock.
+// readChunks reads the recorded chunks. The caller must hold the transfer's lock. It sets t.chunks
+// and fails if the recorded text cannot be read.
 func (c *call) readChunks(ctx context.Context, t *transfer) (err error) {
 	text, err := upload.Metadata(ctx, c.Uploads, c.who, t.view.ID)
 	if err != nil {
@@ -278,7 +288,8 @@ type chunkName struct {
 	bytes  bool
 }
 
-// parseChunk parses the name of a chunk. It fails with drive.BadName.
+// parseChunk parses the name of a chunk: a number, or an offset followed by "-". It fails with
+// drive.BadName if the number is malformed or negative.
 func parseChunk(name string) (chunkName, error) {
 	first, _, ranged := strings.Cut(name, "-")
 	n, err := strconv.ParseInt(first, 10, 64)
@@ -288,7 +299,9 @@ func parseChunk(name string) (chunkName, error) {
 	return chunkName{n, ranged}, nil
 }
 
-// putChunk handles PUT of a chunk.
+// putChunk handles PUT of a chunk: it appends the chunk and replies 201. A chunk that comes before
+// its predecessor waits up to EarlyWithin, a first chunk of unknown place up to ZeroWithin. A
+// repeated chunk is not stored again; one with other bytes fails with drive.OffsetMismatch.
 func (c *call) putChunk(ctx context.Context, id, name string) error {
 	n, err := parseChunk(name)
 	if err == nil {
@@ -344,6 +357,8 @@ func (c *call) putChunk(ctx context.Context, id, name string) error {
 type earlyTimeout struct {
 	*time.Timer
 
+	// within is the limit since the transfer last grew; offset is its size then; expired tells that
+	// the limit has passed.
 	within  time.Duration
 	offset  drive.ByteSize
 	expired bool
@@ -358,7 +373,8 @@ func (p *earlyTimeout) observe(offset drive.ByteSize) {
 }
 
 // refuseEarly refuses a chunk whose predecessors have not arrived, and records it, so that a MOVE
-// cannot complete the file without it.
+// cannot complete the file without it. It always returns an error: that of the refusal, or of
+// recording it.
 func (c *call) refuseEarly(ctx context.Context, l *transferLock, id string, n chunkName) error {
 	ctx, end, err := c.transferLocks.lock(ctx, l, "")
 	if err != nil {
@@ -377,7 +393,9 @@ func (c *call) refuseEarly(ctx context.Context, l *transferLock, id string, n ch
 }
 
 // tryChunk appends a chunk if its predecessors have arrived. Otherwise it returns premature, or
-// maybePremature if a chunk 0 may be missing and first is false.
+// maybePremature if a chunk 0 may be missing and first is false. A duplicate is read but not
+// appended. It fails with drive.NotFound, drive.OffsetMismatch for other bytes than before, or the
+// error of appending; the verdict is then not valid.
 func (c *call) tryChunk(
 	ctx context.Context, l *transferLock, id, name string, n chunkName, declared []digest.FieldDigest, first bool, early *earlyTimeout,
 ) (_ verdict, err error) {
@@ -445,7 +463,8 @@ func (c *call) tryChunk(
 	return accept, c.note(ctx, t, n, offset, sum)
 }
 
-// note records the number and the sum of an arrived chunk.
+// note records number, end offset and sum of an arrived chunk in the upload's metadata, also if the
+// client has disconnected. At most maxSums sums are kept.
 func (c *call) note(ctx context.Context, t transfer, n chunkName, offset drive.ByteSize, sum hash.Hash) error {
 	now := chunks{From1: t.chunks.From1, Ahead: t.chunks.Ahead, First: t.chunks.First, Last: n.number, Upto: offset, Bytes: n.bytes}
 	if t.chunks.None {
@@ -457,7 +476,7 @@ func (c *call) note(ctx context.Context, t transfer, n chunkName, offset drive.B
 }
 
 // listChunks lists the arrived chunks for clients that add up the sizes to resume. Only the total
-// is known, so each chunk is listed with an equal share.
+// is known, so each chunk is listed with an equal share. It fails with drive.NotFound.
 func (c *call) listChunks(ctx context.Context, id string) error {
 	t, err := c.find(ctx, id)
 	if err != nil {
@@ -485,7 +504,8 @@ func (c *call) listChunks(ctx context.Context, id string) error {
 	return c.multistatus(all...)
 }
 
-// dropChunks cancels a transfer.
+// dropChunks cancels a transfer, which releases its bytes, and replies 204. It fails with
+// drive.NotFound.
 func (c *call) dropChunks(ctx context.Context, id string) error {
 	t, err := c.find(ctx, id)
 	if err == nil {

@@ -54,7 +54,8 @@ func (c *call) versions(ctx context.Context, below []string) error {
 	return c.methodNotAllowed(http.MethodGet, http.MethodHead, "MOVE", "COPY")
 }
 
-// nodeByNumber returns the node with a number. It fails with drive.NotFound.
+// nodeByNumber returns the node with the number that clients see, in decimal. It fails with
+// drive.NotFound if the text is no number or the caller does not see the node.
 func (c *call) nodeByNumber(ctx context.Context, text string) (files.NodeView, error) {
 	number, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
@@ -63,6 +64,8 @@ func (c *call) nodeByNumber(ctx context.Context, text string) (files.NodeView, e
 	return c.tags.ByNumber(ctx, c.who, number-firstNumber)
 }
 
+// listVersions sends the old versions of a node as a 207 response; with Depth 0 only the folder
+// itself. A failed page aborts the response.
 func (c *call) listVersions(ctx context.Context, n files.NodeView) error {
 	href := strings.TrimSuffix(c.r.URL.EscapedPath(), "/") + "/"
 	out := c.newStream()
@@ -93,6 +96,8 @@ func versionTag(blake3 string) string {
 	return dav.Entry{NodeView: files.NodeView{Digests: map[string]string{string(digest.Blake3): blake3}}}.Tag()
 }
 
+// getVersion sends the content of an old version, with ranges and conditions. It fails with
+// drive.NotFound before anything is sent.
 func (c *call) getVersion(ctx context.Context, n files.NodeView, id drive.VersionID) error {
 	d, err := c.Files.Contents.Open(ctx, c.who, n.ID, id)
 	if err != nil {
@@ -109,7 +114,8 @@ func (c *call) getVersion(ctx context.Context, n files.NodeView, id drive.Versio
 }
 
 // restoreVersion makes an older version the current one, as a new version. Destination must be in
-// the user's restore collection; its last segment is ignored.
+// the user's restore collection; its last segment is ignored. It replies 201 and fails with
+// drive.NotFound, drive.Quota or drive.Locked.
 func (c *call) restoreVersion(ctx context.Context, n files.NodeView, id drive.VersionID) error {
 	if err := checkRestoreDestination(c.DAV, c.r, "versions", c.at(3)); err != nil {
 		return err

@@ -34,8 +34,10 @@ const (
 	maxBody       = 64 << 20         // largest body of echo in bytes
 	maxSlow       = 90 * time.Second // longer than common proxies wait
 	maxConcurrent = 16               // concurrent requests of all users
-	events        = 3
-	eventEvery    = 500 * time.Millisecond
+	// events is the number of events that stream sends.
+	events = 3
+	// eventEvery is the interval between events of stream.
+	eventEvery = 500 * time.Millisecond
 )
 
 // Options are the dependencies of the head.
@@ -79,7 +81,7 @@ type Head struct {
 	slots chan struct{}
 }
 
-// New returns a head. It does no I/O.
+// New returns a head with the zero fields of opt replaced by defaults. It does no I/O.
 func New(opt Options) *Head {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -99,6 +101,7 @@ func (h *Head) Register(mux *http.ServeMux) {
 	mux.Handle(Prefix+"disk", h.handler(h.disk))
 }
 
+// handler returns an http.Handler that runs act under serve and renders its error as a problem.
 func (h *Head) handler(act func(http.ResponseWriter, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h.serve(w, r, act); err != nil {
@@ -107,6 +110,8 @@ func (h *Head) handler(act func(http.ResponseWriter, *http.Request) error) http.
 	})
 }
 
+// serve authenticates the request and runs act if one of the head's slots is free. It fails with
+// drive.Rate if none is.
 func (h *Head) serve(w http.ResponseWriter, r *http.Request, act func(http.ResponseWriter, *http.Request) error) error {
 	release, err := h.opt.Caller(r)
 	if err != nil {
@@ -136,6 +141,8 @@ type Echo struct {
 	Now     time.Time `json:"now"`
 }
 
+// echo reads the request body and replies with what arrived: method, header names, size and the
+// milliseconds from its first to its last byte. It fails with drive.TooLarge above maxBody.
 func (h *Head) echo(w http.ResponseWriter, r *http.Request) error {
 	seen := Echo{
 		Method: r.Method, Headers: []string{}, Host: r.Host, Scheme: r.URL.Scheme, Client: r.RemoteAddr,
@@ -174,6 +181,7 @@ func (h *Head) echo(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// disk replies with the result of Options.Disk as JSON.
 func (h *Head) disk(w http.ResponseWriter, r *http.Request) error {
 	state, err := h.opt.Disk(r.Context())
 	if err != nil {
@@ -188,6 +196,8 @@ func (h *Head) disk(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// stream sends a fixed number of server-sent events at an interval. A client that disconnects ends
+// it without an error.
 func stream(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "text/event-stream")
 	tick := time.NewTicker(eventEvery)
@@ -209,6 +219,7 @@ func stream(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// sample serves 1,000 digits, each its own position, with range support.
 func sample(w http.ResponseWriter, r *http.Request) error {
 	const size = 1000 // bytes, each of which shows its position
 	content := make([]byte, size)
@@ -221,6 +232,8 @@ func sample(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// slow replies 204 after the seconds of the query. It fails with drive.BadRequest outside of 0 to
+// maxSlow. A client that disconnects ends it early.
 func slow(w http.ResponseWriter, r *http.Request) error {
 	seconds, err := strconv.Atoi(r.URL.Query().Get("seconds"))
 	wait := time.Duration(seconds) * time.Second

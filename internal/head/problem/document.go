@@ -52,10 +52,11 @@ func From(err error, l Lang, requestID string) Document {
 // Path returns the path of the page about a kind, which is also its problem type.
 func Path(kind drive.Kind) string { return "/problems/" + kind.String() }
 
-// Status returns the HTTP status of a kind.
+// Status returns the HTTP status that problems of a kind have; 500 for an unknown kind.
 func Status(kind drive.Kind) int { return rowOf(kind).status }
 
-// kindAndArgs returns what may be shown of err.
+// kindAndArgs returns the kind of err and the arguments that clients may see. drive.Internal and
+// foreign errors have nil arguments.
 func kindAndArgs(err error) (drive.Kind, drive.Args) {
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return drive.TooLarge, drive.Args{"limit": tooLarge.Limit}
@@ -81,7 +82,7 @@ func seconds(v any) (int, bool) {
 	return 0, false
 }
 
-// rowOf returns the row of a kind.
+// rowOf returns the row of a kind; the row of drive.Internal for an unknown kind.
 func rowOf(kind drive.Kind) *row {
 	for i := range rows {
 		if rows[i].kind == kind {
@@ -91,7 +92,8 @@ func rowOf(kind drive.Kind) *row {
 	return &rows[0] // Internal; a test verifies that every kind has a row
 }
 
-// MarshalJSON implements json.Marshaler. Args never replace the members that RFC 9457 defines.
+// MarshalJSON encodes the document with its Args as further members. Args never replace the members
+// that RFC 9457 defines. It fails if an arg has no JSON form.
 func (d Document) MarshalJSON() ([]byte, error) {
 	members := make(map[string]any, len(d.Args)+6)
 	maps.Copy(members, d.Args)

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/text/language"
 )
 
-// Lang is a language of all texts.
+// Lang is a language that all problem texts are written in.
 type Lang uint8
 
 // The languages.
@@ -26,6 +26,7 @@ func (l Lang) Tag() string {
 // text is a sentence in every language.
 type text struct{ en, zh string }
 
+// in returns the text in the language; English unless l is Chinese.
 func (t text) in(l Lang) string {
 	if l == Chinese {
 		return t.zh
@@ -36,6 +37,7 @@ func (t text) in(l Lang) string {
 // maxAcceptLanguage bounds the parsed bytes of Accept-Language. Browsers send under 100.
 const maxAcceptLanguage = 256
 
+// matcher selects the language for an Accept-Language value.
 var matcher = language.NewMatcher([]language.Tag{language.English, language.SimplifiedChinese})
 
 // Negotiate returns the language for an Accept-Language header (RFC 9110 §12.5.4). Every variant of

@@ -23,10 +23,14 @@ code{background:#eee;padding:.1em .3em;border-radius:3px}a{color:#06c}dt{font-we
 var pageText string
 
 var (
-	page       = template.Must(template.New("page").Parse(pageText))
+	// page is the template of the problem pages.
+	page = template.Must(template.New("page").Parse(pageText))
+	// pagePolicy is the Content-Security-Policy of the problem pages; only their own style is
+	// allowed.
 	pagePolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; style-src 'sha256-" + styleHash() + "'"
 )
 
+// styleHash returns the base64 SHA-256 of the page style for pagePolicy.
 func styleHash() string {
 	sum := sha256.Sum256([]byte(style))
 	return base64.StdEncoding.EncodeToString(sum[:])
@@ -44,7 +48,7 @@ type view struct {
 	Problems    []entry
 }
 
-// entry is a problem on a page.
+// entry is a problem on a page, in one language.
 type entry struct {
 	Code, Title, Meaning, Advice string
 	Status                       int
@@ -84,6 +88,7 @@ func ServePage(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b.Bytes()) // fails only if the client is disconnected
 }
 
+// newView returns the texts of a problem page in a language, without entries.
 func newView(l Lang) view {
 	v := view{
 		Lang: English.Tag(), Other: Chinese.Tag(), OtherName: "中文", Style: style,
@@ -96,6 +101,7 @@ func newView(l Lang) view {
 	return v
 }
 
+// findEntry returns the entry of a problem code; false for an unknown code.
 func findEntry(code string, l Lang) (entry, bool) {
 	for i := range rows {
 		if rows[i].kind.String() == code {
@@ -105,6 +111,7 @@ func findEntry(code string, l Lang) (entry, bool) {
 	return entry{}, false
 }
 
+// entry returns the row's texts in a language for a page.
 func (r *row) entry(l Lang) entry {
 	return entry{
 		Code: r.kind.String(), Status: r.status, Title: r.title.in(l),

@@ -7,7 +7,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// row holds everything about one kind.
+// row declares status, texts and retry time of one problem kind.
 type row struct {
 	kind    drive.Kind
 	status  int

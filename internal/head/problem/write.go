@@ -40,7 +40,9 @@ type Dialect struct {
 	Render func(Document) (contentType string, body []byte)
 }
 
-// WriteAs is Write with the changes of a Dialect.
+// WriteAs translates err with the writer's Translator, records it for the access log and sends it
+// as a problem document, changed by the dialect. It writes status and body, so nothing may have
+// been sent before and the handler must not write afterwards.
 func WriteAs(w http.ResponseWriter, r *http.Request, err error, as Dialect) {
 	if t, ok := find[Translator](w); ok {
 		err = t.TranslateError(err)
@@ -70,7 +72,8 @@ func WriteAs(w http.ResponseWriter, r *http.Request, err error, as Dialect) {
 	_, _ = w.Write(body)
 }
 
-// apply makes the changes of a Dialect.
+// apply changes d in place as the Dialect says; its arguments are copied first, because they belong
+// to the error.
 func (d *Document) apply(as Dialect) {
 	d.Status, d.Type = cmp.Or(as.Status, d.Status), cmp.Or(as.Type, d.Type)
 	if len(as.Args) > 0 {
@@ -84,14 +87,15 @@ func (d *Document) apply(as Dialect) {
 // Note passes an error that did not become the whole response to the access log.
 func Note(w http.ResponseWriter, err error) { note(w, err) }
 
-// note passes err to the innermost Noter.
+// note passes err to the innermost Noter of w, for the access log; without one it does nothing.
 func note(w http.ResponseWriter, err error) {
 	if n, ok := find[Noter](w); ok {
 		n.NoteError(err)
 	}
 }
 
-// find returns the innermost writer that is a T, following Unwrap like http.ResponseController.
+// find returns the innermost writer that is a T, following Unwrap like http.ResponseController. The
+// bool is false if there is none.
 func find[T any](w http.ResponseWriter) (T, bool) {
 	for {
 		if found, ok := w.(T); ok {
@@ -134,6 +138,7 @@ func (d *Document) setHeaders(h http.Header) {
 	}
 }
 
+// list joins the strings of v with commas; "" if v is no list of strings.
 func list(v any) string {
 	if methods, ok := v.([]string); ok {
 		return strings.Join(methods, ", ")

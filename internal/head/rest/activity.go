@@ -25,6 +25,7 @@ type activityRoutes struct {
 // the database busy for as long as it lasts.
 const maxActivityExports = 2
 
+// routes returns the declarations of the routes that activityRoutes serves. It registers nothing.
 func (a activityRoutes) routes() []route {
 	return []route{{
 		method: "GET", path: "/activity", access: read, action: withoutBody(a.list),
@@ -74,7 +75,9 @@ func (a activityRoutes) routes() []route {
 }
 
 var (
+	// typesParam declares the query parameter "type".
 	typesParam = param{name: "type", doc: "only entries of these types, separated by commas; absent: all that the list without it has"}
+	// afterParam declares the query parameter "after".
 	afterParam = param{name: "after", doc: "`id` of an entry of an earlier export: only those that came after it"}
 )
 
@@ -82,6 +85,9 @@ var (
 const exportNote = "What cannot be read to its end is cut off, and never ends like a whole one; go on with `after` and the `id` of the last whole line. " +
 	"`gone` says that entries after that one may have been deleted because of their age."
 
+// list serves GET /activity. It replies 200 with files.Page[history.Entry]. Beyond the errors
+// common to all routes it fails with drive.NotFound or drive.CursorInvalid. Without "node" and
+// "space" the entries are those of the caller's own drive.
 func (a activityRoutes) list(ctx context.Context, c *call) (reply, error) {
 	in := history.Query{Place: c.query.Get(spaceParam.name), Cursor: c.query.Get(cursor.name), Limit: c.limit()}
 	if text := c.query.Get("node"); text != "" {
@@ -96,11 +102,16 @@ func (a activityRoutes) list(ctx context.Context, c *call) (reply, error) {
 	return answer(files.Page[history.Entry](page), err)
 }
 
+// ofUser serves GET /admin/users/{id}/activity. It replies 200 with files.Page[history.Entry].
+// Beyond the errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (a activityRoutes) ofUser(ctx context.Context, c *call, id drive.UserID) (reply, error) {
 	page, err := a.history.ListSecurity(ctx, c.who, id, history.Query{Types: c.types(), Cursor: c.query.Get(cursor.name), Limit: c.limit()})
 	return answer(files.Page[history.Entry](page), err)
 }
 
+// export serves GET /activity/export. Beyond the errors common to all routes it fails with
+// drive.NotFound, drive.CursorInvalid or drive.Gone. Entries are streamed as JSON lines, so a
+// failure after the first one breaks the connection.
 func (a activityRoutes) export(ctx context.Context, c *call) (reply, error) {
 	in := history.Query{Place: c.query.Get(spaceParam.name), Types: c.types()}
 	if text := c.query.Get("node"); text != "" {
@@ -115,12 +126,16 @@ func (a activityRoutes) export(ctx context.Context, c *call) (reply, error) {
 	})
 }
 
+// exportUser serves GET /admin/users/{id}/activity/export. Beyond the errors common to all routes
+// it fails with drive.NotFound, drive.CursorInvalid or drive.Gone.
 func (a activityRoutes) exportUser(ctx context.Context, c *call, id drive.UserID) (reply, error) {
 	return a.send(ctx, c, func() (*history.Export, error) {
 		return a.history.ExportSecurity(ctx, c.who, id, history.Query{Types: c.types()}, c.query.Get(afterParam.name))
 	})
 }
 
+// exportAll serves GET /admin/activity/export. Beyond the errors common to all routes it fails with
+// drive.CursorInvalid or drive.Gone.
 func (a activityRoutes) exportAll(ctx context.Context, c *call) (reply, error) {
 	return a.send(ctx, c, func() (*history.Export, error) {
 		return a.history.ExportAllSecurity(ctx, c.who, history.Query{Types: c.types()}, c.query.Get(afterParam.name))

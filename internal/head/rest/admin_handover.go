@@ -12,6 +12,7 @@ import (
 // another user or a space.
 type handovers struct{ handovers *handover.Handovers }
 
+// routes returns the declarations of the routes that handovers serves. It registers nothing.
 func (h handovers) routes() []route {
 	path := usersPath + "/{id}/handover"
 	return []route{
@@ -28,12 +29,15 @@ func (h handovers) routes() []route {
 	}
 }
 
+// handoverBody is the JSON request body of POST /admin/users/{id}/handover.
 type handoverBody struct {
 	ToUser  drive.UserID    `json:"to_user,omitzero" doc:"id of the user who gets the files; or to_space"`
 	ToSpace drive.AccountID `json:"to_space,omitzero" doc:"id of the space that they go to"`
 	Folder  string          `json:"folder,omitempty" doc:"name of the folder that is made for them; absent: Files of NAME. One that is taken gets a number"`
 }
 
+// handoverView is the JSON in replies to POST /admin/users/{id}/handover, GET
+// /admin/users/{id}/handover.
 type handoverView struct {
 	ID       drive.OperationID    `json:"id" doc:"of the operation"`
 	State    files.OperationState `json:"state" enum:"running,done,failed"`
@@ -46,11 +50,16 @@ type handoverView struct {
 	FolderID drive.NodeID         `json:"folder_id" doc:"the folder that they go to"`
 }
 
+// showHandover converts its argument to the handoverView that replies contain. It does no I/O.
 func showHandover(_ *call, v handover.View) handoverView {
 	o := v.Operation
 	return handoverView{o.ID, o.State, o.Done, o.Total, v.Waits, v.User, v.To, v.ToSpace, v.Folder}
 }
 
+// begin serves POST /admin/users/{id}/handover. It replies 201 with handoverView. Beyond the errors
+// common to all routes it fails with drive.NotFound, drive.Quota, drive.TooLarge or
+// drive.WrongState. The handover runs in the background; a repeated request answers with the
+// running one.
 func (h handovers) begin(ctx context.Context, c *call, id drive.UserID, in *handoverBody) (reply, error) {
 	req := handover.Request{User: id, Receiver: in.ToUser, Space: in.ToSpace}
 	if in.Folder != "" {
@@ -65,6 +74,8 @@ func (h handovers) begin(ctx context.Context, c *call, id drive.UserID, in *hand
 	})
 }
 
+// get serves GET /admin/users/{id}/handover. It replies 200 with handoverView. Beyond the errors
+// common to all routes it fails with drive.NotFound.
 func (h handovers) get(ctx context.Context, c *call, id drive.UserID) (reply, error) {
 	return replyWith(c, showHandover)(h.handovers.Find(ctx, c.who, id))
 }

@@ -22,8 +22,10 @@ type inspection struct {
 // maxDays is the largest number of days of growth in one response: ten years.
 const maxDays = 3660
 
+// daysParam declares the query parameter "days".
 var daysParam = param{name: "days", syntax: integer, min: 1, max: maxDays, def: 90, doc: "how many days, today among them"}
 
+// routes returns the declarations of the routes that inspection serves. It registers nothing.
 func (i inspection) routes() []route {
 	all := []route{
 		{
@@ -47,6 +49,9 @@ func (i inspection) routes() []route {
 	return append(all, i.mailRoute())
 }
 
+// showTimer serves GET /admin/timers/{key...}. It replies 200 with TimerView. Beyond the errors
+// common to all routes it fails with drive.NotFound. A malformed key is answered like an unknown
+// one; a fired timer is shown with its trace only.
 func (i inspection) showTimer(ctx context.Context, c *call) (reply, error) {
 	key, err := timer.ParseKey(c.r.PathValue("key"))
 	if err != nil {
@@ -101,6 +106,8 @@ type Finding struct {
 	Repaired  bool       `json:"repaired"`
 }
 
+// listFindings serves GET /admin/findings. It replies 200 with files.Page[Finding]. Beyond the
+// errors common to all routes it fails with drive.CursorInvalid.
 func (i inspection) listFindings(ctx context.Context, c *call) (reply, error) {
 	items, next, err := i.findings(ctx, c.query.Get(cursor.name), c.limit())
 	if err != nil {
@@ -121,6 +128,7 @@ type Growth struct {
 	Days []growth.Day `json:"days"`
 }
 
+// showGrowth serves GET /admin/growth. It replies 200 with Growth. Days without samples are absent.
 func (i inspection) showGrowth(ctx context.Context, c *call) (reply, error) {
 	days, err := i.growth.List(ctx, c.number(daysParam))
 	if err != nil {
@@ -186,6 +194,8 @@ type Unsent struct {
 	OldestMs int64 `json:"oldest_ms"`
 }
 
+// showStatus serves GET /admin/status. It replies 200 with Status, or with the error of collecting
+// it.
 func (i inspection) showStatus(ctx context.Context, _ *call) (reply, error) {
 	return answer(i.status(ctx))
 }

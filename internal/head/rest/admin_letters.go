@@ -13,6 +13,7 @@ import (
 // deadLetters serves the routes for dead letters: records that their consumers failed to handle.
 type deadLetters struct{ letters stream.DeadLetters }
 
+// routes returns the declarations of the routes that deadLetters serves. It registers nothing.
 func (d deadLetters) routes() []route {
 	all := "/admin/dead-letters"
 	return []route{
@@ -40,6 +41,7 @@ func (d deadLetters) routes() []route {
 	}
 }
 
+// letterView is the JSON in replies to GET /admin/dead-letters, GET /admin/dead-letters/{id}.
 type letterView struct {
 	ID        string          `json:"id"`
 	Consumer  string          `json:"consumer"`
@@ -52,6 +54,7 @@ type letterView struct {
 	DiedAt    drive.Time      `json:"died_at"`
 }
 
+// showLetter converts its argument to the letterView that replies contain. It does no I/O.
 func showLetter(d stream.DeadLetter) letterView {
 	event := json.RawMessage(d.Event)
 	if !json.Valid(event) {
@@ -60,6 +63,7 @@ func showLetter(d stream.DeadLetter) letterView {
 	return letterView{letterID(d), d.Consumer, d.Topic, d.Key, event, d.Failures, d.Failure.Kind, d.Failure.Text, d.DiedAt}
 }
 
+// letterID returns the id of a dead letter as the API shows it, in decimal.
 func letterID(d stream.DeadLetter) string { return strconv.FormatInt(int64(d.ID), 10) }
 
 // parseLetter parses an id that letterID has formatted. It fails with drive.NotFound on any other
@@ -72,6 +76,8 @@ func parseLetter(s string) (stream.DeadID, error) {
 	return stream.DeadID(n), nil
 }
 
+// list serves GET /admin/dead-letters. It replies 200 with files.Page[letterView]. Beyond the
+// errors common to all routes it fails with drive.CursorInvalid.
 func (d deadLetters) list(ctx context.Context, c *call) (reply, error) {
 	var since stream.DeadID
 	if text := c.query.Get(cursor.name); text != "" {
@@ -94,6 +100,8 @@ func (d deadLetters) list(ctx context.Context, c *call) (reply, error) {
 	return ok(page)
 }
 
+// get serves GET /admin/dead-letters/{id}. It replies 200 with letterView. Beyond the errors common
+// to all routes it fails with drive.NotFound.
 func (d deadLetters) get(ctx context.Context, c *call) (reply, error) {
 	id, err := parseLetter(c.r.PathValue("id"))
 	if err != nil {
@@ -106,6 +114,9 @@ func (d deadLetters) get(ctx context.Context, c *call) (reply, error) {
 	return ok(showLetter(letter))
 }
 
+// replay serves POST /admin/dead-letters/{id}/replay. It replies 204 without a body. Beyond the
+// errors common to all routes it fails with drive.NotFound. The record is handed to its consumer
+// again in the background.
 func (d deadLetters) replay(ctx context.Context, c *call) (reply, error) {
 	id, err := parseLetter(c.r.PathValue("id"))
 	if err != nil {
@@ -117,10 +128,12 @@ func (d deadLetters) replay(ctx context.Context, c *call) (reply, error) {
 // maxReplays bounds the dead letters that one request replays; each is a transaction of its own.
 const maxReplays = 1000
 
+// replayLetters is the JSON request body of POST /admin/dead-letters/replay.
 type replayLetters struct {
 	IDs []string `json:"ids" doc:"ids of dead letters, 1 to 1,000"`
 }
 
+// replayedLetters is the JSON in replies to POST /admin/dead-letters/replay.
 type replayedLetters struct {
 	Replayed int `json:"replayed" doc:"how many of them were still there"`
 }
@@ -147,6 +160,8 @@ func (d deadLetters) replayMany(ctx context.Context, _ *call, in *replayLetters)
 	return ok(out)
 }
 
+// drop serves DELETE /admin/dead-letters/{id}. It replies 204 without a body. Beyond the errors
+// common to all routes it fails with drive.NotFound. The record is deleted without being handled.
 func (d deadLetters) drop(ctx context.Context, c *call) (reply, error) {
 	id, err := parseLetter(c.r.PathValue("id"))
 	if err != nil {

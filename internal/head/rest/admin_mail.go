@@ -24,6 +24,8 @@ type MailReport struct {
 	Says      string `json:"says,omitempty" doc:"what the mail server or the network said of what fails"`
 }
 
+// showMail serves GET /admin/mail. It replies 200 with MailReport. Without a configured mail server
+// the state is "none".
 func (i inspection) showMail(ctx context.Context, _ *call) (reply, error) {
 	if i.mail == nil {
 		return ok(MailReport{State: "none"})

@@ -8,6 +8,7 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
+// adminRoutes returns the declarations of the admin routes. It registers nothing.
 func (u uploads) adminRoutes() []route {
 	return []route{
 		{
@@ -33,6 +34,8 @@ type ownedUpload struct {
 	LastActive drive.Time      `json:"last_active"` // as stored; activity since then may be buffered
 }
 
+// listAll serves GET /admin/uploads. It replies 200 with files.Page[ownedUpload]. Beyond the errors
+// common to all routes it fails with drive.CursorInvalid.
 func (u uploads) listAll(ctx context.Context, c *call) (reply, error) {
 	since, err := after[drive.UploadID](c)
 	if err != nil {
@@ -56,14 +59,19 @@ func (u uploads) listAll(ctx context.Context, c *call) (reply, error) {
 	return ok(newPage(items, c.limit(), func(v ownedUpload) string { return v.ID.String() }))
 }
 
+// resetBody is the JSON request body of POST /admin/uploads/reset.
 type resetBody struct {
 	AccountID *drive.AccountID `json:"account_id" nullable:"true" doc:"null: of all accounts"`
 }
 
+// resetView is the JSON in replies to POST /admin/uploads/reset.
 type resetView struct {
 	Reset int `json:"reset"`
 }
 
+// reset serves POST /admin/uploads/reset. It replies 200 with resetView. Beyond the errors common
+// to all routes it fails with drive.NotFound. It cancels the open uploads of one account, or with
+// null of all, and releases their bytes.
 func (u uploads) reset(ctx context.Context, _ *call, in *resetBody) (reply, error) {
 	var account drive.AccountID
 	if in.AccountID != nil {

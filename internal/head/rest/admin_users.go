@@ -12,6 +12,7 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
+// usersPath is a route path below prefix: /admin/users.
 const usersPath = "/admin/users"
 
 // users serves the administrators' routes for users.
@@ -20,6 +21,7 @@ type users struct {
 	now   func() time.Time
 }
 
+// routes returns the declarations of the routes that users serves. It registers nothing.
 func (u users) routes() []route {
 	one := usersPath + "/{id}"
 	return []route{
@@ -48,6 +50,7 @@ func (u users) routes() []route {
 	}
 }
 
+// userView is the JSON in replies to POST /admin/users, GET /admin/users, PATCH /admin/users/{id}.
 type userView struct {
 	ID        drive.UserID    `json:"id"`
 	Name      string          `json:"name"`
@@ -62,10 +65,12 @@ type userView struct {
 	MustChange bool `json:"must_change_password"`
 }
 
+// showUser converts its argument to the userView that replies contain. It does no I/O.
 func showUser(u admin.User) userView {
 	return userView{u.ID, u.Name, u.Admin, u.State, u.Account, u.Balance.Total, u.CreatedAt, u.UpdatedAt, timeOrNull(u.LastLogin), u.MustChange}
 }
 
+// userBody is the JSON request body of POST /admin/users.
 type userBody struct {
 	Name     string      `json:"name" doc:"1 to 64 bytes of visible characters"`
 	Password string      `json:"password" doc:"10 to 1,024 bytes"`
@@ -75,6 +80,8 @@ type userBody struct {
 	MustChange bool `json:"must_change_password,omitempty" doc:"the first thing that a login with this password may do is to set another one"`
 }
 
+// create serves POST /admin/users. It replies 201 with userView. Beyond the errors common to all
+// routes it fails with drive.NameTaken.
 func (u users) create(ctx context.Context, c *call, in *userBody) (reply, error) {
 	user := admin.NewUser{Name: in.Name, Password: in.Password, Total: in.Total, Admin: in.Admin, MustChange: in.MustChange}
 	if c.key.IsZero() {
@@ -91,6 +98,9 @@ func (u users) create(ctx context.Context, c *call, in *userBody) (reply, error)
 	return replayOf(r), err
 }
 
+// list serves GET /admin/users. It replies 200 with files.Page[userView]. Beyond the errors common
+// to all routes it fails with drive.CursorInvalid. The query parameter "name" selects one user,
+// ignoring case.
 func (u users) list(ctx context.Context, c *call) (reply, error) {
 	page, err := u.admin.ListUsers(ctx, c.who, admin.UserQuery{
 		Name: c.query.Get("name"), Cursor: c.query.Get(cursor.name), Limit: c.limit(),
@@ -108,6 +118,7 @@ func (u users) list(ctx context.Context, c *call) (reply, error) {
 	return ok(list)
 }
 
+// userChangeBody is the JSON request body of PATCH /admin/users/{id}.
 type userChangeBody struct {
 	Total    admin.Total   `json:"total,omitempty" nullable:"true" doc:"bytes; null: unlimited"`
 	Password *string       `json:"password,omitempty" doc:"10 to 1,024 bytes; ends the user's sessions and tokens"`
@@ -117,6 +128,9 @@ type userChangeBody struct {
 	MustChange bool `json:"must_change_password,omitempty" doc:"the first thing that a login with the new password may do is to set another one"`
 }
 
+// change serves PATCH /admin/users/{id}. It replies 200 with userView. Beyond the errors common to
+// all routes it fails with drive.NotFound or drive.WrongState. All fields of the body are changed,
+// or none. A new password ends the user's sessions and tokens.
 func (u users) change(ctx context.Context, c *call, id drive.UserID, in *userChangeBody) (reply, error) {
 	changed, err := u.admin.SetUser(ctx, c.who, id, admin.Change{Total: in.Total, Password: in.Password, State: in.State, Admin: in.Admin, MustChange: in.MustChange})
 	if err != nil {
@@ -125,16 +139,21 @@ func (u users) change(ctx context.Context, c *call, id drive.UserID, in *userCha
 	return ok(showUser(changed))
 }
 
+// deletedView is the JSON in replies to DELETE /admin/users/{id}.
 type deletedView struct {
 	ID         drive.UserID `json:"id"`
 	PurgeAfter drive.Time   `json:"purge_after"`
 }
 
+// remove serves DELETE /admin/users/{id}. It replies 202 with deletedView. Beyond the errors common
+// to all routes it fails with drive.NotFound or drive.WrongState. The user is unknown at once; the
+// data is purged after account.DeletedKeep.
 func (u users) remove(ctx context.Context, c *call, id drive.UserID) (reply, error) {
 	purge := drive.TimeOf(u.now().Add(account.DeletedKeep))
 	return reply{status: http.StatusAccepted, body: deletedView{id, purge}}, u.admin.DeleteUser(ctx, c.who, id)
 }
 
+// ledgerView is the JSON in replies to GET /admin/users/{id}/ledger.
 type ledgerView struct {
 	Total      *drive.ByteSize `json:"total"` // null: unlimited
 	Finished   drive.ByteSize  `json:"finished"`
@@ -143,6 +162,8 @@ type ledgerView struct {
 	Owed       drive.ByteSize  `json:"owed" doc:"bytes that were deleted and are on the disk still; all four together may be twice the total (Q6)"`
 }
 
+// ledger serves GET /admin/users/{id}/ledger. It replies 200 with ledgerView. Beyond the errors
+// common to all routes it fails with drive.NotFound.
 func (u users) ledger(ctx context.Context, c *call, id drive.UserID) (reply, error) {
 	b, err := u.admin.LedgerOf(ctx, c.who, id)
 	return reply{status: http.StatusOK, body: ledgerView{b.Total, b.Finished, b.Unfinished, b.Reserved, b.Owed}}, err

@@ -9,6 +9,7 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
+// archivesPath is a route path below prefix: /archives.
 const archivesPath = "/archives"
 
 // maxArchives bounds the zips that one user downloads at a time. Laying out a zip takes one of few
@@ -22,6 +23,7 @@ type archives struct {
 	sending *server.Limiter[drive.UserID]
 }
 
+// routes returns the declarations of the routes that archives serves. It registers nothing.
 func (a archives) routes() []route {
 	zipHeaders := []string{"Range", "If-Range", "If-None-Match", "If-Match"}
 	cannot := []drive.Kind{drive.NotFound, drive.WrongState, drive.TooLarge, drive.Rate, drive.Unavailable}
@@ -45,12 +47,17 @@ func (a archives) routes() []route {
 	}
 }
 
+// archiveBody is the JSON request body of POST /archives.
 type archiveBody struct {
 	Nodes  []string `json:"nodes,omitempty" doc:"ids of up to 20,000 files and folders"`
 	Folder string   `json:"folder,omitempty" doc:"or the id of one folder, or root: its name is that of the directory in the zip"`
 	Name   string   `json:"name,omitempty" doc:"of the directory in the zip"`
 }
 
+// create serves POST /archives. It replies 201 with export.Archive. Beyond the errors common to all
+// routes it fails with drive.NotFound, drive.WrongState, drive.TooLarge, drive.Rate,
+// drive.Unavailable or drive.BadName. Only the selection is stored; the zip is computed at each
+// download.
 func (a archives) create(ctx context.Context, c *call, in *archiveBody) (reply, error) {
 	wish := export.Request{Name: in.Name}
 	if len(in.Nodes) > export.MaxSelected {
@@ -83,6 +90,10 @@ func (a archives) create(ctx context.Context, c *call, in *archiveBody) (reply, 
 	})
 }
 
+// get serves GET /archives/{id}. Beyond the errors common to all routes it fails with
+// drive.Precondition, drive.Range, drive.NotFound, drive.WrongState, drive.TooLarge, drive.Rate or
+// drive.Unavailable. Without If-Range, a Range is ignored if the zip has changed since the archive
+// was created.
 func (a archives) get(ctx context.Context, c *call, id drive.ArchiveID) (reply, error) {
 	return a.send(ctx, c, func() (export.Download, error) {
 		d, same, err := a.exports.OpenArchive(ctx, c.who, c.reader(), id)
@@ -96,6 +107,9 @@ func (a archives) get(ctx context.Context, c *call, id drive.ArchiveID) (reply, 
 	})
 }
 
+// getFolder serves GET /nodes/{id}/archive. Beyond the errors common to all routes it fails with
+// drive.Precondition, drive.Range, drive.NotFound, drive.WrongState, drive.TooLarge, drive.Rate or
+// drive.Unavailable.
 func (a archives) getFolder(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	return a.send(ctx, c, func() (export.Download, error) {
 		return a.exports.OpenDirect(ctx, c.who, c.reader(), export.Request{Folder: id})

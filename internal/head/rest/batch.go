@@ -17,9 +17,11 @@ import (
 )
 
 const (
+	// batchPath is a route path below prefix: /batch.
 	batchPath = "/batch"
 	batchType = "application/vnd.smartdrive.batch" // docs/formats/batch.md
-	ndjson    = "application/x-ndjson"
+	// ndjson is the media type of JSON lines.
+	ndjson = "application/x-ndjson"
 
 	maxBatch = 64 * drive.MiB // bytes of a request, item lines and file bytes together
 )
@@ -34,6 +36,7 @@ type batches struct {
 // readAheadMemory bounds the bytes of files read ahead, over all requests.
 const readAheadMemory = 8 << 20
 
+// routes returns the declarations of the routes that batches serves. It registers nothing.
 func (b batches) routes() []route {
 	act := withRawBody(b.do)
 	act.mediaType = batchType
@@ -124,7 +127,8 @@ func (b batches) item(ctx context.Context, c *call, in *batchItem) (batch.Item, 
 	return item, drive.BadField("op", drive.NotAllowed, "allowed", batch.Ops(), "sent", clip(in.Op))
 }
 
-// validate checks that the members of a line fit its operation and each other.
+// validate checks that the members of a line fit its operation and each other. It returns
+// drive.BadRequest for the first fault, else nil.
 func (in *batchItem) validate() error {
 	op := batch.Op(in.Op)
 	file, node := op == batch.Put || op == batch.Claim, op == batch.Move || op == batch.Trash
@@ -153,6 +157,7 @@ func (in *batchItem) validate() error {
 }
 
 // file fills in the file of a put or claim, with the condition that if_match and if_none_match set.
+// It fails with drive.BadRequest for malformed tags.
 func (b batches) file(in *batchItem, item batch.Item) (batch.Item, error) {
 	p := &item.File
 	p.Path, p.Size, p.Parents, p.Conflict = in.Path.Path, drive.ByteSize(*in.Size), in.Parents, drive.Conflict(in.Conflict)
@@ -176,7 +181,8 @@ func (b batches) file(in *batchItem, item batch.Item) (batch.Item, error) {
 	return item, nil
 }
 
-// node fills in the existing node that a move or trash refers to, and the change to it.
+// node fills in the existing node that a move or trash refers to, and the change to it. It fails
+// with drive.BadRequest for a malformed id.
 func (b batches) node(ctx context.Context, c *call, in *batchItem, item batch.Item) (batch.Item, error) {
 	item.Path, item.TargetPath, item.Rev = in.Path.Path, in.To.Path, in.Rev
 	var err error

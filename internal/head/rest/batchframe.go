@@ -37,6 +37,8 @@ type frames struct {
 	err  error      // set once nothing more can be read; io.EOF at a regular end
 }
 
+// newFrames returns a source of the items in src; read converts each header line. It does not close
+// src.
 func newFrames(src io.ReadCloser, read func(*batchItem) (batch.Item, error)) *frames {
 	f := &frames{src: src, read: read, last: -1, rest: &itemBytes{}}
 	f.in = bufio.NewReaderSize((*limitedBody)(f), 64<<10)
@@ -46,6 +48,7 @@ func newFrames(src io.ReadCloser, read func(*batchItem) (batch.Item, error)) *fr
 // limitedBody reads the request body and fails with drive.TooLarge after maxBatch bytes.
 type limitedBody frames
 
+// Read fails with drive.TooLarge once more than maxBatch bytes were read.
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
 	if b.sent += int64(n); b.sent > int64(maxBatch) {
@@ -54,7 +57,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Err implements batch.Source.
+// Err returns the error that ended the source; nil at the regular end and before it.
 func (f *frames) Err() error {
 	if f.err == nil || errors.Is(f.err, io.EOF) {
 		return nil
@@ -62,10 +65,11 @@ func (f *frames) Err() error {
 	return f.err
 }
 
-// Stop implements batch.Source.
+// Stop makes a waiting Next or Read return. It may be called from another goroutine.
 func (f *frames) Stop() { _ = f.src.Close() }
 
-// Next implements batch.Source.
+// Next skips the unread bytes of the item before and returns the next one. It fails with io.EOF at
+// the end, and repeats the first error.
 func (f *frames) Next() (batch.Item, error) {
 	if f.err == nil {
 		_, _ = io.Copy(io.Discard, f.rest) // a failure is kept in f.err
@@ -110,6 +114,7 @@ func (f *frames) next() (batch.Item, error) {
 }
 
 // line reads a line and returns it without its line feed. It returns io.EOF at the end of the body.
+// A line that is too long or not ended fails with drive.BadRequest.
 func (f *frames) line() ([]byte, error) {
 	var line []byte
 	for {
@@ -131,7 +136,8 @@ func (f *frames) line() ([]byte, error) {
 	}
 }
 
-// badFrame returns drive.BadRequest for a fault that ends the batch.
+// badFrame returns drive.BadRequest, for the field "body", for a fault after which the rest of the
+// batch cannot be parsed.
 func badFrame(reason drive.Reason, args ...any) error {
 	return drive.BadField("body", reason, args...)
 }

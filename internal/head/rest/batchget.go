@@ -26,6 +26,7 @@ const (
 	readAheadFiles = 8               // files that one request opens ahead
 )
 
+// contentRoutes returns the declarations of the content routes. It registers nothing.
 func (b batches) contentRoutes() []route {
 	out := outcome{status: 200, bytes: true, mediaType: batchType, description: "a line for each file, in order, and its bytes behind it; and a line at the end"}
 	return []route{{
@@ -43,6 +44,8 @@ type contentsBody struct {
 	Nodes []string `json:"nodes" doc:"ids of up to 1,000 files"`
 }
 
+// contents serves POST /batch/contents. Beyond the errors common to all routes it fails with
+// drive.NotFound or drive.TooLarge.
 func (b batches) contents(ctx context.Context, c *call, in *contentsBody) (reply, error) {
 	if len(in.Nodes) > batch.MaxItems {
 		return reply{}, drive.Fail(drive.TooLarge, "reason", "picked", "limit", batch.MaxItems, "sent", len(in.Nodes))
@@ -111,7 +114,8 @@ func (s *contentsStream) send(ctx context.Context, ids []drive.NodeID) error {
 	return s.to.Flush()
 }
 
-// sendListed sends files that were looked up. It reads ahead if the store is remote.
+// sendListed sends files that were looked up. It reads ahead if the store is remote. It fails if
+// the client is disconnected; a file that cannot be read gets a problem in its place.
 func (s *contentsStream) sendListed(ctx context.Context, listed []files.Listed) error {
 	if !s.b.files.Contents.HighLatency() {
 		for _, l := range listed {
@@ -137,7 +141,8 @@ func (s *contentsStream) sendListed(ctx context.Context, listed []files.Listed) 
 	return nil
 }
 
-// line writes a line of JSON.
+// line writes a line of JSON into the buffer of the response. It fails if the client is
+// disconnected.
 func (s *contentsStream) line(l batchLine) error {
 	raw, err := json.Marshal(l)
 	if err == nil {
@@ -197,7 +202,7 @@ type opened struct {
 	release func() // releases the read-ahead memory of bytes; may be nil
 }
 
-// close closes the file and returns its memory.
+// close closes the file, if it was opened, and releases the memory acquired for it. Call it once.
 func (o opened) close() {
 	if o.object != nil {
 		_ = o.object.Close() // it was only read

@@ -44,6 +44,7 @@ type answerWriter struct {
 	panic any // panic of the writer; valid once done is closed
 }
 
+// newAnswerWriter returns a writer of the answer lines of c. It sends nothing yet.
 func newAnswerWriter(c *call) *answerWriter {
 	w := &answerWriter{c: c, lang: problem.Negotiate(c.r.Header.Get("Accept-Language")), done: make(chan struct{})}
 	w.changed = sync.NewCond(&w.mu)
@@ -51,7 +52,8 @@ func newAnswerWriter(c *call) *answerWriter {
 }
 
 // addAnswers queues the answers to a group of items. It does not report a disconnected client: what
-// the client has sent is executed anyway.
+// the client has sent is executed anyway. It always returns nil, but waits while maxUnread bytes
+// are unsent.
 func (w *answerWriter) addAnswers(answers []batch.Answer) error {
 	var raw []byte
 	for i := range answers {
@@ -65,7 +67,8 @@ func (w *answerWriter) addAnswers(answers []batch.Answer) error {
 	return nil
 }
 
-// lineOf renders the answer to an item.
+// lineOf converts the answer to an item into its line: 200, 201 or 204, or the problem and its
+// status.
 func (w *answerWriter) lineOf(a *batch.Answer) batchLine {
 	line := batchLine{N: &a.N, Status: http.StatusOK, Node: a.Node, Replayed: a.Replayed}
 	switch {
@@ -79,7 +82,7 @@ func (w *answerWriter) lineOf(a *batch.Answer) batchLine {
 	return line
 }
 
-// problem returns the problem document for err and its HTTP status.
+// problem returns the problem document for err, in the client's language, and its HTTP status.
 func (w *answerWriter) problem(err error) (any, int) {
 	d := problem.From(err, w.lang, w.c.w.Header().Get("X-Request-Id"))
 	return d, d.Status

@@ -11,6 +11,7 @@ import (
 // next request is the oldest one of the user who holds least. No request overtakes the next one, so
 // that small requests do not starve a large one.
 type budget struct {
+	// most is the size of the budget in bytes; free is what no user holds.
 	most int64
 
 	mu      sync.Mutex
@@ -22,6 +23,7 @@ type budget struct {
 
 // waiter is a request that waits for memory.
 type waiter struct {
+	// user is the key that the memory is charged to.
 	user    string
 	n       int64
 	most    int64         // largest total of its user, this request included
@@ -33,6 +35,7 @@ type waiter struct {
 // SQLite's reading connections.
 const pagesAtOnce = 2
 
+// newBudget returns a budget of most bytes, all of them free.
 func newBudget(most int64) *budget {
 	return &budget{most: most, free: most, held: map[string]int64{}, pages: map[string]int{}}
 }
@@ -49,7 +52,8 @@ func (b *budget) acquirePage(ctx context.Context, user string, n, most int64) er
 	return b.await(ctx, &waiter{user: user, n: n, most: most, page: true, granted: make(chan struct{})})
 }
 
-// await queues a request and waits until it is granted or ctx ends.
+// await queues a request and waits until it is granted or ctx ends. In the latter case it returns
+// ctx.Err(), and nothing is held, unless the request was granted at the same moment.
 func (b *budget) await(ctx context.Context, one *waiter) error {
 	b.mu.Lock()
 	b.waiting = append(b.waiting, one)
@@ -72,7 +76,7 @@ func (b *budget) await(ctx context.Context, one *waiter) error {
 	return ctx.Err()
 }
 
-// release returns n bytes of a user.
+// release returns n bytes of a user and admits waiters that now fit. It acquires mu.
 func (b *budget) release(user string, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

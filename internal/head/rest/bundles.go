@@ -11,23 +11,33 @@ import (
 )
 
 const (
-	bundlesPath    = "/bundles"
+	// bundlesPath is a route path below prefix: /bundles.
+	bundlesPath = "/bundles"
+	// rejectionsPath is a route path below prefix: /rejections.
 	rejectionsPath = "/rejections"
-	straysPath     = "/strays"
+	// straysPath is a route path below prefix: /strays.
+	straysPath = "/strays"
 )
 
 var (
+	// bundleStateParam declares the query parameter "state".
 	bundleStateParam = param{name: "state", syntax: choice, choices: []string{anyChoice, "sealed", "running", "done", "rejected"}, doc: "only bundles in this state"}
-	outcomeParam     = param{name: "outcome", syntax: choice, choices: []string{anyChoice, "accepted", "rejected", "duplicate", "conflict"}, doc: "only records with this outcome"}
-	reasonParam      = param{name: "reason", doc: "only with this reason, such as `invalid`"}
-	sourceParam      = param{name: "source", doc: "only of this source"}
-	langParam        = param{name: "lang", syntax: choice, choices: []string{"auto", "en", "de", "zh-CN"}, doc: "language of the findings; auto: by Accept-Language"}
-	rejectedParam    = param{name: "format", syntax: choice, choices: []string{"json", "csv"}, doc: "csv gives all of them, a line for each finding, not a page; or by Accept: text/csv"}
+	// outcomeParam declares the query parameter "outcome".
+	outcomeParam = param{name: "outcome", syntax: choice, choices: []string{anyChoice, "accepted", "rejected", "duplicate", "conflict"}, doc: "only records with this outcome"}
+	// reasonParam declares the query parameter "reason".
+	reasonParam = param{name: "reason", doc: "only with this reason, such as `invalid`"}
+	// sourceParam declares the query parameter "source".
+	sourceParam = param{name: "source", doc: "only of this source"}
+	// langParam declares the query parameter "lang".
+	langParam = param{name: "lang", syntax: choice, choices: []string{"auto", "en", "de", "zh-CN"}, doc: "language of the findings; auto: by Accept-Language"}
+	// rejectedParam declares the query parameter "format".
+	rejectedParam = param{name: "format", syntax: choice, choices: []string{"json", "csv"}, doc: "csv gives all of them, a line for each finding, not a page; or by Accept: text/csv"}
 )
 
 // bundles serves the routes for bundles of documents that were sealed in /intake.
 type bundles struct{ intake *ingest.Intake }
 
+// routes returns the declarations of the routes that bundles serves. It registers nothing.
 func (b bundles) routes() []route {
 	one := bundlesPath + "/{id}"
 	return []route{
@@ -70,6 +80,8 @@ func (b bundles) routes() []route {
 	}
 }
 
+// strays serves GET /strays. It replies 200 with files.Page[ingest.Stray]. A page may be short, or
+// empty, while there is a next one.
 func (b bundles) strays(ctx context.Context, c *call) (reply, error) {
 	found, next, err := b.intake.Strays(ctx, c.who, c.query.Get(cursor.name), c.limit())
 	if err != nil {
@@ -82,6 +94,8 @@ func (b bundles) strays(ctx context.Context, c *call) (reply, error) {
 	return ok(page)
 }
 
+// list serves GET /bundles. It replies 200 with files.Page[ingest.Bundle]. Beyond the errors common
+// to all routes it fails with drive.CursorInvalid.
 func (b bundles) list(ctx context.Context, c *call) (reply, error) {
 	return listPage(c, func(before drive.BundleID, limit int) ([]ingest.Bundle, error) {
 		return b.intake.Bundles(ctx, c.who, ingest.BundleFilter{
@@ -90,10 +104,14 @@ func (b bundles) list(ctx context.Context, c *call) (reply, error) {
 	}, unchanged, func(v ingest.Bundle) string { return v.ID.String() })
 }
 
+// get serves GET /bundles/{id}. It replies 200 with ingest.BundleFull. Beyond the errors common to
+// all routes it fails with drive.NotFound.
 func (b bundles) get(ctx context.Context, c *call, id drive.BundleID) (reply, error) {
 	return answer(b.intake.Bundle(ctx, c.who, id))
 }
 
+// records serves GET /bundles/{id}/records. It replies 200 with files.Page[ingest.BundleRecord].
+// Beyond the errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (b bundles) records(ctx context.Context, c *call, id drive.BundleID) (reply, error) {
 	records, err := b.intake.Records(ctx, c.who, id, ingest.Outcome(c.choiceValue(outcomeParam)), c.query.Get(cursor.name), c.limit()+1)
 	if err != nil {
@@ -106,6 +124,8 @@ func (b bundles) records(ctx context.Context, c *call, id drive.BundleID) (reply
 	return ok(newPage(records, c.limit(), func(r ingest.BundleRecord) string { return r.Place }))
 }
 
+// rejections serves GET /rejections. Beyond the errors common to all routes it fails with
+// drive.CursorInvalid.
 func (b bundles) rejections(ctx context.Context, c *call) (reply, error) {
 	f := ingest.RejectedFilter{Source: c.query.Get(sourceParam.name), Reason: c.query.Get(reasonParam.name)}
 	said := c.findingsIn()
@@ -123,11 +143,15 @@ func (b bundles) rejections(ctx context.Context, c *call) (reply, error) {
 	return ok(newPage(all, c.limit(), ingest.Rejection.Cursor))
 }
 
+// acceptBody is the JSON request body of POST /bundles/{id}/accept.
 type acceptBody struct {
 	Place  string `json:"place" doc:"of the record"`
 	Reason string `json:"reason" doc:"why, in words, up to 500 bytes"`
 }
 
+// accept serves POST /bundles/{id}/accept. It replies 200 with ingest.BundleRecord. Beyond the
+// errors common to all routes it fails with drive.NotFound or drive.WrongState. It stores a
+// rejected document despite its findings, with the caller and the reason.
 func (b bundles) accept(ctx context.Context, c *call, id drive.BundleID, in *acceptBody) (reply, error) {
 	if err := c.acquireDocuments(ctx, 1); err != nil {
 		return reply{}, err
@@ -135,6 +159,9 @@ func (b bundles) accept(ctx context.Context, c *call, id drive.BundleID, in *acc
 	return answer(b.intake.AcceptAnyway(ctx, c.who, id, in.Place, in.Reason))
 }
 
+// retry serves POST /bundles/{id}/retry. It replies 200 with ingest.Bundle. Beyond the errors
+// common to all routes it fails with drive.NotFound or drive.WrongState. The bundle is processed
+// again in the background.
 func (b bundles) retry(ctx context.Context, c *call, id drive.BundleID) (reply, error) {
 	return answer(b.intake.Retry(ctx, c.who, id))
 }

@@ -36,18 +36,26 @@ type call struct {
 
 // reply is the response of a handler. The zero reply says that the handler has responded already.
 type reply struct {
-	status   int
-	body     any      // sent as JSON; nil: no body
-	raw      []byte   // encoded JSON, sent instead of body
-	models   [][]byte // deflated JSON; the n-th replaces the n-th "model":null in body
+	status int
+	body   any      // sent as JSON; nil: no body
+	raw    []byte   // encoded JSON, sent instead of body
+	models [][]byte // deflated JSON; the n-th replaces the n-th "model":null in body
+	// replayed tells that the response is the stored one of an earlier request with the same
+	// idempotency key.
 	replayed bool
 }
 
-func ok(body any) (reply, error)      { return reply{status: http.StatusOK, body: body}, nil }
-func created(body any) (reply, error) { return reply{status: http.StatusCreated, body: body}, nil }
-func empty(err error) (reply, error)  { return reply{status: http.StatusNoContent}, err }
+// ok returns a 200 reply with body as JSON. The error is always nil.
+func ok(body any) (reply, error) { return reply{status: http.StatusOK, body: body}, nil }
 
-// answer replies 200 with the result of a use case.
+// created returns a 201 reply with body as JSON. The error is always nil.
+func created(body any) (reply, error) { return reply{status: http.StatusCreated, body: body}, nil }
+
+// empty returns a 204 reply, or err, in which case the reply is not used.
+func empty(err error) (reply, error) { return reply{status: http.StatusNoContent}, err }
+
+// answer returns a 200 reply with the result of a use case, or its err, in which case the reply is
+// not used.
 func answer[T any](body T, err error) (reply, error) {
 	return reply{status: http.StatusOK, body: body}, err
 }
@@ -62,6 +70,7 @@ func replyWith[V, W any](c *call, show func(*call, V) W) func(V, error) (reply, 
 	}
 }
 
+// handler returns the handler of a route. It sends the error of a call as a problem document.
 func (a *API) handler(rt *route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{front: &a.front, w: w, r: r, route: rt}
@@ -71,7 +80,8 @@ func (a *API) handler(rt *route) http.Handler {
 	})
 }
 
-// serve runs the steps that the package comment lists.
+// serve runs the steps that the package comment lists, in their order, and sends the reply. It
+// returns an error only before anything is sent; the caller renders it.
 func (c *call) serve() error {
 	if err := refuseExecutable(c.r); err != nil {
 		return err
@@ -155,7 +165,8 @@ func (c *call) clickKey() string {
 	return string(sum[:])
 }
 
-// authenticate sets c.who and checks that the token has the scope of the route.
+// authenticate sets c.who and checks that the token has the scope of the route. It fails with
+// drive.Unauthenticated or drive.Forbidden.
 func (c *call) authenticate(ctx context.Context) error {
 	if c.local != nil {
 		c.who = *c.local
@@ -186,6 +197,8 @@ func bearer(r *http.Request) string {
 // RemoteAddr. It is zero on a local socket.
 func (c *call) client() netip.Addr { return clientOf(c.r) }
 
+// clientOf returns the address of the connection, as IPv4 where it is mapped and without a zone;
+// the zero Addr if RemoteAddr is not an address.
 func clientOf(r *http.Request) netip.Addr {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -194,7 +207,8 @@ func clientOf(r *http.Request) netip.Addr {
 	return at.Addr().Unmap().WithZone("")
 }
 
-// send writes a reply, after it has acquired memory for the reply.
+// send writes a reply, after it has acquired memory for the reply. It fails before anything is
+// sent: if the body cannot be encoded or no memory is free. A disconnected client is no error.
 func (c *call) send(ctx context.Context, rep reply) error {
 	raw, err := rep.encode()
 	if err != nil {
@@ -233,7 +247,7 @@ func (c *call) send(ctx context.Context, rep reply) error {
 	return nil
 }
 
-// encode returns the JSON of the reply; nil for no body.
+// encode returns the JSON of the reply; nil for no body. It fails if the body cannot be encoded.
 func (rep reply) encode() ([]byte, error) {
 	if rep.raw != nil || rep.body == nil {
 		return rep.raw, nil

@@ -94,7 +94,9 @@ func (a *API) AdmitVisitor(r *http.Request) (release func(), err error) {
 }
 
 // identify returns the caller of a request and checks that the caller has the access that need
-// states.
+// states. It fails with drive.Unauthenticated for a missing or invalid secret, or if userHeader
+// names another user, and with drive.Forbidden without the scope. A caller who must set a new
+// password is returned together with drive.Forbidden.
 func (f *front) identify(r *http.Request, need accessLevel) (drive.Who, error) {
 	secret, err := f.secret(r)
 	if err != nil {

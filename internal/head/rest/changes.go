@@ -7,6 +7,7 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
+// changeRoutes returns the declarations of the change routes. It registers nothing.
 func (n nodes) changeRoutes() []route {
 	return []route{{
 		method: "GET", path: "/changes", access: read, action: withoutBody(n.changes),
@@ -17,6 +18,8 @@ func (n nodes) changeRoutes() []route {
 	}}
 }
 
+// changes serves GET /changes. It replies 200 with files.ChangePage. Beyond the errors common to
+// all routes it fails with drive.NotFound or drive.Gone.
 func (n nodes) changes(ctx context.Context, c *call) (reply, error) {
 	return answer(n.files.Changes(ctx, c.who, c.query.Get(spaceParam.name), c.query.Get("after"), c.limit()))
 }

@@ -9,6 +9,7 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
+// collectsPath is a route path below prefix: /collects.
 const collectsPath = "/collects"
 
 // collects serves the routes for collect links, by which anybody may send files into a folder.
@@ -18,6 +19,7 @@ type collects struct {
 	uploads *upload.Sessions
 }
 
+// routes returns the declarations of the routes that collects serves. It registers nothing.
 func (l collects) routes() []route {
 	one := collectsPath + "/{id}"
 	return []route{
@@ -51,6 +53,7 @@ func (l collects) routes() []route {
 	}
 }
 
+// collectBody is the JSON request body of POST /collects.
 type collectBody struct {
 	Folder    string          `json:"folder" doc:"id of a folder, or root"`
 	Title     string          `json:"title" doc:"what senders read first; at most 200 bytes"`
@@ -60,6 +63,7 @@ type collectBody struct {
 	MaxFile   optional[int64] `json:"max_file,omitempty" nullable:"true" doc:"bytes of one file; any if absent"`
 }
 
+// collectView is the JSON in replies to POST /collects, GET /collects, GET /collects/{id}, others.
 type collectView struct {
 	ID        drive.CollectID `json:"id"`
 	Token     string          `json:"token,omitempty"` // last part of the URL; a secret, shown to callers who may write, unless the server key that sealed it is lost
@@ -93,9 +97,12 @@ func showCollect(c *call, v collect.View) collectView {
 	return view
 }
 
-// bytesOf converts an optional size; nil stays nil.
+// bytesOf converts an optional size of a request; nil stays nil, which means no limit.
 func bytesOf(n *int64) *drive.ByteSize { return (*drive.ByteSize)(n) }
 
+// create serves POST /collects. It replies 201 with collectView. Beyond the errors common to all
+// routes it fails with drive.NotFound, drive.Forbidden, drive.WrongState or drive.TooManyOpen.
+// Senders' files are charged to the account of the folder.
 func (l collects) create(ctx context.Context, c *call, in *collectBody) (reply, error) {
 	folder, err := l.files.ParseNode(ctx, c.who, in.Folder)
 	if err != nil {
@@ -112,6 +119,8 @@ func (l collects) create(ctx context.Context, c *call, in *collectBody) (reply, 
 	})
 }
 
+// list serves GET /collects. It replies 200 with files.Page[collectView]. Beyond the errors common
+// to all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (l collects) list(ctx context.Context, c *call) (reply, error) {
 	folder, err := nodeOf(ctx, c, l.files, "folder")
 	if err != nil {
@@ -122,10 +131,13 @@ func (l collects) list(ctx context.Context, c *call) (reply, error) {
 	}, showCollect, func(v collectView) string { return v.ID.String() })
 }
 
+// get serves GET /collects/{id}. It replies 200 with collectView. Beyond the errors common to all
+// routes it fails with drive.NotFound.
 func (l collects) get(ctx context.Context, c *call, id drive.CollectID) (reply, error) {
 	return replyWith(c, showCollect)(l.links.Find(ctx, c.who, id))
 }
 
+// collectChangeBody is the JSON request body of PATCH /collects/{id}.
 type collectChangeBody struct {
 	Title     *string         `json:"title,omitempty" doc:"at most 200 bytes"`
 	Message   *string         `json:"message,omitempty" doc:"at most 2,000 bytes"`
@@ -134,6 +146,8 @@ type collectChangeBody struct {
 	MaxFile   optional[int64] `json:"max_file,omitempty" nullable:"true" doc:"bytes of one file; null: any"`
 }
 
+// patch serves PATCH /collects/{id}. It replies 200 with collectView. Beyond the errors common to
+// all routes it fails with drive.NotFound. Absent fields stay; null removes a limit.
 func (l collects) patch(ctx context.Context, c *call, id drive.CollectID, in *collectChangeBody) (reply, error) {
 	change := collect.Change{Title: in.Title, Message: in.Message}
 	if in.ExpiresIn.given {
@@ -181,12 +195,15 @@ type collectedView struct {
 	CreatedAt drive.Time     `json:"created_at"`
 }
 
+// collected serves GET /collects/{id}/files. It replies 200 with files.Page[collectedView]. Beyond
+// the errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (l collects) collected(ctx context.Context, c *call, id drive.CollectID) (reply, error) {
 	return listPage(c, func(since drive.UploadID, limit int) ([]collect.File, error) {
 		return l.links.ListFiles(ctx, c.who, id, since, limit)
 	}, showCollected, func(v collectedView) string { return v.Upload.String() })
 }
 
+// showCollected converts its argument to the collectedView that replies contain. It does no I/O.
 func showCollected(_ *call, f collect.File) collectedView {
 	view := collectedView{f.Upload, f.SenderName, string(f.Name), f.Size, f.State, nil, f.At}
 	if !f.Node.IsZero() {

@@ -10,6 +10,7 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
+// completeBody is the JSON request body of POST /uploads/{id}/complete.
 type completeBody struct {
 	Digests  digest.Set    `json:"digests,omitempty" doc:"as at begin; a strong one is needed where several sessions sent parts"`
 	Parent   *string       `json:"parent,omitempty" doc:"id of another folder, or root"`
@@ -18,6 +19,12 @@ type completeBody struct {
 	Size     *int64        `json:"size,omitempty" minimum:"0" doc:"bytes; needed where begin said null"`
 }
 
+// complete serves POST /uploads/{id}/complete. It replies 201 with uploadView, 200 with uploadView
+// or 202 with uploadView. Beyond the errors common to all routes it fails with drive.BadName,
+// drive.NotFound, drive.Gone, drive.PartsMissing, drive.PartSize, drive.NameTaken,
+// drive.ParentGone, drive.VersionChanged, drive.Locked, drive.DigestMismatch, drive.DigestRequired,
+// drive.TooLarge, drive.Quota or drive.InProgress. The file is visible once the reply is 200 or
+// 201; with 202 it is still being assembled and the client asks again.
 func (u uploads) complete(ctx context.Context, c *call, id drive.UploadID, in *completeBody) (reply, error) {
 	if c.sender != nil {
 		in.Parent = nil // the link decides the folder
@@ -53,11 +60,16 @@ func (u uploads) complete(ctx context.Context, c *call, id drive.UploadID, in *c
 	return u.answer(ctx, c, http.StatusOK, v)
 }
 
+// proofBody is the JSON request body of POST /uploads/{id}/proof.
 type proofBody struct {
 	Alg    string `json:"alg" enum:"hmac-sha256,blake3"`
 	Answer string `json:"answer" doc:"64 lower-case hex digits"`
 }
 
+// prove serves POST /uploads/{id}/proof. It replies 201 with uploadView or 200 with uploadView.
+// Beyond the errors common to all routes it fails with drive.NotFound, drive.Gone,
+// drive.WrongState, drive.NameTaken, drive.ParentGone, drive.Quota or drive.InProgress. A wrong
+// answer is no error: the reply is the upload without the challenge.
 func (u uploads) prove(ctx context.Context, c *call, id drive.UploadID, in *proofBody) (reply, error) {
 	alg, err := digest.ParseProofAlgo(in.Alg)
 	if err != nil {

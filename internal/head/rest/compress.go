@@ -27,6 +27,7 @@ const (
 // waits.
 type compressors chan *gzip.Writer
 
+// newCompressors returns a pool of at most maxCompressors compressors, each created at first use.
 func newCompressors() compressors {
 	n := min(maxCompressors, runtime.NumCPU())
 	p := make(compressors, n)

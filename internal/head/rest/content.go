@@ -23,6 +23,7 @@ type contents struct {
 	readers     readers
 }
 
+// routes returns the declarations of the routes that contents serves. It registers nothing.
 func (s contents) routes() []route {
 	return []route{{
 		method: "GET", path: nodesPath + "/{id}/content", access: read, action: byNode(s.files, s.get),
@@ -37,6 +38,7 @@ func (s contents) routes() []route {
 	}}
 }
 
+// contentOutcomes returns the declared responses of routes that send the content of a file.
 func contentOutcomes() []outcome {
 	return []outcome{
 		{status: 200, bytes: true, description: "the content"},
@@ -51,6 +53,8 @@ func ContentURLPath(file drive.NodeID) string {
 	return prefix + nodesPath + "/" + file.String() + "/content"
 }
 
+// get serves GET /nodes/{id}/content. Beyond the errors common to all routes it fails with
+// drive.NotFound, drive.Precondition or drive.Range.
 func (s contents) get(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	var version drive.VersionID
 	if text := c.query.Get("version"); text != "" {
@@ -79,8 +83,8 @@ func (s contents) send(ctx context.Context, c *call, d *files.Download, inline b
 	return reply{}, d.Close()
 }
 
-// begin sets the headers of a download. If it returns done, it has redirected the client to the
-// store.
+// begin sets the headers of a download and returns false. True means that it has redirected the
+// client to the store and nothing may be sent. It fails with the error of redirect.
 //
 //go:noinline
 func (s contents) begin(ctx context.Context, c *call, d *files.Download, inline bool) (done bool, err error) {

@@ -38,7 +38,8 @@ func (c *call) decode(ctx context.Context, in any) error {
 }
 
 // readJSON reads the body and checks its Content-Type. For a large body it waits until the memory
-// for its decoded form is acquired.
+// for its decoded form is acquired. It fails with drive.MediaType, drive.TooLarge, or
+// drive.Unavailable if no memory is free.
 func (c *call) readJSON(ctx context.Context) ([]byte, error) {
 	body := &countedBody{src: server.RequestBody(c.r), all: &c.memory.reading}
 	defer body.close()
@@ -71,7 +72,8 @@ func readJSON(w http.ResponseWriter, r *http.Request, body io.Reader, maxBody in
 	return raw, checkJSON(r.Header.Get("Content-Type"))
 }
 
-// checkJSON fails with drive.MediaType unless contentType is JSON in UTF-8.
+// checkJSON fails with drive.MediaType unless contentType is application/json, with no charset or
+// UTF-8.
 func checkJSON(contentType string) error {
 	media, args, err := mime.ParseMediaType(contentType)
 	if charset, said := args["charset"]; err != nil || media != "application/json" || said && !strings.EqualFold(charset, "utf-8") {
@@ -80,7 +82,7 @@ func checkJSON(contentType string) error {
 	return nil
 }
 
-// clip shortens a text of the client before it is echoed.
+// clip shortens a text of the client before a problem repeats it.
 func clip(s string) string { return server.Clip(s) }
 
 // decodeObject decodes one JSON object into a struct, more strictly than encoding/json. Names are
@@ -96,7 +98,8 @@ func decodeObject(raw []byte, into any) error {
 }
 
 // decodeMembers decodes members that splitObject returned, by the rules of decodeObject. It deletes
-// from members.
+// from members. It fails with drive.BadRequest for the first member that is unknown, missing or
+// invalid.
 func decodeMembers(members map[string]json.RawMessage, into any) error {
 	v := reflect.ValueOf(into).Elem()
 	for i := range v.NumField() {
@@ -253,6 +256,7 @@ func isMembers(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && !own.Implements(reflect.TypeFor[json.Unmarshaler]()) && !own.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
+// errNull reports null as the value of a field that does not accept it.
 var errNull = errors.New("null is no value of this field")
 
 // withField adds the name of the field to an error that names none.

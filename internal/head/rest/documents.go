@@ -18,14 +18,21 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
+// documentsPath is a route path below prefix: /documents.
 const documentsPath = "/documents"
 
 var (
-	minParam           = param{name: "min", doc: "smallest total with VAT, such as 100.50"}
-	maxParam           = param{name: "max", doc: "largest total with VAT"}
-	formatParam        = param{name: "format", syntax: choice, choices: []string{"json", "csv", "ndjson"}, doc: "csv and ndjson give all documents, not a page; or by Accept: text/csv, application/x-ndjson"}
-	byParam            = param{name: "by", syntax: choice, choices: []string{"currency", "seller", "month", "vat"}, doc: "what documents are added up by"}
-	totalsFormatParam  = param{name: "format", syntax: choice, choices: []string{"json", "csv"}, doc: "or by Accept: text/csv"}
+	// minParam declares the query parameter "min".
+	minParam = param{name: "min", doc: "smallest total with VAT, such as 100.50"}
+	// maxParam declares the query parameter "max".
+	maxParam = param{name: "max", doc: "largest total with VAT"}
+	// formatParam declares the query parameter "format".
+	formatParam = param{name: "format", syntax: choice, choices: []string{"json", "csv", "ndjson"}, doc: "csv and ndjson give all documents, not a page; or by Accept: text/csv, application/x-ndjson"}
+	// byParam declares the query parameter "by".
+	byParam = param{name: "by", syntax: choice, choices: []string{"currency", "seller", "month", "vat"}, doc: "what documents are added up by"}
+	// totalsFormatParam declares the query parameter "format".
+	totalsFormatParam = param{name: "format", syntax: choice, choices: []string{"json", "csv"}, doc: "or by Accept: text/csv"}
+	// documentStateParam declares the query parameter "state".
 	documentStateParam = param{name: "state", syntax: choice, choices: []string{anyChoice, "accepted", "conflict"}, doc: "only documents in this state"}
 	// documentParams are the filters of lists of documents.
 	documentParams = []param{
@@ -44,6 +51,7 @@ var (
 // documents serves the routes for documents received in bundles, and for their conflicts.
 type documents struct{ intake *ingest.Intake }
 
+// routes returns the declarations of the routes that documents serves. It registers nothing.
 func (d documents) routes() []route {
 	one := documentsPath + "/{id}"
 	return []route{
@@ -95,9 +103,11 @@ func (d documents) routes() []route {
 	}
 }
 
+// conflictsPath is a route path below prefix: /conflicts.
 const conflictsPath = "/conflicts"
 
-// documentFilter reads the documentParams of the query. It fails with drive.BadRequest.
+// documentFilter reads the documentParams of the query; absent ones do not restrict. It fails with
+// drive.BadRequest for an amount that is no number.
 func documentFilter(c *call) (f ingest.Filter, err error) {
 	f = ingest.Filter{
 		Month: c.query.Get("month"), Source: c.query.Get(sourceParam.name), Seller: c.query.Get("seller"), Buyer: c.query.Get("buyer"),
@@ -115,6 +125,8 @@ func documentFilter(c *call) (f ingest.Filter, err error) {
 	return f, nil
 }
 
+// list serves GET /documents. Beyond the errors common to all routes it fails with
+// drive.CursorInvalid. With the format csv or ndjson it streams all documents instead of a page.
 func (d documents) list(ctx context.Context, c *call) (reply, error) {
 	f, err := documentFilter(c)
 	if err != nil {
@@ -131,6 +143,7 @@ func (d documents) list(ctx context.Context, c *call) (reply, error) {
 	return ok(newPage(all, c.limit(), ingest.Document.Place))
 }
 
+// totals serves GET /documents/totals. It replies 200 with files.Page[ingest.Total], or with CSV.
 func (d documents) totals(ctx context.Context, c *call) (reply, error) {
 	f, err := documentFilter(c)
 	if err != nil {
@@ -150,6 +163,8 @@ func (d documents) totals(ctx context.Context, c *call) (reply, error) {
 	return ok(files.Page[ingest.Total]{Items: append([]ingest.Total{}, all...)})
 }
 
+// get serves GET /documents/{id}. It replies 200 with ingest.DocumentFull. Beyond the errors common
+// to all routes it fails with drive.NotFound.
 func (d documents) get(ctx context.Context, c *call, id drive.DocumentID) (reply, error) {
 	if err := c.acquireDocuments(ctx, 1); err != nil {
 		return reply{}, err
@@ -165,6 +180,8 @@ var attachmentTypes = []string{
 	"application/vnd.oasis.opendocument.spreadsheet",
 }
 
+// attachment serves GET /documents/{id}/attachments/{sha256}. Beyond the errors common to all
+// routes it fails with drive.NotFound.
 func (d documents) attachment(ctx context.Context, c *call, id drive.DocumentID) (reply, error) {
 	a, err := ingest.EnclosedOf(d.intake).Open(ctx, c.who.Account, id, c.r.PathValue("sha256"))
 	if err != nil {
@@ -189,6 +206,8 @@ func (d documents) attachment(ctx context.Context, c *call, id drive.DocumentID)
 	return reply{}, nil
 }
 
+// listConflicts serves GET /conflicts. It replies 200 with files.Page[ingest.Dispute]. Beyond the
+// errors common to all routes it fails with drive.CursorInvalid.
 func (d documents) listConflicts(ctx context.Context, c *call) (reply, error) {
 	since, err := after[drive.ConflictID](c)
 	if err != nil {
@@ -206,6 +225,8 @@ func (d documents) listConflicts(ctx context.Context, c *call) (reply, error) {
 	return reply{status: http.StatusOK, body: page, models: modelsOf(all...)}, nil
 }
 
+// conflict serves GET /documents/{id}/conflict. It replies 200 with ingest.Dispute. Beyond the
+// errors common to all routes it fails with drive.NotFound.
 func (d documents) conflict(ctx context.Context, c *call, id drive.DocumentID) (reply, error) {
 	if err := c.acquireDocuments(ctx, 2); err != nil {
 		return reply{}, err
@@ -220,17 +241,22 @@ func (d documents) conflict(ctx context.Context, c *call, id drive.DocumentID) (
 	return reply{status: http.StatusOK, body: all[0], models: modelsOf(all[0])}, nil
 }
 
+// settleManyBody is the JSON request body of POST /conflicts/settle.
 type settleManyBody struct {
 	Keep      string             `json:"keep" enum:"old,new" doc:"old: what is kept now; new: what came later"`
 	Source    string             `json:"source,omitempty" doc:"only conflicts of this source"`
 	Conflicts []drive.ConflictID `json:"conflicts,omitempty" doc:"only these"`
 }
 
+// settledView is the JSON in replies to POST /conflicts/settle.
 type settledView struct {
 	Settled int64 `json:"settled"`
 	Left    int64 `json:"left"`
 }
 
+// settleMany serves POST /conflicts/settle. It replies 200 with settledView. Beyond the errors
+// common to all routes it fails with drive.NotFound. One call resolves at most ingest.MostSettled
+// conflicts and tells how many are left.
 func (d documents) settleMany(ctx context.Context, c *call, in *settleManyBody) (reply, error) {
 	keep, err := keepOf(in.Keep)
 	if err != nil {
@@ -246,7 +272,8 @@ func (d documents) settleMany(ctx context.Context, c *call, in *settleManyBody) 
 	return answer(settledView{settled, left}, err)
 }
 
-// keepOf parses the member "keep". It fails with drive.BadRequest.
+// keepOf parses the member "keep": old or new. It fails with drive.BadRequest for another text or
+// none.
 func keepOf(sent string) (ingest.Keep, error) {
 	keep := ingest.Keep(sent)
 	if keep != ingest.KeepOld && keep != ingest.KeepNew {
@@ -255,11 +282,15 @@ func keepOf(sent string) (ingest.Keep, error) {
 	return keep, nil
 }
 
+// settleBody is the JSON request body of POST /documents/{id}/settle.
 type settleBody struct {
 	Keep     string `json:"keep" enum:"old,new" doc:"old: what is kept now; new: what came later"`
 	Conflict string `json:"conflict,omitempty" doc:"id of the conflict that was looked at; the oldest open one if absent"`
 }
 
+// settle serves POST /documents/{id}/settle. It replies 200 with ingest.DocumentFull. Beyond the
+// errors common to all routes it fails with drive.NotFound or drive.WrongState. The kept side
+// becomes the document; without an id the oldest open conflict is resolved.
 func (d documents) settle(ctx context.Context, c *call, id drive.DocumentID, in *settleBody) (reply, error) {
 	keep, err := keepOf(in.Keep)
 	if err != nil {

@@ -77,17 +77,22 @@ func (d documents) sendAll(ctx context.Context, c *call, f ingest.Filter, s *lis
 	return reply{}, nil
 }
 
+// writeJSONLines returns a function that writes one document as a line of JSON, and one that ends
+// the list, which does nothing.
 func writeJSONLines(w io.Writer) (func(ingest.Document) error, func() error) {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return func(d ingest.Document) error { return enc.Encode(d) }, func() error { return nil }
 }
 
+// documentColumns is the header line of the CSV of documents, in the order of writeCSV.
 var documentColumns = []string{
 	"id", "source", "type", "number", "date", "seller_id", "seller_name", "buyer_id", "buyer_name", "currency", "total", "payable", "state",
 	"file", "pdf", "bundle",
 }
 
+// writeCSV writes the header line and returns a function that writes one document, and one that
+// flushes at the end. The caller must call the latter; a failed write is returned by either.
 func writeCSV(w io.Writer) (func(ingest.Document) error, func() error) {
 	out := csv.NewWriter(w)
 	err := out.Write(documentColumns)

@@ -13,17 +13,20 @@ type tags struct {
 	list []tag
 }
 
+// tag is one entity tag of a conditional header.
 type tag struct {
 	opaque string // text between the quotes
 	weak   bool
 }
 
+// absent reports whether the header is missing.
 func (t tags) absent() bool { return !t.any && t.list == nil }
 
-// match reports whether the tags contain opaque by strong comparison.
+// match reports whether the tags contain opaque by strong comparison, or are "*"; a weak tag never
+// matches.
 func (t tags) match(opaque string) bool { return t.any || slices.Contains(t.list, tag{opaque: opaque}) }
 
-// matchWeakly reports whether the tags contain opaque by weak comparison.
+// matchWeakly reports whether the tags contain opaque, weak or strong, or are "*".
 func (t tags) matchWeakly(opaque string) bool {
 	return t.match(opaque) || slices.Contains(t.list, tag{opaque: opaque, weak: true})
 }
@@ -61,10 +64,12 @@ func parseTags(name, value string) (tags, error) {
 // joined returns a list header with all its lines joined (RFC 9110 §5.3).
 func (c *call) joined(name string) string { return strings.Join(c.r.Header.Values(name), ", ") }
 
-// tags parses a header of the request as entity tags.
+// tags parses a header of the request as entity tags; absent if it is missing. It fails with
+// drive.BadRequest for malformed tags.
 func (c *call) tags(name string) (tags, error) { return parseTags(name, c.joined(name)) }
 
 // opaqueTag returns the ETag of a content, without the quotes.
 func opaqueTag(blake3 string) string { return "b3-" + blake3 }
 
+// quoted returns opaque as a strong entity tag; it does not escape.
 func quoted(opaque string) string { return `"` + opaque + `"` }

@@ -20,10 +20,12 @@ const (
 	maxStreams     = 16               // streams of one user: tabs and programs
 	allStreams     = 10_000           // streams of this process
 	heartbeatEvery = 25 * time.Second // proxies close idle connections after 30 to 60 s
-	hintEvery      = 500 * time.Millisecond
-	checkEvery     = 5 * time.Second  // interval of checking the login and the shares of the caller
-	writeTimeout   = 10 * time.Second // a client that takes longer to receive a hint is disconnected
-	reconnectTime  = 3 * time.Second
+	// hintEvery is the least interval between two messages of a stream.
+	hintEvery    = 500 * time.Millisecond
+	checkEvery   = 5 * time.Second  // interval of checking the login and the shares of the caller
+	writeTimeout = 10 * time.Second // a client that takes longer to receive a hint is disconnected
+	// reconnectTime is how long browsers shall wait before they reconnect.
+	reconnectTime = 3 * time.Second
 )
 
 // events serves server-sent events (HTML standard §9.2), which tell clients what has changed. A
@@ -34,10 +36,12 @@ type events struct {
 	all     *semaphore.Weighted
 }
 
+// newEvents returns the routes of the event stream with their limits, per user and in total.
 func newEvents(h *history.History) events {
 	return events{h, server.NewLimiter[drive.UserID](maxStreams), semaphore.NewWeighted(allStreams)}
 }
 
+// routes returns the declarations of the routes that events serves. It registers nothing.
 func (e events) routes() []route {
 	return []route{{
 		method: "GET", path: "/events", access: read, action: withoutBody(e.stream), longLived: true,
@@ -48,6 +52,7 @@ func (e events) routes() []route {
 	}}
 }
 
+// eventStream is the media type of server-sent events.
 const eventStream = "text/event-stream"
 
 // closing has a channel that is closed once to end all event streams.
@@ -63,6 +68,8 @@ func (a *API) EndStreams() {
 	c.once.Do(func() { close(c.done) })
 }
 
+// stream serves GET /events. Beyond the errors common to all routes it fails with drive.Rate. It
+// blocks until the client disconnects, falls behind or loses the login, or the server stops.
 func (e events) stream(ctx context.Context, c *call) (reply, error) {
 	release, err := e.mine.Acquire(c.limitKey())
 	if err != nil {
@@ -96,7 +103,7 @@ func (e events) stream(ctx context.Context, c *call) (reply, error) {
 	return reply{}, nil
 }
 
-// streamer writes one stream.
+// streamer writes the events of one stream. It is used by one goroutine.
 type streamer struct {
 	c  *call
 	l  *history.Listener
@@ -162,13 +169,14 @@ func (s *streamer) authorized() bool {
 	return err == nil && who.User == s.c.who.User
 }
 
+// hints appends a "changed" event for each hint to the buffer; it sends nothing.
 func (s *streamer) hints(all []history.Hint) {
 	for _, h := range all {
 		s.event("changed", h)
 	}
 }
 
-// event buffers an event; flush sends it.
+// event appends an event with the listener's cursor as its id to the buffer; flush sends it.
 func (s *streamer) event(name string, data any) {
 	raw, err := json.Marshal(data)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
+// exportSchedulesPath is a route path below prefix: /export-schedules.
 const exportSchedulesPath = "/export-schedules"
 
 // exportSchedules serves the routes for schedules that export a folder each month.
@@ -16,6 +17,7 @@ type exportSchedules struct {
 	files   *files.Files
 }
 
+// routes returns the declarations of the routes that exportSchedules serves. It registers nothing.
 func (e exportSchedules) routes() []route {
 	return []route{
 		{
@@ -37,6 +39,7 @@ func (e exportSchedules) routes() []route {
 	}
 }
 
+// exportScheduleBody is the JSON request body of POST /export-schedules.
 type exportScheduleBody struct {
 	Folder   string        `json:"folder" doc:"id of a folder, or root"`
 	Name     string        `json:"name,omitempty" doc:"of the directory in the zips; the folder's if absent"`
@@ -48,6 +51,9 @@ type exportScheduleBody struct {
 	Bucket   bool          `json:"bucket,omitempty" doc:"send each zip to the bucket of --export-bucket, as soon as it is sealed"`
 }
 
+// create serves POST /export-schedules. It replies 201 with export.Schedule. Beyond the errors
+// common to all routes it fails with drive.NotFound, drive.WrongState, drive.BadName,
+// drive.TooManyOpen or drive.Forbidden.
 func (e exportSchedules) create(ctx context.Context, c *call, in *exportScheduleBody) (reply, error) {
 	folder, err := e.files.ParseNode(ctx, c.who, in.Folder)
 	if err != nil {
@@ -62,6 +68,8 @@ func (e exportSchedules) create(ctx context.Context, c *call, in *exportSchedule
 	return created(s)
 }
 
+// list serves GET /export-schedules. It replies 200 with files.Page[export.Schedule]. Beyond the
+// errors common to all routes it fails with drive.CursorInvalid.
 func (e exportSchedules) list(ctx context.Context, c *call) (reply, error) {
 	all, err := e.exports.Schedules(ctx, c.who)
 	if err != nil {
@@ -70,6 +78,8 @@ func (e exportSchedules) list(ctx context.Context, c *call) (reply, error) {
 	return pageOf(c, all, func(s export.Schedule) string { return s.ID.String() })
 }
 
+// remove serves DELETE /export-schedules/{id}. It replies 204 without a body. Beyond the errors
+// common to all routes it fails with drive.NotFound.
 func (e exportSchedules) remove(ctx context.Context, c *call, id drive.ScheduleID) (reply, error) {
 	return empty(e.exports.DeleteSchedule(ctx, c.who, id))
 }

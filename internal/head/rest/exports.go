@@ -15,6 +15,7 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
+// exportsPath is a route path below prefix: /exports.
 const exportsPath = "/exports"
 
 // exports serves the routes for zips that are assembled in the background and kept for a limited
@@ -24,6 +25,7 @@ type exports struct {
 	files   *files.Files
 }
 
+// routes returns the declarations of the routes that exports serves. It registers nothing.
 func (e exports) routes() []route {
 	one := exportsPath + "/{id}"
 	makes := []drive.Kind{drive.Forbidden, drive.NotFound, drive.WrongState, drive.TooLarge, drive.TooManyOpen, drive.Quota}
@@ -91,14 +93,19 @@ func (e exports) routes() []route {
 	}
 }
 
+// exportLinksPath is a route path below prefix: /export-links.
 const exportLinksPath = "/export-links"
 
+// priorityParam declares the query parameter "priority".
 var priorityParam = param{name: "priority", syntax: integer, min: export.MinPriority, max: export.MaxPriority, doc: "of the caller's exports the higher goes first; above 0 also before those of others: an administrator's word"}
 
+// indexParam declares the query parameter "index".
 var indexParam = param{name: "index", syntax: integer, min: 0, max: 1, doc: "1: a list of all entries, index.csv, is in the zip"}
 
+// setParam declares the query parameter "set".
 var setParam = param{name: "set", doc: "only the parts of this set, in their order: a list that is too long for one zip becomes several"}
 
+// zipOutcomes returns the declared responses of routes that send a zip.
 func zipOutcomes() []outcome {
 	return []outcome{
 		{status: 200, bytes: true, description: "the zip"},
@@ -107,6 +114,7 @@ func zipOutcomes() []outcome {
 	}
 }
 
+// exportBody is the JSON request body of POST /exports.
 type exportBody struct {
 	Nodes    []string      `json:"nodes,omitempty" doc:"ids of files and folders"`
 	Folder   string        `json:"folder,omitempty" doc:"or the id of one folder, or root: its name is that of the directory in the zip"`
@@ -118,6 +126,10 @@ type exportBody struct {
 	Again    bool          `json:"again,omitempty" doc:"make another export of the folder's month, although there is one"`
 }
 
+// create serves POST /exports. It replies 201 with export.View. Beyond the errors common to all
+// routes it fails with drive.Forbidden, drive.NotFound, drive.WrongState, drive.TooLarge,
+// drive.TooManyOpen or drive.Quota. The selection is fixed now; the zip is collected in the
+// background.
 func (e exports) create(ctx context.Context, c *call, in *exportBody) (reply, error) {
 	wish := export.Request{Name: in.Name, Filter: in.Filter, Priority: in.Priority, Names: in.Names, Index: in.Index, Force: in.Again}
 	for _, text := range in.Nodes {
@@ -142,6 +154,9 @@ func (e exports) create(ctx context.Context, c *call, in *exportBody) (reply, er
 // maxManifest is the longest list in bytes: about three kilobytes for each of 10,000 entries.
 const maxManifest = int64(32 * drive.MiB)
 
+// createOf serves POST /exports/manifest. It replies 201 with export.View. Beyond the errors common
+// to all routes it fails with drive.Forbidden, drive.NotFound, drive.WrongState, drive.TooLarge,
+// drive.TooManyOpen, drive.Quota or drive.BadName.
 func (e exports) createOf(ctx context.Context, c *call) (reply, error) {
 	if c.r.ContentLength > maxManifest {
 		return reply{}, drive.Fail(drive.TooLarge, "limit", maxManifest, "sent", c.r.ContentLength)
@@ -171,6 +186,8 @@ func (e exports) createOf(ctx context.Context, c *call) (reply, error) {
 	})
 }
 
+// list serves GET /exports. It replies 200 with files.Page[export.View]. Beyond the errors common
+// to all routes it fails with drive.CursorInvalid.
 func (e exports) list(ctx context.Context, c *call) (reply, error) {
 	if text := c.query.Get(setParam.name); text != "" {
 		return e.listSet(ctx, c, text)
@@ -180,6 +197,8 @@ func (e exports) list(ctx context.Context, c *call) (reply, error) {
 	}, unchanged, func(v export.View) string { return v.ID.String() })
 }
 
+// listSet replies with the parts of the set whose id text is, in their order. It fails with
+// drive.BadRequest for a malformed id.
 func (e exports) listSet(ctx context.Context, c *call, text string) (reply, error) {
 	set, err := drive.ParseID[drive.ExportID](text)
 	if err != nil {
@@ -192,10 +211,14 @@ func (e exports) listSet(ctx context.Context, c *call, text string) (reply, erro
 	return pageOf(c, all, func(v export.View) string { return v.ID.String() })
 }
 
+// get serves GET /exports/{id}. It replies 200 with export.View. Beyond the errors common to all
+// routes it fails with drive.NotFound.
 func (e exports) get(ctx context.Context, c *call, id drive.ExportID) (reply, error) {
 	return answer(e.exports.Get(ctx, c.who, id))
 }
 
+// errors serves GET /exports/{id}/errors. It replies 200 with files.Page[export.Failure]. Beyond
+// the errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (e exports) errors(ctx context.Context, c *call, id drive.ExportID) (reply, error) {
 	var err error
 	since := int64(0)
@@ -211,15 +234,20 @@ func (e exports) errors(ctx context.Context, c *call, id drive.ExportID) (reply,
 	return ok(newPage(failures, c.limit(), func(f export.Failure) string { return strconv.FormatInt(f.N, 10) }))
 }
 
+// cancel serves DELETE /exports/{id}. It replies 204 without a body. Beyond the errors common to
+// all routes it fails with drive.NotFound. It ends a pending, running or sealed export and releases
+// its space.
 func (e exports) cancel(ctx context.Context, c *call, id drive.ExportID) (reply, error) {
 	return empty(e.exports.Cancel(ctx, c.who, id))
 }
 
+// supplementBody is the JSON request body of POST /exports/{id}/supplement.
 type supplementBody struct {
 	Mode  string     `json:"mode,omitempty" enum:"alone,complete" default:"alone" doc:"what the zip holds: what was supplied, or everything"`
 	Items []supplied `json:"items,omitempty" doc:"other sources; failures that none is named for are tried as they were"`
 }
 
+// supplied is one replacement source in the body of a supplement.
 type supplied struct {
 	N    int64  `json:"n" doc:"of the failure"`
 	Node string `json:"node,omitempty" doc:"id of a file"`
@@ -228,6 +256,9 @@ type supplied struct {
 	Name string `json:"name,omitempty" doc:"in the zip; as it was if absent"`
 }
 
+// supplement serves POST /exports/{id}/supplement. It replies 201 with export.View. Beyond the
+// errors common to all routes it fails with drive.Forbidden, drive.NotFound, drive.WrongState,
+// drive.TooLarge, drive.TooManyOpen, drive.Quota or drive.BadName.
 func (e exports) supplement(ctx context.Context, c *call, id drive.ExportID, in *supplementBody) (reply, error) {
 	more := export.SupplementRequest{Mode: export.Mode(in.Mode)}
 	for _, s := range in.Items {
@@ -238,6 +269,8 @@ func (e exports) supplement(ctx context.Context, c *call, id drive.ExportID, in 
 	})
 }
 
+// content serves GET /exports/{id}/content. Beyond the errors common to all routes it fails with
+// drive.NotFound, drive.WrongState, drive.Gone, drive.Precondition or drive.Range.
 func (e exports) content(ctx context.Context, c *call, id drive.ExportID) (reply, error) {
 	open := e.exports.Open
 	if c.flag("so_far") {
@@ -253,6 +286,9 @@ func (e exports) content(ctx context.Context, c *call, id drive.ExportID) (reply
 	return sendZip(ctx, c, d)
 }
 
+// sendZip sends a zip with ranges and conditions, and records one download if the response begins
+// at the first byte. The caller closes d. The error is always nil, because failures are sent as
+// problems.
 func sendZip(ctx context.Context, c *call, d export.Download) (reply, error) {
 	if _, fromStart := wouldSend(ctx, c, d.ETag, "application/zip", int64(d.Size), time.Time{}); fromStart {
 		who := c.who
@@ -270,10 +306,13 @@ func sendZip(ctx context.Context, c *call, d export.Download) (reply, error) {
 	return reply{}, nil
 }
 
+// exportLinkBody is the JSON request body of POST /exports/{id}/links.
 type exportLinkBody struct {
 	ExpiresIn int64 `json:"expires_in" minimum:"1" maximum:"604800" doc:"seconds; the end of the batch is the end of the link, too"`
 }
 
+// createLink serves POST /exports/{id}/links. It replies 201 with linkView. Beyond the errors
+// common to all routes it fails with drive.NotFound, drive.WrongState or drive.Gone.
 func (e exports) createLink(ctx context.Context, c *call, id drive.ExportID, in *exportLinkBody) (reply, error) {
 	life, err := seconds("expires_in", in.ExpiresIn, 1, int64(export.MaxLinkLife.Seconds()))
 	if err != nil {
@@ -286,6 +325,8 @@ func (e exports) createLink(ctx context.Context, c *call, id drive.ExportID, in 
 	return created(linkView{c.baseURL() + prefix + exportLinksPath + "?token=" + link.Token, link.ExpiresAt})
 }
 
+// openLink serves GET /export-links. Beyond the errors common to all routes it fails with
+// drive.NotFound, drive.WrongState, drive.Gone, drive.Precondition or drive.Range.
 func (e exports) openLink(ctx context.Context, c *call) (reply, error) {
 	d, err := e.exports.OpenLink(ctx, c.query.Get("token"))
 	if err != nil {
@@ -294,12 +335,17 @@ func (e exports) openLink(ctx context.Context, c *call) (reply, error) {
 	return sendZip(ctx, c, d)
 }
 
+// exportFileBody is the JSON request body of POST /exports/{id}/files.
 type exportFileBody struct {
 	Folder string    `json:"folder,omitempty" doc:"id of a folder, or root"`
 	Name   nameField `json:"name,omitempty" doc:"of the file in the folder; that of the zip if absent"`
 	Bucket bool      `json:"bucket,omitempty" doc:"instead of a folder: into the bucket, where there is one"`
 }
 
+// materialise serves POST /exports/{id}/files. It replies 201 with export.Job. Beyond the errors
+// common to all routes it fails with drive.NotFound, drive.WrongState, drive.Gone, drive.BadName,
+// drive.Forbidden, drive.TooManyOpen or drive.Quota. A background job writes the zip into a folder
+// or the bucket; the reply is 201 with the job.
 func (e exports) materialise(ctx context.Context, c *call, id drive.ExportID, in *exportFileBody) (reply, error) {
 	if in.Bucket {
 		if in.Folder != "" || in.Name != "" {
@@ -319,6 +365,8 @@ func (e exports) materialise(ctx context.Context, c *call, id drive.ExportID, in
 	return reply{status: http.StatusCreated, body: job}, err
 }
 
+// jobs serves GET /exports/{id}/files. It replies 200 with files.Page[export.Job]. Beyond the
+// errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (e exports) jobs(ctx context.Context, c *call, id drive.ExportID) (reply, error) {
 	jobs, err := e.exports.Jobs(ctx, c.who, id)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // pathField is an address in JSON. Its Path is nil if the field is absent.
 type pathField struct{ drive.Address }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
+// UnmarshalText parses an address. It fails with drive.BadName.
 func (p *pathField) UnmarshalText(b []byte) (err error) {
 	p.Address, err = drive.ParseAddress(string(b))
 	return err
@@ -23,7 +23,7 @@ func (p *pathField) UnmarshalText(b []byte) (err error) {
 // nameField is a name in JSON; empty if the field is absent.
 type nameField drive.Name
 
-// UnmarshalText implements encoding.TextUnmarshaler.
+// UnmarshalText parses the name of a node. It fails with drive.BadName.
 func (n *nameField) UnmarshalText(b []byte) error {
 	name, err := drive.ParseName(string(b))
 	*n = nameField(name)
@@ -33,7 +33,8 @@ func (n *nameField) UnmarshalText(b []byte) error {
 // conflictField is a conflict policy in JSON; empty if the field is absent.
 type conflictField drive.Conflict
 
-// UnmarshalText implements encoding.TextUnmarshaler. It refuses the empty text.
+// UnmarshalText parses a conflict mode. It fails with drive.BadRequest for another text; the empty
+// text is refused too.
 func (f *conflictField) UnmarshalText(b []byte) error {
 	text := string(b)
 	if text == "" {
@@ -49,7 +50,7 @@ type mimeField string
 
 const maxMime = 255 // bytes; RFC 6838 §4.2 allows 127 on each side of the slash
 
-// UnmarshalText implements encoding.TextUnmarshaler.
+// UnmarshalText parses a media type. It fails with drive.BadRequest.
 func (f *mimeField) UnmarshalText(b []byte) error {
 	text, ok := parseMime(string(b))
 	if !ok {

@@ -20,6 +20,7 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
+// fileRoutes returns the declarations of the file routes. It registers nothing.
 func (u uploads) fileRoutes() []route {
 	return []route{{
 		method: "PUT", path: filesPath, access: write, senders: true, action: withRawBody(u.putFile), createdPath: nodesPath,
@@ -38,6 +39,12 @@ func (u uploads) fileRoutes() []route {
 	}}
 }
 
+// putFile serves PUT /files/{path...}. It replies 201 with files.NodeView or 200 with
+// files.NodeView. Beyond the errors common to all routes it fails with drive.BadName,
+// drive.NotFound, drive.Gone, drive.NameTaken, drive.VersionChanged, drive.Locked,
+// drive.Precondition, drive.TooLarge, drive.MediaType, drive.TooSlow, drive.DigestMismatch,
+// drive.InProgress, drive.TooManyOpen, drive.Quota or drive.DiskFull. The file becomes visible at
+// the end of the body; a body that breaks off leaves nothing.
 func (u uploads) putFile(ctx context.Context, c *call) (reply, error) {
 	put, err := u.readPut(ctx, c)
 	if err != nil {
@@ -70,7 +77,8 @@ func (u uploads) putFile(ctx context.Context, c *call) (reply, error) {
 }
 
 // showPut renders the stored file. For a small file it reuses the path of the request. A large one
-// is looked up again, because its folder may have been moved while its bytes arrived.
+// is looked up again, because its folder may have been moved while its bytes arrived. It fails with
+// drive.NotFound if the file was deleted meanwhile.
 func (u uploads) showPut(ctx context.Context, c *call, put upload.PutFile, stored upload.Stored) (files.NodeView, error) {
 	if put.Place != "" {
 		return u.files.ViewFor(ctx, u.db, c.who, stored.Node)
@@ -82,7 +90,8 @@ func (u uploads) showPut(ctx context.Context, c *call, put upload.PutFile, store
 	return u.files.ViewAt(ctx, u.db, stored.Node, folder, stored.Digests)
 }
 
-// readPut parses the path, query and headers of a PUT of a file.
+// readPut parses the path, query and headers of a PUT of a file. It fails with drive.BadName,
+// drive.BadRequest, drive.MediaType or drive.Precondition.
 func (u uploads) readPut(ctx context.Context, c *call) (upload.PutFile, error) {
 	put := upload.PutFile{Size: drive.ByteSize(c.r.ContentLength), Conflict: drive.Conflict(c.query.Get("conflict")), Parents: c.flag("parents"), Place: c.query.Get(spaceParam.name)}
 	if put.Size < 0 {
@@ -106,7 +115,7 @@ func (u uploads) readPut(ctx context.Context, c *call) (upload.PutFile, error) {
 }
 
 // pathOf parses the file's path from the URL. It splits the path before decoding, since names may
-// contain an encoded slash.
+// contain an encoded slash. It fails with drive.BadName.
 func pathOf(c *call) (drive.Path, error) {
 	_, escaped, _ := strings.Cut(c.r.URL.EscapedPath(), prefix+"/files/")
 	segments := strings.Split(escaped, "/")
@@ -188,7 +197,7 @@ func (u uploads) checkCondition(ctx context.Context, q sqldb.Querier, must, must
 	return failUnless((must.absent() || must.match(now)) && !mustNot.matchWeakly(now))
 }
 
-// failUnless returns drive.Precondition unless the condition holds.
+// failUnless returns drive.Precondition if holds is false, else nil.
 func failUnless(holds bool) error {
 	if !holds {
 		return drive.Fail(drive.Precondition)
@@ -203,6 +212,8 @@ type verified struct {
 	verifier *digest.Verifier
 }
 
+// Read passes the bytes to the verifier. At the end of the body it fails with drive.DigestMismatch
+// if a declared digest does not match.
 func (v *verified) Read(p []byte) (int, error) {
 	n, err := v.ReadCloser.Read(p)
 	_, _ = v.verifier.Write(p[:n]) // does not fail

@@ -58,6 +58,7 @@ func (l findingLanguage) translate(r *ingest.BundleRecord) {
 	}
 }
 
+// rejectionColumns is the header line of the CSV of rejections.
 var rejectionColumns = []string{
 	"source", "bundle", "ended_at", "member", "place", "number", "count", "reason", "rule", "severity", "text", "terms", "xpath", "line", "expected", "found",
 }
@@ -102,7 +103,8 @@ func (b bundles) sendRejections(ctx context.Context, c *call, f ingest.RejectedF
 	return reply{}, nil
 }
 
-// writeRows writes one row per finding, or one row if there is none.
+// writeRows writes one row per finding, or one row if there is none. It translates r in place and
+// fails with a write error.
 func (l findingLanguage) writeRows(out *csv.Writer, r *ingest.Rejection) error {
 	l.translate(&r.BundleRecord)
 	ended, reason := "", ""

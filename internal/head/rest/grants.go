@@ -12,6 +12,7 @@ import (
 	"smartdrive/internal/usecase/space"
 )
 
+// grantRoutes returns the declarations of the grant routes. It registers nothing.
 func (s spaces) grantRoutes() []route {
 	at := nodesPath + "/{id}/grants"
 	return []route{
@@ -54,6 +55,7 @@ func (s spaces) grantRoutes() []route {
 	}
 }
 
+// roleView is the JSON in replies to GET /nodes/{id}/grants, POST /nodes/{id}/grants.
 type roleView struct {
 	NodeID    drive.NodeID      `json:"node_id"`
 	Kind      access.Kind       `json:"kind" enum:"user,group"`
@@ -65,10 +67,12 @@ type roleView struct {
 	ExpiresAt *drive.Time       `json:"expires_at"` // null: never
 }
 
+// showRole converts its argument to the roleView that replies contain. It does no I/O.
 func showRole(_ *call, g access.Grant) roleView {
 	return roleView{g.Node, g.Kind, g.Principal, g.Name, g.Role, g.Note, g.Created, timeOrNull(g.Expires)}
 }
 
+// whoView is the JSON in replies to GET /nodes/{id}/access.
 type whoView struct {
 	Role   access.Role `json:"role" enum:"none,viewer,uploader,editor,manager"` // the caller's role at this node
 	Owner  string      `json:"owner"`                                           // user who owns the drive of the node; empty: the node is in a space
@@ -82,6 +86,8 @@ type aboveRole struct {
 	Idle  bool     `json:"idle"`  // currently without effect: the space forbids sharing with non-members
 }
 
+// access serves GET /nodes/{id}/access. It replies 200 with whoView. Beyond the errors common to
+// all routes it fails with drive.NotFound or drive.Forbidden.
 func (s spaces) access(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	p, err := s.spaces.Access(ctx, c.who, id)
 	if err != nil {
@@ -94,12 +100,15 @@ func (s spaces) access(ctx context.Context, c *call, id drive.NodeID) (reply, er
 	return ok(view)
 }
 
+// grants serves GET /nodes/{id}/grants. It replies 200 with files.Page[roleView]. Beyond the errors
+// common to all routes it fails with drive.NotFound, drive.Forbidden or drive.CursorInvalid.
 func (s spaces) grants(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	return listPage(c, func(since drive.PrincipalID, limit int) ([]access.Grant, error) {
 		return s.spaces.Members(ctx, c.who, id, since, limit)
 	}, showRole, func(v roleView) string { return v.Principal.String() })
 }
 
+// grantBody is the JSON request body of POST /nodes/{id}/grants.
 type grantBody struct {
 	Kind      access.Kind `json:"kind" enum:"user,group"`
 	Principal string      `json:"principal" doc:"id, or name whatever its case, of a user or group"`
@@ -108,6 +117,9 @@ type grantBody struct {
 	ExpiresIn *int64      `json:"expires_in,omitempty" nullable:"true" minimum:"60" maximum:"315360000" doc:"seconds; for ever if absent"`
 }
 
+// grant serves POST /nodes/{id}/grants. It replies 201 with roleView. Beyond the errors common to
+// all routes it fails with drive.NotFound, drive.Forbidden, drive.WrongState or drive.TooManyOpen.
+// The grant replaces the principal's role at the node.
 func (s spaces) grant(ctx context.Context, c *call, id drive.NodeID, in *grantBody) (reply, error) {
 	if err := oneOf("kind", in.Kind, []access.Kind{access.User, access.Group}); err != nil {
 		return reply{}, err
@@ -131,6 +143,9 @@ func (s spaces) grant(ctx context.Context, c *call, id drive.NodeID, in *grantBo
 	})
 }
 
+// ungrant serves DELETE /nodes/{id}/grants/{principal}. It replies 204 without a body. Beyond the
+// errors common to all routes it fails with drive.NotFound, drive.Forbidden or drive.WrongState. A
+// missing role is not an error.
 func (s spaces) ungrant(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	principal, err := drive.ParseID[drive.PrincipalID](c.r.PathValue("principal"))
 	if err != nil {
@@ -152,6 +167,7 @@ type sharedByName struct {
 	Hidden bool   `json:"hidden"` // hidden by the caller
 }
 
+// showSharedItem converts its argument to the sharedByName that replies contain. It does no I/O.
 func showSharedItem(c *call, v space.Shared) sharedByName {
 	return sharedByName{
 		showRole(c, v.Grant), v.Path,
@@ -168,21 +184,28 @@ func typeOrFile(t tree.Type) tree.Type {
 	return t
 }
 
+// withMe serves GET /shared-with-me. It replies 200 with files.Page[sharedByName]. Beyond the
+// errors common to all routes it fails with drive.CursorInvalid.
 func (s spaces) withMe(ctx context.Context, c *call) (reply, error) {
 	return listPage(c, func(since drive.NodeID, limit int) ([]space.Shared, error) {
 		return s.spaces.ListSharedWithMe(ctx, c.who, since, limit, c.flag("hidden"))
 	}, showSharedItem, func(v sharedByName) string { return v.Grant.NodeID.String() })
 }
 
+// mountBody is the JSON request body of PATCH /shared-with-me/{id}.
 type mountBody struct {
 	Name   *string `json:"name,omitempty" doc:"what the caller calls it; empty: as its owner does"`
 	Hidden *bool   `json:"hidden,omitempty"`
 }
 
+// mount serves PATCH /shared-with-me/{id}. It replies 204 without a body. Beyond the errors common
+// to all routes it fails with drive.NotFound or drive.TooManyOpen.
 func (s spaces) mount(ctx context.Context, c *call, id drive.NodeID, in *mountBody) (reply, error) {
 	return empty(s.spaces.SetMount(ctx, c.who, id, access.MountChange{Alias: in.Name, Hidden: in.Hidden}))
 }
 
+// byMe serves GET /shared-by-me. It replies 200 with files.Page[sharedByName]. Beyond the errors
+// common to all routes it fails with drive.CursorInvalid.
 func (s spaces) byMe(ctx context.Context, c *call) (reply, error) {
 	var since access.Grant
 	if text := c.query.Get(cursor.name); text != "" {
@@ -201,12 +224,15 @@ func (s spaces) byMe(ctx context.Context, c *call) (reply, error) {
 	return ok(newPageOf(c, all, showSharedItem, func(v sharedByName) string { return v.Grant.NodeID.String() + "." + v.Grant.Principal.String() }))
 }
 
+// personView is the JSON in replies to GET /people.
 type personView struct {
 	Kind access.Kind       `json:"kind" enum:"user,group"`
 	ID   drive.PrincipalID `json:"id"`
 	Name string            `json:"name"`
 }
 
+// people serves GET /people. It replies 200 with files.Page[personView]. Beyond the errors common
+// to all routes it fails with drive.Rate.
 func (s spaces) people(ctx context.Context, c *call) (reply, error) {
 	found, err := s.spaces.Search(ctx, c.who, c.query.Get("q"))
 	if err != nil {

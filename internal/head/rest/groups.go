@@ -9,11 +9,13 @@ import (
 	"smartdrive/internal/usecase/space"
 )
 
+// groupsPath is a route path below prefix: /admin/groups.
 const groupsPath = "/admin/groups"
 
 // groups serves the administrators' routes for groups of users.
 type groups struct{ spaces *space.Spaces }
 
+// routes returns the declarations of the routes that groups serves. It registers nothing.
 func (g groups) routes() []route {
 	one := groupsPath + "/{id}"
 	return []route{
@@ -53,6 +55,8 @@ func (g groups) routes() []route {
 	}
 }
 
+// groupView is the JSON in replies to GET /admin/groups, POST /admin/groups, GET
+// /admin/groups/{id}, others.
 type groupView struct {
 	ID        drive.GroupID `json:"id"`
 	Name      string        `json:"name"`
@@ -60,10 +64,13 @@ type groupView struct {
 	UpdatedAt drive.Time    `json:"updated_at"`
 }
 
+// showGroup converts its argument to the groupView that replies contain. It does no I/O.
 func showGroup(_ *call, t access.UserGroup) groupView {
 	return groupView{t.ID, t.Name, t.Created, t.Updated}
 }
 
+// list serves GET /admin/groups. It replies 200 with files.Page[groupView]. Beyond the errors
+// common to all routes it fails with drive.CursorInvalid.
 func (g groups) list(ctx context.Context, c *call) (reply, error) {
 	all, next, err := g.spaces.ListGroups(ctx, c.who, c.query.Get(cursor.name), c.limit())
 	if err != nil {
@@ -79,39 +86,54 @@ func (g groups) list(ctx context.Context, c *call) (reply, error) {
 	return ok(page)
 }
 
+// groupBody is the JSON request body of POST /admin/groups and PATCH /admin/groups/{id}.
 type groupBody struct {
 	Name string `json:"name" doc:"1 to 64 bytes of visible characters without a slash; whatever its case, of one group alone"`
 }
 
+// create serves POST /admin/groups. It replies 201 with groupView. Beyond the errors common to all
+// routes it fails with drive.NameTaken or drive.TooManyOpen.
 func (g groups) create(ctx context.Context, c *call, in *groupBody) (reply, error) {
 	return makeOnce(ctx, c, showGroup, func(keep storeResponse[access.UserGroup]) (access.UserGroup, error) {
 		return g.spaces.CreateGroup(ctx, c.who, in.Name, keep)
 	})
 }
 
+// get serves GET /admin/groups/{id}. It replies 200 with groupView. Beyond the errors common to all
+// routes it fails with drive.NotFound.
 func (g groups) get(ctx context.Context, c *call, id drive.GroupID) (reply, error) {
 	return replyWith(c, showGroup)(g.spaces.FindGroup(ctx, c.who, id))
 }
 
+// rename serves PATCH /admin/groups/{id}. It replies 200 with groupView. Beyond the errors common
+// to all routes it fails with drive.NotFound or drive.NameTaken.
 func (g groups) rename(ctx context.Context, c *call, id drive.GroupID, in *groupBody) (reply, error) {
 	return replyWith(c, showGroup)(g.spaces.RenameGroup(ctx, c.who, id, in.Name))
 }
 
+// remove serves DELETE /admin/groups/{id}. It replies 204 without a body. Beyond the errors common
+// to all routes it fails with drive.NotFound or drive.WrongState. Grants to the group end; its
+// users stay.
 func (g groups) remove(ctx context.Context, c *call, id drive.GroupID) (reply, error) {
 	return empty(g.spaces.DeleteGroup(ctx, c.who, id))
 }
 
+// memberView is the JSON in replies to GET /admin/groups/{id}/members.
 type memberView struct {
 	ID   drive.UserID `json:"id"`
 	Name string       `json:"name"`
 }
 
+// members serves GET /admin/groups/{id}/members. It replies 200 with files.Page[memberView]. Beyond
+// the errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (g groups) members(ctx context.Context, c *call, id drive.GroupID) (reply, error) {
 	return listPage(c, func(since drive.UserID, limit int) ([]access.Person, error) {
 		return g.spaces.ListMembers(ctx, c.who, id, since, limit)
 	}, func(_ *call, p access.Person) memberView { return memberView(p) }, func(v memberView) string { return v.ID.String() })
 }
 
+// add serves PUT /admin/groups/{id}/members/{user}. It replies 204 without a body. Beyond the
+// errors common to all routes it fails with drive.NotFound or drive.TooManyOpen.
 func (g groups) add(ctx context.Context, c *call, id drive.GroupID) (reply, error) {
 	user, err := drive.ParseID[drive.UserID](c.r.PathValue("user"))
 	if err != nil {
@@ -120,6 +142,8 @@ func (g groups) add(ctx context.Context, c *call, id drive.GroupID) (reply, erro
 	return empty(g.spaces.AddMember(ctx, c.who, id, user))
 }
 
+// take serves DELETE /admin/groups/{id}/members/{user}. It replies 204 without a body. Beyond the
+// errors common to all routes it fails with drive.NotFound or drive.WrongState.
 func (g groups) take(ctx context.Context, c *call, id drive.GroupID) (reply, error) {
 	user, err := drive.ParseID[drive.UserID](c.r.PathValue("user"))
 	if err != nil {

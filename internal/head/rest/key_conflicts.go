@@ -12,6 +12,7 @@ import (
 // another request.
 type keyConflicts struct{ conflicts *idem.Conflicts }
 
+// routes returns the declarations of the routes that keyConflicts serves. It registers nothing.
 func (k keyConflicts) routes() []route {
 	const path = "/key-conflicts"
 	return []route{
@@ -27,6 +28,8 @@ func (k keyConflicts) routes() []route {
 	}
 }
 
+// list serves GET /key-conflicts. It replies 200 with files.Page[idem.Conflict]. Beyond the errors
+// common to all routes it fails with drive.CursorInvalid.
 func (k keyConflicts) list(ctx context.Context, c *call) (reply, error) {
 	all, next, err := k.conflicts.List(ctx, c.keyUser(), c.query.Get(cursor.name), c.limit())
 	page := files.Page[idem.Conflict]{Items: append([]idem.Conflict{}, all...)}
@@ -36,6 +39,8 @@ func (k keyConflicts) list(ctx context.Context, c *call) (reply, error) {
 	return answer(page, err)
 }
 
+// settle serves DELETE /key-conflicts/{id}. It replies 204 without a body. Beyond the errors common
+// to all routes it fails with drive.NotFound.
 func (k keyConflicts) settle(ctx context.Context, c *call, id drive.ConflictID) (reply, error) {
 	return empty(k.conflicts.Resolve(ctx, c.keyUser(), id))
 }

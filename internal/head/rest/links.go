@@ -10,8 +10,10 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
+// linksPath is a route path below prefix: /links.
 const linksPath = "/links"
 
+// linkRoutes returns the declarations of the link routes. It registers nothing.
 func (s contents) linkRoutes() []route {
 	return []route{
 		{
@@ -31,6 +33,7 @@ func (s contents) linkRoutes() []route {
 	}
 }
 
+// linkBody is the JSON request body of POST /nodes/{id}/links.
 type linkBody struct {
 	ExpiresIn   int64  `json:"expires_in" minimum:"1" maximum:"86400" doc:"seconds"`
 	Disposition string `json:"disposition,omitempty" enum:"attachment,inline" default:"attachment"`
@@ -43,6 +46,9 @@ type linkView struct {
 	ExpiresAt drive.Time `json:"expires_at"`
 }
 
+// createLink serves POST /nodes/{id}/links. It replies 201 with linkView. Beyond the errors common
+// to all routes it fails with drive.NotFound, drive.Forbidden or drive.WrongState. The link is
+// signed, not stored; whoever has it can read the file until it expires.
 func (s contents) createLink(ctx context.Context, c *call, id drive.NodeID, in *linkBody) (reply, error) {
 	how := files.Attachment
 	switch in.Disposition {
@@ -63,6 +69,8 @@ func (s contents) createLink(ctx context.Context, c *call, id drive.NodeID, in *
 	return created(linkView{c.baseURL() + prefix + linksPath + "?token=" + url.QueryEscape(link.Token), link.ExpiresAt})
 }
 
+// openLink serves GET /links. Beyond the errors common to all routes it fails with drive.NotFound,
+// drive.Gone, drive.Precondition or drive.Range.
 func (s contents) openLink(ctx context.Context, c *call) (reply, error) {
 	token := c.query.Get("token")
 	d, how, err := s.links.Open(ctx, token, c.client().String())

@@ -21,6 +21,7 @@ type profile struct {
 	pictures *thumb.Maker
 }
 
+// routes returns the declarations of the routes that profile serves. It registers nothing.
 func (p profile) routes() []route {
 	return []route{
 		{
@@ -39,6 +40,7 @@ func (p profile) routes() []route {
 	}
 }
 
+// meView is the JSON in replies to GET /me.
 type meView struct {
 	User    meUser    `json:"user"`
 	Account meAccount `json:"account"`
@@ -47,6 +49,7 @@ type meView struct {
 	Pictures []string `json:"pictures" doc:"kinds of files, besides images, that this server makes thumbnails of: video, pdf, heic, tiff; which ones depends on the programs that it has"`
 }
 
+// meUser is the user in meView.
 type meUser struct {
 	ID    drive.UserID `json:"id"`
 	Name  string       `json:"name"`
@@ -55,18 +58,22 @@ type meUser struct {
 	MustChange bool `json:"must_change_password,omitempty" doc:"true: the login is good for setting a new password only; absent else"`
 }
 
+// meAccount is the account in meView.
 type meAccount struct {
 	ID drive.AccountID `json:"id"`
 }
 
+// meUsage is the used and the allowed space in replies about an account.
 type meUsage struct {
 	Total *drive.ByteSize `json:"total"` // bytes; null: unlimited
 	Used  drive.ByteSize  `json:"used"`
 	Owed  drive.ByteSize  `json:"owed,omitempty" doc:"bytes that were deleted and are on the disk still; used and owed together may be twice the total (Q6)"`
 }
 
+// usageOf converts a balance for replies; only finished bytes count as used.
 func usageOf(b quota.Balance) meUsage { return meUsage{b.Total, b.Finished, b.Owed} }
 
+// get serves GET /me. It replies 200 with meView. It fails only with an error of the database.
 func (p profile) get(ctx context.Context, c *call) (reply, error) {
 	user, err := p.users.Find(ctx, p.db.For(c.who.Account), c.who.User)
 	if err != nil {
@@ -82,20 +89,27 @@ func (p profile) get(ctx context.Context, c *call) (reply, error) {
 	})
 }
 
+// passwordBody is the JSON request body of PUT /me/password.
 type passwordBody struct {
 	Current  string `json:"current" doc:"the password as it is"`
 	Password string `json:"password" doc:"10 to 1,024 bytes"`
 }
 
+// setPassword serves PUT /me/password. It replies 204 without a body. Beyond the errors common to
+// all routes it fails with drive.Forbidden or drive.Rate. All other logins, all tokens and signed
+// links end. A wrong current password is drive.Forbidden.
 func (p profile) setPassword(ctx context.Context, c *call, in *passwordBody) (reply, error) {
 	return empty(p.sessions.ChangePassword(ctx, c.who, in.Current, in.Password, c.client()))
 }
 
+// preparedView is the JSON in replies to POST /prepare.
 type preparedView struct {
 	PreID     string     `json:"pre_id"`
 	ExpiresAt drive.Time `json:"expires_at"`
 }
 
+// prepare serves POST /prepare. It replies 200 with preparedView. The id is not stored; it can be
+// used as an Idempotency-Key until it expires.
 func (p profile) prepare(_ context.Context, c *call) (reply, error) {
 	id, expires := p.prepared.New(c.who.User)
 	return ok(preparedView{id, expires})

@@ -37,7 +37,7 @@ const (
 	responseTimeout = 20 * time.Second
 )
 
-// memory holds the three budgets.
+// memory holds the budgets for handlers, request bodies and responses being sent.
 type memory struct {
 	work    *budget
 	reading bodyBytes
@@ -83,7 +83,8 @@ func (c *call) acquireDocuments(ctx context.Context, n int64) error {
 }
 
 // acquireOf acquires n bytes unless the user would then hold more than most bytes, and waits until
-// both fit.
+// both fit. It does nothing if the call holds memory already. It fails with drive.Unavailable after
+// memoryTimeout. releaseMemory returns the bytes.
 func (c *call) acquireOf(ctx context.Context, n, most int64) error {
 	if n = min(n, c.memory.work.most); c.acquired > 0 || n == 0 {
 		return nil
@@ -129,7 +130,8 @@ type countedBody struct {
 	counted int64 // bytes counted in all
 }
 
-// Read implements io.Reader.
+// Read charges the bytes beyond smallBody to the memory of all bodies. It fails with
+// drive.Unavailable if these exceed their limit.
 func (b *countedBody) Read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
 	if b.n += int64(n); b.n > smallBody+b.counted {
@@ -142,7 +144,8 @@ func (b *countedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// close returns the counted bytes.
+// close returns the counted bytes to the limit of all bodies. Call it once, when the body is no
+// longer in memory.
 func (b *countedBody) close() { b.all.n.Add(-b.counted) }
 
 // responses holds the memory of responses that are being sent to clients, which may read slowly. If
@@ -228,7 +231,8 @@ func (c *call) startResponse(ctx context.Context, n int64) (done func(), err err
 }
 
 // startResponseUntil is startResponse for a response that may also wait for something other than
-// its client. stop ends that wait if the response is aborted.
+// its client. stop ends that wait if the response is aborted. The caller must call done. It fails
+// if no memory becomes free.
 func (c *call) startResponseUntil(ctx context.Context, n int64, stop func()) (done func(), err error) {
 	conn := http.NewResponseController(c.w)
 	end, err := c.memory.sending.begin(ctx, n, func() {

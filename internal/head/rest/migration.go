@@ -62,11 +62,13 @@ type MigrationBody struct {
 	Early   bool      `json:"early,omitempty" doc:"of drop-old: although the old side is to be kept for longer; of drop: although it is being dropped, and what is left there stays"`
 }
 
+// migrationPath is a route path below prefix: /admin/migration.
 const migrationPath = "/admin/migration"
 
 // migration serves the administrators' routes for moving the installation to other engines.
 type migration struct{ mover Mover }
 
+// routes returns the declarations of the routes that migration serves. It registers nothing.
 func (m migration) routes() []route {
 	says := map[MigrationStep]string{
 		MigrationVerify:   "Compare both sides in full: all rows, and that every content is at both places; `percent` of the contents are read again.",
@@ -117,33 +119,45 @@ func (m migration) routes() []route {
 // noMover is the Mover of an installation that cannot migrate. Every change fails with WrongState.
 type noMover struct{}
 
+// Status returns the state "none".
 func (noMover) Status(context.Context) (migrate.Status, error) {
 	return migrate.Status{State: "none", Instances: []migrate.Instance{}, Gate: []migrate.Gate{}}, nil
 }
 
+// Start fails with drive.WrongState.
 func (noMover) Start(context.Context, drive.Who, MigrationStart) (migrate.Report, error) {
 	return migrate.Report{}, drive.Fail(drive.WrongState)
 }
 
+// Step fails with drive.WrongState.
 func (noMover) Step(context.Context, drive.Who, MigrationStep, MigrationBody) error {
 	return drive.Fail(drive.WrongState)
 }
 
+// Explain fails with drive.WrongState.
 func (noMover) Explain(context.Context, drive.Who, int64, string) error {
 	return drive.Fail(drive.WrongState)
 }
 
+// Mismatches returns nothing.
 func (noMover) Mismatches(context.Context, int) ([]migrate.Mismatch, error) { return nil, nil }
 
+// show serves GET /admin/migration. It replies 200 with migrate.Status; the state is "none" without
+// a migration.
 func (m migration) show(ctx context.Context, _ *call) (reply, error) {
 	return answer(m.mover.Status(ctx))
 }
 
+// start serves POST /admin/migration. It replies 200 with migrate.Report. Beyond the errors common
+// to all routes it fails with drive.WrongState.
 func (m migration) start(ctx context.Context, c *call, in *MigrationStart) (reply, error) {
 	report, err := m.mover.Start(ctx, c.who, *in)
 	return answer(report, withReason(err))
 }
 
+// step serves the POST routes below /admin/migration, one for each step. It executes the step even
+// if the client disconnects, and replies 200 with migrate.Status. It fails with drive.WrongState
+// where the step is not possible now.
 func (m migration) step(ctx context.Context, c *call, step MigrationStep, in *MigrationBody) (reply, error) {
 	if in.Percent < 0 || in.Percent > 100 {
 		return reply{}, drive.BadField("percent", drive.OutOfRange, "min", 0, "max", 100, "sent", in.Percent)
@@ -156,6 +170,8 @@ func (m migration) step(ctx context.Context, c *call, step MigrationStep, in *Mi
 	return answer(m.mover.Status(ctx))
 }
 
+// listMismatches serves GET /admin/migration/mismatches. It replies 200 with
+// files.Page[migrate.Mismatch].
 func (m migration) listMismatches(ctx context.Context, c *call) (reply, error) {
 	items, err := m.mover.Mismatches(ctx, c.limit())
 	if items == nil {
@@ -164,10 +180,13 @@ func (m migration) listMismatches(ctx context.Context, c *call) (reply, error) {
 	return answer(files.Page[migrate.Mismatch]{Items: items}, err)
 }
 
+// explanation is the JSON request body of POST /admin/migration/mismatches/{id}/explain.
 type explanation struct {
 	Reason string `json:"reason" doc:"why it does not matter, for whoever looks at it later; at most 2000 bytes"`
 }
 
+// explain serves POST /admin/migration/mismatches/{id}/explain. It replies 204 without a body.
+// Beyond the errors common to all routes it fails with drive.NotFound or drive.WrongState.
 func (m migration) explain(ctx context.Context, c *call, in *explanation) (reply, error) {
 	id, err := strconv.ParseInt(c.r.PathValue("id"), 10, 64)
 	if err != nil {

@@ -32,7 +32,7 @@ func (rep reply) size(raw []byte) (n int64) {
 }
 
 // sendModels sends JSON and inflates each model at its placeholder, so that no inflated model is
-// held in memory. It aborts the connection if a model cannot be inflated.
+// held in memory. It aborts the connection if a model cannot be inflated. It always returns nil.
 func (c *call) sendModels(rep reply, raw []byte) error {
 	c.w.WriteHeader(rep.status)
 	for _, m := range rep.models {

@@ -10,6 +10,7 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
+// nodesPath is a route path below prefix: /nodes.
 const nodesPath = "/nodes"
 
 // nodes serves the routes for files and folders.
@@ -17,6 +18,7 @@ type nodes struct {
 	files *files.Files
 }
 
+// routes returns the declarations of the routes that nodes serves. It registers nothing.
 func (n nodes) routes() []route {
 	one := nodesPath + "/{id}"
 	ifMatch := []string{"If-Match"}
@@ -77,6 +79,8 @@ func (n nodes) routes() []route {
 	}
 }
 
+// getByPath serves GET /nodes. It replies 200 with files.NodeView. Beyond the errors common to all
+// routes it fails with drive.BadName or drive.NotFound.
 func (n nodes) getByPath(ctx context.Context, c *call) (reply, error) {
 	at, err := drive.ParseAddress(c.query.Get("path"))
 	if err != nil {
@@ -85,10 +89,13 @@ func (n nodes) getByPath(ctx context.Context, c *call) (reply, error) {
 	return answer(n.files.GetByPath(ctx, c.who, at))
 }
 
+// get serves GET /nodes/{id}. It replies 200 with files.NodeView. Beyond the errors common to all
+// routes it fails with drive.NotFound.
 func (n nodes) get(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	return answer(n.files.Get(ctx, c.who, id))
 }
 
+// folderBody is the JSON request body of POST /nodes.
 type folderBody struct {
 	Path     pathField     `json:"path,omitempty" doc:"of the new folder; or parent and name"`
 	Parent   string        `json:"parent,omitempty" doc:"id of a folder, or root"`
@@ -98,6 +105,9 @@ type folderBody struct {
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename" default:"fail"`
 }
 
+// makeFolder serves POST /nodes. It replies 201 with files.NodeView. Beyond the errors common to
+// all routes it fails with drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone or
+// drive.TooLarge.
 func (n nodes) makeFolder(ctx context.Context, c *call, in *folderBody) (reply, error) {
 	if in.Type != string(tree.TypeFolder) {
 		return reply{}, drive.BadField("type", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFolder}, "sent", clip(in.Type))
@@ -137,6 +147,7 @@ func operationReply(o *files.Operation, err error) (reply, error) {
 	return empty(err)
 }
 
+// patchBody is the JSON request body of PATCH /nodes/{id}.
 type patchBody struct {
 	Name     nameField     `json:"name,omitempty"`
 	Parent   *string       `json:"parent,omitempty" doc:"id of another folder, or root"`
@@ -144,6 +155,10 @@ type patchBody struct {
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" default:"fail" doc:"replace: what is in the way goes to the trash"`
 }
 
+// patch serves PATCH /nodes/{id}. It replies 200 with files.NodeView. Beyond the errors common to
+// all routes it fails with drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone,
+// drive.WrongState, drive.VersionChanged, drive.Locked, drive.Precondition, drive.Cycle or
+// drive.TooLarge. If-Match makes it fail with drive.Precondition if the node has changed.
 func (n nodes) patch(ctx context.Context, c *call, id drive.NodeID, in *patchBody) (reply, error) {
 	rev, err := revision(c)
 	if err != nil {
@@ -158,7 +173,8 @@ func (n nodes) patch(ctx context.Context, c *call, id drive.NodeID, in *patchBod
 	}))
 }
 
-// revision returns the revision that If-Match names, or 0 for "*" or no header.
+// revision returns the revision that If-Match names, or 0 for "*" or no header. Other tags than one
+// strong revision number fail with drive.BadRequest.
 func revision(c *call) (int64, error) {
 	match, err := c.tags("If-Match")
 	if err != nil || match.any || match.absent() {
@@ -171,6 +187,10 @@ func revision(c *call) (int64, error) {
 	return rev, nil
 }
 
+// remove serves DELETE /nodes/{id}. It replies 204 without a body or 202 with files.Operation.
+// Beyond the errors common to all routes it fails with drive.NotFound, drive.VersionChanged,
+// drive.Locked, drive.Precondition or drive.WrongState. It moves the node to the trash, or with
+// "permanent" deletes it for good, which may continue in the background.
 func (n nodes) remove(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	rev, err := revision(c)
 	if err != nil {
@@ -183,6 +203,8 @@ func (n nodes) remove(ctx context.Context, c *call, id drive.NodeID) (reply, err
 	return empty(err)
 }
 
+// children serves GET /nodes/{id}/children. It replies 200 with files.Page[files.NodeView]. Beyond
+// the errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (n nodes) children(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	return answer(n.files.Children(ctx, c.who, id, tree.List{
 		Sort: tree.Sort(c.query.Get("sort")), Desc: c.query.Get("order") == "desc", FoldersFirst: c.flag("folders_first"),
@@ -190,6 +212,7 @@ func (n nodes) children(ctx context.Context, c *call, id drive.NodeID) (reply, e
 	}))
 }
 
+// totalsView is the JSON in replies to GET /nodes/{id}/totals.
 type totalsView struct {
 	Files   int64          `json:"files"`
 	Folders int64          `json:"folders"`
@@ -197,17 +220,24 @@ type totalsView struct {
 	More    bool           `json:"more" doc:"false: the sums are of all there is"`
 }
 
+// total serves GET /nodes/{id}/totals. It replies 200 with totalsView. Beyond the errors common to
+// all routes it fails with drive.NotFound or drive.Forbidden.
 func (n nodes) total(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	sum, err := n.files.FolderSum(ctx, c.who, id)
 	return answer(totalsView{sum.Files, sum.Folders, sum.Size, false}, err)
 }
 
+// copyBody is the JSON request body of POST /nodes/{id}/copy.
 type copyBody struct {
 	Parent   string        `json:"parent" doc:"id of the folder that the copy goes to, or root"`
 	Name     nameField     `json:"name,omitempty" doc:"the one it has if absent"`
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" default:"fail"`
 }
 
+// copy serves POST /nodes/{id}/copy. It replies 201 with files.NodeView or 202 with
+// files.Operation. Beyond the errors common to all routes it fails with drive.BadName,
+// drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Locked, drive.Cycle,
+// drive.TooLarge or drive.Quota. A large copy continues in the background.
 func (n nodes) copy(ctx context.Context, c *call, id drive.NodeID, in *copyBody) (reply, error) {
 	parent, err := folderID(ctx, c, n.files, &in.Parent)
 	if err != nil {
@@ -221,11 +251,15 @@ func (n nodes) copy(ctx context.Context, c *call, id drive.NodeID, in *copyBody)
 	})
 }
 
+// restoreBody is the JSON request body of POST /nodes/{id}/restore.
 type restoreBody struct {
 	Parent   *string       `json:"parent,omitempty" doc:"id of another folder, or root"`
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" default:"rename"`
 }
 
+// restore serves POST /nodes/{id}/restore. It replies 200 with files.NodeView. Beyond the errors
+// common to all routes it fails with drive.NotFound, drive.NameTaken, drive.ParentGone,
+// drive.WrongState, drive.Locked, drive.Cycle or drive.TooLarge.
 func (n nodes) restore(ctx context.Context, c *call, id drive.NodeID, in *restoreBody) (reply, error) {
 	parent, err := folderID(ctx, c, n.files, in.Parent)
 	if err != nil {

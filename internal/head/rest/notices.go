@@ -8,11 +8,13 @@ import (
 	"smartdrive/internal/usecase/notify"
 )
 
+// noticesPath is a route path below prefix: /notices.
 const noticesPath = "/notices"
 
 // notices serves the routes for the caller's notifications.
 type notices struct{ inbox *notify.Inbox }
 
+// routes returns the declarations of the routes that notices serves. It registers nothing.
 func (n notices) routes() []route {
 	return []route{
 		{
@@ -41,19 +43,25 @@ func (n notices) routes() []route {
 	}
 }
 
+// list serves GET /notices. It replies 200 with notify.NotificationPage. Beyond the errors common
+// to all routes it fails with drive.CursorInvalid.
 func (n notices) list(ctx context.Context, c *call) (reply, error) {
 	return answer(n.inbox.List(ctx, c.who, c.query.Get(cursor.name), c.limit(), c.flag("unread")))
 }
 
+// readBody is the JSON request body of POST /notices/read.
 type readBody struct {
 	IDs  []notice.ID `json:"ids,omitempty" doc:"ids of notices, at most 1,000"`
 	UpTo *notice.ID  `json:"up_to,omitempty" doc:"id of a notice: it and all that are older"`
 }
 
+// unreadView is the JSON in replies to POST /notices/read.
 type unreadView struct {
 	Unread int `json:"unread"`
 }
 
+// read serves POST /notices/read. It replies 200 with unreadView. Beyond the errors common to all
+// routes it fails with drive.NotFound.
 func (n notices) read(ctx context.Context, c *call, in *readBody) (reply, error) {
 	m := notify.ReadMark{IDs: in.IDs}
 	if in.UpTo != nil {
@@ -63,24 +71,31 @@ func (n notices) read(ctx context.Context, c *call, in *readBody) (reply, error)
 	return answer(unreadView{left}, err)
 }
 
+// settings serves GET /notices/settings. It replies 200 with notify.NotificationSettings.
 func (n notices) settings(ctx context.Context, c *call) (reply, error) {
 	return answer(n.inbox.Settings(ctx, c.who))
 }
 
+// noticeChangeBody is the JSON request body of PATCH /notices/settings.
 type noticeChangeBody struct {
 	Address  *string        `json:"address,omitempty" doc:"where mail goes; empty: nowhere"`
 	Language *string        `json:"language,omitempty" enum:"en,zh-CN" doc:"of the mails"`
 	Channels notice.Choices `json:"channels,omitempty" doc:"kinds that change: off, page, or mail, which is on the page, too"`
 }
 
+// change serves PATCH /notices/settings. It replies 200 with notify.NotificationSettings. Beyond
+// the errors common to all routes it fails with drive.WrongState or drive.Rate.
 func (n notices) change(ctx context.Context, c *call, in *noticeChangeBody) (reply, error) {
 	return answer(n.inbox.Change(ctx, c.who, notify.Change{Address: in.Address, Language: in.Language, Channels: in.Channels}))
 }
 
+// confirmBody is the JSON request body of POST /notices/settings/confirm.
 type confirmBody struct {
 	Code string `json:"code" doc:"six digits"`
 }
 
+// confirm serves POST /notices/settings/confirm. It replies 200 with notify.NotificationSettings. A
+// wrong code fails; five codes a day are sent at most.
 func (n notices) confirm(ctx context.Context, c *call, in *confirmBody) (reply, error) {
 	return answer(n.inbox.Confirm(ctx, c.who, in.Code))
 }

@@ -13,9 +13,11 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
+// keyHeader is the request header of the idempotency key.
 const keyHeader = "Idempotency-Key"
 
 // parseKey sets c.key from Idempotency-Key. It ignores the header on a route that takes no key.
+// Several headers or a malformed key fail with drive.BadRequest.
 func (c *call) parseKey() (err error) {
 	lines := c.r.Header.Values(keyHeader)
 	switch {
@@ -57,7 +59,7 @@ type replay struct{ idem.Response }
 
 func (*replay) Error() string { return "answered before under the same key" }
 
-// replayOf returns a stored response as a reply.
+// replayOf converts a stored response to a reply.
 func replayOf(r idem.Response) reply {
 	return reply{status: r.Status, raw: r.Body, replayed: r.Replayed}
 }
@@ -122,10 +124,12 @@ func (c *call) keep(ctx context.Context, tx *sqldb.Tx, do effect) (rep reply, er
 // has created.
 type storeResponse[V any] = func(ctx context.Context, tx *sqldb.Tx, made V) error
 
+// unchanged returns made, for results that replies show as they are.
 func unchanged[V any](_ *call, made V) V { return made }
 
 // makeOnce creates something once per key and replies 201 with show's rendering. do receives the
-// function that it must call in its transaction.
+// function that it must call in its transaction. A repeated request gets the stored response; the
+// same key with another request fails with drive.KeyReused.
 func makeOnce[V, W any](ctx context.Context, c *call, show func(*call, V) W, do func(storeResponse[V]) (V, error)) (reply, error) {
 	return c.once(ctx, func() (reply, error) {
 		made, err := do(func(ctx context.Context, tx *sqldb.Tx, made V) error {

@@ -54,7 +54,7 @@ func openAPI(routes []route, version string) (v31, v30 []byte) {
 }
 
 // downgrade renders the document as OpenAPI 3.0. It also converts nullable references, which huma
-// leaves in the form of 3.1.
+// leaves in the form of 3.1. It fails if the document cannot be encoded.
 func downgrade(doc *huma.OpenAPI) ([]byte, error) {
 	raw, err := doc.Downgrade()
 	if err != nil {
@@ -88,6 +88,7 @@ func nullable(node any) {
 	}
 }
 
+// serveDocument sends an OpenAPI document of the version, cacheable for five minutes.
 func serveDocument(w http.ResponseWriter, document []byte, version string) {
 	w.Header().Set("Content-Type", "application/vnd.oai.openapi+json;version="+version)
 	w.Header().Set("Content-Length", strconv.Itoa(len(document)))
@@ -95,6 +96,7 @@ func serveDocument(w http.ResponseWriter, document []byte, version string) {
 	_, _ = w.Write(document) // fails only if the client is disconnected
 }
 
+// operation returns the OpenAPI description of a route. It registers the schemas of its bodies.
 func (s *schemas) operation(rt *route) *huma.Operation {
 	op := &huma.Operation{
 		Method: rt.method, Path: documentPath(rt.path), OperationID: operationID(rt), Tags: []string{rt.resource()}, Summary: rt.summary,
@@ -148,6 +150,7 @@ func (rt *route) wildcards() []string {
 	return names
 }
 
+// parameters describes the path wildcards, query parameters and headers of a route.
 func parameters(rt *route) []*huma.Param {
 	var all []*huma.Param
 	for _, name := range rt.wildcards() {
@@ -170,6 +173,7 @@ func parameters(rt *route) []*huma.Param {
 	return all
 }
 
+// schema returns the OpenAPI schema of a query parameter.
 func (p *param) schema() *huma.Schema {
 	switch p.syntax {
 	case integer:
@@ -188,6 +192,7 @@ func (p *param) schema() *huma.Schema {
 	return &huma.Schema{Type: "string"}
 }
 
+// requestBody describes the request body of a route; nil if it has none.
 func (s *schemas) requestBody(rt *route) *huma.RequestBody {
 	switch {
 	case rt.action.raw:
@@ -201,6 +206,7 @@ func (s *schemas) requestBody(rt *route) *huma.RequestBody {
 	return nil
 }
 
+// response describes one declared response of a route and registers the schema of its body.
 func (s *schemas) response(rt *route, o outcome) *huma.Response {
 	r := &huma.Response{Description: o.description}
 	switch {
@@ -255,11 +261,13 @@ func byStatus(kinds []drive.Kind) map[int][]string {
 	return all
 }
 
+// schemaPrefix begins references to schemas within the document.
 const schemaPrefix = "#/components/schemas/"
 
 // schemas collects the schemas of the types that the routes use.
 type schemas struct{ registry huma.Registry }
 
+// newSchemas returns a registry that has only the schema of problem documents.
 func newSchemas() *schemas {
 	s := &schemas{huma.NewMapRegistry(schemaPrefix, schemaName)}
 	for from, to := range aliases {

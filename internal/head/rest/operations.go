@@ -14,6 +14,7 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
+// operationsPath is a route path below prefix: /operations.
 const operationsPath = "/operations"
 
 // maxIDs is the longest JSON body with ids of items, in bytes: bulk.MaxItems ids of 39 bytes and
@@ -26,6 +27,7 @@ type operations struct {
 	files *files.Files
 }
 
+// routes returns the declarations of the routes that operations serves. It registers nothing.
 func (o operations) routes() []route {
 	one := operationsPath + "/{id}"
 	return []route{
@@ -65,6 +67,7 @@ func (o operations) routes() []route {
 	}
 }
 
+// bulkBody is the JSON request body of POST /operations.
 type bulkBody struct {
 	Kind     string        `json:"kind" enum:"trash,restore,delete,move,copy,unshare"`
 	Nodes    idList        `json:"nodes,omitempty" doc:"ids of up to 100,000 files and folders; or all"`
@@ -86,7 +89,8 @@ type everything struct {
 // MiB more.
 type idList []drive.NodeID
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON decodes an array of ids and appends them to l. It fails with drive.BadRequest for
+// anything else.
 func (l *idList) UnmarshalJSON(raw []byte) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	malformed := drive.Fail(drive.BadRequest, "reason", string(drive.Malformed), "expected", "an array of ids")
@@ -108,6 +112,8 @@ func (l *idList) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// create serves POST /operations. It replies 201 with bulk.Operation. Beyond the errors common to
+// all routes it fails with drive.NotFound, drive.ParentGone, drive.TooLarge or drive.TooManyOpen.
 func (o operations) create(ctx context.Context, c *call, in *bulkBody) (reply, error) {
 	wish := bulk.Request{Kind: bulk.Kind(in.Kind), Items: in.Nodes, Except: in.Except, Conflict: drive.Conflict(in.Conflict)}
 	kinds := []bulk.Kind{bulk.Trash, bulk.Restore, bulk.Delete, bulk.Move, bulk.Copy, bulk.Unshare}
@@ -137,6 +143,8 @@ func (o operations) create(ctx context.Context, c *call, in *bulkBody) (reply, e
 	})
 }
 
+// all converts the member "all" of a bulk request; the zero All if it is absent. It fails with
+// drive.BadRequest if more than one of its members is set.
 func (o operations) all(ctx context.Context, c *call, in everything) (all bulk.All, err error) {
 	said := 0
 	for _, some := range []bool{in.Folder != "", in.Trash, in.Shares} {
@@ -162,24 +170,34 @@ func oneOf[T ~string](field string, sent T, allowed []T) error {
 	return drive.BadField(field, drive.NotAllowed, "allowed", allowed, "sent", clip(string(sent)))
 }
 
+// list serves GET /operations. It replies 200 with files.Page[bulk.Operation]. Beyond the errors
+// common to all routes it fails with drive.CursorInvalid.
 func (o operations) list(ctx context.Context, c *call) (reply, error) {
 	return listPage(c, func(after drive.OperationID, limit int) ([]bulk.Operation, error) {
 		return o.bulk.List(ctx, c.who, after, limit)
 	}, unchanged, func(v bulk.Operation) string { return v.ID.String() })
 }
 
+// get serves GET /operations/{id}. It replies 200 with bulk.Operation. Beyond the errors common to
+// all routes it fails with drive.NotFound.
 func (o operations) get(ctx context.Context, c *call, id drive.OperationID) (reply, error) {
 	return answer(o.bulk.Get(ctx, c.who, id))
 }
 
+// cancel serves POST /operations/{id}/cancel. It replies 200 with bulk.Operation. Beyond the errors
+// common to all routes it fails with drive.NotFound. Items already processed stay changed.
 func (o operations) cancel(ctx context.Context, c *call, id drive.OperationID) (reply, error) {
 	return answer(o.bulk.Cancel(ctx, c.who, id))
 }
 
+// retry serves POST /operations/{id}/retry. It replies 200 with bulk.Operation. Beyond the errors
+// common to all routes it fails with drive.NotFound, drive.WrongState or drive.TooManyOpen.
 func (o operations) retry(ctx context.Context, c *call, id drive.OperationID) (reply, error) {
 	return answer(o.bulk.Retry(ctx, c.who, id))
 }
 
+// undo serves POST /operations/{id}/undo. It replies 201 with bulk.Operation. Beyond the errors
+// common to all routes it fails with drive.NotFound, drive.WrongState or drive.TooManyOpen.
 func (o operations) undo(ctx context.Context, c *call, id drive.OperationID) (reply, error) {
 	return makeOnce(ctx, c, unchanged, func(keep storeResponse[bulk.Operation]) (bulk.Operation, error) {
 		return o.bulk.Undo(ctx, c.who, id, keep)
@@ -197,6 +215,8 @@ type failureView struct {
 	Title string       `json:"title" doc:"the problem in words"`
 }
 
+// failures serves GET /operations/{id}/failures. It replies 200 with files.Page[failureView].
+// Beyond the errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (o operations) failures(ctx context.Context, c *call, id drive.OperationID) (reply, error) {
 	found, next, err := o.bulk.Failures(ctx, c.who, id, c.query.Get(cursor.name), c.limit())
 	if err != nil {

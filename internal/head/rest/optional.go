@@ -4,6 +4,7 @@ import "encoding/json"
 
 // optional is a member of a body that may be absent, null or a value. It needs the tag nullable.
 type optional[T any] struct {
+	// given tells that the member is in the body; value is then nil for null.
 	given bool
 	value *T // nil: null
 }

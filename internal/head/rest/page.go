@@ -58,7 +58,8 @@ func after[T ~[16]byte](c *call) (T, error) {
 }
 
 // listPage replies with a page of a list that is ordered by id. read returns up to limit items
-// after an id.
+// after an id. It asks read for one item more than a page, to know whether a next page exists. A
+// malformed cursor fails with drive.CursorInvalid.
 func listPage[ID ~[16]byte, V, W any](c *call, read func(after ID, limit int) ([]V, error), show func(*call, V) W, id func(W) string) (reply, error) {
 	since, err := after[ID](c)
 	if err != nil {

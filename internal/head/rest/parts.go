@@ -14,6 +14,7 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
+// partRoutes returns the declarations of the part routes. It registers nothing.
 func (u uploads) partRoutes() []route {
 	all, one := uploadsPath+"/{id}/parts", uploadsPath+"/{id}/parts/{n}"
 	return []route{
@@ -37,6 +38,7 @@ func (u uploads) partRoutes() []route {
 	}
 }
 
+// partView is the JSON in replies to GET /uploads/{id}/parts.
 type partView struct {
 	N     int        `json:"n"`
 	Size  int64      `json:"size"`
@@ -44,6 +46,9 @@ type partView struct {
 	CV    *digest.CV `json:"cv"`    // null: not known
 }
 
+// parts serves GET /uploads/{id}/parts. It replies 200 with files.Page[partView]. Beyond the errors
+// common to all routes it fails with drive.NotFound, drive.Gone, drive.WrongState or
+// drive.CursorInvalid.
 func (u uploads) parts(ctx context.Context, c *call, id drive.UploadID) (reply, error) {
 	parts, err := u.sessions.ListParts(ctx, c.who, id)
 	if err != nil {
@@ -56,6 +61,7 @@ func (u uploads) parts(ctx context.Context, c *call, id drive.UploadID) (reply, 
 	return pageOf(c, views, func(p partView) string { return strconv.Itoa(p.N) })
 }
 
+// showPart converts its argument to the partView that replies contain. It does no I/O.
 func showPart(p blob.Part) partView {
 	view := partView{N: p.N, Size: int64(p.Size), CRC32: p.CRC32}
 	if !p.CV.IsZero() {
@@ -79,6 +85,11 @@ func partOf(c *call) (int, error) {
 	return n, nil
 }
 
+// putPart serves PUT /uploads/{id}/parts/{n}. It replies 204 without a body. Beyond the errors
+// common to all routes it fails with drive.NotFound, drive.Gone, drive.WrongState, drive.PartRange,
+// drive.PartSize, drive.PartDiffers, drive.LengthRequired, drive.MediaType, drive.TooSlow,
+// drive.DigestMismatch, drive.InProgress, drive.Quota or drive.DiskFull. The part survives a crash
+// once the reply is 204. A second PUT of the same part ends the first.
 func (u uploads) putPart(ctx context.Context, c *call, id drive.UploadID) (reply, error) {
 	n, err := partOf(c)
 	if err != nil {
@@ -102,6 +113,9 @@ func (u uploads) putPart(ctx context.Context, c *call, id drive.UploadID) (reply
 	return empty(err)
 }
 
+// deletePart serves DELETE /uploads/{id}/parts/{n}. It replies 204 without a body. Beyond the
+// errors common to all routes it fails with drive.NotFound, drive.Gone, drive.WrongState,
+// drive.PartRange or drive.InProgress.
 func (u uploads) deletePart(ctx context.Context, c *call, id drive.UploadID) (reply, error) {
 	n, err := partOf(c)
 	if err != nil {

@@ -16,6 +16,8 @@ const maxPreferences = 16 << 10 // bytes
 // preferences is a JSON object that the pages interpret and the server stores as it is.
 type preferences map[string]any
 
+// preferenceRoutes returns the declarations of the routes that profile serves. It registers
+// nothing.
 func (p profile) preferenceRoutes() []route {
 	const path = "/me/preferences"
 	return []route{
@@ -31,11 +33,16 @@ func (p profile) preferenceRoutes() []route {
 	}
 }
 
+// preferences serves GET /me/preferences. It replies 200 with the stored JSON object, empty if
+// there is none.
 func (p profile) preferences(ctx context.Context, c *call) (reply, error) {
 	value, err := p.users.Preferences(ctx, p.db.For(c.who.Account), c.who.User)
 	return reply{status: http.StatusOK, raw: value}, err
 }
 
+// setPreferences serves PUT /me/preferences: it replaces the stored object and replies 204. It
+// fails with drive.BadRequest unless the body is a JSON object, and with drive.TooLarge above
+// maxPreferences bytes.
 func (p profile) setPreferences(ctx context.Context, c *call) (reply, error) {
 	raw, err := c.readJSON(ctx)
 	if err != nil {

@@ -18,10 +18,13 @@ import (
 )
 
 const (
+	// publicShare is the route path of a share below prefix.
 	publicShare = "/public/shares/{token}"
-	sharedPath  = publicShare + "/nodes/{id}"
+	// sharedPath is a route path below prefix: /public/shares/{token}/nodes/{id}.
+	sharedPath = publicShare + "/nodes/{id}"
 )
 
+// ticketParam declares the query parameter "access".
 var ticketParam = param{name: "access", doc: "instead of the header Authorization: Share ACCESS"}
 
 // shareErrors lists the errors of a visitor without valid access to a share.
@@ -38,6 +41,7 @@ type publicShares struct {
 	contents contents
 }
 
+// routes returns the declarations of the routes that publicShares serves. It registers nothing.
 func (p publicShares) routes() []route {
 	return []route{
 		{
@@ -82,6 +86,7 @@ func ticketOf(c *call) string {
 	return c.query.Get("access")
 }
 
+// publicShareView is the JSON in replies to GET /public/shares/{token}.
 type publicShareView struct {
 	NeedsCode bool        `json:"needs_code"`
 	Name      string      `json:"name,omitempty"` // this and the following members only if no code is needed
@@ -91,6 +96,8 @@ type publicShareView struct {
 	ExpiresAt *drive.Time `json:"expires_at"` // null: never
 }
 
+// showShare serves GET /public/shares/{token}. It replies 200 with publicShareView. Beyond the
+// errors common to all routes it fails with drive.NotFound or drive.Gone.
 func (p publicShares) showShare(ctx context.Context, c *call) (reply, error) {
 	seen, err := p.shares.Describe(ctx, c.r.PathValue("token"), ticketOf(c))
 	if err != nil {
@@ -104,15 +111,20 @@ func (p publicShares) showShare(ctx context.Context, c *call) (reply, error) {
 	return ok(view)
 }
 
+// openShareBody is the JSON request body of POST /public/shares/{token}/open.
 type openShareBody struct {
 	Code string `json:"code,omitempty" nullable:"true" doc:"the extraction code; capital and small letters are the same"`
 }
 
+// accessView is the JSON in replies to POST /public/shares/{token}/open.
 type accessView struct {
 	Access    string     `json:"access"`
 	ExpiresAt drive.Time `json:"expires_at"`
 }
 
+// open serves POST /public/shares/{token}/open. It replies 200 with accessView and counts a view.
+// Beyond the errors common to all routes it fails with drive.NotFound, drive.Gone, drive.WrongCode
+// or, after too many wrong codes from an address, drive.Rate.
 func (p publicShares) open(ctx context.Context, c *call, in *openShareBody) (reply, error) {
 	a, err := p.shares.Open(ctx, c.r.PathValue("token"), in.Code, c.client())
 	if err != nil {
@@ -133,6 +145,7 @@ type publicNode struct {
 	MTime    drive.Time    `json:"mtime"`
 }
 
+// showShared converts its argument to the publicNode that replies contain. It does no I/O.
 func showShared(v share.Visit, n tree.Node, path drive.Path) publicNode {
 	view := publicNode{
 		ID: n.ID, Name: string(n.Name), Path: path.String(), Type: n.Type, Size: int64(n.Size), Mime: n.Mime, MTime: n.MTime,
@@ -159,6 +172,8 @@ func (p publicShares) findNode(ctx context.Context, c *call) (v share.Visit, n t
 	return v, n, path, err
 }
 
+// get serves GET /public/shares/{token}/nodes/{id}. It replies 200 with publicNode. Beyond the
+// errors common to all routes it fails with the errors of shareErrors.
 func (p publicShares) get(ctx context.Context, c *call) (reply, error) {
 	v, n, path, err := p.findNode(ctx, c)
 	if err != nil {
@@ -167,6 +182,9 @@ func (p publicShares) get(ctx context.Context, c *call) (reply, error) {
 	return ok(showShared(v, n, path))
 }
 
+// children serves GET /public/shares/{token}/nodes/{id}/children. It replies 200 with
+// files.Page[publicNode]. Beyond the errors common to all routes it fails with drive.CursorInvalid
+// or the errors of shareErrors.
 func (p publicShares) children(ctx context.Context, c *call) (reply, error) {
 	v, n, path, err := p.findNode(ctx, c)
 	if err != nil {
@@ -189,6 +207,8 @@ func (p publicShares) children(ctx context.Context, c *call) (reply, error) {
 	return ok(views)
 }
 
+// content serves GET /public/shares/{token}/nodes/{id}/content. Beyond the errors common to all
+// routes it fails with drive.Precondition, drive.Range or the errors of shareErrors.
 func (p publicShares) content(ctx context.Context, c *call) (reply, error) {
 	d, content, release, err := p.openContent(ctx, c)
 	if err != nil {
@@ -200,7 +220,7 @@ func (p publicShares) content(ctx context.Context, c *call) (reply, error) {
 
 // openContent opens a file of a share, counts the download and takes a slot of the share's readers.
 // The caller calls content.send and then release. It is a separate function to keep the stack
-// small: see contents.send.
+// small: see contents.send. On an error release is nil and nothing stays open.
 //
 //go:noinline
 func (p publicShares) openContent(ctx context.Context, c *call) (_ *files.Download, content contents, release func(), err error) {

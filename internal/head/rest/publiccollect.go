@@ -6,6 +6,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
+// publicRoutes returns the declarations of the public routes. It registers nothing.
 func (l collects) publicRoutes() []route {
 	const one = "/public/collects/{token}"
 	return []route{
@@ -22,6 +23,7 @@ func (l collects) publicRoutes() []route {
 	}
 }
 
+// publicCollectView is the JSON in replies to GET /public/collects/{token}.
 type publicCollectView struct {
 	Title     string          `json:"title"`
 	Message   string          `json:"message"`
@@ -31,6 +33,8 @@ type publicCollectView struct {
 	Left      *drive.ByteSize `json:"left"`       // null: the link has no limit of its own
 }
 
+// look serves GET /public/collects/{token}. It replies 200 with publicCollectView. Beyond the
+// errors common to all routes it fails with drive.NotFound or drive.Gone.
 func (l collects) look(ctx context.Context, c *call) (reply, error) {
 	p, err := l.links.Describe(ctx, c.r.PathValue("token"))
 	if err != nil {
@@ -39,15 +43,19 @@ func (l collects) look(ctx context.Context, c *call) (reply, error) {
 	return ok(publicCollectView{p.Title, p.Message, p.Owner, timeOrNull(p.ExpiresAt), p.MaxFile, p.Left})
 }
 
+// openCollectBody is the JSON request body of POST /public/collects/{token}/open.
 type openCollectBody struct {
 	Sender string `json:"sender,omitempty" nullable:"true" doc:"what the owner shall read as the sender's name; at most 64 bytes"`
 }
 
+// senderView is the JSON in replies to POST /public/collects/{token}/open.
 type senderView struct {
 	Token     string     `json:"token"`
 	ExpiresAt drive.Time `json:"expires_at"`
 }
 
+// open serves POST /public/collects/{token}/open. It replies 200 with senderView. Beyond the errors
+// common to all routes it fails with drive.NotFound or drive.Gone.
 func (l collects) open(ctx context.Context, c *call, in *openCollectBody) (reply, error) {
 	g, err := l.links.IssueToken(ctx, c.r.PathValue("token"), in.Sender)
 	if err != nil {

@@ -19,6 +19,7 @@ type sharedZips struct {
 	sending *server.Limiter[netip.Prefix] // limits concurrent zips per address
 }
 
+// routes returns the declarations of the routes that sharedZips serves. It registers nothing.
 func (s sharedZips) routes() []route {
 	return []route{{
 		method: "GET", path: sharedPath + "/zip", access: open, action: withoutBody(s.get),
@@ -36,6 +37,9 @@ const (
 	maxZips = 4
 )
 
+// get serves GET /public/shares/{token}/nodes/{id}/zip. Beyond the errors common to all routes it
+// fails with drive.TooLarge, drive.Rate, drive.Unavailable, drive.Precondition, drive.Range or the
+// errors of shareErrors.
 func (s sharedZips) get(ctx context.Context, c *call) (reply, error) {
 	v, n, path, err := s.visits.findNode(ctx, c)
 	if err != nil {

@@ -31,12 +31,16 @@ const (
 )
 
 var (
+	// limitParam declares the query parameter "limit".
 	limitParam = param{name: "limit", syntax: integer, min: 1, max: tree.MaxLimit, def: 200, doc: "items a page"}
+	// spaceParam declares the query parameter "space".
 	spaceParam = param{name: "space", doc: "name or id of a space; the caller's own drive if absent"}
-	cursor     = param{name: "cursor", doc: "`next_cursor` of the page before"}
+	// cursor declares the query parameter "cursor".
+	cursor = param{name: "cursor", doc: "`next_cursor` of the page before"}
 )
 
-// check returns drive.BadRequest if value is not valid for the parameter.
+// check returns drive.BadRequest if value is not valid for the parameter's syntax and bounds, else
+// nil. An empty text is invalid.
 func (p *param) check(value string) error {
 	switch p.syntax {
 	case integer:
@@ -63,6 +67,7 @@ func (p *param) check(value string) error {
 	return nil
 }
 
+// parseBool parses true, false, 1 or 0; ok is false for another text.
 func parseBool(s string) (value, ok bool) {
 	switch s {
 	case "true", "1":
@@ -106,6 +111,7 @@ func parseQuery(raw string, params []param) (url.Values, error) {
 	return values, nil
 }
 
+// names returns the names of the parameters in their order.
 func names(params []param) []string {
 	all := make([]string, len(params))
 	for i, p := range params {
@@ -114,7 +120,7 @@ func names(params []param) []string {
 	return all
 }
 
-// number returns an integer parameter, or its default.
+// number returns an integer parameter; its default if it is absent. The value was checked before.
 func (c *call) number(p param) int {
 	if n, err := strconv.ParseInt(c.query.Get(p.name), 10, 64); err == nil {
 		return int(n)
@@ -122,9 +128,10 @@ func (c *call) number(p param) int {
 	return int(p.def)
 }
 
+// limit returns the page size that the request asks for, or its default.
 func (c *call) limit() int { return c.number(limitParam) }
 
-// flag returns a boolean parameter; absent it is false.
+// flag returns a boolean parameter; false if it is absent.
 func (c *call) flag(name string) bool {
 	value, _ := parseBool(c.query.Get(name))
 	return value

@@ -13,7 +13,7 @@ import (
 )
 
 // redirect sends the client of a download to the store if redirects are configured, and reports
-// whether it has.
+// whether it has. It fails if the store cannot sign the URL; then nothing was sent.
 //
 // The client repeats its request headers at the store, which evaluates them with its own
 // validators. So the API answers what depends on the file's ETag and mtime itself: all
@@ -69,13 +69,19 @@ type headRecorder struct {
 	status int
 }
 
-func (v *headRecorder) Header() http.Header         { return v.header }
-func (v *headRecorder) WriteHeader(status int)      { v.status = status }
+// Header returns the recorded headers.
+func (v *headRecorder) Header() http.Header { return v.header }
+
+// WriteHeader records the status.
+func (v *headRecorder) WriteHeader(status int) { v.status = status }
+
+// Write discards p.
 func (v *headRecorder) Write(p []byte) (int, error) { return len(p), nil }
 
 // emptyReaderAt is a ReaderAt for content that must not be read.
 type emptyReaderAt struct{}
 
+// ReadAt always fails; only the headers of the response are wanted.
 func (emptyReaderAt) ReadAt([]byte, int64) (int, error) {
 	return 0, errors.New("read what is only judged")
 }

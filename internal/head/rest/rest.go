@@ -77,7 +77,8 @@ type Options struct {
 	Now     func() time.Time // default time.Now
 }
 
-// AccountParts authenticate users.
+// AccountParts are the dependencies that authenticate users and serve the routes for their
+// accounts.
 type AccountParts struct {
 	Auth     *account.Auth
 	Users    *account.Users
@@ -162,7 +163,8 @@ type front struct {
 	downloads *history.Downloads
 }
 
-// New returns an API. It does no I/O.
+// New returns an API with the zero fields of opt replaced by defaults. It does no I/O. The caller
+// must mount its routes.
 func New(opt Options) *API {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -209,15 +211,16 @@ func (a *API) HasIntervals(operation string) bool {
 		slices.ContainsFunc(a.routes, func(r route) bool { return r.idempotent && r.method+" "+r.path == operation })
 }
 
-// noGate is a Limiter without a limit.
+// noGate is a Limiter that admits every request.
 type noGate[K comparable] struct{}
 
+// Acquire always succeeds; the release function does nothing.
 func (noGate[K]) Acquire(K) (func(), error) { return func() {}, nil }
 
-// BaseURL returns Options.BaseURL.
+// BaseURL returns Options.BaseURL; "" if the server's address is that of each request.
 func (a *API) BaseURL() string { return a.front.base }
 
-// Register adds the API's routes to mux.
+// Register adds the API's routes and the OpenAPI documents to mux. Call it once.
 func (a *API) Register(mux *http.ServeMux) {
 	for i := range a.routes {
 		rt := &a.routes[i]

@@ -15,6 +15,7 @@ type Resumable interface {
 	http.Handler
 }
 
+// filesPath is a route path below prefix: /files/{path...}.
 const filesPath = "/files/{path...}"
 
 // resumable returns a handler that passes requests which API.Resumable takes to it, and others to
@@ -62,6 +63,8 @@ func (a *API) AnswerPut(w http.ResponseWriter, r *http.Request, file tree.Node, 
 	return c.send(r.Context(), rep)
 }
 
+// putCall returns a call of the route for whole files, for a request that another head received. It
+// does not authenticate. It panics if there is no such route.
 func (a *API) putCall(w http.ResponseWriter, r *http.Request) *call {
 	for i := range a.routes {
 		if a.routes[i].path == filesPath {

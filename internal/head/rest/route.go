@@ -38,6 +38,7 @@ type route struct {
 	createdPath       string // path above the created resource; a 201 gets a Location with it
 }
 
+// pattern returns the pattern of http.ServeMux: method and full path.
 func (rt *route) pattern() string { return rt.method + " " + prefix + rt.path }
 
 // above returns the path above the resource that a response of this status refers to; "" if the
@@ -66,6 +67,7 @@ const (
 	admins // an administrator's token with the scope admin
 )
 
+// scope returns the token scope that the level needs; 0 for open routes.
 func (a accessLevel) scope() drive.Scope {
 	switch a {
 	case read:
@@ -79,6 +81,7 @@ func (a accessLevel) scope() drive.Scope {
 	return 0
 }
 
+// String returns the name of the scope for documents; "" for open routes.
 func (a accessLevel) String() string { return [...]string{"", "read", "write", "admin"}[a] }
 
 // outcome describes one response of a route.
@@ -97,6 +100,7 @@ func jsonOutcome[T any](status int, when string) outcome {
 	return outcome{status: status, body: reflect.TypeFor[T](), description: when}
 }
 
+// emptyOutcome declares a response without a body.
 func emptyOutcome(status int, when string) outcome { return outcome{status: status, description: when} }
 
 // action is a handler with the type of its request body.
@@ -137,7 +141,7 @@ func byID[ID ~[16]byte](run func(context.Context, *call, ID) (reply, error)) act
 	})
 }
 
-// byIDWithJSON is byID with a JSON body.
+// byIDWithJSON returns an action like byID whose handler also gets the decoded JSON body.
 func byIDWithJSON[ID ~[16]byte, In any](run func(context.Context, *call, ID, *In) (reply, error)) action {
 	return withJSON(func(ctx context.Context, c *call, in *In) (reply, error) {
 		id, err := drive.ParseID[ID](c.r.PathValue("id"))
@@ -159,7 +163,7 @@ func byNode(in *files.Files, run func(context.Context, *call, drive.NodeID) (rep
 	})
 }
 
-// byNodeWithJSON is byNode with a JSON body.
+// byNodeWithJSON returns an action like byNode whose handler also gets the decoded JSON body.
 func byNodeWithJSON[In any](in *files.Files, run func(context.Context, *call, drive.NodeID, *In) (reply, error)) action {
 	return withJSON(func(ctx context.Context, c *call, body *In) (reply, error) {
 		id, err := in.ParseNode(ctx, c.who, c.r.PathValue("id"))
@@ -170,7 +174,7 @@ func byNodeWithJSON[In any](in *files.Files, run func(context.Context, *call, dr
 	})
 }
 
-// table returns all routes of the API.
+// table returns the declarations of all routes of the API. It registers nothing.
 func table(opt Options, u uploads) []route {
 	logins := sessions{opt.Sessions, opt.Users, opt.DB}
 	provider := signOns{logins, opt.SignOn}

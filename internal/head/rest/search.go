@@ -15,6 +15,7 @@ const (
 	maxExtension  = 32 // bytes
 )
 
+// searchRoutes returns the declarations of the search routes. It registers nothing.
 func (n nodes) searchRoutes() []route {
 	return []route{{
 		method: "GET", path: "/search", access: read, action: withoutBody(n.search),
@@ -34,6 +35,8 @@ func (n nodes) searchRoutes() []route {
 	}}
 }
 
+// search serves GET /search. It replies 200 with files.Page[files.NodeView]. Beyond the errors
+// common to all routes it fails with drive.BadName, drive.NotFound or drive.CursorInvalid.
 func (n nodes) search(ctx context.Context, c *call) (reply, error) {
 	s := tree.Search{
 		Name: c.query.Get("q"), MinSize: drive.ByteSize(c.number(param{name: "min_size"})), MaxSize: drive.ByteSize(c.number(param{name: "max_size"})),
@@ -67,6 +70,9 @@ func (n nodes) search(ctx context.Context, c *call) (reply, error) {
 	return answer(n.files.Search(ctx, c.who, in, s))
 }
 
+// parseExtensions splits a list at commas and drops a leading dot of each extension; nil for an
+// empty list. It fails with drive.BadRequest for an empty or too long extension or more than
+// maxExtensions.
 func parseExtensions(list string) (all []string, err error) {
 	if list == "" {
 		return nil, nil

@@ -65,7 +65,7 @@ func forSender(ctx context.Context, links *collect.Links, by collect.Sender, err
 }
 
 // sentView renders an upload for its sender: with the name that the sender gave it, and without its
-// path.
+// path. It fails with drive.NotFound for an upload of another sender.
 func (u uploads) sentView(ctx context.Context, c *call, q sqldb.Querier, v upload.View) (uploadView, error) {
 	f, err := u.links.FindSent(ctx, q, *c.sender, v.ID)
 	if err != nil {
@@ -92,7 +92,8 @@ func sentName(path drive.Path) (drive.Name, error) {
 }
 
 // beginSenderUpload begins an upload of a sender: in the link's folder, under a free name. Known
-// content is not linked.
+// content is not linked. It fails with drive.BadRequest for a parent, a missing path or size, and
+// with the errors of the link's limits.
 func (u uploads) beginSenderUpload(ctx context.Context, c *call, in *beginBody) (reply, error) {
 	switch {
 	case in.Parent != "":
@@ -157,7 +158,8 @@ func (u uploads) admit(by collect.Sender, b upload.Begin, declared digest.Set) u
 	}
 }
 
-// listSenderUploads replies with the open uploads of a sender.
+// listSenderUploads replies with a page of the open uploads that the sender of a collect link has
+// begun. Uploads that end meanwhile are left out.
 func (u uploads) listSenderUploads(ctx context.Context, c *call) (reply, error) {
 	since, err := after[drive.UploadID](c)
 	if err != nil {
@@ -191,7 +193,8 @@ func (u uploads) listSenderUploads(ctx context.Context, c *call) (reply, error) 
 }
 
 // patchSenderUpload adds digests to a sender's upload. They are verified at the end. The response
-// does not reveal whether the content is known.
+// does not reveal whether the content is known. Other members than digests fail with
+// drive.BadRequest.
 func (u uploads) patchSenderUpload(ctx context.Context, c *call, id drive.UploadID, in *amendBody) (reply, error) {
 	if in.Parent != nil || in.Name != "" || in.Conflict != "" {
 		return reply{}, drive.Fail(drive.Forbidden, "scope", write.String())
@@ -244,6 +247,8 @@ func (u uploads) putSenderFile(ctx context.Context, c *call, put upload.PutFile,
 }
 
 // sendParts stores body as the parts of an upload, one after the other, and completes the upload.
+// It fails if the body breaks off, a digest differs or the link was closed meanwhile; the caller
+// then cancels the upload.
 func (u uploads) sendParts(ctx context.Context, c *call, v upload.View, digests digest.Set, body io.Reader) (upload.View, error) {
 	left := *v.Size
 	for n := 0; left > 0; n++ {
@@ -296,7 +301,7 @@ func (s *Sender) CompleteRequest(ctx context.Context, id drive.UploadID) (upload
 	return s.uploads.completeRequest(ctx, s.by, id, upload.Complete{})
 }
 
-// TranslateError converts an error for the sender: see forSender.
+// TranslateError returns err as the sender may see it: see forSender.
 func (s *Sender) TranslateError(ctx context.Context, err error) error {
 	return forSender(ctx, s.uploads.links, s.by, err)
 }

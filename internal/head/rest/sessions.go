@@ -16,6 +16,7 @@ type sessions struct {
 	db       *sqldb.DB
 }
 
+// routes returns the declarations of the routes that sessions serves. It registers nothing.
 func (s sessions) routes() []route {
 	return []route{
 		{
@@ -34,6 +35,7 @@ func (s sessions) routes() []route {
 	}
 }
 
+// loginBody is the JSON request body of POST /sessions.
 type loginBody struct {
 	Name     string `json:"name"`
 	Password string `json:"password"`
@@ -50,18 +52,19 @@ type loginView struct {
 	MustChange bool `json:"must_change_password,omitempty" doc:"true: an administrator chose the password; until PUT /me/password has set another one everything else is 403 forbidden with reason new-password; absent else"`
 }
 
+// grantView is the JSON in replies to POST /tokens.
 type grantView struct {
 	ID        drive.SessionID `json:"id"`
 	Token     string          `json:"token"`
 	ExpiresAt *drive.Time     `json:"expires_at"` // null: never
 }
 
-// grant renders a new token.
+// grant converts a new session or token, with its secret, for the reply that shows it once.
 func grant(g account.Granted) grantView {
 	return grantView{ID: g.ID, Token: g.Secret, ExpiresAt: timeOrNull(g.ExpiresAt)}
 }
 
-// timeOrNull returns nil for the zero time.
+// timeOrNull returns a pointer to t; nil, which is null in JSON, for the zero time.
 func timeOrNull(t drive.Time) *drive.Time {
 	if t == 0 {
 		return nil
@@ -69,6 +72,10 @@ func timeOrNull(t drive.Time) *drive.Time {
 	return &t
 }
 
+// login serves POST /sessions. It replies 201 with loginView. Beyond the errors common to all
+// routes it fails with drive.Unauthenticated, drive.Rate or drive.CrossOrigin. With "cookie" the
+// token is set as a cookie and not shown; a request from another site is then refused with
+// drive.CrossOrigin.
 func (s sessions) login(ctx context.Context, c *call, in *loginBody) (reply, error) {
 	if in.Cookie { // another site must not log a browser in to a foreign account
 		if err := c.checkOrigin(c.r); err != nil {
@@ -84,7 +91,8 @@ func (s sessions) login(ctx context.Context, c *call, in *loginBody) (reply, err
 	return s.granted(ctx, c, g, in.Cookie)
 }
 
-// granted replies with a new login, and sets it as a cookie if cookie is true.
+// granted replies with a new login, and sets it as a cookie if cookie is true. It fails if the user
+// cannot be read.
 func (s sessions) granted(ctx context.Context, c *call, g account.Granted, cookie bool) (reply, error) {
 	view := loginView{ID: g.ID, ExpiresAt: timeOrNull(g.ExpiresAt), MustChange: g.MustChange}
 	if !cookie {
@@ -100,6 +108,7 @@ func (s sessions) granted(ctx context.Context, c *call, g account.Granted, cooki
 	return created(view)
 }
 
+// sessionView is the JSON in replies to GET /sessions.
 type sessionView struct {
 	ID        drive.SessionID `json:"id"`
 	Name      string          `json:"name"` // name that the client gave itself
@@ -109,6 +118,8 @@ type sessionView struct {
 	Current   bool            `json:"current"` // the login of this request
 }
 
+// list serves GET /sessions. It replies 200 with files.Page[sessionView]. Beyond the errors common
+// to all routes it fails with drive.CursorInvalid.
 func (s sessions) list(ctx context.Context, c *call) (reply, error) {
 	logins, err := s.sessions.List(ctx, c.who, account.KindLogin)
 	if err != nil {
@@ -121,6 +132,9 @@ func (s sessions) list(ctx context.Context, c *call) (reply, error) {
 	return pageOf(c, views, func(s sessionView) string { return s.ID.String() })
 }
 
+// logout serves DELETE /sessions/{id}. It replies 204 without a body. Beyond the errors common to
+// all routes it fails with drive.NotFound. The id "current" ends the login of the request and
+// deletes its cookie.
 func (s sessions) logout(ctx context.Context, c *call) (reply, error) {
 	if id := c.r.PathValue("id"); id != "current" && id != c.who.Session.String() {
 		return s.end(ctx, c, account.KindLogin)

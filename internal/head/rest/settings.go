@@ -12,6 +12,7 @@ type settings struct {
 	live *setting.Settings
 }
 
+// routes returns the declarations of the routes that settings serves. It registers nothing.
 func (s settings) routes() []route {
 	return []route{
 		{
@@ -40,6 +41,8 @@ type newValue struct {
 	Value string `json:"value" doc:"as it would be written in the flag"`
 }
 
+// list serves GET /admin/settings. It replies 200 with all Settings that can change while the
+// server runs.
 func (s settings) list(ctx context.Context, c *call) (reply, error) {
 	all, err := s.live.List(ctx, c.who)
 	if err != nil {
@@ -48,6 +51,8 @@ func (s settings) list(ctx context.Context, c *call) (reply, error) {
 	return ok(Settings{all})
 }
 
+// set serves PUT /admin/settings/{name}. It replies 200 with setting.Setting. Beyond the errors
+// common to all routes it fails with drive.NotFound or drive.WrongState.
 func (s settings) set(ctx context.Context, c *call, in *newValue) (reply, error) {
 	one, err := s.live.Set(ctx, c.who, c.r.PathValue("name"), in.Value)
 	if err != nil {
@@ -56,6 +61,9 @@ func (s settings) set(ctx context.Context, c *call, in *newValue) (reply, error)
 	return ok(one)
 }
 
+// reset serves DELETE /admin/settings/{name}. It replies 200 with setting.Setting. Beyond the
+// errors common to all routes it fails with drive.NotFound or drive.WrongState. The setting has its
+// default again; it may be repeated.
 func (s settings) reset(ctx context.Context, c *call) (reply, error) {
 	one, err := s.live.Reset(ctx, c.who, c.r.PathValue("name"))
 	if err != nil {

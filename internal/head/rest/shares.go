@@ -10,6 +10,7 @@ import (
 	"smartdrive/internal/usecase/share"
 )
 
+// sharesPath is a route path below prefix: /shares.
 const sharesPath = "/shares"
 
 // shares serves the routes for links by which visitors see a file or folder.
@@ -18,6 +19,7 @@ type shares struct {
 	files  *files.Files
 }
 
+// routes returns the declarations of the routes that shares serves. It registers nothing.
 func (s shares) routes() []route {
 	one := sharesPath + "/{id}"
 	return []route{
@@ -47,6 +49,7 @@ func (s shares) routes() []route {
 	}
 }
 
+// shareBody is the JSON request body of POST /shares.
 type shareBody struct {
 	Node         string  `json:"node" doc:"id of a file or folder"`
 	Code         *string `json:"code,omitempty" nullable:"true" doc:"extraction code: 4 to 16 letters and digits, or auto for one of the server's; none if absent"`
@@ -54,6 +57,7 @@ type shareBody struct {
 	MaxDownloads *int64  `json:"max_downloads,omitempty" nullable:"true" minimum:"1" maximum:"1000000" doc:"any number if absent"`
 }
 
+// shareView is the JSON in replies to POST /shares, GET /shares, GET /shares/{id}, others.
 type shareView struct {
 	ID           drive.ShareID `json:"id"`
 	Token        string        `json:"token"` // last part of the URL; a secret. Empty if the server key that sealed it is lost
@@ -77,6 +81,7 @@ type sharedNode struct {
 	Size int64        `json:"size"`
 }
 
+// showShare converts its argument to the shareView that replies contain. It does no I/O.
 func showShare(c *call, v share.View) shareView {
 	view := shareView{
 		ID: v.ID, ExpiresAt: timeOrNull(v.ExpiresAt), MaxDownloads: v.MaxDownloads,
@@ -92,6 +97,9 @@ func showShare(c *call, v share.View) shareView {
 	return view
 }
 
+// create serves POST /shares. It replies 201 with shareView. Beyond the errors common to all routes
+// it fails with drive.NotFound, drive.Forbidden, drive.WrongState or drive.TooManyOpen. The reply
+// has the link's secret token.
 func (s shares) create(ctx context.Context, c *call, in *shareBody) (reply, error) {
 	node, err := s.files.ParseNode(ctx, c.who, in.Node)
 	if err != nil {
@@ -125,6 +133,8 @@ func linkLifetime(n *int64) (time.Duration, error) {
 	return seconds("expires_in", *n, minLinkLife, maxLinkLife)
 }
 
+// list serves GET /shares. It replies 200 with files.Page[shareView]. Beyond the errors common to
+// all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (s shares) list(ctx context.Context, c *call) (reply, error) {
 	node, err := nodeOf(ctx, c, s.files, "node")
 	if err != nil {
@@ -135,16 +145,22 @@ func (s shares) list(ctx context.Context, c *call) (reply, error) {
 	}, showShare, func(v shareView) string { return v.ID.String() })
 }
 
+// get serves GET /shares/{id}. It replies 200 with shareView. Beyond the errors common to all
+// routes it fails with drive.NotFound.
 func (s shares) get(ctx context.Context, c *call, id drive.ShareID) (reply, error) {
 	return replyWith(c, showShare)(s.shares.Find(ctx, c.who, id))
 }
 
+// shareChangeBody is the JSON request body of PATCH /shares/{id}.
 type shareChangeBody struct {
 	Code         optional[string] `json:"code,omitempty" nullable:"true" doc:"as at its making; null: none from now on"`
 	ExpiresIn    optional[int64]  `json:"expires_in,omitempty" nullable:"true" doc:"seconds from now on; null: for ever"`
 	MaxDownloads optional[int64]  `json:"max_downloads,omitempty" nullable:"true" doc:"with those that were counted; null: any number"`
 }
 
+// patch serves PATCH /shares/{id}. It replies 200 with shareView. Beyond the errors common to all
+// routes it fails with drive.NotFound. A new code, or none, ends the accesses given with the old
+// one.
 func (s shares) patch(ctx context.Context, c *call, id drive.ShareID, in *shareChangeBody) (reply, error) {
 	var change share.Change
 	if in.Code.given {
@@ -166,6 +182,8 @@ func (s shares) patch(ctx context.Context, c *call, id drive.ShareID, in *shareC
 	return replyWith(c, showShare)(s.shares.Change(ctx, c.who, id, change))
 }
 
+// remove serves DELETE /shares/{id}. It replies 204 without a body. Beyond the errors common to all
+// routes it fails with drive.NotFound.
 func (s shares) remove(ctx context.Context, c *call, id drive.ShareID) (reply, error) {
 	return empty(s.shares.Delete(ctx, c.who, id))
 }

@@ -13,6 +13,7 @@ type starRoutes struct {
 	shelf *files.QuickAccess
 }
 
+// routes returns the declarations of the routes that starRoutes serves. It registers nothing.
 func (s starRoutes) routes() []route {
 	one := nodesPath + "/{id}/star"
 	return []route{
@@ -42,27 +43,38 @@ func (s starRoutes) routes() []route {
 	}
 }
 
+// starredIDs is the JSON in replies to GET /starred/ids.
 type starredIDs struct {
 	Items []drive.NodeID `json:"items"`
 }
 
+// star serves PUT /nodes/{id}/star. It replies 204 without a body. Beyond the errors common to all
+// routes it fails with drive.NotFound or drive.TooManyOpen.
 func (s starRoutes) star(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	return empty(s.shelf.Star(ctx, c.who, id))
 }
 
+// unstar serves DELETE /nodes/{id}/star. It replies 204 without a body. Beyond the errors common to
+// all routes it fails with drive.NotFound.
 func (s starRoutes) unstar(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	return empty(s.shelf.Unstar(ctx, c.who, id))
 }
 
+// starred serves GET /starred. It replies 200 with files.Page[files.NodeView]. Beyond the errors
+// common to all routes it fails with drive.CursorInvalid.
 func (s starRoutes) starred(ctx context.Context, c *call) (reply, error) {
 	return answer(s.shelf.Starred(ctx, c.who, c.query.Get(cursor.name), c.limit()))
 }
 
+// ids serves GET /starred/ids. It replies 200 with the ids of all nodes that the user has starred,
+// newest first.
 func (s starRoutes) ids(ctx context.Context, c *call) (reply, error) {
 	ids, err := s.shelf.StarredIDs(ctx, c.who)
 	return answer(starredIDs{ids}, err)
 }
 
+// recent serves GET /recent. It replies 200 with files.Page[files.NodeView]. Beyond the errors
+// common to all routes it fails with drive.CursorInvalid.
 func (s starRoutes) recent(ctx context.Context, c *call) (reply, error) {
 	return answer(s.shelf.Recent(ctx, c.who, c.query.Get(cursor.name), c.limit()))
 }

@@ -22,6 +22,7 @@ type signOns struct {
 // registered with providers, so it must not change.
 const signOnPage = "/sign-on"
 
+// routes returns the declarations of the routes that signOns serves. It registers nothing.
 func (s signOns) routes() []route {
 	failing := []drive.Kind{drive.NotFound, drive.Gone, drive.Forbidden, drive.Rate, drive.Unavailable}
 	return []route{
@@ -69,7 +70,7 @@ func (s signOns) selfRoutes() []route {
 	}
 }
 
-// adminRoutes returns the administrators' routes.
+// adminRoutes returns the declarations of the administrators' routes. It registers nothing.
 func (s signOns) adminRoutes() []route {
 	return []route{
 		{
@@ -80,14 +81,18 @@ func (s signOns) adminRoutes() []route {
 	}
 }
 
+// signOnView is the JSON in replies to GET /sign-on.
 type signOnView struct {
 	Provider *providerView `json:"provider"` // null: no provider
 }
 
+// providerView is the identity provider in signOnView.
 type providerView struct {
 	Name string `json:"name" doc:"what people know it by"`
 }
 
+// show serves GET /sign-on. It replies 200 with the identity provider, or null if none is
+// configured.
 func (s signOns) show(context.Context, *call) (reply, error) {
 	if s.provider == nil {
 		return ok(signOnView{})
@@ -95,7 +100,7 @@ func (s signOns) show(context.Context, *call) (reply, error) {
 	return ok(signOnView{&providerView{s.provider.Name()}})
 }
 
-// checkProvider returns drive.NotFound if no identity provider is configured.
+// checkProvider returns drive.NotFound if no identity provider is configured, else nil.
 func (s signOns) checkProvider() error {
 	if s.provider == nil {
 		return drive.Fail(drive.NotFound, "what", "identity provider")
@@ -103,11 +108,14 @@ func (s signOns) checkProvider() error {
 	return nil
 }
 
+// signOnBegun is the JSON in replies to POST /sign-on, POST /me/sign-on.
 type signOnBegun struct {
 	URL  string `json:"url" doc:"of the provider's page"`
 	Flow string `json:"flow" doc:"what belongs to this login alone; good for an hour"`
 }
 
+// begin serves POST /sign-on. It replies 200 with signOnBegun. Beyond the errors common to all
+// routes it fails with drive.NotFound or drive.Unavailable.
 func (s signOns) begin(ctx context.Context, c *call) (reply, error) {
 	if err := s.checkProvider(); err != nil {
 		return reply{}, err
@@ -116,10 +124,13 @@ func (s signOns) begin(ctx context.Context, c *call) (reply, error) {
 	return answer(signOnBegun(begun), err)
 }
 
+// passwordOnly is the JSON request body of POST /me/sign-on and POST /me/sign-on/end.
 type passwordOnly struct {
 	Password string `json:"password" doc:"of the user here"`
 }
 
+// beginConnect serves POST /me/sign-on. It replies 200 with signOnBegun. Beyond the errors common
+// to all routes it fails with drive.NotFound, drive.Forbidden, drive.Rate or drive.Unavailable.
 func (s signOns) beginConnect(ctx context.Context, c *call, in *passwordOnly) (reply, error) {
 	if err := s.checkProvider(); err != nil {
 		return reply{}, err
@@ -128,6 +139,8 @@ func (s signOns) beginConnect(ctx context.Context, c *call, in *passwordOnly) (r
 	return answer(signOnBegun(begun), err)
 }
 
+// end serves POST /me/sign-on/end. It replies 204 without a body. Beyond the errors common to all
+// routes it fails with drive.NotFound, drive.Forbidden or drive.Rate.
 func (s signOns) end(ctx context.Context, c *call, in *passwordOnly) (reply, error) {
 	if err := s.checkProvider(); err != nil {
 		return reply{}, err
@@ -153,6 +166,9 @@ type finishBody struct {
 	Cookie bool `json:"cookie,omitempty" doc:"set a cookie in place of showing the token"`
 }
 
+// finish serves POST /sign-on/finish. It replies 201 with loginView. Beyond the errors common to
+// all routes it fails with drive.NotFound, drive.Gone, drive.Forbidden, drive.Rate,
+// drive.Unavailable or drive.CrossOrigin.
 func (s signOns) finish(ctx context.Context, c *call, in *finishBody) (reply, error) {
 	if err := s.checkProvider(); err != nil {
 		return reply{}, err
@@ -172,6 +188,9 @@ func (s signOns) finish(ctx context.Context, c *call, in *finishBody) (reply, er
 
 const maxTokenBody = 64 << 10 // bytes
 
+// logoutByProvider serves POST /sign-on/logout. It replies 200 without a body. Beyond the errors
+// common to all routes it fails with drive.NotFound, drive.TooLarge, drive.Rate or
+// drive.Unavailable.
 func (s signOns) logoutByProvider(ctx context.Context, c *call) (reply, error) {
 	if err := s.checkProvider(); err != nil {
 		return reply{}, err
@@ -191,10 +210,13 @@ func (s signOns) logoutByProvider(ctx context.Context, c *call) (reply, error) {
 	return reply{status: http.StatusOK}, nil
 }
 
+// connectedView is the JSON in replies to GET /me/sign-on.
 type connectedView struct {
 	Connected bool `json:"connected"`
 }
 
+// mine serves GET /me/sign-on: whether the caller's account is connected to the identity provider;
+// false without one.
 func (s signOns) mine(ctx context.Context, c *call) (reply, error) {
 	if s.provider == nil {
 		return ok(connectedView{})
@@ -203,6 +225,9 @@ func (s signOns) mine(ctx context.Context, c *call) (reply, error) {
 	return answer(connectedView{is}, err)
 }
 
+// connect serves PUT /me/sign-on. It replies 204 without a body. Beyond the errors common to all
+// routes it fails with drive.NotFound, drive.Gone, drive.Forbidden, drive.Rate, drive.Unavailable
+// or drive.WrongState.
 func (s signOns) connect(ctx context.Context, c *call, in *returnBody) (reply, error) {
 	if err := s.checkProvider(); err != nil {
 		return reply{}, err
@@ -211,6 +236,8 @@ func (s signOns) connect(ctx context.Context, c *call, in *returnBody) (reply, e
 	return empty(s.provider.Connect(ctx, c.who, back, c.client()))
 }
 
+// disconnect serves DELETE /admin/users/{id}/sign-on. It replies 204 without a body. Beyond the
+// errors common to all routes it fails with drive.NotFound.
 func (s signOns) disconnect(ctx context.Context, c *call, id drive.UserID) (reply, error) {
 	if err := s.checkProvider(); err != nil {
 		return reply{}, err

@@ -8,11 +8,13 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
+// sourcesPath is a route path below prefix: /sources.
 const sourcesPath = "/sources"
 
 // sources serves the routes for sources, which send documents.
 type sources struct{ intake *ingest.Intake }
 
+// routes returns the declarations of the routes that sources serves. It registers nothing.
 func (s sources) routes() []route {
 	one := sourcesPath + "/{name}"
 	return []route{
@@ -37,6 +39,8 @@ func (s sources) routes() []route {
 	}
 }
 
+// list serves GET /sources. It replies 200 with files.Page[ingest.Source]. Beyond the errors common
+// to all routes it fails with drive.CursorInvalid.
 func (s sources) list(ctx context.Context, c *call) (reply, error) {
 	all, err := s.intake.Sources(ctx, c.who)
 	if err != nil {
@@ -45,18 +49,25 @@ func (s sources) list(ctx context.Context, c *call) (reply, error) {
 	return pageOf(c, all, func(s ingest.Source) string { return s.Name })
 }
 
+// get serves GET /sources/{name}. It replies 200 with ingest.Source. Beyond the errors common to
+// all routes it fails with drive.NotFound.
 func (s sources) get(ctx context.Context, c *call) (reply, error) {
 	return answer(s.intake.Source(ctx, c.who, c.r.PathValue("name")))
 }
 
+// sourceBody is the JSON request body of PUT /sources/{name}.
 type sourceBody struct {
 	Rules ingest.Rules `json:"rules"`
 }
 
+// put serves PUT /sources/{name}. It replies 200 with ingest.Source. Beyond the errors common to
+// all routes it fails with drive.TooManyOpen.
 func (s sources) put(ctx context.Context, c *call, in *sourceBody) (reply, error) {
 	return answer(s.intake.PutSource(ctx, c.who, ingest.Source{Name: c.r.PathValue("name"), Rules: in.Rules}))
 }
 
+// remove serves DELETE /sources/{name}. It replies 204 without a body. Beyond the errors common to
+// all routes it fails with drive.NotFound.
 func (s sources) remove(ctx context.Context, c *call) (reply, error) {
 	return empty(s.intake.DeleteSource(ctx, c.who, c.r.PathValue("name")))
 }

@@ -11,7 +11,9 @@ import (
 )
 
 const (
-	spacesPath      = "/spaces"
+	// spacesPath is a route path below prefix: /spaces.
+	spacesPath = "/spaces"
+	// adminSpacesPath is a route path below prefix: /admin/spaces.
 	adminSpacesPath = "/admin/spaces"
 )
 
@@ -21,6 +23,7 @@ type spaces struct {
 	files  *files.Files
 }
 
+// routes returns the declarations of the routes that spaces serves. It registers nothing.
 func (s spaces) routes() []route {
 	one, each := spacesPath+"/{id}", adminSpacesPath+"/{id}"
 	return []route{
@@ -58,6 +61,7 @@ func (s spaces) routes() []route {
 	}
 }
 
+// spaceView is the JSON in replies to GET /spaces, GET /spaces/{id}, PATCH /spaces/{id}, others.
 type spaceView struct {
 	ID        drive.AccountID `json:"id"`
 	RootID    drive.NodeID    `json:"root_id"` // its root folder, for /nodes
@@ -75,6 +79,7 @@ type spaceView struct {
 	VersionDays int                  `json:"version_days" doc:"for how many days old versions are kept beside the last five; 0: as long as the server keeps them"`
 }
 
+// showSpace converts its argument to the spaceView that replies contain. It does no I/O.
 func showSpace(_ *call, v space.View) spaceView {
 	return spaceView{
 		ID: v.ID, RootID: v.Root, Name: v.Name, State: v.State, Role: v.Rights.Role(), Usage: usageOf(v.Balance),
@@ -83,6 +88,8 @@ func showSpace(_ *call, v space.View) spaceView {
 	}
 }
 
+// list serves GET /spaces. It replies 200 with all spaces that the caller is a member of, on one
+// page.
 func (s spaces) list(ctx context.Context, c *call) (reply, error) {
 	all, err := s.spaces.List(ctx, c.who)
 	if err != nil {
@@ -95,6 +102,8 @@ func (s spaces) list(ctx context.Context, c *call) (reply, error) {
 	return ok(page)
 }
 
+// listAll serves GET /admin/spaces. It replies 200 with files.Page[spaceView]. Beyond the errors
+// common to all routes it fails with drive.CursorInvalid.
 func (s spaces) listAll(ctx context.Context, c *call) (reply, error) {
 	var all []space.View
 	var next string
@@ -117,16 +126,21 @@ func (s spaces) listAll(ctx context.Context, c *call) (reply, error) {
 	return ok(page)
 }
 
+// get serves GET /spaces/{id}. It replies 200 with spaceView. Beyond the errors common to all
+// routes it fails with drive.NotFound.
 func (s spaces) get(ctx context.Context, c *call, id drive.AccountID) (reply, error) {
 	return replyWith(c, showSpace)(s.spaces.Find(ctx, c.who, id))
 }
 
+// spaceBody is the JSON request body of POST /admin/spaces.
 type spaceBody struct {
 	Name    string       `json:"name" doc:"1 to 64 bytes of visible characters without a slash; whatever its case, of one space alone"`
 	Total   admin.Total  `json:"total,omitempty" nullable:"true" doc:"bytes; null: unlimited; absent: the server's default"`
 	Manager drive.UserID `json:"manager,omitzero" doc:"id of the user who is its first manager; the caller if absent"`
 }
 
+// create serves POST /admin/spaces. It replies 201 with spaceView. Beyond the errors common to all
+// routes it fails with drive.NameTaken, drive.NotFound or drive.TooManyOpen.
 func (s spaces) create(ctx context.Context, c *call, in *spaceBody) (reply, error) {
 	wish := space.NewSpace{Name: in.Name, Total: space.Total(in.Total), Manager: in.Manager}
 	return makeOnce(ctx, c, showSpace, func(keep storeResponse[space.View]) (space.View, error) {
@@ -134,6 +148,7 @@ func (s spaces) create(ctx context.Context, c *call, in *spaceBody) (reply, erro
 	})
 }
 
+// spaceChangeBody is the JSON request body of PATCH /spaces/{id}.
 type spaceChangeBody struct {
 	Name  string       `json:"name,omitempty"`
 	State access.State `json:"state,omitempty" enum:"archived"`
@@ -144,10 +159,13 @@ type spaceChangeBody struct {
 	VersionDays *int                  `json:"version_days,omitempty" doc:"0: as long as the server keeps old versions"`
 }
 
+// change serves PATCH /spaces/{id}. It replies 200 with spaceView. Beyond the errors common to all
+// routes it fails with drive.NotFound, drive.Forbidden or drive.NameTaken.
 func (s spaces) change(ctx context.Context, c *call, id drive.AccountID, in *spaceChangeBody) (reply, error) {
 	return replyWith(c, showSpace)(s.spaces.Set(ctx, c.who, id, space.Change{Name: in.Name, State: in.State, Settings: access.SettingsChange{Links: in.Links, Outward: in.Outward, TrashDays: in.TrashDays, VersionDays: in.VersionDays}}))
 }
 
+// spaceSetBody is the JSON request body of PATCH /admin/spaces/{id}.
 type spaceSetBody struct {
 	Name  string       `json:"name,omitempty"`
 	State access.State `json:"state,omitempty" enum:"active,archived"`
@@ -159,10 +177,14 @@ type spaceSetBody struct {
 	VersionDays *int                  `json:"version_days,omitempty" doc:"0: as long as the server keeps old versions"`
 }
 
+// set serves PATCH /admin/spaces/{id}. It replies 200 with spaceView. Beyond the errors common to
+// all routes it fails with drive.NotFound or drive.NameTaken.
 func (s spaces) set(ctx context.Context, c *call, id drive.AccountID, in *spaceSetBody) (reply, error) {
 	return replyWith(c, showSpace)(s.spaces.Set(ctx, c.who, id, space.Change{Name: in.Name, State: in.State, Total: space.Total(in.Total), Settings: access.SettingsChange{Links: in.Links, Outward: in.Outward, TrashDays: in.TrashDays, VersionDays: in.VersionDays}}))
 }
 
+// remove serves DELETE /admin/spaces/{id}. It replies 204 without a body. Beyond the errors common
+// to all routes it fails with drive.NotFound. The space can be brought back until it is purged.
 func (s spaces) remove(ctx context.Context, c *call, id drive.AccountID) (reply, error) {
 	return empty(s.spaces.Delete(ctx, c.who, id))
 }

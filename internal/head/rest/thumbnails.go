@@ -13,11 +13,13 @@ import (
 	"smartdrive/internal/usecase/thumb"
 )
 
+// thumbnailParams are the query parameters of both thumbnail routes.
 var thumbnailParams = []param{
 	{name: "size", syntax: choice, choices: thumbnailSizes(), doc: "pixels of the longer side, at most"},
 	{name: "rev", doc: "the node's `rev`, or anything else that changes with it: an answer to an address with it may be kept for a year"},
 }
 
+// thumbnailSizes returns the accepted sizes in pixels, in decimal; the first is the default.
 func thumbnailSizes() (names []string) {
 	for _, size := range thumb.Sizes() {
 		names = append(names, strconv.Itoa(size))
@@ -25,6 +27,7 @@ func thumbnailSizes() (names []string) {
 	return names
 }
 
+// thumbnailOutcomes returns the declared responses of both thumbnail routes.
 func thumbnailOutcomes() []outcome {
 	return []outcome{
 		{status: 200, bytes: true, description: "the picture: JPEG, or PNG where something can be seen through"},
@@ -38,6 +41,7 @@ type thumbnails struct {
 	thumbs *thumb.Maker
 }
 
+// routes returns the declarations of the routes that thumbnails serves. It registers nothing.
 func (t thumbnails) routes() []route {
 	return []route{{
 		method: "GET", path: nodesPath + "/{id}/thumbnail", access: read, action: byNode(t.files, t.get), query: thumbnailParams,
@@ -54,6 +58,7 @@ type sharedThumbnails struct {
 	db       *sqldb.DB
 }
 
+// routes returns the declarations of the routes that sharedThumbnails serves. It registers nothing.
 func (s sharedThumbnails) routes() []route {
 	return []route{{
 		method: "GET", path: sharedPath + "/thumbnail", access: open, action: withoutBody(s.get),
@@ -64,6 +69,8 @@ func (s sharedThumbnails) routes() []route {
 	}}
 }
 
+// get serves GET /nodes/{id}/thumbnail. Beyond the errors common to all routes it fails with
+// drive.NotFound or drive.NoThumbnail.
 func (t thumbnails) get(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	n, err := t.files.Get(ctx, c.who, id)
 	if err != nil {
@@ -72,6 +79,8 @@ func (t thumbnails) get(ctx context.Context, c *call, id drive.NodeID) (reply, e
 	return t.send(ctx, c, c.who, n)
 }
 
+// get serves GET /public/shares/{token}/nodes/{id}/thumbnail. Beyond the errors common to all
+// routes it fails with drive.NotFound, drive.Gone, drive.Unauthenticated or drive.NoThumbnail.
 func (s sharedThumbnails) get(ctx context.Context, c *call) (reply, error) {
 	v, n, _, err := s.visits.findNode(ctx, c)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
+// tokenRoutes returns the declarations of the token routes. It registers nothing.
 func (s sessions) tokenRoutes() []route {
 	return []route{
 		{
@@ -35,6 +36,7 @@ func (s sessions) tokenRoutes() []route {
 	}
 }
 
+// tokenBody is the JSON request body of POST /tokens.
 type tokenBody struct {
 	Name      string   `json:"name" doc:"for the one who looks at the list later; at most 64 bytes"`
 	Scopes    []string `json:"scopes" enum:"read,write,admin"`
@@ -89,6 +91,8 @@ func parseHeads(given []string) (all drive.Heads, err error) {
 	return all, nil
 }
 
+// createToken serves POST /tokens. It replies 201 with grantView. Beyond the errors common to all
+// routes it fails with drive.Forbidden or drive.TooManyOpen.
 func (s sessions) createToken(ctx context.Context, c *call, in *tokenBody) (reply, error) {
 	scopes, err := parseScopes(in.Scopes)
 	if err != nil {
@@ -112,6 +116,7 @@ func (s sessions) createToken(ctx context.Context, c *call, in *tokenBody) (repl
 	return created(grant(g))
 }
 
+// tokenView is the JSON in replies to GET /tokens.
 type tokenView struct {
 	ID        drive.SessionID `json:"id"`
 	Name      string          `json:"name"`
@@ -122,6 +127,8 @@ type tokenView struct {
 	ExpiresAt *drive.Time     `json:"expires_at"` // null: never
 }
 
+// listTokens serves GET /tokens. It replies 200 with files.Page[tokenView]. Beyond the errors
+// common to all routes it fails with drive.CursorInvalid.
 func (s sessions) listTokens(ctx context.Context, c *call) (reply, error) {
 	tokens, err := s.sessions.List(ctx, c.who, account.KindToken)
 	if err != nil {
@@ -134,6 +141,8 @@ func (s sessions) listTokens(ctx context.Context, c *call) (reply, error) {
 	return pageOf(c, views, func(s tokenView) string { return s.ID.String() })
 }
 
+// deleteToken serves DELETE /tokens/{id}. It replies 204 without a body. Beyond the errors common
+// to all routes it fails with drive.NotFound.
 func (s sessions) deleteToken(ctx context.Context, c *call) (reply, error) {
 	return s.end(ctx, c, account.KindToken)
 }
@@ -144,6 +153,8 @@ type flowView struct {
 	ExpiresAt drive.Time `json:"expires_at"` // end of the time to grant it
 }
 
+// showFlow serves GET /flows/{page}. It replies 200 with flowView. Beyond the errors common to all
+// routes it fails with drive.NotFound or drive.Gone.
 func (s sessions) showFlow(_ context.Context, c *call) (reply, error) {
 	f, err := s.sessions.ReadFlow(c.r.PathValue("page"))
 	if err != nil {
@@ -152,10 +163,13 @@ func (s sessions) showFlow(_ context.Context, c *call) (reply, error) {
 	return ok(flowView{f.Agent, f.Ends})
 }
 
+// flowBody is the JSON request body of POST /flows/{page}.
 type flowBody struct {
 	Name string `json:"name,omitempty" doc:"of the app password, in the list of tokens; absent: what the program calls itself"`
 }
 
+// grantFlow serves POST /flows/{page}. It replies 204 without a body. Beyond the errors common to
+// all routes it fails with drive.NotFound, drive.Gone, drive.Forbidden or drive.TooManyOpen.
 func (s sessions) grantFlow(ctx context.Context, c *call, in *flowBody) (reply, error) {
 	return empty(s.sessions.GrantFlow(ctx, c.who, c.r.PathValue("page"), account.NewToken{
 		Name: in.Name, Scopes: drive.ScopeRead | drive.ScopeWrite, Heads: drive.HeadNextcloud,

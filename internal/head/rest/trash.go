@@ -8,6 +8,7 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
+// trashRoutes returns the declarations of the trash routes. It registers nothing.
 func (n nodes) trashRoutes() []route {
 	return []route{
 		{
@@ -25,10 +26,15 @@ func (n nodes) trashRoutes() []route {
 	}
 }
 
+// trash serves GET /trash. It replies 200 with files.Page[files.NodeView]. Beyond the errors common
+// to all routes it fails with drive.CursorInvalid, drive.NotFound or drive.Forbidden.
 func (n nodes) trash(ctx context.Context, c *call) (reply, error) {
 	return answer(n.files.ListTrash(ctx, c.who, c.query.Get(spaceParam.name), tree.List{Limit: c.limit(), Cursor: c.query.Get(cursor.name)}))
 }
 
+// emptyTrash serves DELETE /trash. It replies 204 without a body or 202 with files.Operation.
+// Beyond the errors common to all routes it fails with drive.NotFound or drive.Forbidden. It
+// deletes for good; more than 1,000 nodes continue in the background with a 202.
 func (n nodes) emptyTrash(ctx context.Context, c *call) (reply, error) {
 	return operationReply(n.files.EmptyTrash(ctx, c.who, c.query.Get(spaceParam.name)))
 }

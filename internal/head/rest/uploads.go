@@ -13,6 +13,7 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
+// uploadsPath is a route path below prefix: /uploads.
 const uploadsPath = "/uploads"
 
 // uploads serves uploads, by parts or in one request.
@@ -23,6 +24,7 @@ type uploads struct {
 	links    *collect.Links
 }
 
+// routes returns the declarations of the routes that uploads serves. It registers nothing.
 func (u uploads) routes() []route {
 	one := uploadsPath + "/{id}"
 	return []route{
@@ -83,7 +85,8 @@ type uploadView struct {
 	Node *files.NodeView `json:"node,omitempty"`
 }
 
-// show renders an upload with its node, unless the node has been deleted.
+// show renders an upload with its node, unless the node has been deleted. For a sender it renders
+// what the sender may see. It fails with the error of a query.
 func (u uploads) show(ctx context.Context, c *call, q sqldb.Querier, v upload.View) (uploadView, error) {
 	if c.sender != nil {
 		return u.sentView(ctx, c, q, v)
@@ -103,7 +106,8 @@ func (u uploads) show(ctx context.Context, c *call, q sqldb.Querier, v upload.Vi
 	return view, nil
 }
 
-// answer replies with an upload.
+// answer returns a reply with the upload and, if it is done, its node. It fails if the node cannot
+// be read.
 func (u uploads) answer(ctx context.Context, c *call, status int, v upload.View) (reply, error) {
 	view, err := u.show(ctx, c, u.db.For(c.who.Account), v)
 	return reply{status: status, body: view}, err
@@ -114,13 +118,16 @@ func (u uploads) byID(run func(context.Context, *call, drive.UploadID) (reply, e
 	return withoutBody(u.withID(run))
 }
 
-// byUploadWithJSON is uploads.byID with a JSON body.
+// byUploadWithJSON returns an action like uploads.byID whose handler also gets the decoded JSON
+// body.
 func byUploadWithJSON[In any](u uploads, run func(context.Context, *call, drive.UploadID, *In) (reply, error)) action {
 	return withJSON(func(ctx context.Context, c *call, in *In) (reply, error) {
 		return u.withID(func(ctx context.Context, c *call, id drive.UploadID) (reply, error) { return run(ctx, c, id, in) })(ctx, c)
 	})
 }
 
+// withID returns an action that parses the upload id of the path, checks that the caller may use it
+// and calls run. It fails with the error of idOf.
 func (u uploads) withID(run func(context.Context, *call, drive.UploadID) (reply, error)) func(context.Context, *call) (reply, error) {
 	return func(ctx context.Context, c *call) (reply, error) {
 		id, err := u.idOf(ctx, c)
@@ -141,6 +148,7 @@ func (u uploads) idOf(ctx context.Context, c *call) (drive.UploadID, error) {
 	return id, err
 }
 
+// beginBody is the JSON request body of POST /uploads.
 type beginBody struct {
 	Path        pathField     `json:"path,omitempty" doc:"where the file is to go: an absolute path; or parent and name"`
 	Parent      string        `json:"parent,omitempty" doc:"id of a folder, or root"`
@@ -155,6 +163,10 @@ type beginBody struct {
 	Mime        mimeField     `json:"mime,omitempty" doc:"by the name's extension if absent"`
 }
 
+// begin serves POST /uploads. It replies 201 with uploadView or 200 with uploadView. Beyond the
+// errors common to all routes it fails with drive.BadName, drive.NotFound, drive.NameTaken,
+// drive.ParentGone, drive.TooLarge, drive.TooManyOpen, drive.Quota or drive.DiskFull. An open
+// upload that matches is returned instead of a new one. Bytes are reserved from the quota.
 func (u uploads) begin(ctx context.Context, c *call, in *beginBody) (reply, error) {
 	if c.sender != nil {
 		return u.beginSenderUpload(ctx, c, in)
@@ -172,6 +184,8 @@ func (u uploads) begin(ctx context.Context, c *call, in *beginBody) (reply, erro
 	})
 }
 
+// begun returns 200 for an upload that was found or is done already, else 201. q must see the row,
+// so within a transaction it is the transaction.
 func (u uploads) begun(ctx context.Context, c *call, q sqldb.Querier, v upload.View) (reply, error) {
 	view, err := u.show(ctx, c, q, v)
 	if v.Found || v.State == upload.Done.Public() {
@@ -203,6 +217,8 @@ func (u uploads) readBegin(ctx context.Context, c *call, in *beginBody) (upload.
 	return b, nil
 }
 
+// list serves GET /uploads. It replies 200 with files.Page[uploadView]. Beyond the errors common to
+// all routes it fails with drive.CursorInvalid or drive.NotFound.
 func (u uploads) list(ctx context.Context, c *call) (reply, error) {
 	if c.sender != nil {
 		return u.listSenderUploads(ctx, c)
@@ -221,6 +237,8 @@ func (u uploads) list(ctx context.Context, c *call) (reply, error) {
 		func(v uploadView) string { return v.ID.String() })
 }
 
+// get serves GET /uploads/{id}. It replies 200 with uploadView. Beyond the errors common to all
+// routes it fails with drive.NotFound or drive.Gone.
 func (u uploads) get(ctx context.Context, c *call, id drive.UploadID) (reply, error) {
 	v, err := u.sessions.Get(ctx, c.who, id)
 	if err != nil {
@@ -229,6 +247,7 @@ func (u uploads) get(ctx context.Context, c *call, id drive.UploadID) (reply, er
 	return u.answer(ctx, c, http.StatusOK, v)
 }
 
+// amendBody is the JSON request body of PATCH /uploads/{id}.
 type amendBody struct {
 	Digests  digest.Set    `json:"digests,omitempty" doc:"as at begin; added to what was claimed before"`
 	Parent   *string       `json:"parent,omitempty" doc:"id of another folder, or root"`
@@ -236,6 +255,9 @@ type amendBody struct {
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" doc:"replace: of the version that is there now"`
 }
 
+// patch serves PATCH /uploads/{id}. It replies 200 with uploadView. Beyond the errors common to all
+// routes it fails with drive.BadName, drive.NotFound, drive.Gone, drive.WrongState,
+// drive.NameTaken, drive.ParentGone, drive.Quota or drive.InProgress.
 func (u uploads) patch(ctx context.Context, c *call, id drive.UploadID, in *amendBody) (reply, error) {
 	if c.sender != nil {
 		return u.patchSenderUpload(ctx, c, id, in)
@@ -253,6 +275,9 @@ func (u uploads) patch(ctx context.Context, c *call, id drive.UploadID, in *amen
 	return u.answer(ctx, c, http.StatusOK, v)
 }
 
+// cancel serves DELETE /uploads/{id}. It replies 204 without a body. Beyond the errors common to
+// all routes it fails with drive.NotFound, drive.WrongState or drive.InProgress. Its parts and its
+// reservation are released.
 func (u uploads) cancel(ctx context.Context, c *call, id drive.UploadID) (reply, error) {
 	return empty(u.sessions.Cancel(ctx, c.who, id))
 }

@@ -8,6 +8,7 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
+// versionRoutes returns the declarations of the version routes. It registers nothing.
 func (n nodes) versionRoutes() []route {
 	all := nodesPath + "/{id}/versions"
 	return []route{
@@ -23,10 +24,15 @@ func (n nodes) versionRoutes() []route {
 	}
 }
 
+// versions serves GET /nodes/{id}/versions. It replies 200 with files.Page[files.VersionView].
+// Beyond the errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (n nodes) versions(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	return answer(n.files.Versions(ctx, c.who, id, c.query.Get(cursor.name), c.limit()))
 }
 
+// restoreVersion serves POST /nodes/{id}/versions/{v}/restore. It replies 200 with files.NodeView.
+// Beyond the errors common to all routes it fails with drive.NotFound, drive.WrongState,
+// drive.Quota, drive.Locked or drive.TooLarge.
 func (n nodes) restoreVersion(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	version, err := drive.ParseID[drive.VersionID](c.r.PathValue("v"))
 	if err != nil {

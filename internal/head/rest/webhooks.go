@@ -9,11 +9,13 @@ import (
 	"smartdrive/internal/usecase/webhook"
 )
 
+// webhooksPath is a route path below prefix: /webhooks.
 const webhooksPath = "/webhooks"
 
 // webhooks serves the routes for webhooks.
 type webhooks struct{ webhooks *webhook.Webhooks }
 
+// routes returns the declarations of the routes that webhooks serves. It registers nothing.
 func (w webhooks) routes() []route {
 	one := webhooksPath + "/{id}"
 	return []route{
@@ -51,6 +53,7 @@ func (w webhooks) routes() []route {
 	}
 }
 
+// webhookView is the JSON in replies to GET /webhooks, POST /webhooks, GET /webhooks/{id}, others.
 type webhookView struct {
 	ID        webhook.ID      `json:"id"`
 	Account   drive.AccountID `json:"account_id"`
@@ -71,6 +74,7 @@ type webhookView struct {
 	Secret    string          `json:"secret,omitempty"` // whsec_ and base64; only in the response to creation or rotation
 }
 
+// showWebhook converts its argument to the webhookView that replies contain. It does no I/O.
 func showWebhook(_ *call, h webhook.Hook) webhookView {
 	v := webhookView{
 		ID: h.ID, Account: h.Account, Name: h.Name, URL: h.URL, Types: h.Types, State: h.State, Reason: h.Reason, Skipped: h.Skipped,
@@ -83,6 +87,8 @@ func showWebhook(_ *call, h webhook.Hook) webhookView {
 	return v
 }
 
+// list serves GET /webhooks. It replies 200 with files.Page[webhookView]. Beyond the errors common
+// to all routes it fails with drive.NotFound or drive.Forbidden.
 func (w webhooks) list(ctx context.Context, c *call) (reply, error) {
 	all, err := w.webhooks.List(ctx, c.who, c.query.Get(spaceParam.name))
 	if err != nil {
@@ -95,6 +101,7 @@ func (w webhooks) list(ctx context.Context, c *call) (reply, error) {
 	return ok(page)
 }
 
+// webhookBody is the JSON request body of POST /webhooks.
 type webhookBody struct {
 	URL   string   `json:"url" doc:"an http or https address; one inside of the server's network is refused when it is asked"`
 	Name  string   `json:"name,omitempty" doc:"for people; at most 200 bytes"`
@@ -102,6 +109,8 @@ type webhookBody struct {
 	Space string   `json:"space,omitempty" doc:"name or id of a space; the caller's own drive if absent"`
 }
 
+// create serves POST /webhooks. It replies 201 with webhookView. Beyond the errors common to all
+// routes it fails with drive.NotFound, drive.Forbidden or drive.TooManyOpen.
 func (w webhooks) create(ctx context.Context, c *call, in *webhookBody) (reply, error) {
 	wish := webhook.HookChange{Place: in.Space, URL: &in.URL, Name: &in.Name, Types: &in.Types}
 	return makeOnce(ctx, c, showWebhook, func(keep storeResponse[webhook.Hook]) (webhook.Hook, error) {
@@ -109,10 +118,13 @@ func (w webhooks) create(ctx context.Context, c *call, in *webhookBody) (reply, 
 	})
 }
 
+// get serves GET /webhooks/{id}. It replies 200 with webhookView. Beyond the errors common to all
+// routes it fails with drive.NotFound.
 func (w webhooks) get(ctx context.Context, c *call, id webhook.ID) (reply, error) {
 	return replyWith(c, showWebhook)(w.webhooks.Find(ctx, c.who, id))
 }
 
+// webhookChangeBody is the JSON request body of PATCH /webhooks/{id}.
 type webhookChangeBody struct {
 	URL   *string        `json:"url,omitempty"`
 	Name  *string        `json:"name,omitempty"`
@@ -120,18 +132,26 @@ type webhookChangeBody struct {
 	State *webhook.State `json:"state,omitempty" enum:"active,disabled"`
 }
 
+// change serves PATCH /webhooks/{id}. It replies 200 with webhookView. Beyond the errors common to
+// all routes it fails with drive.NotFound.
 func (w webhooks) change(ctx context.Context, c *call, id webhook.ID, in *webhookChangeBody) (reply, error) {
 	return replyWith(c, showWebhook)(w.webhooks.Change(ctx, c.who, id, webhook.HookChange{URL: in.URL, Name: in.Name, Types: in.Types, State: in.State}))
 }
 
+// remove serves DELETE /webhooks/{id}. It replies 204 without a body. Beyond the errors common to
+// all routes it fails with drive.NotFound.
 func (w webhooks) remove(ctx context.Context, c *call, id webhook.ID) (reply, error) {
 	return empty(w.webhooks.Delete(ctx, c.who, id))
 }
 
+// rotateBody is the JSON request body of POST /webhooks/{id}/secret.
 type rotateBody struct {
 	KeepFor *int64 `json:"keep_for,omitempty" nullable:"true" minimum:"0" maximum:"604800" doc:"seconds for which requests are signed with the old secret, too; a day if absent, 0: not at all"`
 }
 
+// rotate serves POST /webhooks/{id}/secret. It replies 201 with webhookView. Beyond the errors
+// common to all routes it fails with drive.NotFound. The old secret signs as well for the time that
+// the body names.
 func (w webhooks) rotate(ctx context.Context, c *call, id webhook.ID, in *rotateBody) (reply, error) {
 	keep := 24 * time.Hour
 	if in.KeepFor != nil {
@@ -145,16 +165,20 @@ func (w webhooks) rotate(ctx context.Context, c *call, id webhook.ID, in *rotate
 	})
 }
 
+// replayBody is the JSON request body of POST /webhooks/{id}/replay.
 type replayBody struct {
 	Event string      `json:"event,omitempty" doc:"id of one event: it is sent at once"`
 	Since *drive.Time `json:"since,omitempty" doc:"all that happened from this moment on"`
 }
 
+// replayView is the JSON in replies to POST /webhooks/{id}/replay.
 type replayView struct {
 	Webhook *webhookView `json:"webhook,omitempty"` // set after a replay since a time
 	Status  *int         `json:"status,omitempty"`  // set after a replay of one event: status of the receiver; 0: not reached
 }
 
+// replay serves POST /webhooks/{id}/replay. It replies 200 with replayView. Beyond the errors
+// common to all routes it fails with drive.NotFound or drive.WrongState.
 func (w webhooks) replay(ctx context.Context, c *call, id webhook.ID, in *replayBody) (reply, error) {
 	switch {
 	case in.Event != "":

@@ -10,7 +10,9 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// patch handles PATCH: it appends bytes to an upload (§4.4).
+// patch handles PATCH: it appends bytes to an upload, and completes it if Upload-Complete is true
+// (§4.4). It fails with drive.OffsetMismatch, which tells the current offset, with drive.MediaType,
+// and with drive.BadRequest for missing fields.
 func (c *call) patch() error {
 	if media, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type")); err != nil || media != bytesType {
 		return drive.Wrap(err, drive.MediaType, "field", "Content-Type", "sent", server.Clip(c.r.Header.Get("Content-Type")), "expected", bytesType)
@@ -68,7 +70,8 @@ func (c *call) open() (upload.Position, error) {
 }
 
 // agreeLength compares the length implied by a PATCH with the declared one, and declares it if none
-// was. It returns the length, or UnknownSize.
+// was. It returns the length, or UnknownSize. A contradiction fails with the typed error for an
+// inconsistent length.
 func (c *call) agreeLength(pos upload.Position, complete bool) (drive.ByteSize, error) {
 	size, err := c.length(pos.Offset, complete)
 	switch {
@@ -92,7 +95,9 @@ func (c *call) agreeLength(pos upload.Position, complete bool) (drive.ByteSize, 
 	return blob.UnknownSize, nil
 }
 
-// append adds the request's body to an upload of the given size.
+// append adds the request's body to an upload of the given size. A body that exceeds the size
+// cancels the upload; one that should be the last and is shorter fails with errInconsistent, and
+// its bytes stay.
 func (c *call) append(id drive.UploadID, a upload.Append, size drive.ByteSize) error {
 	a.OnDurable = c.progress()
 	got, err := c.Uploads.Append(c.r.Context(), c.who, id, a, c.body(a.Offset == 0 && completes(c.r)))
@@ -108,7 +113,8 @@ func (c *call) append(id drive.UploadID, a upload.Append, size drive.ByteSize) e
 	return nil
 }
 
-// completes reports whether the request brings the last bytes (Upload-Complete: ?1).
+// completes reports whether the request brings the last bytes (Upload-Complete: ?1); an absent or
+// malformed field does not.
 func completes(r *http.Request) bool {
 	complete, _ := boolean(r.Header, completeField)
 	return complete
@@ -123,7 +129,8 @@ func (c *call) cancelExceeded(id drive.UploadID, size drive.ByteSize) error {
 	return errInconsistent(nil, size)
 }
 
-// appended answers a request that brought bytes but not the last ones.
+// appended answers a request that brought bytes but not the last ones. It fails if the position
+// cannot be read.
 func (c *call) appended(id drive.UploadID, status int) error {
 	pos, err := c.Uploads.Offset(c.r.Context(), c.who, id)
 	if err != nil {

@@ -33,7 +33,8 @@ func (c *call) markFileResponse() {
 	h.Set(completeField, formatBoolean(true))
 }
 
-// completed answers for a finished upload. created: this request finished it.
+// completed answers for a finished upload with its file; 204 if the file was deleted since. created
+// tells that this request finished it, so that a new file is answered 201.
 func (c *call) completed(view upload.View, created bool) error {
 	c.markFileResponse()
 	if view.Node == nil { // deleted since
@@ -46,7 +47,8 @@ func (c *call) completed(view upload.View, created bool) error {
 }
 
 // head handles HEAD and GET, which has no body (§4.3). An upload that is being sealed counts as
-// complete, because it accepts no more bytes.
+// complete, because it accepts no more bytes. It fails with drive.NotFound, or drive.Gone for a
+// cancelled upload.
 func (c *call) head() error {
 	pos, err := c.Uploads.Offset(c.r.Context(), c.who, c.id)
 	switch {

@@ -14,7 +14,8 @@ import (
 const statusResumable = 104
 
 // create handles a PUT or POST of a file with Upload-Complete (§4.2). A POST replaces a file only
-// if the request says so.
+// if the request says so. It fails with drive.BadRequest without that field, and for an incomplete
+// file under a condition.
 func (c *call) create() error {
 	complete, there := boolean(c.r.Header, completeField)
 	switch {
@@ -55,7 +56,8 @@ func (c *call) create() error {
 	return c.appended(view.ID, http.StatusCreated)
 }
 
-// readBegin parses a creation and refuses invalid ones before anything is created.
+// readBegin parses a creation and refuses invalid ones before anything is created. It fails with
+// drive.TooLarge for a body above the length, or drive.BadRequest.
 func (c *call) readBegin(complete bool) (upload.Begin, *digest.Verifier, error) {
 	put, err := c.ReadPut(c.r)
 	if err != nil {
@@ -82,7 +84,7 @@ func (c *call) readBegin(complete bool) (upload.Begin, *digest.Verifier, error) 
 }
 
 // length returns the file length implied by the request's headers (§4.1.3); UnknownSize if there is
-// none.
+// none. Contradicting headers fail with drive.BadRequest.
 func (c *call) length(offset drive.ByteSize, complete bool) (drive.ByteSize, error) {
 	size, declared := integer(c.r.Header, lengthField)
 	if !declared {

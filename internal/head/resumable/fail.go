@@ -22,6 +22,7 @@ type typedError struct {
 	problemType string // the problem type URI
 }
 
+// Unwrap returns the error without its problem type.
 func (e *typedError) Unwrap() error { return e.error }
 
 // errInconsistent returns the error for a request that contradicts itself or an earlier one about

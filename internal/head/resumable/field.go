@@ -63,12 +63,13 @@ func skipParameters(s string) bool {
 }
 
 const (
+	// lower, upper and digits are the character classes of Structured Fields.
 	lower  = "abcdefghijklmnopqrstuvwxyz"
 	upper  = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	digits = "0123456789"
 )
 
-// skipKey removes a leading key from s (RFC 9651 §4.2.3.3).
+// skipKey returns s without its leading key (RFC 9651 §4.2.3.3); false if s begins with none.
 func skipKey(s string) (rest string, ok bool) {
 	if s == "" || !strings.ContainsRune(lower+"*", rune(s[0])) {
 		return "", false
@@ -77,7 +78,7 @@ func skipKey(s string) (rest string, ok bool) {
 }
 
 // skipBareItem removes a leading bare item from s (RFC 9651 §4.2.3.1). It does not validate the
-// content, because nothing reads it.
+// content, because nothing reads it. ok is false if s begins with none.
 func skipBareItem(s string) (rest string, ok bool) {
 	switch {
 	case s == "":
@@ -92,7 +93,8 @@ func skipBareItem(s string) (rest string, ok bool) {
 	return rest, len(rest) < len(s)
 }
 
-// skipString removes the rest of a String after its opening quote.
+// skipString returns the text after the closing quote of a String whose opening quote was read;
+// false if the String does not end.
 func skipString(s string) (rest string, ok bool) {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
@@ -113,4 +115,5 @@ func formatBoolean(v bool) string {
 	return "?0"
 }
 
+// formatInteger formats a structured-field Integer.
 func formatInteger[N ~int64](n N) string { return strconv.FormatInt(int64(n), 10) }

@@ -75,6 +75,7 @@ type hashingBody struct {
 	sum hash.Hash
 }
 
+// Read adds the bytes that it returns to sum.
 func (h *hashingBody) Read(p []byte) (int, error) {
 	n, err := h.ReadCloser.Read(p)
 	_, _ = h.sum.Write(p[:n])

@@ -25,9 +25,11 @@ const (
 )
 
 const (
+	// prefix is the path of uploads; filesPrefix, that of files in the native API.
 	prefix      = "/resumable/"
 	filesPrefix = "/api/v1/files/"
-	bytesType   = "application/partial-upload"
+	// bytesType is the media type of a PATCH body.
+	bytesType = "application/partial-upload"
 )
 
 // Options configure New. All fields without a default are required.
@@ -48,7 +50,7 @@ type Options struct {
 // Head serves the requests of the protocol. It is safe for concurrent use.
 type Head struct{ Options }
 
-// New returns a Head. It does no I/O.
+// New returns a Head. Options.Now defaults to time.Now. It does no I/O.
 func New(opt Options) *Head {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -75,18 +77,19 @@ func (h *Head) Accepts(r *http.Request) bool {
 	return there && (!complete || supportsDraft(r) && !conditional(r))
 }
 
-// supportsDraft reports whether the request has this head's interop version.
+// supportsDraft reports whether the request names this head's interop version; an absent field does
+// not.
 func supportsDraft(r *http.Request) bool {
 	version, there := integer(r.Header, interopField)
 	return there && formatInteger(version) == interop
 }
 
-// conditional reports whether the request has a precondition header.
+// conditional reports whether the request has If-Match or If-None-Match.
 func conditional(r *http.Request) bool {
 	return r.Header.Get("If-Match") != "" || r.Header.Get("If-None-Match") != ""
 }
 
-// ServeHTTP handles a creation.
+// ServeHTTP handles a creation: a request to a file's path that begins an upload.
 func (h *Head) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.handler((*call).create).ServeHTTP(w, r)
 }
@@ -112,7 +115,8 @@ func (h *Head) handler(act func(*call) error) http.Handler {
 	})
 }
 
-// serve authenticates the request, parses its id and runs act.
+// serve authenticates the request, sets c.who and, where the path has one, c.id, and runs act. It
+// fails with drive.Unauthenticated, or with the error of ParseID for a malformed id.
 func (c *call) serve(act func(*call) error) error {
 	who, release, err := c.Authenticate(c.r)
 	if err != nil {
@@ -158,7 +162,7 @@ func (c *call) setLimit(pos upload.Position) {
 	c.w.Header().Set(limitField, text)
 }
 
-// location returns the absolute URL of an upload.
+// location returns the absolute URL under which an upload is continued.
 func (c *call) location(id drive.UploadID) string {
 	return server.BaseURL(c.BaseURL, c.r) + prefix + id.String()
 }

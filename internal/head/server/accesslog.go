@@ -16,7 +16,8 @@ import (
 	"smartdrive/internal/base/telemetry"
 )
 
-// count adds an answered request to the metrics.
+// count adds an answered request to the metrics under its route's pattern, or "none" if no route
+// was found.
 func (s *Server) count(rec *recorder, r *http.Request, start time.Time) {
 	route := rec.route
 	if route == "" {
@@ -79,6 +80,7 @@ func pathForLog(route, path string) string {
 }
 
 var (
+	// wildcard matches a path wildcard of a route pattern; its group is the name.
 	wildcard = regexp.MustCompile(`\{(\w+)(?:\.\.\.)?\}`)
 	// plainWildcards are the wildcards of routes that are no secrets: ids, numbers, names and
 	// paths. Any other may be a token of a link or of a login flow.
@@ -120,12 +122,14 @@ type recorder struct {
 	translate func(error) error // nil: errors stay as they are
 }
 
+// Unwrap returns the wrapped writer for http.ResponseController.
 func (rec *recorder) Unwrap() http.ResponseWriter { return rec.ResponseWriter }
 
-// NoteError implements problem.Noter.
+// NoteError stores err for the access log.
 func (rec *recorder) NoteError(err error) { rec.err = err }
 
-// TranslateError implements problem.Translator.
+// TranslateError returns err as the route's translator rewrites it for the client; unchanged
+// without a translator.
 func (rec *recorder) TranslateError(err error) error {
 	if rec.translate == nil {
 		return err
@@ -133,6 +137,8 @@ func (rec *recorder) TranslateError(err error) error {
 	return rec.translate(err)
 }
 
+// WriteHeader records the first final status and sends the header. Informational statuses are not
+// recorded.
 func (rec *recorder) WriteHeader(status int) {
 	if rec.status == 0 && status >= 200 {
 		rec.status = status
@@ -140,6 +146,7 @@ func (rec *recorder) WriteHeader(status int) {
 	rec.ResponseWriter.WriteHeader(status)
 }
 
+// Write sends p and counts the bytes sent.
 func (rec *recorder) Write(p []byte) (int, error) {
 	rec.begin()
 	n, err := rec.ResponseWriter.Write(p)
@@ -148,6 +155,7 @@ func (rec *recorder) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// ReadFrom copies src to the client and counts the bytes sent.
 func (rec *recorder) ReadFrom(src io.Reader) (int64, error) {
 	rec.begin()
 	n, err := io.Copy(rec.ResponseWriter, src)
@@ -164,7 +172,7 @@ func (rec *recorder) noteReader(err error) {
 	}
 }
 
-// begin sets the implicit status 200.
+// begin sets the implicit status 200 if no status was sent.
 func (rec *recorder) begin() {
 	if rec.status == 0 {
 		rec.status = http.StatusOK

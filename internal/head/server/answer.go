@@ -22,7 +22,8 @@ type pacedListener struct {
 	cut  func() // called for each aborted connection
 }
 
-// Accept implements net.Listener.
+// Accept returns the next connection with a bounded send buffer, cut when its client reads too
+// slowly. If the buffer cannot be bounded it closes the connection and fails.
 func (l pacedListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
@@ -46,7 +47,8 @@ type pacedConn struct {
 	net.Conn
 	raw  syscall.RawConn // nil: await does not wait
 	pace Pace
-	cut  func()
+	// cut is called when the connection is aborted, for the metrics.
+	cut func()
 
 	mu    sync.Mutex
 	limit time.Time // deadline of SetWriteDeadline; zero: none
@@ -79,15 +81,20 @@ func (c *pacedConn) Read(p []byte) (int, error) {
 }
 
 // readerError tells why a connection was aborted. errors.Is reports it as os.ErrDeadlineExceeded.
+// took is the number of bytes that the client accepted within the window; need is the least
+// number.
 type readerError struct{ took, need int64 }
 
+// Error tells how many bytes the client accepted and how many are needed.
 func (e *readerError) Error() string {
 	return fmt.Sprintf("the client took %d bytes, at least %d are needed", e.took, e.need)
 }
 
+// Is reports that a slow reader counts as os.ErrDeadlineExceeded.
 func (e *readerError) Is(target error) bool { return target == os.ErrDeadlineExceeded }
 
-// Write implements net.Conn.
+// Write sends p in steps, each of which must keep the minimum pace. It fails with a readerError if
+// the client reads too slowly, with n bytes accepted.
 func (c *pacedConn) Write(p []byte) (n int, err error) {
 	err = c.paced(func() error {
 		m, err := c.Conn.Write(p[n:])
@@ -162,7 +169,8 @@ func (c *pacedConn) endWindow() error {
 	return nil
 }
 
-// setDeadlineBefore sets the write deadline to t, or to that of SetWriteDeadline if earlier.
+// setDeadlineBefore sets the write deadline to t, or to that of SetWriteDeadline if earlier. It
+// acquires mu.
 func (c *pacedConn) setDeadlineBefore(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,14 +180,16 @@ func (c *pacedConn) setDeadlineBefore(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// deadlinePassed reports whether the deadline of SetWriteDeadline has passed.
+// deadlinePassed reports whether the deadline that the server set with SetWriteDeadline has passed;
+// false without one.
 func (c *pacedConn) deadlinePassed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.limit.IsZero() && !time.Now().Before(c.limit)
 }
 
-// SetWriteDeadline implements net.Conn.
+// SetWriteDeadline records t, so that pacing does not extend it, and sets it. The zero time removes
+// it.
 func (c *pacedConn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,7 +197,7 @@ func (c *pacedConn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// SetDeadline implements net.Conn.
+// SetDeadline sets the read and the write deadline; both errors are joined.
 func (c *pacedConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
@@ -203,7 +213,7 @@ func (c *pacedConn) CloseWrite() error {
 // connKey is the context key of a request's *pacedConn.
 type connKey struct{}
 
-// withConn is the http.Server's ConnContext.
+// withConn is the http.Server's ConnContext: it stores the connection below TLS in ctx.
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()

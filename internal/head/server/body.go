@@ -19,6 +19,7 @@ type Pace struct {
 	Window time.Duration
 }
 
+// withDefaults replaces zero fields: 4 KiB a second within a minute.
 func (p Pace) withDefaults() Pace {
 	return Pace{cmp.Or(p.Rate, 4*drive.KiB), cmp.Or(p.Window, time.Minute)}
 }
@@ -54,7 +55,8 @@ type body struct {
 	ended   error // io.EOF, or the error that ended the body
 }
 
-// Read fails with TooSlow if the body has fallen behind.
+// Read fails with drive.TooSlow if the client has sent too few bytes within the window of time
+// spent waiting, and with http.ErrBodyReadAfterClose after Close.
 func (b *body) Read(p []byte) (int, error) {
 	start := time.Now()
 	if err := b.begin(start); err != nil {
@@ -121,7 +123,8 @@ func (b *body) end(err error) error {
 // is slow.
 func (b *body) setDeadline(t time.Time) { _ = b.conn.SetReadDeadline(t) }
 
-// Close ends reading by the handler. A waiting Read returns http.ErrBodyReadAfterClose.
+// Close ends reading by the handler, not the connection. A waiting Read returns
+// http.ErrBodyReadAfterClose. It always returns nil.
 func (b *body) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -102,6 +102,7 @@ func addrOf(s string) netip.Addr {
 	return addr.Unmap().WithZone("")
 }
 
+// containsAddr reports whether a prefix contains addr.
 func containsAddr(prefixes []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 }

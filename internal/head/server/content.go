@@ -48,9 +48,11 @@ type contentWriter struct {
 	refused bool
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer for http.ResponseController.
 func (w *contentWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// WriteHeader passes the status on, except 416 and 412: for these it calls refuse with drive.Range
+// or drive.Precondition, and later writes are dropped.
 func (w *contentWriter) WriteHeader(status int) {
 	var err error
 	switch status {
@@ -66,7 +68,7 @@ func (w *contentWriter) WriteHeader(status int) {
 	w.refuse(err)
 }
 
-// Write drops the plain text of a refused request.
+// Write drops the plain text of a refused request and reports it as written.
 func (w *contentWriter) Write(p []byte) (int, error) {
 	if w.refused {
 		return len(p), nil
@@ -74,10 +76,12 @@ func (w *contentWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
+// copyBuffers recycles the buffers that content is copied with.
 var copyBuffers = sync.Pool{New: func() any { b := make([]byte, unsent/2); return &b }}
 
 // ReadFrom implements io.ReaderFrom. It takes a buffer only when the client can accept data,
-// because there may be thousands of clients that do not read. It works the same below TLS.
+// because there may be thousands of clients that do not read. It works the same below TLS. It fails
+// with the error of reading or of the connection; n counts the bytes sent by then.
 func (w *contentWriter) ReadFrom(src io.Reader) (n int64, err error) {
 	for {
 		m, err := w.sendPiece(src)
@@ -91,7 +95,8 @@ func (w *contentWriter) ReadFrom(src io.Reader) (n int64, err error) {
 	}
 }
 
-// sendPiece sends as much of src as the connection accepts without waiting.
+// sendPiece sends as much of src as the connection accepts without waiting. It returns io.EOF at
+// the end of src.
 func (w *contentWriter) sendPiece(src io.Reader) (n int, err error) {
 	room := w.conn.await()
 	buf := copyBuffers.Get().(*[]byte)

@@ -47,6 +47,7 @@ func cors(origins []string, w http.ResponseWriter, r *http.Request) (answered bo
 	return true
 }
 
+// allows reports whether origins lists origin, ignoring case, or "*".
 func allows(origins []string, origin string) bool {
 	return slices.ContainsFunc(origins, func(o string) bool { return o == "*" || strings.EqualFold(o, origin) })
 }

@@ -13,8 +13,9 @@ type DailyLimiter[K comparable] struct {
 	limit int
 	now   func() time.Time
 
-	mu    sync.Mutex
-	day   int64 // days since 1970
+	mu  sync.Mutex
+	day int64 // days since 1970
+	// spent counts today's requests by client.
 	spent map[K]int
 }
 

@@ -11,6 +11,7 @@ import (
 type Limiter[K comparable] struct {
 	limit int
 	mu    sync.Mutex
+	// inUse counts the requests in flight by client; a client without one is absent.
 	inUse map[K]int
 }
 
@@ -32,6 +33,7 @@ func (g *Limiter[K]) Acquire(client K) (release func(), err error) {
 	return func() { g.release(client) }, nil
 }
 
+// release returns a slot of the client and deletes the counter at zero.
 func (g *Limiter[K]) release(client K) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

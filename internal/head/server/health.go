@@ -23,6 +23,7 @@ type Check struct {
 }
 
 const (
+	// routeHealth replies while the process runs; routeReady, only while the checks succeed.
 	routeHealth = "GET /healthz"
 	routeReady  = "GET /readyz"
 
@@ -30,6 +31,8 @@ const (
 	checkCache   = time.Second     // results are cached this long, however often /readyz is requested
 )
 
+// addOwnRoutes registers health, readiness, metrics and problem pages. Metrics are refused with
+// drive.Forbidden unless the request is local or Options.Admin accepts it.
 func (s *Server) addOwnRoutes(mux *http.ServeMux) {
 	mux.HandleFunc(routeHealth, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")

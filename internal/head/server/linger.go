@@ -16,6 +16,7 @@ type Linger struct {
 	Quiet time.Duration  // and at most this long per 64 KiB; 5 s, like nginx
 }
 
+// withDefaults replaces zero fields: 256 KiB, 128 MiB, 30 s and 5 s.
 func (l Linger) withDefaults() Linger {
 	setDefault(&l.Keep, 256*drive.KiB)
 	setDefault(&l.Bytes, 128*drive.MiB)
@@ -42,13 +43,17 @@ type unreadBody struct {
 	server  *Server
 	request *http.Request
 	body    *body
+	// decided tells that decideConnection has run; linger, that the rest of the body is discarded
+	// after the response.
 	decided bool
 	linger  bool
 	duplex  bool // the response is sent while the body arrives
 }
 
+// Unwrap returns the wrapped writer for http.ResponseController.
 func (u *unreadBody) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 
+// WriteHeader decides, before the first final status, whether the connection is kept or closed.
 func (u *unreadBody) WriteHeader(status int) {
 	if status >= 200 {
 		u.decideConnection()
@@ -56,17 +61,20 @@ func (u *unreadBody) WriteHeader(status int) {
 	u.ResponseWriter.WriteHeader(status)
 }
 
+// Write decides about the connection if that is not done, and sends p.
 func (u *unreadBody) Write(p []byte) (int, error) {
 	u.decideConnection()
 	return u.ResponseWriter.Write(p)
 }
 
+// ReadFrom decides about the connection if that is not done, and copies src.
 func (u *unreadBody) ReadFrom(src io.Reader) (int64, error) {
 	u.decideConnection()
 	return io.Copy(u.ResponseWriter, src)
 }
 
-// FlushError is called by http.ResponseController.
+// FlushError decides about the connection if that is not done, and flushes. http.ResponseController
+// calls it.
 func (u *unreadBody) FlushError() error {
 	u.decideConnection()
 	return u.body.conn.Flush()
@@ -165,6 +173,7 @@ func (s *Server) discard(b *body, limit drive.ByteSize, d time.Duration) (ended 
 	return false
 }
 
+// earlier returns the earlier of two times.
 func earlier(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return a

@@ -51,7 +51,7 @@ func redirectSlash(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// oneSlash merges repeated slashes.
+// oneSlash replaces repeated slashes by one.
 func oneSlash(path string) string {
 	for strings.Contains(path, "//") {
 		path = strings.ReplaceAll(path, "//", "/")

@@ -71,6 +71,7 @@ func normalizeRange(s string) (plain string, ok bool) {
 	return "bytes=" + strings.Join(specs, ","), true
 }
 
+// isDigits reports whether s has only the digits 0 to 9; the empty text does.
 func isDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
 // clampNumber replaces a number that is too large by the largest one.

@@ -14,8 +14,11 @@ import (
 // drive.BadRequest, reason "cut", instead of an internal error.
 func RequestBody(r *http.Request) io.ReadCloser { return incoming{r.Body} }
 
+// incoming is a request body whose read errors are drive errors.
 type incoming struct{ io.ReadCloser }
 
+// Read wraps an error that is neither io.EOF nor a drive.Error as drive.BadRequest with reason
+// "cut": the client broke off.
 func (b incoming) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	var known *drive.Error
@@ -25,7 +28,8 @@ func (b incoming) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// RefuseEncoding fails with drive.MediaType for a compressed body.
+// RefuseEncoding fails with drive.MediaType if Content-Encoding is set to anything but identity. It
+// does not look at the body.
 func RefuseEncoding(r *http.Request) error {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return drive.Fail(drive.MediaType, "field", "Content-Encoding", "sent", Clip(coding), "expected", "identity")

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
+// headerRequestID is the header of the request id, in requests and responses.
 const headerRequestID = "X-Request-Id"
 
 // maxRequestID is the longest request id in bytes that is accepted from a proxy.

@@ -12,6 +12,7 @@ import (
 // routePages is the route label of pages.
 const routePages = "pages"
 
+// redirect is the type of the handler that http.ServeMux returns for a redirect.
 var redirect = reflect.TypeOf(http.RedirectHandler("/", http.StatusTemporaryRedirect))
 
 // route serves the mux, and renders its plain answers as problems: 404, 405 with Allow, and the
@@ -62,11 +63,16 @@ func noRoute(w http.ResponseWriter, r *http.Request, h http.Handler) {
 // headerOnly is a ResponseWriter that keeps the header and drops the rest.
 type headerOnly struct{ header http.Header }
 
+// Header returns the header map, created at first use.
 func (h *headerOnly) Header() http.Header {
 	if h.header == nil {
 		h.header = make(http.Header)
 	}
 	return h.header
 }
+
+// Write discards p.
 func (h *headerOnly) Write(p []byte) (int, error) { return len(p), nil }
-func (h *headerOnly) WriteHeader(int)             {}
+
+// WriteHeader discards the status.
+func (h *headerOnly) WriteHeader(int) {}

@@ -36,7 +36,8 @@ func (s *Server) Listen(ctx context.Context) error {
 // shown as the loopback one.
 func (s *Server) URL() string { return s.url }
 
-// urlOf returns the URL for a listener's address.
+// urlOf returns the URL for a listener's address, with a loopback address in place of an
+// unspecified one.
 func (s *Server) urlOf(addr net.Addr) string {
 	host, _, _ := net.SplitHostPort(s.opt.Listen)
 	_, port, _ := net.SplitHostPort(addr.String()) // a TCP address always has a port
@@ -78,6 +79,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
+// httpServer returns an HTTP/1.1 server with the options' timeouts. requests is the base context of
+// all requests. It does not listen.
 func (s *Server) httpServer(requests context.Context) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -94,6 +97,8 @@ func (s *Server) httpServer(requests context.Context) *http.Server {
 	}
 }
 
+// serve serves hs on the paced listener, with TLS if configured, until the server is closed. It
+// returns the error of http.Server.Serve, which is never nil.
 func (s *Server) serve(hs *http.Server) error {
 	l := s.paced(s.listener)
 	if s.opt.TLSCert != "" {
@@ -147,7 +152,8 @@ type flights struct {
 	zero   chan struct{} // created by wait; closed when n is 0
 }
 
-// begin counts a request; it returns false after wait was called.
+// begin counts a request; false, and nothing counted, after wait was called. After true the caller
+// must call end once.
 func (f *flights) begin() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -158,6 +164,7 @@ func (f *flights) begin() bool {
 	return true
 }
 
+// end uncounts a request. The last one after wait closes zero.
 func (f *flights) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -166,7 +173,7 @@ func (f *flights) end() {
 	}
 }
 
-// wait waits until no request is in flight.
+// wait makes begin refuse new requests and waits until no request is in flight. Call it once.
 func (f *flights) wait() {
 	f.mu.Lock()
 	f.closed, f.zero = true, make(chan struct{})
@@ -177,6 +184,7 @@ func (f *flights) wait() {
 	<-f.zero
 }
 
+// count returns the requests in flight.
 func (f *flights) count() float64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

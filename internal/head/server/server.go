@@ -90,6 +90,7 @@ func New(opt Options) *Server {
 	return s
 }
 
+// withDefaults returns opt with its zero fields replaced; SubPath loses its trailing slash.
 func withDefaults(opt Options) Options {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
@@ -106,12 +107,14 @@ func withDefaults(opt Options) Options {
 	return opt
 }
 
+// setDefault sets field to value if it is zero.
 func setDefault[T time.Duration | drive.ByteSize](field *T, value T) {
 	if *field == 0 {
 		*field = value
 	}
 }
 
+// newMetrics registers the server's metrics in m. It must be called once per m.
 func newMetrics(m *telemetry.Metrics) metrics {
 	return metrics{
 		requests: m.Counter("http_requests_total", "Requests answered.", "route", "status"),
@@ -158,7 +161,8 @@ func (s *Server) serveLogged(w http.ResponseWriter, r *http.Request) {
 	s.handle(rec, r)
 }
 
-// handle runs the remaining steps up to the route.
+// handle sets security headers, counts the request, answers CORS preflights, checks the path and
+// calls the route. While the server stops it replies drive.Stopping and closes the connection.
 func (s *Server) handle(rec *recorder, r *http.Request) {
 	setSecurityHeaders(rec.Header(), r)
 	if !s.begin(r) {

@@ -15,7 +15,8 @@ type certificate struct {
 	current           atomic.Pointer[tls.Certificate]
 }
 
-// load reads the files; on an error the current certificate stays.
+// load reads the files and replaces the current certificate. On an error the current certificate
+// stays.
 func (c *certificate) load() error {
 	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	if err != nil {

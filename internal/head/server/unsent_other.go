@@ -14,5 +14,5 @@ const unsent = 256 << 10
 // means that await does not wait.
 func boundUnsent(net.Conn) (syscall.RawConn, error) { return nil, nil }
 
-// roomOf is not called on this system.
+// roomOf returns minRoom; this system has no such limit, so it is not called.
 func roomOf(int) int { return minRoom }

@@ -9,7 +9,9 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// patch handles PATCH: it appends bytes to an upload.
+// patch handles PATCH: it appends bytes to an upload and replies 204 with the new offset. It fails
+// with drive.MediaType, drive.BadRequest for a missing or malformed offset, and the error of fill
+// for a wrong one.
 func (c *call) patch() error {
 	if !hasBytesType(c.r) {
 		return drive.Fail(drive.MediaType, "field", "Content-Type", "sent", server.Clip(c.r.Header.Get("Content-Type")), "expected", bytesType)
@@ -43,6 +45,8 @@ func (c *call) patch() error {
 }
 
 // declareLength declares the Upload-Length that a PATCH brings for an upload begun without one.
+// Without the header it does nothing. It fails with drive.BadRequest for a malformed length, or if
+// another one was declared.
 func (c *call) declareLength() error {
 	text := c.r.Header.Get("Upload-Length")
 	if text == "" {
@@ -63,7 +67,9 @@ func (c *call) bodySize() drive.ByteSize {
 	return drive.ByteSize(c.r.ContentLength)
 }
 
-// fill appends the request body to an upload and completes it if all bytes have arrived.
+// fill appends the request body to an upload and completes it if all bytes have arrived. It returns
+// the new position. It fails with drive.OffsetMismatch, drive.WrongState for an ended upload, or
+// the error of completing.
 func (c *call) fill(id drive.UploadID, a upload.Append) (upload.Position, error) {
 	if err := server.RefuseEncoding(c.r); err != nil {
 		return upload.Position{}, err

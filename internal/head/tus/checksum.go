@@ -9,6 +9,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
+// checksumHeader carries algorithm and base64 checksum of a request's bytes.
 const checksumHeader = "Upload-Checksum"
 
 // checksums maps the algorithm names of Upload-Checksum to digests.

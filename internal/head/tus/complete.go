@@ -6,7 +6,7 @@ import (
 )
 
 // completeIfFull completes an upload that has all its bytes and returns its new position. A partial
-// upload is not completed; Concat joins it.
+// upload is not completed; Concat joins it. It fails with the error of completing.
 func (c *call) completeIfFull(id drive.UploadID, pos upload.Position) (upload.Position, error) {
 	if pos.Kind == upload.Final && pos.State.Open() {
 		return c.completeFinal(id) // its bytes are being joined, or creating the file failed earlier
@@ -21,7 +21,8 @@ func (c *call) completeIfFull(id drive.UploadID, pos upload.Position) (upload.Po
 	return pos, nil
 }
 
-// completeFinal completes a final upload and returns its position.
+// completeFinal completes a final upload, whose bytes are those of its partial uploads, and returns
+// its position. It fails with the error of complete.
 func (c *call) completeFinal(id drive.UploadID) (upload.Position, error) {
 	if err := c.complete(id); err != nil {
 		return upload.Position{}, err

@@ -7,8 +7,10 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
+// concatHeader tells whether an upload is partial or final, and the parts of a final one.
 const concatHeader = "Upload-Concat"
 
+// partial is the value of concatHeader for a part of a later final upload.
 const partial = "partial"
 
 // finalPrefix starts the value of Upload-Concat for a final upload. The URLs of partial uploads
@@ -19,7 +21,7 @@ const finalPrefix = "final;"
 // header.
 const maxPartials = 1000
 
-// concat is a parsed Upload-Concat.
+// concat is a parsed Upload-Concat; the zero value is an absent header.
 type concat struct {
 	partial  bool
 	final    bool
@@ -52,7 +54,8 @@ func parseConcat(s string) (concat, error) {
 	return c, nil
 }
 
-// parseAddress returns the upload id in a URL.
+// parseAddress returns the upload id in a URL or path of this head; a bare id is accepted. It fails
+// with drive.BadRequest.
 func parseAddress(s string) (drive.UploadID, error) {
 	bad := drive.BadField(concatHeader, drive.Malformed, "expected", "addresses of uploads")
 	u, err := url.Parse(s)

@@ -13,9 +13,10 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
+// bytesType is the media type of upload data.
 const bytesType = "application/offset+octet-stream"
 
-// creation is a parsed POST.
+// creation is a parsed POST, which creates an upload.
 type creation struct {
 	begin  upload.Begin
 	sums   digest.Set // declared digests; begin has none, or Begin might return an open upload of the same file, but each POST creates its own
@@ -24,7 +25,8 @@ type creation struct {
 	verify *digest.Verifier
 }
 
-// create handles POST: creation, with or without the first bytes, and concatenation.
+// create handles POST: creation, with or without the first bytes, and concatenation. It replies 201
+// and fails with the errors of parsing, beginning and filling.
 func (c *call) create() error {
 	in, err := c.readCreation()
 	if err != nil {
@@ -48,7 +50,7 @@ func (c *call) create() error {
 	return c.created(pos, view.ID)
 }
 
-// created writes the response of a creation.
+// created replies 201 with Location and, where one applies, the expiry. It always returns nil.
 func (c *call) created(pos upload.Position, id drive.UploadID) error {
 	c.w.Header().Set("Location", c.location(id))
 	c.setExpires(pos)
@@ -56,7 +58,8 @@ func (c *call) created(pos upload.Position, id drive.UploadID) error {
 	return nil
 }
 
-// readCreation parses a POST and refuses invalid ones before anything is created.
+// readCreation parses a POST and refuses invalid ones before anything is created. It fails with
+// drive.BadRequest, drive.BadName or drive.TooLarge.
 func (c *call) readCreation() (creation, error) {
 	raw := server.JoinHeader(c.r.Header, metadataHeader)
 	meta, err := parseMetadata(raw)
@@ -83,7 +86,8 @@ func (c *call) readCreation() (creation, error) {
 }
 
 // declaredSize reads Upload-Length and Upload-Defer-Length, of which exactly one is required. A
-// final upload has neither; its size is the sum of its partial uploads.
+// final upload has neither; its size is the sum of its partial uploads. Otherwise it fails with
+// drive.BadRequest.
 func (c *call) declaredSize(final bool) (drive.ByteSize, error) {
 	length, deferred := c.r.Header.Get("Upload-Length"), c.r.Header.Get("Upload-Defer-Length")
 	switch {
@@ -103,7 +107,9 @@ func (c *call) declaredSize(final bool) (drive.ByteSize, error) {
 	return parseNumber("Upload-Length", length)
 }
 
-// readFirst reads the headers about the bytes in the POST's body.
+// readFirst reads the headers about the bytes in the POST's body into in. It fails with
+// drive.MediaType for bytes of another type, drive.BadRequest for bytes of a final upload or a bad
+// checksum header, and drive.TooLarge.
 func (c *call) readFirst(in *creation) (err error) {
 	in.body = hasBytesType(c.r)
 	switch sent := drive.ByteSize(c.r.ContentLength); {
@@ -120,14 +126,15 @@ func (c *call) readFirst(in *creation) (err error) {
 	return err
 }
 
-// hasBytesType reports whether the body is upload data.
+// hasBytesType reports whether Content-Type is bytesType; a malformed or absent one is not.
 func hasBytesType(r *http.Request) bool {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return err == nil && media == bytesType
 }
 
 // fillFirst declares the digests, appends the POST's body, and completes the upload if it has all
-// bytes. If the digest linked existing content, the body is ignored and the offset is the end.
+// bytes. If the digest linked existing content, the body is ignored and the offset is the end. It
+// returns the position; after an error the upload stays and can be continued.
 func (c *call) fillFirst(view upload.View, in creation) (_ upload.Position, err error) {
 	if len(in.sums) > 0 {
 		if view, err = c.Uploads.Patch(c.r.Context(), c.who, view.ID, upload.Patch{Digests: in.sums}); err != nil {
@@ -156,7 +163,8 @@ func (c *call) cancelUnknown(id drive.UploadID) {
 	_ = c.Uploads.Cancel(ctx, c.who, id)
 }
 
-// concatenate handles the creation of a final upload from complete partial uploads.
+// concatenate handles the creation of a final upload from complete partial uploads and replies 201.
+// It fails with drive.BadRequest for senders and with the error of Concat or of completing.
 func (c *call) concatenate(in creation) error {
 	if c.sender != nil { // senders cannot create partial uploads
 		return drive.BadField(concatHeader, drive.NotAllowed, "allowed", []string{})

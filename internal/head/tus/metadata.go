@@ -8,9 +8,10 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
+// metadataHeader carries the client's keys and base64 values.
 const metadataHeader = "Upload-Metadata"
 
-// metadata is the decoded Upload-Metadata.
+// metadata holds the decoded values of Upload-Metadata by key.
 type metadata map[string]string
 
 // parseMetadata parses Upload-Metadata (tus 1.0.0 §Upload-Metadata): comma-separated pairs of a key

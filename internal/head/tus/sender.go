@@ -33,7 +33,7 @@ func (c *call) owns(id drive.UploadID) error {
 	return c.sender.CheckOwner(c.r.Context(), id)
 }
 
-// redact returns err as the caller may see it.
+// redact returns err as a sender of a collect link may see it; unchanged for users and nil.
 func (c *call) redact(err error) error {
 	if c.sender == nil || err == nil {
 		return err
@@ -42,7 +42,7 @@ func (c *call) redact(err error) error {
 }
 
 // begin begins the upload of a creation. For a sender, it passes the declared digests to
-// Sender.Begin and clears in.sums.
+// Sender.Begin and clears in.sums. It fails with the error of beginning, such as drive.Quota.
 func (c *call) begin(in *creation) (upload.View, error) {
 	b, once := in.begin, upload.Once[upload.View](nil)
 	if c.sender != nil {
@@ -58,7 +58,8 @@ func (c *call) begin(in *creation) (upload.View, error) {
 	return c.Uploads.Begin(c.r.Context(), c.who, b, once)
 }
 
-// completing returns the Complete request for an upload of the caller.
+// completing returns the Complete request for an upload of the caller: empty for users, that of the
+// link for senders. It fails if the link no longer accepts files.
 func (c *call) completing(id drive.UploadID) (upload.Complete, error) {
 	if c.sender == nil {
 		return upload.Complete{}, nil

@@ -26,7 +26,8 @@ func (c *call) position() (upload.Position, error) {
 	return c.completeIfFull(c.id, pos)
 }
 
-// head handles HEAD.
+// head handles HEAD: it replies 200 with length, offset, metadata and expiry. An unknown length is
+// Upload-Defer-Length. A final upload has no offset before it is joined.
 func (c *call) head() error {
 	pos, err := c.position()
 	if err != nil {
@@ -96,7 +97,8 @@ func (c *call) get() error {
 	return nil
 }
 
-// delete handles DELETE (termination). It does not delete the file of a finished upload.
+// delete handles DELETE (termination): it cancels the upload and replies 204. A finished upload,
+// whose file stays, fails with drive.Forbidden, a cancelled one with drive.Gone.
 func (c *call) delete() error {
 	pos, err := c.Uploads.Offset(c.r.Context(), c.who, c.id)
 	switch {

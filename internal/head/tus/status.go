@@ -39,4 +39,5 @@ func statusOf(err error) int {
 // completionError is an error that prevents a complete upload from becoming a file.
 type completionError struct{ error }
 
+// Unwrap returns the error of the completion.
 func (e *completionError) Unwrap() error { return e.error }

@@ -45,7 +45,8 @@ func (m metadata) readBegin() (upload.Begin, error) {
 	return b, err
 }
 
-// path returns the target address.
+// path returns the target address: the key path, or for one that ends in a slash that folder with
+// relativePath, filename or name below it, or a default name. It fails with drive.BadName.
 func (m metadata) path() (drive.Address, error) {
 	at := m.first("path")
 	if at == "" {

@@ -42,7 +42,7 @@ type Caller struct {
 // Head serves the requests of the protocol. It is safe for concurrent use.
 type Head struct{ Options }
 
-// New returns a Head. It does no I/O.
+// New returns a Head. It does no I/O. The caller must register its routes.
 func New(opt Options) *Head { return &Head{opt} }
 
 // Register adds the routes of the head to mux. Their patterns have no method, because
@@ -69,7 +69,7 @@ type call struct {
 	id     drive.UploadID // from the path; zero: none
 }
 
-// handler returns a handler for a route.
+// handler returns a handler that dispatches by method and renders errors with the statuses of tus.
 func (h *Head) handler(all routeMethods) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Tus-Resumable", Version)
@@ -92,7 +92,8 @@ func overridden(r *http.Request) *http.Request {
 	return &meant
 }
 
-// serve checks the method and version, authenticates the request and runs its action.
+// serve checks the method and version, authenticates the request and runs its action. It fails with
+// drive.Method, drive.Precondition for another version of tus, or drive.Unauthenticated.
 func (c *call) serve(all routeMethods) error {
 	act, ok := all[c.r.Method]
 	switch {
@@ -114,7 +115,8 @@ func (c *call) serve(all routeMethods) error {
 	return c.redact(c.route(act))
 }
 
-// route parses the id in the path, checks that the caller owns the upload, and runs act.
+// route parses the id in the path, checks that the caller owns the upload, and runs act. It fails
+// with drive.NotFound for an upload of another user.
 func (c *call) route(act func(*call) error) (err error) {
 	if id := c.r.PathValue("id"); id != "" {
 		if c.id, err = drive.ParseID[drive.UploadID](id); err != nil {
@@ -127,7 +129,7 @@ func (c *call) route(act func(*call) error) (err error) {
 	return act(c)
 }
 
-// allowed lists the methods of a route.
+// allowed returns the methods that all handles, and OPTIONS, for the Allow header.
 func allowed(all routeMethods) []string {
 	list := []string{http.MethodOptions}
 	for _, m := range []string{http.MethodPost, http.MethodHead, http.MethodPatch, http.MethodDelete, http.MethodGet} {
@@ -138,7 +140,7 @@ func allowed(all routeMethods) []string {
 	return list
 }
 
-// options announces version, extensions and limits, without authentication.
+// options replies 204 with version, extensions and limits, without authentication.
 func (c *call) options() {
 	h := c.w.Header()
 	h.Set("Tus-Version", Version)
@@ -148,7 +150,7 @@ func (c *call) options() {
 	c.w.WriteHeader(http.StatusNoContent)
 }
 
-// location returns the absolute URL of an upload.
+// location returns the absolute URL of an upload, for the Location header.
 func (c *call) location(id drive.UploadID) string {
 	return server.BaseURL(c.BaseURL, c.r) + Prefix + id.String()
 }

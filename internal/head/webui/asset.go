@@ -45,6 +45,8 @@ var types = map[string]struct {
 	".woff": {"font/woff", false}, ".woff2": {"font/woff2", false},
 }
 
+// newAsset returns the asset of a file, which is read and compressed at first use. A failed read is
+// cached as well.
 func (u *UI) newAsset(name string) *asset {
 	kind, known := types[path.Ext(name)]
 	if !known {
@@ -59,7 +61,8 @@ func (u *UI) newAsset(name string) *asset {
 	return a
 }
 
-// read returns a file uncompressed; the index gets its base element.
+// read returns a file uncompressed with its entity tag; the index gets its base element. It fails
+// if the file cannot be read.
 func (u *UI) read(name string) (variant, error) {
 	body, err := fs.ReadFile(u.opt.Files, name)
 	if err != nil {
@@ -72,6 +75,7 @@ func (u *UI) read(name string) (variant, error) {
 	return variant{body: body, tag: `"` + base64.RawURLEncoding.EncodeToString(sum[:15]) + `"`}, nil
 }
 
+// baseTag matches the base element of the index page.
 var baseTag = regexp.MustCompile(`<base [^>]*>`)
 
 // withBase inserts or replaces the base element, so that relative URLs of the page refer to the
@@ -87,7 +91,8 @@ func withBase(page []byte, href string) []byte {
 // minCompressed is the size from which compression saves a packet.
 const minCompressed = 1024 // bytes
 
-// compress returns v as gzip, or v itself if that is not smaller.
+// compress returns v as gzip, or v itself if that is not smaller. An err is returned unchanged, so
+// that the result of read can be passed.
 func compress(v variant, err error) (variant, error) {
 	if err != nil || len(v.body) < minCompressed {
 		return v, err
@@ -106,7 +111,8 @@ func compress(v variant, err error) (variant, error) {
 	return variant{body: b.Bytes(), tag: strings.TrimSuffix(v.tag, `"`) + `-gz"`, encoding: "gzip"}, nil
 }
 
-// serve sends the file. It ignores Range, as RFC 9110 §14.2 allows, because the files are small.
+// serve sends the file. It ignores Range, as RFC 9110 §14.2 allows, because the files are small. It
+// fails, before anything is sent, if the file cannot be read.
 func (a *asset) serve(w http.ResponseWriter, r *http.Request) error {
 	form := a.plain
 	if acceptsGzip(r.Header.Get("Accept-Encoding")) {

@@ -55,6 +55,7 @@ func Directives() []string {
 }
 
 const (
+	// otherDirective stands in reports for every directive that is not counted by its name.
 	otherDirective = "other"
 	maxReport      = 16 << 10 // bytes; browsers truncate quotations
 )

@@ -79,6 +79,7 @@ func New(opt Options) (*UI, error) {
 }
 
 const (
+	// index is the file that is served for the pages of the app.
 	index     = "index.html"
 	hashedDir = "assets/" // directory of files with a content hash in their names
 )

@@ -82,5 +82,6 @@ func Find(p drive.Path) (source, id string, ok bool) {
 // IsID reports whether name is a valid bundle id, that is a UUIDv7 in canonical text form.
 func IsID(name string) bool { return checkID(name) == nil }
 
-// IsSource reports whether name is a valid name of a source.
+// IsSource reports whether name is a valid name of a source, that is, whether CheckSource returns
+// nil.
 func IsSource(name string) bool { return checkSource(name) == nil }

@@ -47,7 +47,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s", MetaName, e.Text)
 }
 
-// bad returns an *Error that concerns the manifest as a whole.
+// bad returns an *Error that concerns the manifest as a whole, not one member. The formatted text
+// is shown to the sender.
 func bad(r Reason, format string, args ...any) error {
 	return &Error{Reason: r, Text: fmt.Sprintf(format, args...)}
 }
@@ -143,7 +144,8 @@ func badName(name string) string {
 // of at most MaxSource bytes.
 func CheckSource(source string) error { return checkSource(source) }
 
-// checkSource implements CheckSource.
+// checkSource returns an *Error of reason BadSource unless source is a valid file name of at most
+// MaxSource bytes.
 func checkSource(source string) error {
 	if text := badName(source); text != "" {
 		return bad(BadSource, "source %.120q: %s", source, text)

@@ -30,7 +30,7 @@ func (m *Manifest) Encode() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// tooLarge returns the *Error for a manifest longer than MaxSize bytes.
+// tooLarge returns the *Error for a manifest longer than MaxSize bytes; it is never nil.
 func tooLarge() error { return bad(TooLarge, "more than %d bytes", MaxSize) }
 
 // Decode reads at most MaxSize+1 bytes of meta.json from r and returns the valid manifest. If the

@@ -32,7 +32,9 @@ func (in *Intake) AcceptAnyway(ctx context.Context, who drive.Who, id drive.Bund
 	return in.appeals.accept(ctx, who, id, at, reason)
 }
 
-// accept implements Intake.AcceptAnyway.
+// accept stores one rejected document despite the rules that it breaks, and records who accepted it
+// and why. It reads the document again from the bundle. It fails with drive.BadRequest for an empty
+// or too long reason and drive.NotFound for an unknown bundle or place.
 func (in *appeals) accept(ctx context.Context, who drive.Who, id drive.BundleID, at, reason string) (BundleRecord, error) {
 	reason = strings.TrimSpace(reason)
 	if reason == "" {

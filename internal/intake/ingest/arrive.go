@@ -22,7 +22,9 @@ func (in *Intake) Arrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) error 
 	return in.arrivals.arrived(ctx, tx, n)
 }
 
-// arrived implements Intake.Arrived.
+// arrived handles a node that tx has placed: it writes the row of a bundle if the node is a
+// meta.json in a bundle's folder, or a folder that contains one. Other nodes change nothing. An
+// error fails the placing transaction.
 func (in *arrivals) arrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	if n.IsFolder() {
 		return in.arrivedFolder(ctx, tx, n)
@@ -38,7 +40,7 @@ func (in *arrivals) arrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) erro
 }
 
 // arrivedFolder records a bundle whose folder was moved or restored as a whole. It ignores a folder
-// that contains several bundles; the reconciler finds those.
+// that contains several bundles; the reconciler finds those. An error fails the transaction.
 func (in *arrivals) arrivedFolder(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	if _, _, ok := bundle.Find(drive.Path{bundle.Root, "x", n.Name, bundle.MetaName}); !ok {
 		return nil
@@ -56,7 +58,8 @@ func (in *arrivals) arrivedFolder(ctx context.Context, tx *sqldb.Tx, n tree.Node
 
 // seal inserts the bundle's row and publishes the event that wakes a worker, if path is the path of
 // a bundle's meta.json (K1). If the bundle already has a row that is not Done, and meta.json has
-// another version, seal resets the row. A Done bundle stays unchanged.
+// another version, seal resets the row. A Done bundle stays unchanged. Another path changes
+// nothing. An error fails the transaction.
 func (in *arrivals) seal(ctx context.Context, tx *sqldb.Tx, meta tree.Node, path drive.Path) error {
 	source, id, ok := bundle.Find(path)
 	if !ok || meta.IsFolder() {
@@ -109,7 +112,7 @@ func (in *arrivals) reset(ctx context.Context, tx *sqldb.Tx, b row, now drive.Ti
 }
 
 // announce wakes a worker of this process after the commit and publishes the event BundleSealed, if
-// Options.Events is set.
+// Options.Events is set. An error fails the transaction.
 func (in *arrivals) announce(ctx context.Context, tx *sqldb.Tx, b row) error {
 	tx.AfterCommit(in.Wake)
 	if in.opt.Events == nil {

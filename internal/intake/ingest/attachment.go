@@ -100,7 +100,7 @@ type taking struct {
 	over chan struct{}
 }
 
-// Close stops the extraction and waits for its goroutine.
+// Close stops the extraction and waits for its goroutine. The caller must call it once.
 func (t *taking) Close() error {
 	err := t.end()
 	<-t.over
@@ -108,7 +108,8 @@ func (t *taking) Close() error {
 }
 
 // attachments calls fn for each attachment of a packed model. It decodes the model as a stream and
-// never holds all of it in memory.
+// never holds all of it in memory. It stops at fn's first error and returns it, and fails if packed
+// is damaged.
 func attachments(packed []byte, fn func(invoice.Attachment)) error {
 	d := json.NewDecoder(Inflate(packed))
 	depth, key := 0, false // key: the next token at depth 1 is an object key
@@ -151,7 +152,7 @@ func isPDF(a invoice.Attachment) bool {
 }
 
 // pictures sets embedded to the SHA-256 of the first embedded PDF, for each document that has a
-// visible file and no visible PDF.
+// visible file and no visible PDF. It changes all in place and fails with the error of the query.
 func (e Enclosed) pictures(ctx context.Context, account drive.AccountID, all []Document) error {
 	at := map[drive.DocumentID]*Document{}
 	args := []any{account}

@@ -50,7 +50,8 @@ func (in *checker) check(ctx context.Context, b *row) error {
 }
 
 // members returns the members that the manifest declares, compared with the files of the folder.
-// For a bundle without a manifest it returns the files of the folder.
+// For a bundle without a manifest it returns the files of the folder. It fails with *refusal or
+// *waiting for a fault of the bundle, and otherwise with an error that makes the bundle retried.
 func (in *checker) members(ctx context.Context, b *row) ([]member, error) {
 	if b.gathered() {
 		return in.gather(ctx, b)
@@ -82,9 +83,10 @@ type member struct {
 	wrong string // reason how the file differs from the manifest; empty: it does not differ
 }
 
+// memberColumns lists the columns of bundle_members in the order of scanMember.
 const memberColumns = "n, name, size, type, sha256, documents, node_id, blob_id, state, reason"
 
-// scanMember scans a row of memberColumns.
+// scanMember scans a row of memberColumns into m. It fails with the error of scan.
 func scanMember(m *member, scan func(...any) error) error {
 	return scan(&m.N, &m.Name, &m.Size, &m.Type, &m.SHA256, &m.Documents, &m.Node, &m.Blob, &m.State, &m.Reason)
 }
@@ -160,7 +162,8 @@ func (in *ground) openFile(ctx context.Context, file string) (blob.Object, error
 // stored maps the errors of reading an object with ofStore.
 type stored struct{ blob.Object }
 
-// ReadAt implements io.ReaderAt.
+// ReadAt reads the content. Its errors are marked as failures of the store, so that the bundle is
+// retried and not rejected.
 func (s stored) ReadAt(p []byte, off int64) (int, error) {
 	n, err := s.Object.ReadAt(p, off)
 	return n, ofStore(err)
@@ -205,7 +208,7 @@ func (in *checker) lying(ctx context.Context, b *row) (map[drive.Name]tree.Node,
 }
 
 // locate finds the declared members in the bundle's folder, in the order of the manifest. A member
-// that is missing or has another size gets its field wrong set.
+// that is missing or has another size gets its field wrong set. It fails with the error of lying.
 func (in *checker) locate(ctx context.Context, b *row, m *bundle.Manifest) ([]member, error) {
 	there, err := in.lying(ctx, b)
 	if err != nil {
@@ -234,6 +237,7 @@ const compareBatch = 500
 
 // compare compares the SHA-256 of each member with the manifest and sets the field wrong of each
 // that differs. It reads the bytes of a member only if the database has no SHA-256 for its content.
+// It fails only with an error of the database or the store.
 func (in *checker) compare(ctx context.Context, members []member) error {
 	for at := 0; at < len(members); at += compareBatch {
 		page := members[at:min(at+compareBatch, len(members))]
@@ -260,7 +264,8 @@ func (in *checker) compare(ctx context.Context, members []member) error {
 	return nil
 }
 
-// compareOne sets m.wrong if the content of m is gone, damaged or has another SHA-256.
+// compareOne sets m.wrong if the content of m is gone, damaged or has another SHA-256. It fails
+// only with an error of the store.
 func (in *checker) compareOne(ctx context.Context, m *member, sums map[drive.BlobID]digest.Set, found map[drive.BlobID]content.Blob) error {
 	if m.wrong != "" {
 		return nil
@@ -287,7 +292,8 @@ func (in *checker) compareOne(ctx context.Context, m *member, sums map[drive.Blo
 	return nil
 }
 
-// readSum computes the SHA-256 of a content from its bytes.
+// readSum computes the SHA-256 of a content from its bytes. It fails with an error of the store or
+// when the deadline of ctx passes.
 func (in *checker) readSum(ctx context.Context, b content.Blob) ([]byte, error) {
 	object, err := in.openFile(ctx, b.File)
 	if err != nil {
@@ -329,7 +335,8 @@ func (in *checker) complete(ctx context.Context, b *row, members []member) error
 	return late
 }
 
-// late returns *waiting until b.WaitsUntil and *refusal afterwards, both with reason and detail.
+// late returns *waiting until b.WaitsUntil and *refusal afterwards, both with reason and detail. It
+// is never nil.
 func (in *ground) late(ctx context.Context, b *row, reason, detail string) error {
 	now, err := in.now(ctx)
 	if err != nil {
@@ -341,7 +348,8 @@ func (in *ground) late(ctx context.Context, b *row, reason, detail string) error
 	return &refusal{reason, detail}
 }
 
-// saveMembers stores the members and the totals of the bundle, and marks it as checked.
+// saveMembers stores the members and the totals of the bundle, and marks it as checked. It also
+// sets the fields of b. lease.ErrFenced: this worker has lost the bundle.
 func (in *checker) saveMembers(ctx context.Context, b *row, members []member) error {
 	if err := in.insertMembers(ctx, b, members); err != nil {
 		return err
@@ -361,7 +369,7 @@ func (in *checker) saveMembers(ctx context.Context, b *row, members []member) er
 }
 
 // saveDeclared stores the members and totals of a bundle that is about to be rejected. Members that
-// are wrong get state rejected and their reason.
+// are wrong get state rejected and their reason. lease.ErrFenced: this worker has lost the bundle.
 func (in *checker) saveDeclared(ctx context.Context, b *row, members []member) error {
 	var declared int64
 	var size drive.ByteSize
@@ -411,7 +419,8 @@ func (in *checker) insertMembers(ctx context.Context, b *row, members []member) 
 }
 
 // insertMany inserts all rows with statements of insertRows rows each. The argument into is a table
-// with its column list, width the number of columns, and args returns the values of one row.
+// with its column list, width the number of columns, and args returns the values of one row. It
+// stops at the first error; the caller's transaction must then fail.
 func insertMany[T any](ctx context.Context, tx *sqldb.Tx, into string, width int, all []T, args func(T) []any) error {
 	for at := 0; at < len(all); at += insertRows {
 		page := all[at:min(at+insertRows, len(all))]
@@ -427,7 +436,9 @@ func insertMany[T any](ctx context.Context, tx *sqldb.Tx, into string, width int
 	return nil
 }
 
-// dropRecorded deletes the members and records that an earlier attempt at the bundle stored.
+// dropRecorded deletes the members and records that an earlier attempt at the bundle stored. It
+// works in several transactions and may be repeated. lease.ErrFenced: this worker has lost the
+// bundle.
 func (in *checker) dropRecorded(ctx context.Context, b *row) error {
 	for _, table := range []string{"bundle_members", "bundle_records"} {
 		for n := int64(insertBatch); n == insertBatch; {
@@ -447,7 +458,7 @@ func (in *checker) dropRecorded(ctx context.Context, b *row) error {
 }
 
 // dropSome deletes up to insertBatch rows of a bundle from bundle_members or bundle_records. A
-// result below insertBatch means that no rows are left.
+// result below insertBatch means that no rows are left. It fails with an error of the database.
 func dropSome(ctx context.Context, tx *sqldb.Tx, table string, id drive.BundleID) (int64, error) {
 	if table == "bundle_members" {
 		return tx.DeleteBatch(ctx, sqldb.Batch{Table: table, Key: "n", Where: "bundle_id = ?", Args: []any{id}, Limit: insertBatch})

@@ -91,6 +91,7 @@ func pauseFor(tries int64) time.Duration {
 
 // giveBack releases a bundle, which becomes due again after pause. The argument tries is the new
 // value of the bundle's try counter; reason and detail say what the bundle waits for.
+// lease.ErrFenced: this worker has lost the bundle.
 func (in *queue) giveBack(ctx context.Context, b *row, pause time.Duration, tries int64, reason, detail string) error {
 	now, err := in.now(ctx)
 	if err != nil {
@@ -103,6 +104,7 @@ func (in *queue) giveBack(ctx context.Context, b *row, pause time.Duration, trie
 }
 
 // end marks a bundle as done. A CHECK of the table verifies that the counts add up (K2).
+// lease.ErrFenced: this worker has lost the bundle.
 func (in *queue) end(ctx context.Context, b *row) error {
 	now, err := in.now(ctx)
 	if err != nil {
@@ -114,7 +116,7 @@ func (in *queue) end(ctx context.Context, b *row) error {
 }
 
 // reject marks a bundle as rejected (K5). One record counts all its remaining documents as
-// rejected.
+// rejected. lease.ErrFenced: this worker has lost the bundle.
 func (in *queue) reject(ctx context.Context, b *row, why *refusal) error {
 	now, err := in.now(ctx)
 	if err != nil {

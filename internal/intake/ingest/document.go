@@ -107,7 +107,8 @@ func encodeFindings(all []DocumentFinding) string {
 }
 
 // judge validates a document and sets its outcome to Accept or Reject, without comparing it with
-// stored documents.
+// stored documents. It changes one in place. A document that breaks rules is no error; it fails
+// only if the accepted one cannot be encoded.
 func (r *run) judge(one *item, doc *invoice.Document, m member) error {
 	one.number = clip(doc.Number, maxID)
 	found := rule.ValidateAs(doc, r.rules.Profile)
@@ -132,7 +133,7 @@ func (r *run) judge(one *item, doc *invoice.Document, m member) error {
 }
 
 // accepts sets the outcome of an item to Accept and computes the row to insert, without comparing
-// it with stored documents.
+// it with stored documents. It fails if the model cannot be encoded.
 func (r *run) accepts(one *item, doc *invoice.Document, m member) error {
 	d, err := newDocument(r.b.Source, doc)
 	if err != nil {
@@ -147,7 +148,8 @@ func (r *run) accepts(one *item, doc *invoice.Document, m member) error {
 	return nil
 }
 
-// newDocument computes the row of a document of a source, without the ids of its files.
+// newDocument computes the row of a document of a source, without the ids of its files. It fails if
+// the model cannot be encoded.
 func newDocument(source string, doc *invoice.Document) (*document, error) {
 	body, err := pack(doc)
 	if err != nil {
@@ -175,7 +177,7 @@ func ofLetters(s string, most int) string {
 	}, s), most)
 }
 
-// fold returns s folded for case-insensitive search.
+// fold returns s folded for case-insensitive search, by the rule for names.
 func fold(s string) string { return drive.Name(s).Fold() }
 
 // keyOf returns the document key: the SHA-256, in hex, of source, seller, number and date, each
@@ -211,7 +213,7 @@ func tenThousandths(d invoice.Decimal) int64 {
 }
 
 // pack returns the model as stored: deflated JSON. HTML characters are not escaped, because
-// escaping could make a text six times as long.
+// escaping could make a text six times as long. It fails if the model cannot be encoded.
 func pack(doc *invoice.Document) ([]byte, error) {
 	var b bytes.Buffer
 	w := deflaters.Get().(*flate.Writer)
@@ -246,7 +248,7 @@ func Inflate(packed []byte) io.Reader {
 	return io.LimitReader(flate.NewReader(bytes.NewReader(packed)), unpackedMost)
 }
 
-// unpack returns the JSON of a packed model.
+// unpack returns the JSON of a packed model. It fails if body is damaged.
 func unpack(body []byte) (json.RawMessage, error) {
 	raw, err := io.ReadAll(Inflate(body))
 	if err != nil {
@@ -255,7 +257,7 @@ func unpack(body []byte) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// unpackDocument decodes a packed model.
+// unpackDocument decodes a packed model. It fails if body is damaged.
 func unpackDocument(body []byte) (*invoice.Document, error) {
 	raw, err := unpack(body)
 	if err != nil {

@@ -14,7 +14,8 @@ func (in *Intake) Each(ctx context.Context, account drive.AccountID, f Filter, f
 	return in.library.each(ctx, account, f, fn)
 }
 
-// each implements Intake.Each.
+// each calls fn with every document of the account that f selects, newest first, reading page by
+// page. It stops at the first error of a query or of fn and returns it.
 func (in *library) each(ctx context.Context, account drive.AccountID, f Filter, fn func(Document) error) error {
 	for after := ""; ; {
 		page, err := in.documents(ctx, drive.Who{Account: account}, f, after, folderPage)
@@ -42,7 +43,8 @@ func (in *Intake) PDFs(ctx context.Context, account drive.AccountID, ids []strin
 	return in.library.pdfs(ctx, account, ids)
 }
 
-// pdfs implements Intake.PDFs.
+// pdfs returns the nodes of the documents' PDF files by document id. Documents that are unknown or
+// have no PDF are absent. It fails with the error of a query.
 func (in *library) pdfs(ctx context.Context, account drive.AccountID, ids []string) (map[string]drive.NodeID, error) {
 	pdfs := map[string]drive.NodeID{}
 	for at := 0; at < len(ids); at += folderPage {

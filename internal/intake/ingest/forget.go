@@ -10,7 +10,8 @@ import (
 
 // Forget deletes all rows of an account that is being purged. It works in short transactions; after
 // an interruption the caller calls it again. It first fences the workers of the account's bundles.
-// The caller must have deleted the account's tree, so that the reconciler finds no bundle again.
+// The caller must have deleted the account's tree, so that the reconciler finds no bundle again. It
+// fails with an error of the database.
 func (in *Intake) Forget(ctx context.Context, account drive.AccountID) error {
 	err := in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		for _, drop := range []string{
@@ -46,7 +47,8 @@ func (in *Intake) Forget(ctx context.Context, account drive.AccountID) error {
 	}
 }
 
-// dropOwn deletes all rows of an account from a table, in batches.
+// dropOwn deletes all rows of an account from a table, in batches. It fails with an error of the
+// database and may be repeated.
 func (in *Intake) dropOwn(ctx context.Context, table string, account drive.AccountID) error {
 	for n := int64(insertBatch); n == insertBatch; {
 		err := in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -60,7 +62,8 @@ func (in *Intake) dropOwn(ctx context.Context, table string, account drive.Accou
 	return nil
 }
 
-// drop deletes the rows of a bundle; the row in bundles goes last, so that drop can be repeated.
+// drop deletes the rows of a bundle; the row in bundles goes last, so that drop can be repeated. It
+// fails with an error of the database.
 func (in *Intake) drop(ctx context.Context, id drive.BundleID) error {
 	for _, table := range []string{"bundle_members", "bundle_records"} {
 		for n := int64(insertBatch); n == insertBatch; {

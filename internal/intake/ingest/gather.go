@@ -60,7 +60,7 @@ type round struct {
 // over reports whether a new round would find nothing, given the current seq of the tree.
 func (r round) over(seq int64) bool { return r.settled && r.at == nil && r.seq == seq }
 
-// landing identifies the folder of a source.
+// landing is the folder of a source, as a map key.
 type landing struct {
 	account drive.AccountID
 	source  string
@@ -70,7 +70,7 @@ type landing struct {
 // concurrently on any instance.
 func (in *Intake) Gather(ctx context.Context) error { return in.newGatherer().pass(ctx) }
 
-// newGatherer returns a gatherer that remembers no rounds.
+// newGatherer returns a gatherer without the results of earlier rounds.
 func (in *Intake) newGatherer() *gatherer {
 	return &gatherer{ground: in.ground, arrivals: in.arrivals, seen: map[landing]round{}, looks: gatherLooks}
 }
@@ -133,7 +133,8 @@ func (g *gatherer) pass(ctx context.Context) error {
 	}
 }
 
-// sources returns the next page of sources without manifests, after the given one.
+// sources returns the next page of sources without manifests, after the given one. An empty page
+// means that there are no more.
 func (g *gatherer) sources(ctx context.Context, after landing) ([]plainSource, error) {
 	rows, err := g.opt.DB.Query(ctx, `SELECT s.account_id, s.name, COALESCE(t.seq, 0), f.id FROM (SELECT account_id, name FROM sources
 		WHERE plain = 1 AND (account_id > ? OR (account_id = ? AND name > ?)) ORDER BY account_id, name LIMIT ?) AS s
@@ -215,7 +216,8 @@ func (l *landed) folder(ctx context.Context, id drive.NodeID, path, from []drive
 	return nil
 }
 
-// look makes bundles of the files in a folder, and returns its subfolders.
+// look makes bundles of the files in a folder, and returns its subfolders. It reads the folder page
+// by page and fails with the error of a query.
 func (l *landed) look(ctx context.Context, id drive.NodeID) (below []tree.Node, err error) {
 	for after := drive.Name(""); ; {
 		page, err := l.opt.Tree.ChildrenAfter(ctx, l.opt.DB, id, after, comparePage)
@@ -243,7 +245,8 @@ func (l *landed) look(ctx context.Context, id drive.NodeID) (below []tree.Node, 
 	}
 }
 
-// files makes bundles of files of one folder, if they are quiet.
+// files makes bundles of files of one folder, if they are quiet. Files that changed within quietFor
+// are left to a later pass.
 func (l *landed) files(ctx context.Context, files []tree.Node) error {
 	if len(files) == 0 {
 		return nil
@@ -292,7 +295,8 @@ func parted(files []tree.Node) (parts [][]tree.Node) {
 var errNothing = errors.New("there is nothing to gather")
 
 // bundle makes one bundle of the files that are still in the place where they were seen. If there
-// are none, or the folder is gone, made is false.
+// are none, or the folder is gone, made is false. It inserts the row in one transaction and fails
+// with its error.
 func (l *landed) bundle(ctx context.Context, files []tree.Node) (made bool, err error) {
 	now, err := l.now(ctx)
 	if err != nil {
@@ -363,7 +367,8 @@ func (b *row) gathered() bool { return b.Meta == b.Folder }
 
 // gather lists the files in the folder of a gathered bundle as its members, and counts their
 // documents as a sender would. Every file that is not the picture of another one counts as at least
-// one document, so that an unreadable file becomes a visible rejection.
+// one document, so that an unreadable file becomes a visible rejection. A folder without files
+// fails with *refusal.
 func (in *checker) gather(ctx context.Context, b *row) ([]member, error) {
 	there, err := in.lying(ctx, b)
 	if err != nil {
@@ -392,7 +397,7 @@ func (in *checker) gather(ctx context.Context, b *row) ([]member, error) {
 
 // readMember computes the SHA-256 of a member and the number of documents that it holds outside of
 // envelopes such as PDF, zip or e-mail. It returns the kind of envelope. If the content is gone or
-// damaged, readMember sets m.wrong.
+// damaged, readMember sets m.wrong. It fails only with an error of the database or the store.
 func (in *checker) readMember(ctx context.Context, m *member) (envelope.Kind, error) {
 	found, err := in.opt.Content.FindMany(ctx, in.opt.DB, m.Blob)
 	if err != nil {
@@ -415,7 +420,8 @@ func (in *checker) readMember(ctx context.Context, m *member) (envelope.Kind, er
 	return counter.Kind(), nil
 }
 
-// pour copies the bytes of a content to a writer.
+// pour copies the bytes of a content to a writer. After an error the writer may have received a
+// part.
 func (in *checker) pour(ctx context.Context, b content.Blob, to io.Writer) (err error) {
 	object, err := in.openFile(ctx, b.File)
 	if err != nil {
@@ -428,7 +434,8 @@ func (in *checker) pour(ctx context.Context, b content.Blob, to io.Writer) (err 
 
 // countRest counts the documents in PDFs, archives and e-mails that are not the pictures of other
 // members. If another member holds several documents, a PDF without an invoice counts as the
-// picture of one of them.
+// picture of one of them. It sets Documents of members in place. It fails with an error of the
+// store.
 func (in *checker) countRest(ctx context.Context, members []member, kinds []envelope.Kind) error {
 	documents, lists := map[string]bool{}, false
 	for _, m := range members {
@@ -456,7 +463,8 @@ func (in *checker) countRest(ctx context.Context, members []member, kinds []enve
 	return nil
 }
 
-// countIn counts the documents in an envelope.
+// countIn counts the documents in an envelope, checking the content first. It fails with an error
+// of the store or the cause of ctx; a damaged envelope is no error of it.
 func (in *checker) countIn(ctx context.Context, m member, kind envelope.Kind) (_ int64, err error) {
 	var object blob.Object
 	if object, err = in.openSound(ctx, m.Blob); err != nil {

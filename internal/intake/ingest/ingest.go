@@ -67,8 +67,9 @@ type Intake struct {
 
 // ground holds the options, the clock and the counters that all parts of Intake share.
 type ground struct {
-	opt   Options
-	log   *slog.Logger
+	opt Options
+	log *slog.Logger
+	// wake receives a value when a bundle was sealed, to end the pause between polls.
 	wake  chan struct{}
 	stats Stats
 	halt  func(step string) // test hook, called with the name of each step of a worker
@@ -99,10 +100,11 @@ func New(opt Options) *Intake {
 	return in
 }
 
-// Stats returns the counters of this process.
+// Stats returns the counters of this process. They are live; the caller must not write them.
 func (in *ground) Stats() *Stats { return &in.stats }
 
-// now returns the shared time of all instances.
+// now returns the time of the clock that all instances share. It fails if that clock, the database,
+// cannot be asked.
 func (in *ground) now(ctx context.Context) (drive.Time, error) {
 	now, err := in.opt.Clock(ctx)
 	if err != nil {
@@ -111,7 +113,7 @@ func (in *ground) now(ctx context.Context) (drive.Time, error) {
 	return now, nil
 }
 
-// State is the state of a bundle.
+// State is the state of a bundle: sealed, running, done or rejected.
 type State string
 
 // States of a bundle; see the package comment.
@@ -170,12 +172,14 @@ type row struct {
 	Ended      drive.Time
 }
 
+// columns lists the columns of bundles in the order of scanRow.
 const columns = `id, account_id, source, sender_id, folder_id, meta_id, meta_version, state, reason, detail, declared, accepted, rejected,
 	duplicates, conflicts, surplus, members, size, checked, save_member, save_index, epoch, tries, attempts, sealed_at, waits_until, ended_at`
 
+// selectBundles is the start of a query whose rows scanRow reads.
 const selectBundles = "SELECT " + columns + " FROM bundles "
 
-// scanRow scans a row of columns.
+// scanRow scans a row of columns into b. It fails with the error of scan.
 func scanRow(b *row, scan func(...any) error) error {
 	return scan(&b.ID, &b.Account, &b.Source, &b.SenderID, &b.Folder, &b.Meta, &b.Version, &b.State, &b.Reason, &b.Detail, &b.declared,
 		&b.accepted, &b.rejected, &b.duplicates, &b.conflicts, &b.surplus, &b.Members, &b.Size, &b.Checked, &b.Save.member, &b.Save.index,

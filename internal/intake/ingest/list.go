@@ -58,12 +58,14 @@ type Document struct {
 	account       drive.AccountID
 }
 
+// documentColumns lists the columns of documents in the order of scanDocument.
 const documentColumns = `id, account_id, source, doc_key, hash, bundle_id, member, idx, type, number, dated, seller_id, seller_name, buyer_id,
 	buyer_name, currency, total, payable, total_e4, state, file_id, pdf_id, created_at, updated_at`
 
+// selectDocuments is the start of a query whose rows scanDocument reads.
 const selectDocuments = "SELECT " + documentColumns + " FROM documents "
 
-// scanDocument scans a row of documentColumns.
+// scanDocument scans a row of documentColumns into d. It fails with the error of scan.
 func scanDocument(d *Document, scan func(...any) error) error {
 	var e4 int64
 	var updated drive.Time
@@ -129,7 +131,8 @@ func (in *Intake) Documents(ctx context.Context, who drive.Who, f Filter, after 
 	return in.library.documents(ctx, who, f, after, limit)
 }
 
-// documents implements Intake.Documents.
+// documents returns up to limit documents after the cursor, newest first, with their files. It
+// fails with drive.CursorInvalid for a malformed cursor and with the error of Filter.where.
 func (in *library) documents(ctx context.Context, who drive.Who, f Filter, after string, limit int) ([]Document, error) {
 	where, args, err := f.where(who.Account)
 	if err != nil {
@@ -208,7 +211,8 @@ func (in *Intake) Document(ctx context.Context, who drive.Who, id drive.Document
 	return in.library.document(ctx, who, id)
 }
 
-// document implements Intake.Document.
+// document returns a document of the account with its packed model, files and history. It fails
+// with drive.NotFound.
 func (in *library) document(ctx context.Context, who drive.Who, id drive.DocumentID) (f DocumentFull, err error) {
 	err = scanDocument(&f.Document, func(dest ...any) error {
 		return in.opt.DB.For(who.Account).QueryRow(ctx, "SELECT "+documentColumns+", body FROM documents WHERE id = ? AND account_id = ?", id, who.Account).
@@ -230,7 +234,8 @@ func (in *library) document(ctx context.Context, who drive.Who, id drive.Documen
 // out.
 const maxHistory = 200
 
-// history returns the events of a document, the oldest first.
+// history returns up to maxHistory events of a document, the oldest first; never nil. Accepted and
+// rejected records and resolved conflicts are events.
 func (in *library) history(ctx context.Context, who drive.Who, id drive.DocumentID) ([]DocumentEvent, error) {
 	rows, err := in.opt.DB.For(who.Account).Query(ctx, `SELECT CASE r.decided_at WHEN 0 THEN b.sealed_at ELSE r.decided_at END,
 		CASE WHEN r.decided_at > 0 AND r.outcome = 'accepted' THEN 'accepted-by-hand' ELSE r.outcome END, r.bundle_id, COALESCE(m.name, ''), r.idx,

@@ -31,7 +31,7 @@ func (p *plan) offer(one item, id drive.DocumentID, had drive.NodeID) drive.Node
 
 // givePictures sets the PDFs of documents and conflict sides whose stored PDF is missing, deleted
 // or in the trash. A visible PDF is never replaced. The caller must hold the locks of the
-// documents.
+// documents. An error fails the transaction.
 func (r *run) givePictures(ctx context.Context, tx *sqldb.Tx, all []picture, now drive.Time) error {
 	had := make([]drive.NodeID, 0, len(all))
 	for _, one := range all {

@@ -30,7 +30,8 @@ func (in *Intake) Bundles(ctx context.Context, who drive.Who, f BundleFilter) ([
 	return in.catalog.bundles(ctx, who, f)
 }
 
-// bundles implements Intake.Bundles.
+// bundles returns up to f.Limit bundles of the account that f selects, newest first. Zero fields of
+// f select all. It fails with the error of the query.
 func (in *catalog) bundles(ctx context.Context, who drive.Who, f BundleFilter) ([]Bundle, error) {
 	where, args := []string{"account_id = ?"}, []any{who.Account}
 	also := func(condition string, arg any) { where, args = append(where, condition), append(args, arg) }
@@ -82,7 +83,7 @@ func (in *Intake) Bundle(ctx context.Context, who drive.Who, id drive.BundleID) 
 	return in.catalog.bundle(ctx, who, id)
 }
 
-// bundle implements Intake.Bundle.
+// bundle returns a bundle of the account with its members. It fails with drive.NotFound.
 func (in *catalog) bundle(ctx context.Context, who drive.Who, id drive.BundleID) (BundleFull, error) {
 	b, err := in.own(ctx, who, id)
 	if err != nil {
@@ -140,7 +141,8 @@ func (in *Intake) Records(ctx context.Context, who drive.Who, id drive.BundleID,
 	return in.catalog.records(ctx, who, id, outcome, after, limit)
 }
 
-// records implements Intake.Records.
+// records returns up to limit records of a bundle after the cursor, in the order of members;
+// outcome "" means all. It fails with drive.NotFound and drive.CursorInvalid.
 func (in *catalog) records(ctx context.Context, who drive.Who, id drive.BundleID, outcome Outcome, after string, limit int) ([]BundleRecord, error) {
 	if _, err := in.own(ctx, who, id); err != nil {
 		return nil, err
@@ -170,7 +172,8 @@ func (in *catalog) records(ctx context.Context, who drive.Who, id drive.BundleID
 // place returns a position as text, "MEMBER.INDEX". The inverse is parsePlace.
 func place(at pos) string { return fmt.Sprintf("%d.%d", at.member, at.index) }
 
-// scanRecord scans a record and decodes its findings.
+// scanRecord scans a record into r and decodes its findings. It fails with the error of scan or for
+// findings that are no JSON.
 func scanRecord(r *BundleRecord, scan func(...any) error) error {
 	var at pos
 	var reason, findings string
@@ -206,7 +209,9 @@ func (in *Intake) Retry(ctx context.Context, who drive.Who, id drive.BundleID) (
 	return in.catalog.retry(ctx, who, id)
 }
 
-// retry implements Intake.Retry.
+// retry makes a rejected bundle sealed again in a transaction, with the meta.json that is there
+// now, and returns it. It fails with drive.NotFound, and drive.WrongState for a bundle that is not
+// rejected.
 func (in *catalog) retry(ctx context.Context, who drive.Who, id drive.BundleID) (Bundle, error) {
 	now, err := in.now(ctx)
 	if err != nil {

@@ -34,7 +34,8 @@ type reconciler struct {
 	after    string
 }
 
-// newReconciler returns a reconciler without progress.
+// newReconciler returns a reconciler without progress, which checks all accounts in its first
+// round.
 func (in *Intake) newReconciler() *reconciler {
 	return &reconciler{ground: in.ground, arrivals: in.arrivals, seen: map[drive.AccountID]int64{}}
 }
@@ -70,7 +71,8 @@ func (in *Intake) RunReconciler(ctx context.Context) error {
 }
 
 // pass compares the accounts with a known folder /intake and the next accounts of the round. The
-// argument accounts is the number of the latter; 0: all.
+// argument accounts is the number of the latter; 0: all. It ends by waking the workers; an error
+// ends the pass, and the next one repeats it.
 func (r *reconciler) pass(ctx context.Context, accounts int) error {
 	now, err := r.now(ctx)
 	if err != nil {
@@ -91,7 +93,7 @@ func (r *reconciler) pass(ctx context.Context, accounts int) error {
 }
 
 // compareKnown compares the accounts with a known folder /intake, and evicts accounts that no
-// longer exist.
+// longer exist. It fails with the error of a query.
 func (r *reconciler) compareKnown(ctx context.Context) error {
 	known := make([]any, 0, len(r.seen))
 	for account := range r.seen {
@@ -119,7 +121,8 @@ func (r *reconciler) compareKnown(ctx context.Context) error {
 }
 
 // compareNext continues the round over all accounts for at least the given number of accounts; 0:
-// to the end. At the end of the round, the next pass begins a new one.
+// to the end. At the end of the round, the next pass begins a new one. It fails with the error of a
+// query; the round then continues at the same account.
 func (r *reconciler) compareNext(ctx context.Context, accounts int) error {
 	for looked := 0; accounts == 0 || looked < accounts; looked += comparePage {
 		page, err := r.intakes(ctx, "WHERE account_id > ? ORDER BY account_id LIMIT ?", r.after, comparePage)
@@ -147,7 +150,8 @@ type intake struct {
 	folder  drive.NodeID // zero: there is no such folder
 }
 
-// intakes returns the folders /intake of the accounts that a WHERE clause selects from trees.
+// intakes returns the folders /intake of the accounts that a WHERE clause selects from trees. An
+// account without the folder has a zero folder.
 func (r *reconciler) intakes(ctx context.Context, which string, args ...any) ([]intake, error) {
 	rows, err := r.opt.DB.Query(ctx, `SELECT t.account_id, t.seq, i.id FROM (SELECT account_id, root_id, seq FROM trees `+which+`) AS t
 		LEFT JOIN nodes i ON i.parent_id = t.root_id AND i.slot = ? AND i.type = 'folder' ORDER BY t.account_id`, append(args, bundle.Root)...)
@@ -178,7 +182,7 @@ func (r *reconciler) compareOrLog(ctx context.Context, one intake) error {
 
 // compareIntake compares all bundles of an account, unless its tree has the same seq as at the last
 // comparison. The seq was read before the comparison, so that a concurrent change raises it and is
-// found by the next pass.
+// found by the next pass. It fails with the error of a query.
 func (r *reconciler) compareIntake(ctx context.Context, one intake) error {
 	if one.folder.IsZero() {
 		delete(r.seen, one.account)
@@ -254,7 +258,7 @@ func (s missed) waits() bool {
 
 // adoptMissed compares the subfolders of a source with the rows and records the missing bundles. It
 // joins the tables of the tree, because any other way would read all nodes. If settled is true,
-// only a change of the tree can add more.
+// only a change of the tree can add more. It fails with the error of a query or of a transaction.
 func (r *reconciler) adoptMissed(ctx context.Context, account drive.AccountID, source folder) (settled bool, err error) {
 	settled = true
 	for after := ""; ; {
@@ -277,7 +281,8 @@ func (r *reconciler) adoptMissed(ctx context.Context, account drive.AccountID, s
 	}
 }
 
-// missed returns the next page of subfolders of a source, after a name.
+// missed returns the next page of subfolders of a source, after a name. An empty page means that
+// there are no more.
 func (r *reconciler) missed(ctx context.Context, source drive.NodeID, after string) ([]missed, error) {
 	rows, err := r.opt.DB.Query(ctx, `SELECT b.id, b.slot, m.id, m.version_id, COALESCE(x.state, ''), x.meta_version
 		FROM (SELECT id, slot FROM nodes WHERE parent_id = ? AND slot > ? AND trashed_at = 0 AND type = 'folder' ORDER BY slot LIMIT ?) AS b
@@ -289,7 +294,7 @@ func (r *reconciler) missed(ctx context.Context, source drive.NodeID, after stri
 }
 
 // adopt records the bundle in a folder, if the folder's name is a bundle id and meta.json still
-// exists.
+// exists. Otherwise it does nothing. It fails with the error of its transaction.
 func (r *reconciler) adopt(ctx context.Context, account drive.AccountID, source folder, s missed) error {
 	if _, _, ok := bundle.Find(drive.Path{bundle.Root, source.name, s.name, bundle.MetaName}); !ok {
 		return nil

@@ -34,7 +34,8 @@ func (in *Intake) Rejections(ctx context.Context, who drive.Who, f RejectedFilte
 	return in.catalog.rejections(ctx, who, f, after, limit)
 }
 
-// rejections implements Intake.Rejections.
+// rejections returns up to limit rejected records of all bundles after the cursor, newest bundle
+// first. It fails with drive.CursorInvalid for a malformed cursor.
 func (in *catalog) rejections(ctx context.Context, who drive.Who, f RejectedFilter, after string, limit int) ([]Rejection, error) {
 	where, args := "b.account_id = ? AND (b.rejected > 0 OR b.surplus > 0)", []any{who.Account}
 	if f.Source != "" {

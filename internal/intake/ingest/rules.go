@@ -46,7 +46,8 @@ const (
 	maxRules   = 60_000 // bytes of the JSON of Rules
 )
 
-// check returns a BadRequest for the first invalid field.
+// check returns a drive.BadRequest for the first invalid field, nil for valid rules. An empty list
+// restricts nothing.
 func (r Rules) check() error {
 	for field, list := range map[string][]string{"types": r.Types, "sellers": r.Sellers, "buyers": r.Buyers} {
 		if len(list) > maxListed {
@@ -77,7 +78,7 @@ type matcher struct {
 	types, sellers, buyers map[string]bool
 }
 
-// compile returns the matcher of the rules.
+// compile returns the matcher of the rules; an empty list accepts all.
 func (r Rules) compile() matcher {
 	set := func(list []string) map[string]bool {
 		all := make(map[string]bool, len(list))
@@ -140,7 +141,8 @@ func (in *rulebook) rulesOf(ctx context.Context, account drive.AccountID, source
 	return s.Rules.compile(), err
 }
 
-// scanSource scans a row of sources and decodes its rules.
+// scanSource scans a row of sources into s and decodes its rules. It fails with the error of scan
+// or for rules that are no JSON.
 func scanSource(s *Source, scan func(...any) error) error {
 	var rules string
 	if err := scan(&s.Name, &rules, &s.UpdatedAt); err != nil {
@@ -154,7 +156,7 @@ func (in *Intake) Source(ctx context.Context, who drive.Who, name string) (s Sou
 	return in.rulebook.source(ctx, who, name)
 }
 
-// source implements Intake.Source.
+// source returns a source with its rules. It fails with drive.NotFound if the source has no rules.
 func (in *rulebook) source(ctx context.Context, who drive.Who, name string) (s Source, err error) {
 	err = scanSource(&s, in.opt.DB.For(who.Account).QueryRow(ctx, "SELECT name, rules, updated_at FROM sources WHERE account_id = ? AND name = ?", who.Account, name).Scan)
 	return s, err
@@ -166,7 +168,8 @@ func (in *Intake) Sources(ctx context.Context, who drive.Who) ([]Source, error) 
 	return in.rulebook.sources(ctx, who)
 }
 
-// sources implements Intake.Sources.
+// sources returns up to maxSources sources by name: those with rules and those that have sent
+// bundles. The latter have empty rules. It fails with the error of the query.
 func (in *rulebook) sources(ctx context.Context, who drive.Who) ([]Source, error) {
 	rows, err := in.opt.DB.For(who.Account).Query(ctx, `SELECT name, rules, updated_at FROM sources WHERE account_id = ?
 		UNION ALL SELECT DISTINCT b.source, '{}', 0 FROM bundles b LEFT JOIN sources s ON s.account_id = b.account_id AND s.name = b.source
@@ -184,7 +187,9 @@ func (in *Intake) PutSource(ctx context.Context, who drive.Who, s Source) (Sourc
 	return in.rulebook.put(ctx, who, s)
 }
 
-// put implements Intake.PutSource.
+// put replaces the rules of a source and returns it with the time of the change. It fails with
+// drive.BadRequest for an invalid name or rule, and drive.TooManyOpen beyond maxSources. Bundles
+// taken in before are not judged again.
 func (in *rulebook) put(ctx context.Context, who drive.Who, s Source) (Source, error) {
 	if bundle.CheckSource(s.Name) != nil {
 		return Source{}, drive.BadField("name", drive.Malformed, "expected", "a name of a folder of up to 100 bytes")
@@ -232,7 +237,8 @@ func (in *Intake) DeleteSource(ctx context.Context, who drive.Who, name string) 
 	return in.rulebook.remove(ctx, who, name)
 }
 
-// remove implements Intake.DeleteSource.
+// remove deletes the rules of a source; its bundles and documents stay. It fails with
+// drive.NotFound if there are none.
 func (in *rulebook) remove(ctx context.Context, who drive.Who, name string) error {
 	return in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "DELETE FROM sources WHERE account_id = ? AND name = ?", who.Account, name)

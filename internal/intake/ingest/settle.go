@@ -46,7 +46,9 @@ func (in *Intake) Disputes(ctx context.Context, who drive.Who, document drive.Do
 	return in.library.disputes(ctx, who, document, after, limit)
 }
 
-// disputes implements Intake.Disputes.
+// disputes returns open conflicts with an id above after, of one document or with the zero id of
+// all, in the order of ids. It returns fewer than limit if their models exceed maxPacked bytes;
+// more tells that others follow.
 func (in *library) disputes(ctx context.Context, who drive.Who, document drive.DocumentID, after drive.ConflictID, limit int) (_ []Dispute, more bool, err error) {
 	where, args := "c.account_id = ? AND c.state = 'open' AND c.id > ?", []any{who.Account, after.String()}
 	if !document.IsZero() {
@@ -109,7 +111,8 @@ func (in *Intake) Settle(ctx context.Context, who drive.Who, id drive.DocumentID
 	return in.library.settle(ctx, who, id, conflict, keep)
 }
 
-// settle implements Intake.Settle.
+// settle resolves one open conflict of a document, the oldest if conflict is zero, and returns the
+// document as it is then. It fails with drive.NotFound if there is no such conflict.
 func (in *library) settle(ctx context.Context, who drive.Who, id drive.DocumentID, conflict drive.ConflictID, keep Keep) (DocumentFull, error) {
 	if err := in.settleOne(ctx, who, id, conflict, keep); err != nil {
 		return DocumentFull{}, err
@@ -117,7 +120,9 @@ func (in *library) settle(ctx context.Context, who drive.Who, id drive.DocumentI
 	return in.document(ctx, who, id)
 }
 
-// settleOne resolves one conflict in a transaction.
+// settleOne resolves one conflict in a transaction: KeepNew swaps the models of document and
+// conflict, KeepOld only closes the conflict. It records who decided. It fails with the error of
+// lockSides.
 func (in *library) settleOne(ctx context.Context, who drive.Who, id drive.DocumentID, conflict drive.ConflictID, keep Keep) error {
 	now, err := in.now(ctx)
 	if err != nil {
@@ -183,7 +188,9 @@ func lockSides(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id dr
 	return s, err
 }
 
-// swap exchanges the contents of the document and of the conflict's row.
+// swap exchanges the contents of the document and of the conflict's row. It fails if the new
+// content cannot be decoded, or with an error of the database. The caller must hold the locks of
+// lockSides.
 func (s sides) swap(ctx context.Context, tx *sqldb.Tx, now drive.Time) error {
 	doc, err := unpackDocument(s.newBody)
 	if err != nil {

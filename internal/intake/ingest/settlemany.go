@@ -28,7 +28,9 @@ func (in *Intake) SettleMany(ctx context.Context, who drive.Who, o Open, keep Ke
 	return in.library.settleMany(ctx, who, o, keep)
 }
 
-// settleMany implements Intake.SettleMany.
+// settleMany resolves up to MostSettled of the open conflicts that o selects, in several
+// transactions. It returns how many it resolved and how many are left. After an error settled
+// counts the committed ones and left is 0. More than MostSettled ids fail with drive.BadRequest.
 func (in *library) settleMany(ctx context.Context, who drive.Who, o Open, keep Keep) (settled, left int64, err error) {
 	if len(o.IDs) > MostSettled {
 		return 0, 0, drive.BadField("conflicts", drive.OutOfRange, "min", 1, "max", MostSettled, "sent", len(o.IDs))
@@ -83,7 +85,8 @@ func settledTogether(all []unsettled) (parts [][]unsettled) {
 	return parts
 }
 
-// settlePart resolves the conflicts of a part that are still open, and returns their number.
+// settlePart resolves the conflicts of a part that are still open, and returns their number. It
+// does so in one transaction; on an error none is resolved.
 func (in *library) settlePart(ctx context.Context, who drive.Who, part []unsettled, keep Keep) (settled int64, err error) {
 	now, err := in.now(ctx)
 	if err != nil {
@@ -114,7 +117,7 @@ func (in *library) settlePart(ctx context.Context, who drive.Who, part []unsettl
 }
 
 // closeConflicts marks conflicts as resolved with the given state, and updates the state of their
-// documents.
+// documents. The caller must hold the locks of the documents.
 func closeConflicts(ctx context.Context, tx *sqldb.Tx, who drive.Who, state string, now drive.Time, conflicts, documents []any) error {
 	_, err := tx.Exec(ctx, "UPDATE document_conflicts SET state = ?, settled_at = ?, settled_by = ? WHERE id IN ("+sqldb.Placeholders(len(conflicts))+")",
 		append([]any{state, now, who.User}, conflicts...)...)
@@ -128,7 +131,8 @@ func closeConflicts(ctx context.Context, tx *sqldb.Tx, who drive.Who, state stri
 }
 
 // lockAll locks the documents of several open conflicts and returns both sides of each. It leaves
-// out conflicts that are resolved, deleted or of another account.
+// out conflicts that are resolved, deleted or of another account. It fails with an error of the
+// database.
 func lockAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, part []unsettled) ([]sides, error) {
 	var conflicts, documents []any
 	for _, c := range part {
@@ -188,7 +192,7 @@ func (o Open) from(account drive.AccountID) (string, []any) {
 }
 
 // settleByRule resolves the conflicts that a bundle caused, as the rules of its source require. An
-// empty keep resolves none.
+// empty keep resolves none. It repeats settleMany until none is left and fails with its error.
 func (in *library) settleByRule(ctx context.Context, b *row, keep Keep) error {
 	if keep == "" {
 		return nil

@@ -109,7 +109,8 @@ func (p *plan) count() (sum counts) {
 
 // settleKeys compares the items with the stored documents of the same keys. It sets the final
 // outcome of each item, and adds to the plan the documents, sides and PDFs to write. A restarted
-// bundle gets the same outcomes as before.
+// bundle gets the same outcomes as before. It locks the stored documents up to the end of tx and
+// fails with an error of the database.
 func (r *run) settleKeys(ctx context.Context, tx *sqldb.Tx, p *plan) error {
 	there, err := r.knownOf(ctx, tx, p.items)
 	if err != nil {
@@ -167,6 +168,7 @@ func (r *run) settleKeys(ctx context.Context, tx *sqldb.Tx, p *plan) error {
 func (s side) id() string { return s.document.String() + s.hash }
 
 // knownOf returns the stored documents that have the keys of the items, by key, and locks them.
+// Items without a key are left out.
 func (r *run) knownOf(ctx context.Context, tx *sqldb.Tx, items []item) (map[string]known, error) {
 	there := map[string]known{}
 	args := []any{r.b.Account}
@@ -192,7 +194,8 @@ func (r *run) knownOf(ctx context.Context, tx *sqldb.Tx, items []item) (map[stri
 	return there, nil
 }
 
-// sidesOf returns all conflict rows of the documents, by side.id.
+// sidesOf returns all conflict rows of the documents, whatever their state, by side.id. It issues
+// no query for an empty map.
 func sidesOf(ctx context.Context, tx *sqldb.Tx, there map[string]known) (map[string]side, error) {
 	sides := map[string]side{}
 	var args []any
@@ -268,7 +271,8 @@ func (r *run) writeDocuments(ctx context.Context, tx *sqldb.Tx, p *plan, now dri
 	return r.givePictures(ctx, tx, p.pictures, now)
 }
 
-// write inserts everything of the plan: documents, sides, PDFs, records and events.
+// write inserts everything of the plan: documents, sides, PDFs, records and events. An error fails
+// the transaction.
 func (r *run) write(ctx context.Context, tx *sqldb.Tx, p *plan, now drive.Time) error {
 	if err := r.writeDocuments(ctx, tx, p, now); err != nil {
 		return err
@@ -282,7 +286,8 @@ func (r *run) write(ctx context.Context, tx *sqldb.Tx, p *plan, now drive.Time) 
 	return r.publish(ctx, tx, p)
 }
 
-// markMembers marks the members that could not be decoded as a whole as rejected.
+// markMembers marks the members that could not be decoded as a whole as rejected. An error fails
+// the transaction.
 func (r *run) markMembers(ctx context.Context, tx *sqldb.Tx) error {
 	for n, reason := range r.wrong {
 		_, err := tx.Exec(ctx, "UPDATE bundle_members SET state = 'rejected', reason = ? WHERE bundle_id = ? AND n = ?", reason, r.b.ID, n)
@@ -293,7 +298,8 @@ func (r *run) markMembers(ctx context.Context, tx *sqldb.Tx) error {
 	return nil
 }
 
-// insertRecords inserts the items as records of a bundle.
+// insertRecords inserts the items as records of a bundle within tx. It fails if a record exists
+// already.
 func insertRecords(ctx context.Context, tx *sqldb.Tx, id drive.BundleID, all []item) error {
 	return insertMany(ctx, tx, "bundle_records (bundle_id, member, idx, outcome, reason, counts, document_id, number, findings)", 9, all,
 		func(one item) []any {

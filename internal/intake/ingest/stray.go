@@ -66,7 +66,9 @@ func (p strayPlace) String() string {
 	return p.source + "/" + p.child
 }
 
-// strays implements Intake.Strays.
+// strays returns up to limit files and folders below /intake that belong to no bundle, and the
+// cursor of the next page; "" at the end. A page may be short, because a call reads at most
+// strayPages pages of folders. Without /intake it returns nothing.
 func (in *catalog) strays(ctx context.Context, who drive.Who, after string, limit int) ([]Stray, string, error) {
 	root, err := in.opt.Tree.Resolve(ctx, in.opt.DB.For(who.Account), who.Account, drive.Path{bundle.Root})
 	if drive.IsKind(err, drive.NotFound) || err == nil && !root.IsFolder() {
@@ -88,7 +90,8 @@ func (in *catalog) strays(ctx context.Context, who drive.Who, after string, limi
 	return s.found, next.String(), nil
 }
 
-// plainSources returns the names of the sources that accept files without a manifest.
+// plainSources returns the names of the sources that accept files without a manifest. It fails with
+// the error of the query.
 func (in *catalog) plainSources(ctx context.Context, account drive.AccountID) (map[string]bool, error) {
 	rows, err := in.opt.DB.For(account).Query(ctx, "SELECT name FROM sources WHERE account_id = ? AND plain = 1", account)
 	names, err := sqldb.Scan(rows, err, func(name *string, scan func(...any) error) error { return scan(name) })
@@ -99,11 +102,12 @@ func (in *catalog) plainSources(ctx context.Context, account drive.AccountID) (m
 	return plain, err
 }
 
-// full reports whether the page is complete.
+// full reports whether the search must stop: the page is complete or the pages that it may read are
+// used up.
 func (s *search) full() bool { return len(s.found) >= s.limit || s.pages <= 0 }
 
 // run searches from a cursor on and returns the cursor to continue at; zero: the search is
-// complete.
+// complete. It adds to s.found and fails with the error of a query.
 func (s *search) run(ctx context.Context, root drive.NodeID, at strayPlace) (strayPlace, error) {
 	if at.child != "" {
 		source, there, err := s.opt.Tree.Child(ctx, s.opt.DB.For(s.account), s.account, root, drive.Name(at.source))
@@ -140,6 +144,7 @@ func (s *search) run(ctx context.Context, root drive.NodeID, at strayPlace) (str
 }
 
 // below handles a node in /intake. A non-empty next is the child of the source to continue after.
+// It fails with the error of a query.
 func (s *search) below(ctx context.Context, n tree.Node) (next string, err error) {
 	path := drive.Path{bundle.Root, n.Name}
 	switch {
@@ -153,7 +158,7 @@ func (s *search) below(ctx context.Context, n tree.Node) (next string, err error
 	return s.source(ctx, n, "")
 }
 
-// add appends a stray to the page.
+// add appends a stray to found; changed is when it last changed.
 func (s *search) add(path drive.Path, n tree.Node, reason StrayReason, files int64, changed drive.Time) {
 	s.found = append(s.found, Stray{n.ID, path.String(), reason, files, changed})
 }
@@ -166,7 +171,7 @@ type laid struct {
 }
 
 // source searches the folder of a source after a name. A non-empty next is the name to continue
-// after.
+// after. It stops when the page is full and fails with the error of a query.
 func (s *search) source(ctx context.Context, folder tree.Node, after string) (next string, err error) {
 	for {
 		s.pages--
@@ -189,7 +194,8 @@ func (s *search) source(ctx context.Context, folder tree.Node, after string) (ne
 	}
 }
 
-// lyingIn returns the next page of nodes in a source's folder, after a name.
+// lyingIn returns the next page of nodes in a source's folder, after a name. An empty page means
+// that there are no more.
 func (s *search) lyingIn(ctx context.Context, folder drive.NodeID, after string) ([]laid, error) {
 	rows, err := s.opt.DB.For(s.account).Query(ctx, `SELECT n.id, n.slot, n.type, n.updated_at, x.id, m.id
 		FROM (SELECT id, slot, type, updated_at FROM nodes WHERE parent_id = ? AND slot > ? AND trashed_at = 0 ORDER BY slot LIMIT ?) AS n
@@ -200,7 +206,8 @@ func (s *search) lyingIn(ctx context.Context, folder drive.NodeID, after string)
 	})
 }
 
-// child handles a node in the folder of a source.
+// child examines a node in the folder of a source and adds it to found if it is a stray; of a
+// folder it examines the content, within strayLooks. It fails with the error of a query.
 func (s *search) child(ctx context.Context, source tree.Node, n laid) error {
 	path := drive.Path{bundle.Root, source.Name, n.Name}
 	plain := s.plain[string(source.Name)]
@@ -222,7 +229,7 @@ func (s *search) child(ctx context.Context, source tree.Node, n laid) error {
 
 // folder adds the strays among a folder and its subfolders. If plain is true, the gatherer
 // processes files in this folder. Each visited folder decrements looks; at zero the search of
-// subfolders ends.
+// subfolders ends. It fails with the error of a query.
 func (s *search) folder(ctx context.Context, path drive.Path, n tree.Node, plain bool, looks *int) error {
 	if *looks--; *looks < 0 {
 		return nil

@@ -97,7 +97,8 @@ func pdfsOf(members []member) map[string]drive.NodeID {
 }
 
 // member processes the documents of a member from the save point on. It adds one record for all
-// declared documents that are absent, or for all surplus ones.
+// declared documents that are absent, or for all surplus ones. It fails with lease.ErrFenced if the
+// bundle is lost, and otherwise with an error that makes the bundle retried.
 func (r *run) member(ctx context.Context, m member) error {
 	found := int64(0)
 	if m.Documents > 0 {
@@ -123,7 +124,8 @@ func (r *run) member(ctx context.Context, m member) error {
 }
 
 // undeclared counts the documents in a PDF or archive of a bundle that declares no documents at
-// all. Otherwise a sender that mistakes such files for pictures would be told that all is done.
+// all. Otherwise a sender that mistakes such files for pictures would be told that all is done. It
+// fails with an error of the store or the cause of ctx.
 func (r *run) undeclared(ctx context.Context, m member) (int64, error) {
 	object, err := r.openSound(ctx, m.Blob)
 	if err != nil {
@@ -148,7 +150,7 @@ func (r *run) undeclared(ctx context.Context, m member) (int64, error) {
 const largeMember = 2 * drive.MiB
 
 // alone waits until no other large member is being decoded. The caller must call end when it has
-// finished. Small members do not wait.
+// finished. Small members do not wait. It fails with the cause of ctx; end is then nil.
 func (in *workers) alone(ctx context.Context, m member) (end func(), err error) {
 	if m.Size <= largeMember {
 		return func() {}, nil
@@ -162,7 +164,8 @@ func (in *workers) alone(ctx context.Context, m member) (end func(), err error) 
 }
 
 // documents decodes a member and returns the number of documents in it. If a member cannot be
-// decoded as a whole, documents rejects all of it and returns the declared number.
+// decoded as a whole, documents rejects all of it and returns the declared number. It fails with
+// the error of storing a batch or of the store.
 func (r *run) documents(ctx context.Context, m member) (found int64, err error) {
 	end, err := r.alone(ctx, m)
 	if err != nil {
@@ -247,7 +250,7 @@ func (r *run) rejectMember(m member, fault *syntax.Error) {
 	r.wrong[m.N] = reason
 }
 
-// add adds an item to the batch.
+// add appends an item to the batch and its packed bytes to the batch's size. The caller must flush.
 func (r *run) add(one item) {
 	r.batch = append(r.batch, one)
 	if one.doc != nil {
@@ -255,7 +258,7 @@ func (r *run) add(one item) {
 	}
 }
 
-// flushFull stores the batch if it is full.
+// flushFull stores the batch if it has batchSize items or batchBytes bytes; else it does nothing.
 func (r *run) flushFull(ctx context.Context) error {
 	if len(r.batch) < batchSize && r.bytes < int(batchBytes) {
 		return nil
@@ -263,7 +266,9 @@ func (r *run) flushFull(ctx context.Context) error {
 	return r.flush(ctx)
 }
 
-// flush stores the batch and advances the save point.
+// flush stores the batch and the save point in one transaction and empties the batch in place.
+// Without items and progress it does nothing. It fails if another instance has taken the bundle
+// over.
 func (r *run) flush(ctx context.Context) error {
 	if len(r.batch) == 0 && r.at == r.b.Save {
 		return nil
@@ -308,7 +313,7 @@ type timely struct {
 	io.ReaderAt
 }
 
-// ReadAt implements io.ReaderAt.
+// ReadAt reads unless over returns an error, which it returns instead.
 func (t timely) ReadAt(p []byte, off int64) (int, error) {
 	if err := t.over(); err != nil {
 		return 0, err
@@ -322,7 +327,7 @@ type boundedReader struct {
 	r    io.Reader
 }
 
-// Read implements io.Reader.
+// Read reads unless over returns an error, which it returns instead.
 func (b *boundedReader) Read(p []byte) (int, error) {
 	if err := b.over(); err != nil {
 		return 0, err

@@ -52,10 +52,11 @@ func (in *Intake) Totals(ctx context.Context, who drive.Who, f Filter, by By) ([
 	return in.library.totals(ctx, who, f, by)
 }
 
-// tally holds totals by key and currency.
+// tally holds totals by their key and their currency.
 type tally map[[2]string]*Total
 
-// totals implements Intake.Totals.
+// totals adds up the documents that f selects, by the key of by, reading page by page. It fails if
+// f selects more documents than may be added up, or with the error of Filter.where.
 func (in *library) totals(ctx context.Context, who drive.Who, f Filter, by By) ([]Total, error) {
 	where, args, err := f.where(who.Account)
 	if err != nil {
@@ -114,7 +115,8 @@ func (all tally) of(key, name, currency string) *Total {
 	return all[at]
 }
 
-// add adds a document with its packed model to the totals.
+// add adds a document with its packed model to the totals in place; a credit note is subtracted. It
+// fails if packed is damaged.
 func (all tally) add(d Document, packed []byte, by By) error {
 	var model struct {
 		Totals invoice.Totals `json:"totals"`

@@ -11,7 +11,7 @@ import (
 // Unfile clears the file ids of documents of an account, and of their conflict sides, because the
 // files now belong to another account (K6). It handles up to limit documents whose key is greater
 // than after (empty: from the first). It returns the key to continue after; empty: no documents are
-// left.
+// left. An error fails the transaction.
 func (in *Intake) Unfile(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, after string, limit int) (next string, err error) {
 	type one struct {
 		id  drive.DocumentID

@@ -17,13 +17,13 @@ import (
 // refusal is an error that rejects the bundle.
 type refusal struct{ reason, detail string }
 
-// Error implements error.
+// Error returns the reason and its detail, for logs.
 func (r *refusal) Error() string { return r.reason + ": " + r.detail }
 
 // waiting is an error that postpones the bundle, because what it needs may still arrive.
 type waiting struct{ reason, detail string }
 
-// Error implements error.
+// Error returns the reason and its detail, for logs.
 func (w *waiting) Error() string { return w.reason + ": " + w.detail }
 
 // workers processes due bundles, at most Options.Workers at a time.
@@ -52,7 +52,8 @@ func (in *Intake) Run(ctx context.Context) error {
 	return in.workers.run(ctx)
 }
 
-// run implements Intake.Run.
+// run claims and processes bundles until ctx ends, waits for those in progress and returns nil.
+// Failed polls are logged and repeated after a random pause; wake ends the pause.
 func (in *workers) run(ctx context.Context) error {
 	var working sync.WaitGroup
 	defer working.Wait()
@@ -78,7 +79,8 @@ func (in *Intake) Drain(ctx context.Context) error {
 	return in.workers.drain(ctx)
 }
 
-// drain implements Intake.Drain.
+// drain processes bundles one after the other until none can be claimed. It fails with the error of
+// a claim; a bundle that fails is recorded and no error.
 func (in *workers) drain(ctx context.Context) error {
 	for {
 		b, err := in.queue.claim(ctx)
@@ -90,7 +92,7 @@ func (in *workers) drain(ctx context.Context) error {
 }
 
 // runOnce claims one due bundle and starts a goroutine for it. If all slots are in use or no bundle
-// is due, found is false.
+// is due, found is false. It fails with the error of the claim.
 func (in *workers) runOnce(ctx context.Context, working *sync.WaitGroup) (found bool, err error) {
 	select {
 	case in.slots <- struct{}{}:
@@ -164,7 +166,8 @@ func (in *workers) work(ctx context.Context, b *row) {
 	}
 }
 
-// refuse rejects a bundle, and counts and logs the rejection.
+// refuse commits the rejection of a bundle, and counts and logs it. It fails if the row cannot be
+// written or has another owner by now.
 func (in *workers) refuse(ctx context.Context, b *row, why *refusal) error {
 	err := in.queue.reject(ctx, b, why)
 	if err == nil {

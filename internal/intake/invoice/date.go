@@ -64,7 +64,7 @@ func (d Date) String() string {
 	return fmt.Sprintf("%04d-%02d-%02d", d.Year(), int(d)/100%100, int(d)%100)
 }
 
-// MarshalText returns the text of String.
+// MarshalText returns the text of String; it never fails.
 func (d Date) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // UnmarshalText parses a day as ParseDate does; an empty text gives a zero date.

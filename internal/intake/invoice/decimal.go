@@ -25,7 +25,7 @@ func NewDecimal(coef int64, scale int) Decimal {
 	return Decimal{coef: coef, scale: uint8(scale), given: true}.trim()
 }
 
-// Given reports whether d is a number.
+// Given reports whether d is a number; the zero Decimal is absent, not 0.
 func (d Decimal) Given() bool { return d.given }
 
 // Sign returns -1, 0 or 1.
@@ -145,6 +145,7 @@ func (d Decimal) trim() Decimal {
 	return d
 }
 
+// ten is the number 10; it must not be changed.
 var ten = big.NewInt(10)
 
 // pow10 returns 10^n.
@@ -193,7 +194,8 @@ func widen(coef int64, by uint8) (int64, bool) {
 	return coef * powers[by], high == 0 && low <= math.MaxInt64
 }
 
-// alignBig returns both coefficients at the larger scale.
+// alignBig returns both coefficients at the larger scale, as new big integers that the caller may
+// change, and that scale.
 func alignBig(d, e Decimal) (a, b *big.Int, scale uint8) {
 	scale = max(d.scale, e.scale)
 	return new(big.Int).Mul(d.big(), pow10(int(scale-d.scale))), new(big.Int).Mul(e.big(), pow10(int(scale-e.scale))), scale

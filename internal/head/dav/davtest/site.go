@@ -80,7 +80,9 @@ func AuthHeader(name string) string {
 	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(name+":x"))
 }
 
-// Caller authenticates a request for dav.Options.Authenticate.
+// Caller authenticates a request by its Basic user name alone; the password is not checked. It
+// fails with drive.Unauthenticated for a name that is not in People. The returned release function
+// does nothing.
 func (s *Site) Caller(r *http.Request, _ bool) (drive.Who, func(), error) {
 	name, _, _ := r.BasicAuth()
 	who, known := s.People[name]
@@ -90,7 +92,8 @@ func (s *Site) Caller(r *http.Request, _ bool) (drive.Who, func(), error) {
 	return who, func() {}, nil
 }
 
-// Balance returns the ledger of an account for dav.Options.Balance.
+// Balance returns the ledger balance of an account for dav.Options.Balance, or the error of the
+// database.
 func (s *Site) Balance(ctx context.Context, id drive.AccountID) (quota.Balance, error) {
 	return quota.Ledger{}.Get(ctx, s.DB, id)
 }

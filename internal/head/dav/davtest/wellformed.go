@@ -51,9 +51,12 @@ func (s *Site) CheckedHandler(t testing.TB) http.Handler {
 	})
 }
 
+// ncName matches an NCName of Namespaces in XML, approximately: letters and digits by Unicode
+// class.
 var ncName = regexp.MustCompile(`^[\pL_][\pL\pN\pM\x{b7}._-]*$`)
 
 const (
+	// xmlURI is the namespace that the prefix xml is bound to; xmlnsURI that of declarations.
 	xmlURI   = "http://www.w3.org/XML/1998/namespace"
 	xmlnsURI = "http://www.w3.org/2000/xmlns/"
 )
@@ -100,7 +103,9 @@ func Strict(document string) error {
 	}
 }
 
-// start returns the namespaces by prefix that apply within an element.
+// start returns a copy of outer extended by the namespaces that e declares, by prefix. It fails if
+// a prefix is declared twice or illegally, if a name uses an undeclared prefix, or if two
+// attributes have one expanded name.
 func start(e xml.StartElement, outer map[string]string) (map[string]string, error) {
 	scope := maps.Clone(outer)
 	if scope == nil {
@@ -143,6 +148,8 @@ func start(e xml.StartElement, outer map[string]string) (map[string]string, erro
 	return scope, nil
 }
 
+// resolve replaces the prefix in n.Space by the namespace that scope binds; an unprefixed attribute
+// has none. It fails for an unbound prefix or a local name that is no NCName.
 func resolve(n xml.Name, scope map[string]string, element bool) (xml.Name, error) {
 	uri, known := scope[n.Space]
 	if n.Space == "" && !element {
@@ -154,6 +161,8 @@ func resolve(n xml.Name, scope map[string]string, element bool) (xml.Name, error
 	return xml.Name{Space: uri, Local: n.Local}, nil
 }
 
+// expatLoop is a Python program that parses length-prefixed XML documents from standard input with
+// expat and writes a verdict for each.
 const expatLoop = `
 import sys, struct, xml.parsers.expat
 source, sink = sys.stdin.buffer, sys.stdout

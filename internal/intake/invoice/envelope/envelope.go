@@ -89,7 +89,8 @@ type source struct {
 	failed error
 }
 
-// ReadAt implements io.ReaderAt.
+// ReadAt reads and keeps an error other than io.EOF in failed, so that a failure of the source is
+// not taken for a damaged envelope.
 func (s *source) ReadAt(p []byte, off int64) (int, error) {
 	n, err := s.ReaderAt.ReadAt(p, off)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -102,7 +103,7 @@ func (s *source) ReadAt(p []byte, off int64) (int, error) {
 var invoiceNames = []string{"factur-x.xml", "zugferd-invoice.xml", "xrechnung.xml", "order-x.xml"}
 
 // find opens a PDF and returns its embedded files and the index of the invoice among them; -1:
-// there is none.
+// there is none. It fails with a pdf.Error or an error of reading in.
 func find(in io.ReaderAt, size int64) (at int, files []pdf.File, err error) {
 	d, err := pdf.Open(in, size, pdf.Limits{})
 	if err != nil {
@@ -118,7 +119,8 @@ func find(in io.ReaderAt, size int64) (at int, files []pdf.File, err error) {
 	return at, files, nil
 }
 
-// fromPDF decodes the invoice embedded in a PDF.
+// fromPDF decodes the invoice embedded in a PDF. It fails with a syntax.Error: Unsupported if there
+// is none, or the kind of the damage.
 func fromPDF(in io.ReaderAt, size int64, limits syntax.Limits) (*invoice.Document, error) {
 	at, files, err := find(in, size)
 	if err != nil {
@@ -164,7 +166,8 @@ func decode(in io.Reader, limits syntax.Limits) (*invoice.Document, error) {
 	return nil, &syntax.Error{Kind: syntax.Malformed, Text: "there is no document"}
 }
 
-// fromZip yields the invoices of an archive.
+// fromZip yields each .xml member of an archive that is an invoice, or the error of reading it. A
+// damaged archive yields one error, and so does an archive without an invoice.
 func fromZip(in io.ReaderAt, size int64, limits syntax.Limits, yield func(*invoice.Document, error) bool) {
 	archive, err := openZip(in, size)
 	if err != nil {
@@ -247,7 +250,8 @@ func ofZip(err error) error {
 	return err
 }
 
-// openZip checks and reads the directory of an archive.
+// openZip checks and reads the directory of an archive. It fails with zip.ErrFormat for members
+// that overlap and with the error of checkDirectory for a directory that is too large.
 func openZip(in io.ReaderAt, size int64) (*zip.Reader, error) {
 	room, err := checkDirectory(in, size)
 	if err != nil {
@@ -277,7 +281,7 @@ type within struct {
 // like a disk error.
 var errOutside = errors.New("a place outside of the file")
 
-// ReadAt implements io.ReaderAt.
+// ReadAt fails with errOutside for an offset outside of the file.
 func (w within) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 || off > w.size {
 		return 0, errOutside
@@ -288,7 +292,7 @@ func (w within) ReadAt(p []byte, off int64) (int, error) {
 // checkDirectory rejects an archive with too large a directory before the directory is read. The
 // directory must have the position and size that the end record declares, because the zip reader
 // starts at that position and reads on to any end. The result room is the number of bytes in front
-// of the directory, for all members.
+// of the directory, for all members. It fails with a syntax.Error of kind Malformed or Limit.
 func checkDirectory(in io.ReaderAt, size int64) (room int64, err error) {
 	const endBytes, commentMost = 22, 1<<16 - 1
 	tail := make([]byte, min(size, endBytes+commentMost))
@@ -325,7 +329,8 @@ func Count(kind Kind, in io.ReaderAt, size int64) (int, error) {
 	return n, err
 }
 
-// count implements Count.
+// count returns the number of documents in an envelope; 0 for a damaged one or a PDF without an
+// invoice. It fails only with an error of reading in.
 func count(kind Kind, in io.ReaderAt, size int64) (int, error) {
 	if kind == PDF {
 		at, _, err := find(in, size)
@@ -344,7 +349,8 @@ func count(kind Kind, in io.ReaderAt, size int64) (int, error) {
 	return n, err
 }
 
-// countZip counts the invoices of an archive. A damaged member counts as one.
+// countZip counts the invoices of an archive. A damaged member counts as one. It fails with the
+// error of openZip.
 func countZip(in io.ReaderAt, size int64) (n int, err error) {
 	archive, err := openZip(in, size)
 	if err != nil {

@@ -29,7 +29,9 @@ func Extract(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 	return err
 }
 
-// extractFrom implements Extract.
+// extractFrom writes the embedded file with the SHA-256 sum, from the invoice or envelope in, to
+// to. It fails with ErrNoFile if no invoice contains such a file. After an error a part may be
+// written.
 func extractFrom(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 	head := make([]byte, syntax.SniffBytes)
 	n, err := in.ReadAt(head, 0)
@@ -59,7 +61,8 @@ func extractFrom(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 	return ErrNoFile
 }
 
-// extractZip tries each invoice of an archive.
+// extractZip tries each .xml member of an archive in turn and writes the file with the sum to to.
+// Members that cannot be read are skipped. It fails with ErrNoFile.
 func extractZip(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 	archive, err := openZip(in, size)
 	if err != nil {
@@ -78,7 +81,8 @@ func extractZip(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 	return ErrNoFile
 }
 
-// extract finds the embedded file in one XML invoice and writes it.
+// extract finds the embedded file in one XML invoice and writes it. It opens the invoice twice. It
+// fails with ErrNoFile if the invoice has no file with the sum, or with the error of look.
 func extract(open func() (io.ReadCloser, error), sum string, to io.Writer) error {
 	sums, err := look(open, -1, nil)
 	if err != nil {
@@ -92,7 +96,8 @@ func extract(open func() (io.ReadCloser, error), sum string, to io.Writer) error
 	return err
 }
 
-// look opens an XML invoice and calls syntax.Extract on it.
+// look opens an XML invoice, calls syntax.Extract for its n-th embedded file and closes it. It
+// fails with ErrNoFile for an invoice in JSON, which has no embedded files.
 func look(open func() (io.ReadCloser, error), n int, to io.Writer) (sums []string, err error) {
 	in, err := open()
 	if err != nil {

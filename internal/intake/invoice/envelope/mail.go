@@ -50,7 +50,7 @@ type attached struct {
 	head []byte // leading bytes
 }
 
-// parts is a traversal of an e-mail.
+// parts is a traversal of an e-mail that calls fn for each attached file.
 type parts struct {
 	left int // remaining parts
 	fn   func(attached) error
@@ -70,7 +70,7 @@ func eachAttached(in io.ReaderAt, size int64, fn func(attached) error) error {
 	return err
 }
 
-// mailLimit returns an error of kind Limit.
+// mailLimit returns a syntax.Error of kind Limit with the formatted text.
 func mailLimit(format string, args ...any) error {
 	return &syntax.Error{Kind: syntax.Limit, Text: fmt.Sprintf(format, args...)}
 }
@@ -84,7 +84,7 @@ type guarded struct {
 	left int
 }
 
-// Read implements io.Reader.
+// Read fails with an error of kind Limit once left bytes are read; a negative left does not limit.
 func (g *guarded) Read(p []byte) (int, error) {
 	if g.left == 0 {
 		return 0, mailLimit("the header of the e-mail is longer than %d bytes", maxMailHeader)
@@ -100,7 +100,8 @@ func (g *guarded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// message traverses a message: the file itself, or one forwarded in it.
+// message traverses a message: the file itself, or one forwarded in it. It fails with a
+// syntax.Error for a damaged or too long header.
 func (p *parts) message(in io.Reader, depth int) error {
 	g := &guarded{in, maxMailHeader}
 	m, err := mail.ReadMessage(g)
@@ -111,7 +112,8 @@ func (p *parts) message(in io.Reader, depth int) error {
 	return p.part(m.Header.Get, m.Body, depth)
 }
 
-// part traverses a part, given its header fields and body.
+// part decodes the transfer encoding of a part and traverses it: nested multiparts and messages, or
+// an attached file. It fails with an error of kind Limit for too many or too deeply nested parts.
 func (p *parts) part(field func(string) string, body io.Reader, depth int) error {
 	if p.left--; p.left < 0 {
 		return mailLimit("the e-mail has more than %d parts", maxMailParts)
@@ -150,7 +152,8 @@ func (p *parts) part(field func(string) string, body io.Reader, depth int) error
 	return p.fn(attached{buffered, head})
 }
 
-// multipart traverses the parts of a multipart.
+// multipart traverses the parts of a multipart up to its end. It fails with the error of a part, or
+// a syntax.Error for a damaged body.
 func (p *parts) multipart(m *multipart.Reader, depth int) error {
 	for {
 		one, err := m.NextPart()
@@ -193,7 +196,8 @@ func ofMail(err error) error {
 	return err
 }
 
-// isInvoice reports whether an attached file is an XML invoice.
+// isInvoice reports whether an attached file looks like one XML invoice, by its first bytes; NDJSON
+// does not.
 func (a attached) isInvoice() bool {
 	format := syntax.Sniff(a.head)
 	return format != syntax.Unknown && format != syntax.NDJSON
@@ -214,7 +218,8 @@ func (a attached) hold() (*bytes.Reader, error) {
 
 // eachInvoice calls plain for each XML invoice attached to an e-mail. If there is none, it calls
 // packed for each attached PDF and archive instead, because a PDF next to an XML is only its
-// picture.
+// picture. It stops at the first error of a callback or of the e-mail and returns it; errStop ends
+// it without an error.
 func eachInvoice(in io.ReaderAt, size int64, plain func(attached) error, packed func(Kind, *bytes.Reader) error) error {
 	found := false
 	err := eachAttached(in, size, func(a attached) error {
@@ -240,7 +245,8 @@ func eachInvoice(in io.ReaderAt, size int64, plain func(attached) error, packed 
 	})
 }
 
-// fromMail yields the invoices attached to an e-mail.
+// fromMail yields the invoices attached to an e-mail, directly or in attached archives and PDFs,
+// and the errors of those that cannot be read. An e-mail without any yields one error.
 func fromMail(in io.ReaderAt, size int64, limits syntax.Limits, yield func(*invoice.Document, error) bool) {
 	found := false
 	tell := func(doc *invoice.Document, err error) error {
@@ -272,7 +278,8 @@ func fromMail(in io.ReaderAt, size int64, limits syntax.Limits, yield func(*invo
 	}
 }
 
-// countMail counts the invoices attached to an e-mail.
+// countMail counts the invoices attached to an e-mail. A damaged part ends the count and counts as
+// one. It fails only with an error of reading in.
 func countMail(in io.ReaderAt, size int64) (n int, err error) {
 	err = eachInvoice(in, size, func(attached) error { n++; return nil }, func(kind Kind, file *bytes.Reader) error {
 		more, err := Count(kind, file, file.Size())
@@ -285,7 +292,8 @@ func countMail(in io.ReaderAt, size int64) (n int, err error) {
 	return n, err
 }
 
-// extractMail tries each invoice of an e-mail.
+// extractMail tries each invoice of an e-mail in turn and writes the file with the sum to to.
+// Invoices that cannot be read are skipped. It fails with ErrNoFile.
 func extractMail(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 	found := false
 	look := func(err error) error {
@@ -321,7 +329,7 @@ type Counter struct {
 	text  bool // the current line is not blank
 }
 
-// Write implements io.Writer. It never fails.
+// Write counts the non-empty lines of p and keeps the first bytes for sniffing. It never fails.
 func (c *Counter) Write(p []byte) (int, error) {
 	if room := syntax.SniffBytes - len(c.head); room > 0 {
 		c.head = append(c.head, p[:min(room, len(p))]...)

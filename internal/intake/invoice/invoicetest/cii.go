@@ -33,12 +33,14 @@ type ciiWriter struct {
 	d *invoice.Document
 }
 
+// date writes a date at path/leaf in CII format 102; nothing for the zero date.
 func (w *ciiWriter) date(path, leaf string, day invoice.Date) {
 	if day != 0 {
 		w.in(path+"/"+leaf, strings.ReplaceAll(day.String(), "-", ""), "format", "102")
 	}
 }
 
+// head writes context, number, type, date and notes.
 func (w *ciiWriter) head() {
 	d := w.d
 	w.group("rsm:ExchangedDocumentContext", func() {
@@ -55,6 +57,7 @@ func (w *ciiWriter) head() {
 	})
 }
 
+// agreement writes the parties and the references to orders, contracts and attachments.
 func (w *ciiWriter) agreement() {
 	d := w.d
 	w.text("ram:BuyerReference", d.BuyerReference)
@@ -80,6 +83,7 @@ func (w *ciiWriter) agreement() {
 	w.in("ram:SpecifiedProcuringProject/ram:ID", d.Project)
 }
 
+// reference writes a referenced document of a type code; nothing for an empty id.
 func (w *ciiWriter) reference(id invoice.Identifier, kind string) {
 	if id.ID != "" {
 		w.group("ram:AdditionalReferencedDocument", func() {
@@ -90,6 +94,7 @@ func (w *ciiWriter) reference(id invoice.Identifier, kind string) {
 	}
 }
 
+// party writes a party as an element of a name.
 func (w *ciiWriter) party(name string, p *invoice.Party) {
 	w.always(name, func() {
 		for _, id := range p.IDs {
@@ -119,6 +124,7 @@ func (w *ciiWriter) party(name string, p *invoice.Party) {
 	})
 }
 
+// address writes a postal address; nothing for nil.
 func (w *ciiWriter) address(a *invoice.Address) {
 	if a == nil {
 		return
@@ -134,6 +140,7 @@ func (w *ciiWriter) address(a *invoice.Address) {
 	})
 }
 
+// delivery writes place and date of the delivery and the delivery references.
 func (w *ciiWriter) delivery() {
 	d := w.d
 	if place := d.Delivery; place != nil {

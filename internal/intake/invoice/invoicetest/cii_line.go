@@ -2,6 +2,7 @@ package invoicetest
 
 import "smartdrive/internal/intake/invoice"
 
+// settlement writes payment, taxes, allowances, terms and totals.
 func (w *ciiWriter) settlement() {
 	d := w.d
 	w.text("ram:CreditorReferenceID", d.Creditor)
@@ -36,6 +37,7 @@ func (w *ciiWriter) settlement() {
 	w.in("ram:ReceivableSpecifiedTradeAccountingAccount/ram:ID", d.BuyerAccounting)
 }
 
+// payment writes one means of payment.
 func (w *ciiWriter) payment(p *invoice.Payment) {
 	w.always("ram:SpecifiedTradeSettlementPaymentMeans", func() {
 		w.text("ram:TypeCode", p.Code)
@@ -55,6 +57,7 @@ func (w *ciiWriter) payment(p *invoice.Payment) {
 	})
 }
 
+// tax writes one VAT breakdown.
 func (w *ciiWriter) tax(t *invoice.Tax) {
 	w.always("ram:ApplicableTradeTax", func() {
 		w.text("ram:CalculatedAmount", t.Amount.String())
@@ -69,6 +72,7 @@ func (w *ciiWriter) tax(t *invoice.Tax) {
 	})
 }
 
+// period writes a billing period; nothing for nil.
 func (w *ciiWriter) period(p *invoice.Period) {
 	if p != nil {
 		w.always("ram:BillingSpecifiedPeriod", func() {
@@ -78,6 +82,7 @@ func (w *ciiWriter) period(p *invoice.Period) {
 	}
 }
 
+// allowance writes one allowance or charge.
 func (w *ciiWriter) allowance(a *invoice.Allowance) {
 	w.always("ram:SpecifiedTradeAllowanceCharge", func() {
 		w.in("ram:ChargeIndicator/udt:Indicator", indicator(a.Charge))
@@ -92,6 +97,7 @@ func (w *ciiWriter) allowance(a *invoice.Allowance) {
 	})
 }
 
+// category writes VAT category and rate as an element of a name.
 func (w *ciiWriter) category(name, category string, rate invoice.Decimal) {
 	w.group(name, func() {
 		w.text("ram:TypeCode", "VAT")
@@ -100,6 +106,7 @@ func (w *ciiWriter) category(name, category string, rate invoice.Decimal) {
 	})
 }
 
+// totals writes the document's sums.
 func (w *ciiWriter) totals() {
 	d, t := w.d, &w.d.Totals
 	w.always("ram:SpecifiedTradeSettlementHeaderMonetarySummation", func() {
@@ -116,6 +123,7 @@ func (w *ciiWriter) totals() {
 	})
 }
 
+// writeLine writes one invoice line.
 func (w *ciiWriter) writeLine(l *invoice.Line) {
 	w.always("ram:IncludedSupplyChainTradeLineItem", func() {
 		w.group("ram:AssociatedDocumentLineDocument", func() {
@@ -139,6 +147,7 @@ func (w *ciiWriter) writeLine(l *invoice.Line) {
 	})
 }
 
+// product writes the item of a line.
 func (w *ciiWriter) product(l *invoice.Line) {
 	w.text("ram:GlobalID", l.StandardItem.ID, "schemeID", l.StandardItem.Scheme)
 	w.text("ram:SellerAssignedID", l.SellerItem)
@@ -154,6 +163,7 @@ func (w *ciiWriter) product(l *invoice.Line) {
 	w.in("ram:OriginTradeCountry/ram:ID", l.Origin)
 }
 
+// lineSettlement writes VAT, period, allowances and net amount of a line.
 func (w *ciiWriter) lineSettlement(l *invoice.Line) {
 	if l.Category != "" {
 		w.category("ram:ApplicableTradeTax", l.Category, l.Rate)

@@ -92,6 +92,7 @@ var reasons = map[string]string{
 	"E": "exempt", "AE": "reverse charge", "K": "intra-community supply", "G": "export", "O": "not subject to VAT",
 }
 
+// reasonCodes maps VAT categories without VAT to their exemption reason code.
 var reasonCodes = map[string]string{"AE": "VATEX-EU-AE", "K": "VATEX-EU-IC", "G": "VATEX-EU-G", "O": "VATEX-EU-O"}
 
 // tax adds an amount to the breakdown of a category and rate.
@@ -113,8 +114,10 @@ type generator struct {
 	seed uint64
 }
 
+// amount returns cents as an amount with two decimals.
 func amount(cents int64) invoice.Decimal { return invoice.NewDecimal(cents, 2) }
 
+// date returns a random day of 2026.
 func (g generator) date() invoice.Date { return invoice.NewDate(2026, 1+g.IntN(12), 1+g.IntN(28)) }
 
 // head returns a document without lines and totals.
@@ -148,6 +151,7 @@ func (g generator) party(role string) invoice.Party {
 	}
 }
 
+// units lists unit codes that generated lines use.
 var units = []string{"C62", "H87", "HUR", "KGM", "LTR", "MTR", "XPP"}
 
 // line returns a line of a category and rate.

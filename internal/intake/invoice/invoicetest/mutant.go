@@ -107,6 +107,7 @@ type attribute struct {
 	from, to    int
 }
 
+// attributeText matches an XML attribute; groups are its name and its value in either quotes.
 var attributeText = regexp.MustCompile(`\s+([\w:]+)\s*=\s*(?:"([^"]*)"|'([^']*)')`)
 
 // attributes returns the attributes of an element without namespace declarations.
@@ -165,6 +166,7 @@ func otherCodes(list, value string) []string {
 	return slices.DeleteFunc(strings.Fields(codes[list]), func(code string) bool { return code == value })
 }
 
+// amountName matches paths of elements that contain a number.
 var amountName = regexp.MustCompile(`(Amount|Quantity|Percent|Numeric|RateApplicablePercent)\[\d+\]$`)
 
 // otherAmounts returns numbers that differ from value: slightly larger, larger, with more decimals,

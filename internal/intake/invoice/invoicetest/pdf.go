@@ -79,7 +79,8 @@ func (w *pdfWriter) stream(n int, about string, content []byte) {
 	w.WriteString("\nendstream\nendobj\n")
 }
 
-// end writes the cross-reference table, the trailer and startxref.
+// end writes the packed objects, the cross-reference table or stream, the trailer and startxref.
+// Nothing may be written after it.
 func (w *pdfWriter) end() {
 	const size = 8
 	if w.opt.Packed {

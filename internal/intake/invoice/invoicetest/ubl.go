@@ -33,10 +33,12 @@ type ublWriter struct {
 	root, line, quantity string
 }
 
+// amount writes an amount in the document's currency.
 func (w *ublWriter) amount(name string, value invoice.Decimal) {
 	w.text(name, value.String(), "currencyID", w.d.Currency)
 }
 
+// head writes profile, number, dates, type, notes and currencies.
 func (w *ublWriter) head() {
 	d := w.d
 	w.text("cbc:CustomizationID", d.Profile)
@@ -61,6 +63,7 @@ func (w *ublWriter) head() {
 	w.period(d.Period, d.TaxPointCode)
 }
 
+// period writes the invoice period and the code of its tax point; nothing if both are absent.
 func (w *ublWriter) period(p *invoice.Period, code string) {
 	if p == nil && code == "" {
 		return
@@ -74,6 +77,7 @@ func (w *ublWriter) period(p *invoice.Period, code string) {
 	})
 }
 
+// references writes the references to orders, earlier invoices, deliveries and attachments.
 func (w *ublWriter) references() {
 	d := w.d
 	w.group("cac:OrderReference", func() {
@@ -103,6 +107,7 @@ func (w *ublWriter) references() {
 	w.in("cac:ProjectReference/cbc:ID", d.Project)
 }
 
+// reference writes an additional document reference of a type code.
 func (w *ublWriter) reference(id invoice.Identifier, kind string) {
 	w.group("cac:AdditionalDocumentReference", func() {
 		w.text("cbc:ID", id.ID, "schemeID", id.Scheme)
@@ -110,6 +115,7 @@ func (w *ublWriter) reference(id invoice.Identifier, kind string) {
 	})
 }
 
+// parties writes seller, buyer, payee, representative and delivery.
 func (w *ublWriter) parties() {
 	d := w.d
 	w.always("cac:AccountingSupplierParty", func() { w.party("cac:Party", &d.Seller, true, d.Creditor) })
@@ -167,12 +173,14 @@ func (w *ublWriter) party(name string, p *invoice.Party, full bool, creditor str
 	})
 }
 
+// taxScheme writes a tax identifier; nothing for an empty one.
 func (w *ublWriter) taxScheme(id, scheme string) {
 	if id != "" {
 		w.group("cac:PartyTaxScheme", func() { w.text("cbc:CompanyID", id); w.in("cac:TaxScheme/cbc:ID", scheme) })
 	}
 }
 
+// address writes an address as an element of a name; nothing for nil.
 func (w *ublWriter) address(name string, a *invoice.Address) {
 	if a == nil {
 		return

@@ -6,6 +6,7 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
+// payment writes the means and terms of payment.
 func (w *ublWriter) payment() {
 	d := w.d
 	for i := range d.Payments {
@@ -38,11 +39,12 @@ func (w *ublWriter) payment() {
 	w.in("cac:PaymentTerms/cbc:Note", d.PaymentTerms)
 }
 
-// debits reports whether a payment has an account to debit.
+// debits reports whether any payment of the document has an account to debit.
 func debits(d *invoice.Document) bool {
 	return slices.ContainsFunc(d.Payments, func(p invoice.Payment) bool { return p.DebitAccount != "" })
 }
 
+// category writes VAT category and rate as an element of a name; inside writes further children.
 func (w *ublWriter) category(name, category string, rate invoice.Decimal, inside func()) {
 	w.group(name, func() {
 		w.text("cbc:ID", category)
@@ -52,6 +54,7 @@ func (w *ublWriter) category(name, category string, rate invoice.Decimal, inside
 	})
 }
 
+// allowance writes one allowance or charge.
 func (w *ublWriter) allowance(a *invoice.Allowance) {
 	w.always("cac:AllowanceCharge", func() {
 		w.text("cbc:ChargeIndicator", indicator(a.Charge))
@@ -66,6 +69,7 @@ func (w *ublWriter) allowance(a *invoice.Allowance) {
 	})
 }
 
+// totals writes the VAT breakdowns and the document's sums.
 func (w *ublWriter) totals() {
 	d, t := w.d, &w.d.Totals
 	w.group("cac:TaxTotal", func() {
@@ -95,6 +99,7 @@ func (w *ublWriter) totals() {
 	})
 }
 
+// writeLine writes one invoice line as an element of a name.
 func (w *ublWriter) writeLine(name string, l *invoice.Line) {
 	w.always(name, func() {
 		w.text("cbc:ID", l.ID)
@@ -125,6 +130,7 @@ func (w *ublWriter) writeLine(name string, l *invoice.Line) {
 	})
 }
 
+// item writes the item of a line.
 func (w *ublWriter) item(l *invoice.Line) {
 	w.group("cac:Item", func() {
 		w.text("cbc:Description", l.Description)

@@ -78,6 +78,7 @@ func (w *writer) open(name string, attrs ...string) {
 	w.WriteString(">")
 }
 
+// escape appends text escaped for XML.
 func (w *writer) escape(text string) {
 	if err := xml.EscapeText(&w.Buffer, []byte(text)); err != nil {
 		panic(err) // cannot happen: a Buffer accepts everything

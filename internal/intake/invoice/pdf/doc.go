@@ -36,10 +36,10 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-// damaged returns an Error of kind Damaged.
+// damaged returns an Error of kind Damaged with the formatted text.
 func damaged(format string, args ...any) error { return &Error{Damaged, fmt.Sprintf(format, args...)} }
 
-// limited returns an Error of kind Limit.
+// limited returns an Error of kind Limit with the formatted text.
 func limited(format string, args ...any) error { return &Error{Limit, fmt.Sprintf(format, args...)} }
 
 // Limits bound the cost of a PDF. A zero field means its default, given below.

@@ -6,6 +6,7 @@ import (
 	"io"
 )
 
+// flateError is the error of damaged compressed data, for errors.AsType.
 type flateError = flate.CorruptInputError
 
 // File is an embedded file. Its name comes from the PDF unchecked: use it for comparison only, not
@@ -59,7 +60,7 @@ type walk struct {
 }
 
 // tree visits a node of the name tree: Names holds pairs of name and file specification, Kids holds
-// child nodes (7.9.6).
+// child nodes (7.9.6). It fails with an Error of kind Damaged, or Limit for too deep nesting.
 func (w *walk) tree(node any, depth int) error {
 	if r, ok := node.(ref); ok {
 		if w.seen[r] {
@@ -97,7 +98,8 @@ func (w *walk) tree(node any, depth int) error {
 }
 
 // specification adds the file of a file specification (7.11.3), unless its stream was already
-// added. The key is its name in the tree.
+// added. The key is its name in the tree. A value that specifies no embedded file is ignored; too
+// many files fail with an Error of kind Limit.
 func (w *walk) specification(key string, value any) error {
 	about, err := w.doc.dictOf(value)
 	if err != nil || about == nil {

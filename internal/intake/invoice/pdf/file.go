@@ -52,7 +52,8 @@ func Open(in io.ReaderAt, size int64, limits Limits) (*Document, error) {
 	return d, err
 }
 
-// open implements Open, with offsets from the start of in.
+// open reads the cross-reference tables of a PDF, with offsets from the start of in. It fails with
+// an Error of kind Damaged, Limit or Encrypted, or an error of reading in.
 func open(in io.ReaderAt, size int64, limits Limits) (*Document, error) {
 	d := &Document{in: in, size: size, limits: limits.withDefaults(), trailer: dict{}, packed: map[int64][]byte{}}
 	tail, err := d.window(max(0, size-tailBytes), tailBytes)
@@ -86,7 +87,8 @@ func (d *Document) effort(n int) error {
 	return nil
 }
 
-// window reads up to n bytes at an offset.
+// window reads up to n bytes at an offset; fewer at the end of the file. It fails with an Error of
+// kind Damaged for an offset outside of the file and Limit once too much was read in total.
 func (d *Document) window(offset int64, n int) ([]byte, error) {
 	if offset < 0 || offset > d.size {
 		return nil, damaged("the PDF refers to what is not in it")
@@ -104,7 +106,8 @@ func (d *Document) window(offset int64, n int) ([]byte, error) {
 const firstWindow = 4 << 10
 
 // parseAt parses the object at an offset. The result body is the offset of its stream, 0 without a
-// stream.
+// stream. It reads growing windows up to Limits.Object and fails with an Error of kind Damaged or
+// Limit.
 func (d *Document) parseAt(offset int64, number int64) (value any, body int64, err error) {
 	for n := firstWindow; ; n *= 8 {
 		in, err := d.window(offset, min(n, d.limits.Object))
@@ -126,7 +129,8 @@ func (d *Document) parseAt(offset int64, number int64) (value any, body int64, e
 }
 
 // parseIn parses "12 0 obj ...". A negative number accepts any object. The result body is -1 if the
-// window ends before it is known whether a stream follows.
+// window ends before it is known whether a stream follows. It fails with an Error of kind Damaged,
+// which a larger window may avoid.
 func (d *Document) parseIn(in []byte, offset, number int64) (value any, body int64, err error) {
 	p := parser{in: in, depth: d.limits.Depth}
 	if n, ok := p.number(); !ok || number >= 0 && n != number {
@@ -189,28 +193,30 @@ func (d *Document) resolve(value any) (any, error) {
 	return nil, damaged("references of the PDF go round in a circle")
 }
 
-// dictOf resolves a value; nil if it is not a dictionary.
+// dictOf resolves a value, following references; nil without an error if it is not a dictionary.
 func (d *Document) dictOf(value any) (dict, error) {
 	found, err := d.resolve(value)
 	is, _ := found.(dict)
 	return is, err
 }
 
-// arrayOf resolves a value; nil if it is not an array.
+// arrayOf resolves a value, following references; nil without an error if it is not an array.
 func (d *Document) arrayOf(value any) (array, error) {
 	found, err := d.resolve(value)
 	is, _ := found.(array)
 	return is, err
 }
 
-// intOf resolves a value, and reports whether it is an integer.
+// intOf resolves a value, following references. The bool reports whether it is an integer; the
+// error is that of reading.
 func (d *Document) intOf(value any) (int64, bool, error) {
 	found, err := d.resolve(value)
 	n, ok := found.(int64)
 	return n, ok, err
 }
 
-// fromStream returns an object of an object stream (7.5.7).
+// fromStream returns an object of an object stream (7.5.7). It caches the unpacked streams of the
+// last few calls. It fails with an Error of kind Damaged or Limit.
 func (d *Document) fromStream(stream, number int64) (any, error) {
 	if stream <= 0 || stream >= int64(len(d.at)) || d.at[stream].index >= 0 {
 		return nil, damaged("a stream of objects of the PDF lies in another one")

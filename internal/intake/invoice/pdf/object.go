@@ -23,11 +23,12 @@ type parser struct {
 	depth int // remaining nesting depth
 }
 
+// isSpace reports whether c is white space of PDF, which includes NUL.
 func isSpace(c byte) bool {
 	return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\f' || c == 0
 }
 
-// isDelimiter reports whether c ends a word.
+// isDelimiter reports whether c is a delimiter, which ends a word without white space.
 func isDelimiter(c byte) bool { return bytes.IndexByte([]byte("()<>[]{}/%"), c) >= 0 }
 
 // space skips white space and comments.
@@ -79,7 +80,8 @@ func (p *parser) number() (int64, bool) {
 	return n, true
 }
 
-// object parses the next object.
+// object parses the next object and advances pos behind it; nil for null. It fails with an Error of
+// kind Damaged, or Limit for too deep nesting.
 func (p *parser) object() (any, error) {
 	if p.depth--; p.depth < 0 {
 		return nil, limited("objects of the PDF are nested too deeply")
@@ -117,7 +119,8 @@ func (p *parser) refOr(n int64) any {
 	return n
 }
 
-// scalar parses null, a boolean or a number.
+// scalar parses null, a boolean or a number; nil for null. It fails with an Error of kind Damaged
+// for another word.
 func (p *parser) scalar() (any, error) {
 	switch word := p.word(); word {
 	case "null":
@@ -138,7 +141,7 @@ func (p *parser) scalar() (any, error) {
 	}
 }
 
-// name parses /Name, in which #20 stands for a byte.
+// name parses /Name, in which #20 stands for a byte. Malformed escapes are kept as they are.
 func (p *parser) name() name {
 	p.pos++
 	word := p.word()
@@ -159,7 +162,8 @@ func (p *parser) name() name {
 	return name(out)
 }
 
-// array parses an array, after its first character.
+// array parses an array from its first character on. It fails with an Error of kind Damaged if it
+// does not end.
 func (p *parser) array() (array, error) {
 	p.pos++
 	var all array
@@ -180,7 +184,8 @@ func (p *parser) array() (array, error) {
 	}
 }
 
-// dict parses a dictionary.
+// dict parses a dictionary from its first character on. Of equal keys the last one counts. It fails
+// with an Error of kind Damaged if it does not end.
 func (p *parser) dict() (dict, error) {
 	p.pos += 2
 	all := dict{}
@@ -202,7 +207,8 @@ func (p *parser) dict() (dict, error) {
 	}
 }
 
-// literal parses (text), in which parentheses nest and a backslash escapes.
+// literal parses (text), in which parentheses nest and a backslash escapes. It fails with an Error
+// of kind Damaged if the text does not end.
 func (p *parser) literal() (text, error) {
 	p.pos++
 	var out []byte
@@ -248,7 +254,8 @@ func (p *parser) escape(out []byte) []byte {
 	return append(out, byte(n))
 }
 
-// hex parses a hexadecimal text.
+// hex parses a hexadecimal text; a missing last digit is 0. It fails with an Error of kind Damaged
+// for another character or a missing end.
 func (p *parser) hex() (text, error) {
 	p.pos++
 	end := bytes.IndexByte(p.in[p.pos:], '>')

@@ -63,7 +63,8 @@ type bounded struct {
 	left, limit int64
 }
 
-// Read implements io.Reader.
+// Read fails with an Error of kind Limit once more than limit bytes are unpacked, and with the
+// error of broken for damaged data.
 func (b *bounded) Read(p []byte) (int, error) {
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1]
@@ -79,7 +80,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 }
 
 // unpack returns the whole content of an object stream or xref stream, with its PNG predictor
-// undone.
+// undone. It fails with an Error of kind Limit above limit bytes, or Damaged.
 func (d *Document) unpack(about dict, body, limit int64) ([]byte, error) {
 	in, err := d.open(about, body, limit)
 	if err != nil {
@@ -124,7 +125,8 @@ func first(value any) any {
 	return value
 }
 
-// unpredict undoes the PNG filters (RFC 2083 §6) for rows of one byte per column.
+// unpredict undoes the PNG filters (RFC 2083 §6) for rows of one byte per column. It fails with an
+// Error of kind Damaged for an unknown filter.
 func unpredict(raw []byte, columns int) ([]byte, error) {
 	var out bytes.Buffer
 	above := make([]byte, columns)

@@ -3,7 +3,7 @@ package pdf
 import "bytes"
 
 // tables reads the cross-reference table at an offset and all older ones. The newest entry of an
-// object counts (7.5.6).
+// object counts (7.5.6). It fails with an Error of kind Damaged, or Limit for too many tables.
 func (d *Document) tables(offset int64) error {
 	seen := map[int64]bool{}
 	for next := []int64{offset}; len(next) > 0; {
@@ -33,7 +33,8 @@ func (d *Document) tables(offset int64) error {
 	return nil
 }
 
-// table reads one cross-reference table and returns its trailer.
+// table reads one cross-reference table or stream into the document and returns its trailer. It
+// fails with an Error of kind Damaged or Limit.
 func (d *Document) table(offset int64) (dict, error) {
 	head, err := d.window(offset, 64)
 	if err != nil {
@@ -67,7 +68,8 @@ func (d *Document) put(number int64, at place) {
 // tableWindow is the number of bytes of a table that are read at a time: 800 rows of 20 bytes.
 const tableWindow = 16_000
 
-// plainTable reads the sections of a plain table and its trailer (7.5.4).
+// plainTable reads the sections of a plain table and its trailer (7.5.4). It fails with an Error of
+// kind Damaged or Limit.
 func (d *Document) plainTable(offset int64) (dict, error) {
 	for sections := 0; ; sections++ {
 		if sections > d.limits.Objects {
@@ -100,7 +102,7 @@ func (d *Document) plainTable(offset int64) (dict, error) {
 }
 
 // rows reads n rows such as "0000000017 00000 n", for objects from first on, and returns the offset
-// behind them.
+// behind them. It fails with an Error of kind Damaged or Limit.
 func (d *Document) rows(offset, first, n int64) (int64, error) {
 	for done := int64(0); done < n; {
 		in, err := d.window(offset, tableWindow)
@@ -129,7 +131,8 @@ func (d *Document) rows(offset, first, n int64) (int64, error) {
 	return offset, nil
 }
 
-// trailerAt parses the trailer dictionary at an offset.
+// trailerAt parses the trailer dictionary at an offset. It fails with an Error of kind Damaged if
+// there is none.
 func (d *Document) trailerAt(offset int64) (dict, error) {
 	in, err := d.window(offset, 64<<10)
 	if err != nil {
@@ -147,7 +150,7 @@ func (d *Document) trailerAt(offset int64) (dict, error) {
 }
 
 // streamTable reads an xref stream (7.5.8): rows with fields of W bytes, for the object numbers of
-// Index.
+// Index. It fails with an Error of kind Damaged or Limit.
 func (d *Document) streamTable(offset int64) (dict, error) {
 	value, body, err := d.parseAt(offset, -1)
 	if err != nil {
@@ -185,7 +188,8 @@ func (d *Document) streamTable(offset int64) (dict, error) {
 	return about, d.streamRows(raw, index, widths)
 }
 
-// streamRows sets the places of objects from the rows of an xref stream.
+// streamRows sets the places of objects from the rows of an xref stream. Rows for objects outside
+// of the table and an incomplete last row are ignored. It always returns nil.
 func (d *Document) streamRows(raw []byte, index array, widths [3]int) error {
 	in := bytes.NewReader(raw)
 	field := func(width, absent int) int64 {

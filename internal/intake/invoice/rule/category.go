@@ -46,9 +46,10 @@ var vatCategories = []category{
 	{"M", "AG", "IPSI (Ceuta and Melilla)", true, sellerTaxed, anyTaxID, anyRate, "0 or more", false},
 }
 
+// anyTaxID is the part of rule texts that names the accepted tax identifiers.
 const anyTaxID = "a VAT identifier or tax number of the seller (BT-31, BT-32) or its representative (BT-63)"
 
-// zeroRate reports whether the rate is given and 0.
+// zeroRate reports whether the rate is given and 0; an absent one is not.
 func zeroRate(r invoice.Decimal) bool { return r.Given() && r.Sign() == 0 }
 
 // anyRate reports whether the rate is given and not negative.
@@ -72,7 +73,7 @@ func categories() []Rule {
 	return append(rules, special...)
 }
 
-// rules returns the rules of the category.
+// rules returns the rules BR-X-01 to BR-X-10 of the category X.
 func (c category) rules() []Rule {
 	id := func(n string) string { return "BR-" + c.name + "-" + n }
 	first := "An invoice with something " + c.title + " has exactly one VAT breakdown of this category"
@@ -108,7 +109,11 @@ func (c category) rules() []Rule {
 	}
 }
 
-func (c category) idsOf(d *document, _ *allowance) bool  { return c.ids(d) }
+// idsOf reports whether the document has the tax identifiers that an allowance of the category
+// needs.
+func (c category) idsOf(d *document, _ *allowance) bool { return c.ids(d) }
+
+// rateOf reports whether the allowance's rate is allowed in the category.
 func (c category) rateOf(_ *document, a *allowance) bool { return c.rate(a.Rate) }
 
 // onAllowance returns a check on the allowances, or on the charges, of this category only.
@@ -116,7 +121,8 @@ func (c category) onAllowance(charge bool, holds func(*document, *allowance) boo
 	return func(d *document, a *allowance) bool { return a.Charge != charge || a.Category != c.code || holds(d, a) }
 }
 
-// hasBreakdown checks rule 01.
+// hasBreakdown checks rule 01: true if the breakdowns of the category fit its use in lines and
+// allowances.
 func (c category) hasBreakdown(d *document) bool {
 	breakdowns := 0
 	for i := range d.Taxes {
@@ -225,12 +231,12 @@ var special = []Rule{
 	},
 }
 
-// hasO reports whether a breakdown has category O.
+// hasO reports whether a VAT breakdown has category O (not subject to VAT).
 func hasO(d *document) bool {
 	return slices.ContainsFunc(d.Taxes, func(t tax) bool { return t.Category == "O" })
 }
 
-// hasB reports whether the document uses category B.
+// hasB reports whether the document uses category B (split payment).
 func hasB(d *document) bool { return hasCategoryCode(d, "B") }
 
 // hasCategoryCode reports whether a breakdown, line or allowance of the document has a category.

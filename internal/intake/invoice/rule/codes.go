@@ -15,7 +15,7 @@ func codes() []Rule {
 	return slices.Concat(documentCodes(), lineCodes(), schemeCodes())
 }
 
-// documentCodes returns the rules on codes of the document.
+// documentCodes returns the code-list rules (BR-CL-...) about the document as a whole.
 func documentCodes() []Rule {
 	return []Rule{
 		{ID: "BR-CL-01", Severity: Fatal, Text: "The type code (BT-3) is one of an invoice or, in a credit note, of a credit note (UNTDID 1001)", document: rightType},
@@ -45,7 +45,7 @@ func documentCodes() []Rule {
 	}
 }
 
-// lineCodes returns the rules on codes of lines and allowances.
+// lineCodes returns the code-list rules (BR-CL-...) about lines and allowances.
 func lineCodes() []Rule {
 	return []Rule{
 		ofLine("BR-CL-07", Fatal, "The scheme of a line's object (BT-128) is a qualifier of references (UNTDID 1153)",
@@ -154,7 +154,7 @@ func ofAllowances(id, text string, charge bool, right func(string) bool) Rule {
 	}}
 }
 
-// all reports whether every non-empty code satisfies right.
+// all reports whether every non-empty code satisfies right; true for no codes.
 func all(codes []string, right func(string) bool) bool {
 	for _, code := range codes {
 		if code != "" && !right(code) {
@@ -164,9 +164,14 @@ func all(codes []string, right func(string) bool) bool {
 	return true
 }
 
-func currencyOf(d *document) []string    { return []string{d.Currency} }
+// currencyOf returns the document's currency (BT-5).
+func currencyOf(d *document) []string { return []string{d.Currency} }
+
+// taxCurrencyOf returns the document's currency for VAT (BT-6).
 func taxCurrencyOf(d *document) []string { return []string{d.TaxCurrency} }
-func origin(l *line) []string            { return []string{l.Origin} }
+
+// origin returns the line's country of origin (BT-159).
+func origin(l *line) []string { return []string{l.Origin} }
 
 // unitsOf returns the units of a line and its sublines.
 func unitsOf(l *line) []string {

@@ -89,7 +89,10 @@ func allowanceHas(charge bool, has func(*allowance) bool) func(*document, *allow
 	return func(_ *document, a *allowance) bool { return a.Charge != charge || has(a) }
 }
 
-func hasAmount(a *allowance) bool   { return a.Amount.Given() }
+// hasAmount reports whether the allowance has an amount.
+func hasAmount(a *allowance) bool { return a.Amount.Given() }
+
+// hasCategory reports whether the allowance has a VAT category.
 func hasCategory(a *allowance) bool { return a.Category != "" }
 
 // hasReason reports whether the allowance or charge has a reason or its code.

@@ -83,7 +83,7 @@ var core2 = []Rule{
 	},
 }
 
-// isTransfer reports whether the means of payment is a credit transfer.
+// isTransfer reports whether the means of payment is a credit transfer (code 30 or 58).
 func isTransfer(p *invoice.Payment) bool { return p.Code == "30" || p.Code == "58" }
 
 // atMostOne returns a check that at most one payment satisfies of.
@@ -151,7 +151,7 @@ func netAsCalculated(l *line) bool {
 	return near(l.Net.Mul(base), expected, cents(2).Mul(base.Abs()))
 }
 
-// sumOf returns the charges minus the allowances.
+// sumOf returns the charges minus the allowances of the list; 0 for none.
 func sumOf(list []allowance) invoice.Decimal {
 	sum := invoice.NewDecimal(0, 0)
 	for i := range list {
@@ -164,8 +164,8 @@ func sumOf(list []allowance) invoice.Decimal {
 	return sum
 }
 
-// cents returns n/100.
+// cents returns n/100 as a decimal.
 func cents(n int64) invoice.Decimal { return invoice.NewDecimal(n, 2) }
 
-// near reports whether a and b differ by at most within.
+// near reports whether a and b differ by at most within, inclusive.
 func near(a, b, within invoice.Decimal) bool { return a.Sub(b).Abs().Cmp(within) <= 0 }

@@ -14,7 +14,7 @@ func list(codes string) codeList {
 	return l
 }
 
-// has reports whether the set contains a code.
+// has reports whether the list contains the code, compared exactly.
 func (l codeList) has(code string) bool { _, ok := l[code]; return ok }
 
 var (
@@ -24,7 +24,8 @@ var (
 	// creditTypes holds the type codes (UNTDID 1001) of a UBL credit note, debitTypes those of
 	// a UBL invoice.
 	creditTypes = list("81 83 261 262 296 308 381 396 420 458 502 503 532")
-	debitTypes  = list(`71 80 81 82 84 102 130 202 203 204 211 218 219 295 325 326 331 380 382 383 384 385 386 387 388 389 390 393 394 395 456 457
+	// debitTypes are the type codes of invoices, as opposed to credit notes.
+	debitTypes = list(`71 80 81 82 84 102 130 202 203 204 211 218 219 295 325 326 331 380 382 383 384 385 386 387 388 389 390 393 394 395 456 457
 		471 472 473 500 501 527 553 575 623 633 751 780 817 870 875 876 877 935`)
 
 	// currencies is ISO 4217. formerCurrencies holds withdrawn codes, because invoices are kept
@@ -35,6 +36,7 @@ var (
 		NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG QAR RON RSD RUB RWF SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STD SVC SYP SZL THB TJS
 		TMT TND TOP TRY TTD TWD TZS UAH UGX USD USN UYI UYU UYW UZS VED VES VND VUV WST XAF XAG XAU XBA XBB XBC XBD XCD XCG XDR XOF XPD XPF XPT
 		XSU XTS XUA XXX YER ZAR ZMW ZWG`)
+	// formerCurrencies are currencies that ISO 4217 has withdrawn.
 	formerCurrencies = list("ANG BGN CUC HRK SLL STN ZWL")
 
 	// countries is ISO 3166-1 with the additions of EN 16931: 1A Kosovo, XI Northern Ireland.
@@ -78,7 +80,7 @@ func isEAS(code string) bool { return digits(4, 4)(code) || list("AN AQ AS AU EM
 // isCurrency reports whether a code is a current or former currency.
 func isCurrency(code string) bool { return currencies.has(code) || formerCurrencies.has(code) }
 
-// isVATEX reports whether a code begins with VATEX-, ignoring case.
+// isVATEX reports whether a code begins with VATEX-, ignoring case; the rest is not checked.
 func isVATEX(code string) bool { return strings.HasPrefix(strings.ToUpper(code), "VATEX-") }
 
 // isKnownVATEX reports whether a code that begins with VATEX- is in the list. Other codes pass.
@@ -88,7 +90,10 @@ func isKnownVATEX(code string) bool {
 
 // digits and capitals return checks that a code has least to most characters, all digits, or all
 // digits or capital letters.
-func digits(least, most int) func(string) bool   { return form(least, most, false) }
+func digits(least, most int) func(string) bool { return form(least, most, false) }
+
+// capitals returns a check for codes of least to most capital letters or digits, as form defines
+// them.
 func capitals(least, most int) func(string) bool { return form(least, most, true) }
 
 // form returns a check on the length of a code and on its characters: digits, and capital letters

@@ -37,6 +37,7 @@ func Markdown() string {
 	return b.String()
 }
 
+// peppolHead introduces the table of Peppol rules.
 const peppolHead = `
 These are the rules that OpenPEPPOL publishes for all countries. Rules whose names begin with PEPPOL- and that are not in the table:
 
@@ -44,6 +45,7 @@ These are the rules that OpenPEPPOL publishes for all countries. Rules whose nam
 |---|---|
 `
 
+// releaseHead introduces the table of the release's rules; its argument is the release.
 const releaseHead = `
 ## Each rule of the release
 
@@ -54,6 +56,7 @@ that breaks it is refused. A test holds this table against the list of all of th
 |---|---|---|
 `
 
+// pageHead is the start of docs/invoice-rules.md.
 const pageHead = `# Rules for invoices
 
 Written by ` + "`make docs`" + ` from the tables of internal/intake/invoice/rule.

@@ -51,9 +51,12 @@ var peppolDocument = []Rule{
 }
 
 var (
-	peppolProcess  = regexp.MustCompile(`^urn:fdc:peppol\.eu:2017:poacc:billing:[0-9]{2}:1\.0$`)
+	// peppolProcess matches the process identifiers of Peppol BIS Billing 3.0.
+	peppolProcess = regexp.MustCompile(`^urn:fdc:peppol\.eu:2017:poacc:billing:[0-9]{2}:1\.0$`)
+	// peppolInvoices are the type codes that Peppol allows for invoices.
 	peppolInvoices = list("71 80 82 84 102 218 219 326 331 380 382 383 384 386 388 393 395 553 575 623 780 817 870 875 876 877")
-	peppolCredits  = list("81 83 381 396 532")
+	// peppolCredits are the type codes that Peppol allows for credit notes.
+	peppolCredits = list("81 83 381 396 532")
 )
 
 // peppolAmounts holds the rules on allowances and charges.
@@ -120,6 +123,7 @@ var peppolNumbers = []Rule{
 	peppolNumber("050", "0151", "An Australian business number (scheme 0151) has 11 digits, which check each other (BT-29, BT-34, BT-49)", isAustralian),
 }
 
+// peppolName is the prefix of the ids of Peppol's own rules.
 const peppolName = "PEPPOL-EN16931-"
 
 // peppolRule returns a fatal rule on the document.
@@ -195,12 +199,14 @@ func reversed(s string) string {
 	return string(b)
 }
 
-// isNorwegian checks a Norwegian organisation number (modulo 11).
+// isNorwegian reports whether s is a Norwegian organisation number: 9 digits with a check digit
+// modulo 11.
 func isNorwegian(s string) bool {
 	return digits(9, 9)(s) && strings.Trim(s, "0") != "" && (11-weighted(s[:8], 3, 2, 7, 6, 5, 4, 3, 2)%11)%11 == int(s[8]-'0')
 }
 
-// isBelgian checks a Belgian enterprise number (modulo 97).
+// isBelgian reports whether s is a Belgian enterprise number: 10 digits of which the last two check
+// the others modulo 97.
 func isBelgian(s string) bool {
 	if !digits(10, 10)(s) {
 		return false
@@ -212,7 +218,7 @@ func isBelgian(s string) bool {
 	return 97-n%97 == int(s[8]-'0')*10+int(s[9]-'0')
 }
 
-// isSwedish checks a Swedish organisation number (Luhn algorithm).
+// isSwedish reports whether s is a Swedish organisation number: 10 digits with a Luhn check digit.
 func isSwedish(s string) bool {
 	if !digits(10, 10)(s) {
 		return false
@@ -225,7 +231,7 @@ func isSwedish(s string) bool {
 	return (10-sum%10)%10 == int(s[9]-'0')
 }
 
-// isAustralian checks an Australian business number (modulo 89).
+// isAustralian reports whether s is an Australian business number: 11 digits checked modulo 89.
 func isAustralian(s string) bool {
 	return digits(11, 11)(s) && (weighted(s, 10, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19)-10)%89 == 0
 }

@@ -89,7 +89,7 @@ func Validate(d *invoice.Document) []Finding {
 	return most(findings)
 }
 
-// finding returns the finding of a rule, if the document breaks it.
+// finding returns the finding of a rule and true if the document breaks it; false otherwise.
 func (r *Rule) finding(d *invoice.Document) (f Finding, broken bool) {
 	n, where, times := r.broken(d)
 	if times == 0 {
@@ -109,7 +109,7 @@ func (r *Rule) finding(d *invoice.Document) (f Finding, broken bool) {
 	return f, true
 }
 
-// Valid reports whether none of the findings is fatal.
+// Valid reports whether none of the findings is fatal; true for no findings.
 func Valid(findings []Finding) bool {
 	for i := range findings {
 		if findings[i].Severity == Fatal {

@@ -24,7 +24,8 @@ type Status struct {
 	Why   string
 }
 
-// StatusOf returns the state of a rule of the release.
+// StatusOf returns the state of a rule of the release by its id: that of an exception, else Covered
+// if a fatal rule checks it. An unknown id gives Without.
 func StatusOf(id string) Status {
 	for _, s := range exceptions {
 		for name := range strings.SplitSeq(s.ID, ", ") {

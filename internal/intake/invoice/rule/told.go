@@ -10,7 +10,8 @@ import (
 // told holds the breaches that the decoder found and that no finding reports yet.
 type told []invoice.Breach
 
-// breachesOf returns a copy of the document's breaches.
+// breachesOf returns a copy of the breaches that the decoder found, so that the caller may change
+// it.
 func breachesOf(d *invoice.Document) told { return slices.Clone(d.Written.Breaches) }
 
 // take removes all breaches of a rule and returns them as one finding, at the first place. If there
@@ -36,7 +37,7 @@ func (t told) locate(r *Rule, f *Finding) {
 	}
 }
 
-// most drops findings beyond MaxFindings, warnings first.
+// most returns at most MaxFindings findings, fatal ones first. It sorts findings in place.
 func most(findings []Finding) []Finding {
 	if len(findings) <= MaxFindings {
 		return findings

@@ -57,7 +57,8 @@ var reasons = sync.OnceValue(func() (all []reason) {
 // member, or the value.
 var about = regexp.MustCompile(`(?s)^([A-Za-z][\w:/@.-]*:|("(?:[^"\\]|\\.)*") is) (.+)$`)
 
-// reader translates a decoder text.
+// reader translates the English text of a decoder's error. A text that is not in the table is
+// returned unchanged or in part.
 func (l Language) reader(text string) string {
 	for _, r := range reasons() {
 		parts := r.english.FindStringSubmatch(text)

@@ -108,7 +108,10 @@ func germanWarning(n, text string, holds func(*document) bool) Rule {
 	return Rule{ID: "BR-DE-" + n, Severity: Warning, Text: text, document: holds}
 }
 
+// cityOf returns the city of an address, which must not be nil.
 func cityOf(a *invoice.Address) string { return a.City }
+
+// zoneOf returns the postal code of an address, which must not be nil.
 func zoneOf(a *invoice.Address) string { return a.Zone }
 
 // addressHas reports whether a part of an address is present. A nil address passes, because other
@@ -129,9 +132,12 @@ func paidBy(codes string, holds func(*invoice.Payment) bool) func(*document) boo
 }
 
 var (
+	// threeDigits matches a text with at least three digits.
 	threeDigits = regexp.MustCompile(`(\d[^\d]*){3}`)
-	mailForm    = regexp.MustCompile(`^[^@\s]+@[^@\s]+$`)
-	discount    = regexp.MustCompile(`^#(SKONTO|VERZUG)#TAGE=[0-9]+#PROZENT=[0-9]+\.[0-9]{2}(#BASISBETRAG=-?[0-9]+\.[0-9]{2})?#$`)
+	// mailForm matches a text with one @ between other characters.
+	mailForm = regexp.MustCompile(`^[^@\s]+@[^@\s]+$`)
+	// discount matches a line of payment terms about cash discounts or late payment (BR-DE-18).
+	discount = regexp.MustCompile(`^#(SKONTO|VERZUG)#TAGE=[0-9]+#PROZENT=[0-9]+\.[0-9]{2}(#BASISBETRAG=-?[0-9]+\.[0-9]{2})?#$`)
 )
 
 // discountForm reports whether all lines of the payment terms that begin with # have the required
@@ -145,7 +151,8 @@ func discountForm(d *document) bool {
 	return true
 }
 
-// germanTaxID checks BR-DE-16.
+// germanTaxID checks BR-DE-16: true if a seller's tax identifier or a representative is given, or
+// no VAT category of the document needs one.
 func germanTaxID(d *document) bool {
 	if d.Seller.VATID != "" || d.Seller.TaxID != "" || d.TaxRepresentative != nil {
 		return true
@@ -153,7 +160,7 @@ func germanTaxID(d *document) bool {
 	return !slices.ContainsFunc(strings.Fields("S Z E AE K G L M"), func(code string) bool { return hasCategoryCode(d, code) })
 }
 
-// differentNames reports whether no two attachments have the same name.
+// differentNames reports whether no two attachments have the same non-empty name.
 func differentNames(d *document) bool {
 	seen := map[string]bool{}
 	for i := range d.Attachments {

@@ -101,7 +101,7 @@ func (b *builder) append(text []byte) error {
 	return nil
 }
 
-// line returns the innermost open line.
+// line returns the innermost open line; it panics without one.
 func (b *builder) line() *invoice.Line { return b.lines[len(b.lines)-1] }
 
 // set stores a text at its place in the model. Empty text is ignored. A second, different value for
@@ -173,7 +173,7 @@ func (b *builder) repeated(what string) {
 	b.breach("SD-01", nil)
 }
 
-// badValue returns an Error of kind BadValue for a text.
+// badValue returns an Error of kind BadValue that quotes the start of text and err.
 func badValue(text []byte, err error) error {
 	return &Error{Kind: BadValue, Text: fmt.Sprintf("%.60q is %v", text, err)}
 }
@@ -182,7 +182,8 @@ func badValue(text []byte, err error) error {
 var chineseDay = strings.NewReplacer("年", "-", "月", "-", "日", "")
 
 // parseDate parses the dates of all syntaxes: xs:date with or without a zone, yyyymmdd,
-// yyyymmddhhmmss, 2006年01月02日, and the day of a timestamp.
+// yyyymmddhhmmss, 2006年01月02日, and the day of a timestamp. Other texts fail with the error of
+// invoice.ParseDate.
 func parseDate(text []byte) (invoice.Date, error) {
 	day := chineseDay.Replace(string(text))
 	if len(day) == len("20060102150405") && !strings.Contains(day, "-") {
@@ -195,7 +196,7 @@ func parseDate(text []byte) (invoice.Date, error) {
 }
 
 // keep returns a text as a string for the model and charges it to the limit Kept. It normalizes
-// line ends as XML 1.0 §2.11 requires.
+// line ends as XML 1.0 §2.11 requires. Above the limit it fails with an Error of kind Limit.
 func (b *builder) keep(text []byte) (string, error) {
 	if b.kept -= len(text); b.kept < 0 {
 		return "", &Error{Kind: Limit, Text: fmt.Sprintf("its texts are longer than %d bytes together", b.limits.Kept)}
@@ -306,7 +307,7 @@ func plainGross(line *invoice.Line) {
 	}
 }
 
-// plainLines normalizes lines and their sublines.
+// plainLines normalizes lines and their sublines in place.
 func plainLines(lines []invoice.Line) {
 	for i := range lines {
 		line := &lines[i]

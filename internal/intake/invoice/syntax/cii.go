@@ -11,12 +11,14 @@ import (
 // prefixes that paths use for them. In a CII, lines come before everything else.
 
 var (
+	// ciiSpaces lists the namespaces of CII in the order of ciiPrefixes.
 	ciiSpaces = []string{
 		"urn:un:unece:uncefact:data:standard:CrossIndustryInvoice:100",
 		"urn:un:unece:uncefact:data:standard:ReusableAggregateBusinessInformationEntity:100",
 		"urn:un:unece:uncefact:data:standard:UnqualifiedDataType:100",
 		"urn:un:unece:uncefact:data:standard:QualifiedDataType:100",
 	}
+	// ciiPrefixes lists the prefixes that paths of CII elements use.
 	ciiPrefixes = []string{"rsm", "ram", "udt", "qdt"}
 )
 

@@ -14,9 +14,10 @@ import (
 // join concatenates tables of rows.
 func join(tables ...[]row) []row { return slices.Concat(tables...) }
 
-// addNote appends a note.
+// addNote appends an empty note, which note returns.
 func addNote(b *builder) { b.doc.Notes = append(b.doc.Notes, invoice.Note{}) }
 
+// note returns the note that was appended last; it panics without one.
 func (b *builder) note() *invoice.Note { return &b.doc.Notes[len(b.doc.Notes)-1] }
 
 // splitNote splits the subject code off a UBL note of the form #ADU#text.
@@ -64,6 +65,8 @@ func deliveryAddress(b *builder) {
 // addPreceding appends a reference to a preceding invoice.
 func addPreceding(b *builder) { b.doc.Preceding = append(b.doc.Preceding, invoice.Reference{}) }
 
+// preceding returns the reference to an earlier invoice that was appended last; it panics without
+// one.
 func (b *builder) preceding() *invoice.Reference { return &b.doc.Preceding[len(b.doc.Preceding)-1] }
 
 // newReference clears the current document reference.
@@ -127,9 +130,10 @@ func partyContact(b *builder) {
 	}
 }
 
-// addPayment appends a means of payment.
+// addPayment appends an empty means of payment, which payment returns.
 func addPayment(b *builder) { b.doc.Payments = append(b.doc.Payments, invoice.Payment{}) }
 
+// payment returns the payment that was appended last; it panics without one.
 func (b *builder) payment() *invoice.Payment { return &b.doc.Payments[len(b.doc.Payments)-1] }
 
 // breaks returns a row.also function that records a breach of a rule.
@@ -177,7 +181,7 @@ func sameInformation(b *builder) {
 	}
 }
 
-// collected returns the last third-party amount.
+// collected returns the third-party amount that was appended last; it panics without one.
 func (b *builder) collected() *invoice.Collected { return &b.doc.ThirdParty[len(b.doc.ThirdParty)-1] }
 
 // currencyOf returns the place of the current amount's currency.
@@ -186,9 +190,10 @@ func currencyOf(b *builder) any { return &b.currency }
 // addTaxTotal appends a total of VAT.
 func addTaxTotal(b *builder) { b.taxTotals = append(b.taxTotals, taxTotal{}) }
 
+// taxTotal returns the tax total that was appended last; it panics without one.
 func (b *builder) taxTotal() *taxTotal { return &b.taxTotals[len(b.taxTotals)-1] }
 
-// taxLine returns the last tax breakdown.
+// taxLine returns the tax breakdown that was appended last; it panics without one.
 func (b *builder) taxLine() *invoice.Tax { return &b.doc.Taxes[len(b.doc.Taxes)-1] }
 
 // addLine appends a top-level line and opens it.
@@ -212,11 +217,13 @@ func endLine(b *builder) { b.lines = b.lines[:len(b.lines)-1] }
 // addClass appends a classification to the line.
 func addClass(b *builder) { b.line().Classes = append(b.line().Classes, invoice.Class{}) }
 
+// class returns the current line's classification that was appended last; it panics without one.
 func (b *builder) class() *invoice.Class { return &b.line().Classes[len(b.line().Classes)-1] }
 
 // addAttribute appends an item attribute to the line.
 func addAttribute(b *builder) { b.line().Attributes = append(b.line().Attributes, invoice.Attribute{}) }
 
+// attribute returns the current line's attribute that was appended last; it panics without one.
 func (b *builder) attribute() *invoice.Attribute {
 	return &b.line().Attributes[len(b.line().Attributes)-1]
 }

@@ -43,7 +43,8 @@ func roots() []root {
 	}
 }
 
-// decodeXML decodes the one document of an XML file.
+// decodeXML decodes the one document of an XML file in the format. It fails with an Error of the
+// kind of the fault, or with an error of reading from.
 func decodeXML(format Format, from io.Reader, limits Limits) (*invoice.Document, error) {
 	var spaces []string
 	var candidates []root

@@ -10,7 +10,8 @@ import (
 	"smartdrive/internal/intake/invoice/xmlscan"
 )
 
-// embedded hashes the embedded file in the current element without storing it.
+// embedded hashes the embedded file in the current element without storing it. It fails with an
+// Error of kind BadValue for invalid base64.
 func (b *builder) embedded(s *xmlscan.Scanner, n *node) error {
 	b.ref.embedded = true
 	into := unbase64{sum: sha256.New()}
@@ -32,7 +33,8 @@ const maxFiles = 10_000
 
 // Extract reads an XML invoice and returns the SHA-256, in hex, of each embedded file that is valid
 // and not empty. It writes the content of the n-th of these files, from 0, to the writer; a
-// negative n writes nothing. Memory use does not depend on the size of a file.
+// negative n writes nothing. Memory use does not depend on the size of a file. After an error, an
+// Error of the kind of the fault or one of reading or writing, sums is nil.
 func Extract(from io.Reader, limits Limits, n int, to io.Writer) (sums []string, err error) {
 	limits = limits.withDefaults()
 	s := xmlscan.New(from, xmlscan.Limits{Bytes: limits.Bytes, Depth: limits.Depth, Attributes: limits.Attributes}, fileSpaces...)
@@ -128,7 +130,8 @@ func (u *unbase64) read(s *xmlscan.Scanner) (good bool, err error) {
 	return good && u.close() == nil, nil
 }
 
-// decode decodes a group of four characters.
+// decode decodes the group of four characters and appends its bytes to buf. It fails with errBase64
+// for invalid characters or a group after padding.
 func (u *unbase64) decode() error {
 	u.n = 0
 	if u.ended {
@@ -144,10 +147,11 @@ func (u *unbase64) decode() error {
 	return nil
 }
 
-// errBase64 returns the Error for invalid base64.
+// errBase64 returns the Error of kind BadValue for invalid base64.
 func errBase64() error { return &Error{Kind: BadValue, Text: "an embedded file is not valid base64"} }
 
-// close returns an Error if the text ended within a group.
+// close fails with errBase64 if the text ended within a group of four characters. Call it after the
+// last character.
 func (u *unbase64) close() error {
 	if u.n != 0 {
 		return errBase64()

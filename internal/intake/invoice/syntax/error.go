@@ -48,7 +48,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: line %d: %s", e.Kind, e.Line, e.Text)
 }
 
-// Is makes every Error of kind Unsupported match ErrUnsupported.
+// Is makes every Error of kind Unsupported match ErrUnsupported in errors.Is.
 func (e *Error) Is(target error) bool { return target == ErrUnsupported && e.Kind == Unsupported }
 
 // ErrUnsupported matches, with errors.Is, every Error of kind Unsupported.

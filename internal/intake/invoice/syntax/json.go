@@ -27,7 +27,8 @@ type jsonReader struct {
 	codes codes
 }
 
-// document decodes the document of a line.
+// document decodes the one document of a line into a new Document. It fails with an Error of kind
+// Malformed, BadValue or Limit, also for text behind the document.
 func (r *jsonReader) document(line []byte, limits Limits) (*invoice.Document, error) {
 	r.in, r.pos, r.depth, r.items, r.text = line, 0, limits.Depth, limits.Items, limits.Text
 	d := new(invoice.Document)
@@ -40,7 +41,7 @@ func (r *jsonReader) document(line []byte, limits Limits) (*invoice.Document, er
 	return d, nil
 }
 
-// fail returns an Error of kind Malformed at the current position.
+// fail returns an Error of kind Malformed that names the current byte position, counted from 1.
 func (r *jsonReader) fail(format string, args ...any) error {
 	return &Error{Kind: Malformed, Text: fmt.Sprintf("at byte %d: ", r.pos+1) + fmt.Sprintf(format, args...)}
 }
@@ -58,7 +59,8 @@ func (r *jsonReader) space() byte {
 	return 0
 }
 
-// expect consumes the byte c, after white space.
+// expect skips white space and consumes the byte c. It fails with an Error of kind Malformed for
+// another byte.
 func (r *jsonReader) expect(c byte) error {
 	if r.space() != c {
 		return r.fail("no %q where one is expected", c)
@@ -68,12 +70,16 @@ func (r *jsonReader) expect(c byte) error {
 }
 
 var (
+	// decimalType is the reflect type of invoice.Decimal.
 	decimalType = reflect.TypeFor[invoice.Decimal]()
-	dateType    = reflect.TypeFor[invoice.Date]()
-	lineType    = reflect.TypeFor[invoice.Line]()
+	// dateType is the reflect type of invoice.Date.
+	dateType = reflect.TypeFor[invoice.Date]()
+	// lineType is the reflect type of invoice.Line.
+	lineType = reflect.TypeFor[invoice.Line]()
 )
 
-// value decodes a JSON value into v. null leaves v unchanged.
+// value decodes the next JSON value into v, which must be settable. null leaves v unchanged. It
+// fails with an Error.
 func (r *jsonReader) value(v reflect.Value) error {
 	if r.space(); bytes.HasPrefix(r.in[r.pos:], []byte("null")) {
 		r.pos += len("null")
@@ -121,6 +127,7 @@ func (r *jsonReader) number() []byte {
 }
 
 // scalar decodes a date or a decimal: a string, or for a decimal also a bare number, by its digits.
+// It fails with an Error of kind Malformed or BadValue.
 func (r *jsonReader) scalar(v reflect.Value) error {
 	var text []byte
 	var err error
@@ -143,7 +150,8 @@ func (r *jsonReader) scalar(v reflect.Value) error {
 	return nil
 }
 
-// object decodes a JSON object into a struct.
+// object decodes a JSON object into the struct v. It fails with an Error of kind Malformed, or
+// Limit for too deep nesting.
 func (r *jsonReader) object(v reflect.Value) error {
 	if r.depth--; r.depth < 0 {
 		return &Error{Kind: Limit, Text: "it is nested too deeply"}
@@ -194,7 +202,8 @@ func within(err error, in reflect.Type, field int) error {
 	return err
 }
 
-// array decodes a JSON array into a slice.
+// array decodes a JSON array into the slice v, which must be empty. It fails with an Error of kind
+// Malformed, or Limit for too many items.
 func (r *jsonReader) array(v reflect.Value) error {
 	if err := r.expect('['); err != nil {
 		return err
@@ -227,7 +236,8 @@ func (r *jsonReader) array(v reflect.Value) error {
 	}
 }
 
-// quoted decodes a JSON string. The result is valid until the next call.
+// quoted decodes a JSON string. The result is valid until the next call. It fails with an Error of
+// kind Malformed, or Limit for a long text.
 func (r *jsonReader) quoted() ([]byte, error) {
 	if r.pos == len(r.in) || r.in[r.pos] != '"' {
 		return nil, r.fail("no text in quotes")
@@ -256,7 +266,8 @@ func (r *jsonReader) quoted() ([]byte, error) {
 	}
 }
 
-// check rejects a text that cannot occur in XML.
+// check fails with an Error of kind Malformed for a text that is not UTF-8 or has control
+// characters that cannot occur in XML.
 func (r *jsonReader) check(text []byte) error {
 	if !utf8.Valid(text) {
 		return r.fail("a text that is not UTF-8")
@@ -269,7 +280,8 @@ func (r *jsonReader) check(text []byte) error {
 	return nil
 }
 
-// escape decodes an escape sequence after its backslash, into room.
+// escape decodes an escape sequence after its backslash and appends the character to room. It fails
+// with an Error of kind Malformed.
 func (r *jsonReader) escape() error {
 	if r.pos == len(r.in) {
 		return r.fail("a text that does not end")
@@ -304,7 +316,8 @@ func (r *jsonReader) escape() error {
 	return nil
 }
 
-// hex consumes four hexadecimal digits.
+// hex consumes four hexadecimal digits and returns their value. It fails with an Error of kind
+// Malformed.
 func (r *jsonReader) hex() (rune, error) {
 	if len(r.in)-r.pos < 4 {
 		return 0, r.fail("a text that does not end")

@@ -66,7 +66,9 @@ func readLine(in *bufio.Reader, room *[]byte, limit int) ([]byte, error) {
 // bufferedReaders pools the readers of lines.
 var bufferedReaders = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 64<<10) }}
 
-// line decodes one line; err is the error of readLine.
+// line decodes one line; err is the error of readLine, of which only errLineTooLong matters here.
+// It fails with an Error that names the line: Limit for a too long one, or the fault of the
+// document.
 func (r *jsonReader) line(line []byte, number int, err error, limits Limits) (*invoice.Document, error) {
 	if errors.Is(err, errLineTooLong) || len(line) > limits.Kept {
 		return nil, &Error{Kind: Limit, Line: number, Text: fmt.Sprintf("the line is longer than %d bytes", limits.Kept)}

@@ -72,7 +72,7 @@ func (b *builder) breach(rule string, child *node) {
 	b.record(invoice.Breach{Rule: rule, Place: b.place(child), Line: b.lineNo})
 }
 
-// record stores a breach, up to invoice.MaxBreaches.
+// record stores a breach in the document; beyond invoice.MaxBreaches it is dropped.
 func (b *builder) record(breach invoice.Breach) {
 	if w := &b.doc.Written; len(w.Breaches) < invoice.MaxBreaches {
 		w.Breaches = append(w.Breaches, breach)

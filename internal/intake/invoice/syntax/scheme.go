@@ -9,6 +9,7 @@ import (
 // schemeOf returns the place of the current tax scheme. EN 16931 defines the categories of VAT
 // only, so a category of another or an unnamed tax is invalid.
 
+// schemeOf returns where the scheme of the current identifier is stored.
 func schemeOf(b *builder) any { return &b.scheme }
 
 // isVAT reports whether the current tax scheme is VAT, and clears it.

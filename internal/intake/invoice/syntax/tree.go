@@ -107,7 +107,8 @@ func (n *node) find(path string) *node {
 	return n
 }
 
-// walk decodes the root element, whose start has been read, to the end of the file.
+// walk decodes the root element, whose start has been read, to the end of the file. It fails with
+// the first Error of the scanner or of a row.
 func walk(s *xmlscan.Scanner, root *node, b *builder) error {
 	b.path = append(b.path[:0], root)
 	b.counts = append(b.counts[:0], make([]int32, root.counters)...)
@@ -150,7 +151,7 @@ func walk(s *xmlscan.Scanner, root *node, b *builder) error {
 }
 
 // open handles the start of an element: it runs begin, stores attributes, and reads an embedded
-// file.
+// file. It fails with an Error for a value that cannot be stored.
 func (b *builder) open(s *xmlscan.Scanner, n *node) error {
 	b.text = b.text[:0]
 	b.enter(n)
@@ -174,7 +175,8 @@ func (b *builder) open(s *xmlscan.Scanner, n *node) error {
 	return nil
 }
 
-// close handles the end of an element: it stores its text and runs end.
+// close handles the end of an element: it stores its text and runs end. It fails with an Error for
+// a text that cannot be stored.
 func (b *builder) close(n *node) error {
 	if n.row.to != nil {
 		if err := b.set(n.row.to, n, b.text); err != nil {
@@ -189,7 +191,7 @@ func (b *builder) close(n *node) error {
 	return nil
 }
 
-// skip reads to the end of the element that has started.
+// skip reads to the end of the element that has started. It fails with the scanner's error.
 func skip(s *xmlscan.Scanner) error {
 	for depth := s.Depth(); s.Depth() >= depth; {
 		if _, err := s.Next(); err != nil {

@@ -10,12 +10,14 @@ import (
 // them. Invoice and CreditNote share one table.
 
 var (
+	// ublSpaces lists the namespaces of UBL in the order of ublPrefixes.
 	ublSpaces = []string{
 		"urn:oasis:names:specification:ubl:schema:xsd:Invoice-2",
 		"urn:oasis:names:specification:ubl:schema:xsd:CreditNote-2",
 		"urn:oasis:names:specification:ubl:schema:xsd:CommonAggregateComponents-2",
 		"urn:oasis:names:specification:ubl:schema:xsd:CommonBasicComponents-2",
 	}
+	// ublPrefixes lists the prefixes that paths of UBL elements use.
 	ublPrefixes = []string{"inv", "cn", "cac", "cbc"}
 )
 

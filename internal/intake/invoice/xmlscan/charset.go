@@ -62,7 +62,7 @@ func (s *Scanner) begin() error {
 	return s.transcode(from)
 }
 
-// transcode restarts the scanner behind a decoder.
+// transcode makes the scanner read its remaining bytes through a decoder. It always returns nil.
 func (s *Scanner) transcode(from encoding.Encoding) error {
 	rest := bytes.Clone(s.buf[s.pos:s.end])
 	s.src = io.MultiReader(bytes.NewReader(rest), ended{s.src, s.srcErr})
@@ -77,7 +77,7 @@ type ended struct {
 	err error
 }
 
-// Read implements io.Reader.
+// Read returns err if it is set, else the bytes of the reader.
 func (e ended) Read(p []byte) (int, error) {
 	if e.err != nil {
 		return 0, e.err

@@ -23,7 +23,7 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Text) }
 
-// fail returns an Error at the current line.
+// fail returns an Error of the kind at the current line.
 func (s *Scanner) fail(kind Kind, format string, args ...any) error {
 	return &Error{Kind: kind, Line: s.line, Text: fmt.Sprintf(format, args...)}
 }

@@ -80,7 +80,7 @@ func (s *Scanner) Name() Name { return s.name }
 // Attrs returns the attributes of the element that has started, without namespace declarations.
 func (s *Scanner) Attrs() []Attr { return s.attrs }
 
-// Text returns the current piece of text.
+// Text returns the current piece of text; it is valid until the next call of Next.
 func (s *Scanner) Text() []byte { return s.text }
 
 // Depth returns the number of open elements: 1 at the root's Start, 0 at its End.
@@ -127,7 +127,8 @@ func (s *Scanner) Next() (Token, error) {
 	}
 }
 
-// finish returns an Error if the document ends too early.
+// finish returns an Error of kind Malformed if the root element is missing or an element or CDATA
+// section is open; else nil.
 func (s *Scanner) finish() error {
 	if !s.rooted || len(s.open) > 0 || s.inCDATA {
 		return s.fail(Malformed, "the document ends too early")
@@ -170,13 +171,14 @@ func (s *Scanner) more() error {
 	return err
 }
 
-// advance consumes n bytes and counts their lines.
+// advance consumes n buffered bytes and counts their line feeds.
 func (s *Scanner) advance(n int) {
 	s.line += bytes.Count(s.buf[s.pos:s.pos+n], []byte{'\n'})
 	s.pos += n
 }
 
-// skipPast consumes everything up to and including a mark.
+// skipPast consumes everything up to and including a mark. It fails with the error of more if the
+// document ends before it.
 func (s *Scanner) skipPast(mark string) error {
 	for {
 		if i := bytes.Index(s.buf[s.pos:s.end], []byte(mark)); i >= 0 {
@@ -190,7 +192,8 @@ func (s *Scanner) skipPast(mark string) error {
 	}
 }
 
-// see fills the buffer to at least n unconsumed bytes, unless the document ends earlier.
+// see fills the buffer to at least n unconsumed bytes, unless the document ends earlier. It fails
+// only with an error of reading.
 func (s *Scanner) see(n int) error {
 	for s.end-s.pos < n {
 		if err := s.fill(); errors.Is(err, io.EOF) {
@@ -202,7 +205,7 @@ func (s *Scanner) see(n int) error {
 	return nil
 }
 
-// startsWith reports whether the unconsumed bytes start with a mark.
+// startsWith reports whether the buffered, unconsumed bytes start with a mark; it reads nothing.
 func (s *Scanner) startsWith(mark string) bool {
 	return bytes.HasPrefix(s.buf[s.pos:s.end], []byte(mark))
 }
@@ -238,7 +241,8 @@ func (s *Scanner) markup() (Token, error) {
 	return Start, s.startTag(tag)
 }
 
-// tag consumes a tag and returns the text between < and >.
+// tag consumes a tag and returns the text between < and >, which is valid until the next read. It
+// fails with the error of more if the document ends within the tag.
 func (s *Scanner) tag() ([]byte, error) {
 	quote := byte(0)
 	for i := 1; ; i++ {

@@ -88,7 +88,8 @@ func (s *Scanner) closeElement() {
 	s.open, s.names, s.bound = s.open[:len(s.open)-1], s.names[:last.begin], s.bound[:last.bound]
 }
 
-// attributes parses the attributes of a tag and binds prefixes.
+// attributes parses the attributes of a tag into s.attrs and binds the prefixes that they declare.
+// It fails with an Error of kind Malformed, or Limit for too many.
 func (s *Scanner) attributes(rest []byte) error {
 	s.attrs, s.scratch = s.attrs[:0], s.scratch[:0]
 	for count := 0; ; count++ {
@@ -144,7 +145,8 @@ func (s *Scanner) attribute(name, value []byte) error {
 	return nil
 }
 
-// attributeValue checks a value and decodes its references.
+// attributeValue checks a value and decodes its references. The result shares value or s.scratch,
+// so it is valid up to the next tag. It fails with an Error of kind Malformed.
 func (s *Scanner) attributeValue(value []byte) ([]byte, error) {
 	if bytes.IndexByte(value, '<') >= 0 {
 		return nil, s.fail(Malformed, "a < in the value of an attribute")

@@ -31,7 +31,8 @@ func (s *Scanner) charData() (bool, error) {
 	return s.piece(piece)
 }
 
-// reference makes the character of a reference, &...;, the token.
+// reference consumes a reference, &...;, and makes its character the token. The bool is that of
+// piece. It fails with an Error for an unknown or malformed reference.
 func (s *Scanner) reference() (bool, error) {
 	const longest = len("&#x10ffff;")
 	if err := s.see(longest); err != nil {
