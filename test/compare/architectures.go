@@ -294,7 +294,7 @@ func (e *environment) measure(ctx context.Context, arch architecture, w workload
 	}
 	defer func() { c.kill() }() // c may have been replaced
 	if kill == noKill {
-		err = e.await(ctx, w.Uploads, true, quiet)
+		err = e.await(ctx, w.Uploads, true, time.Minute)
 	} else if err = e.await(ctx, w.Uploads/4, false, time.Minute); err == nil {
 		if kill == killProcess {
 			c.kill()
@@ -304,6 +304,9 @@ func (e *environment) measure(ctx context.Context, arch architecture, w workload
 			}
 		} else {
 			err = errors.Join(e.servers[kill].Kill(ctx), e.servers[kill].Start(ctx))
+		}
+		if err == nil {
+			err = e.await(ctx, w.Uploads, true, max(quiet, 15*time.Second))
 		}
 		if err == nil {
 			err = e.await(ctx, math.MaxInt, false, quiet)
