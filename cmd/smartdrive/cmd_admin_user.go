@@ -40,8 +40,8 @@ func (f *userFlags) add(cmd *cobra.Command, passwordHelp string) {
 	cmd.Flags().BoolVar(&f.mustChange, "must-change", false, "whoever logs in with the password has to set another one first")
 }
 
-// body returns the flags that were given as a JSON request body; flags that were not given are
-// absent. It reads the password for "-". It fails with a usage error for an invalid quota.
+// body builds the JSON request body from the flags on the command line; a flag that is not set has
+// no member. It reads the password for "-". It fails with a usage error for an invalid quota.
 func (f *userFlags) body(a *adminCLI, cmd *cobra.Command) (map[string]any, error) {
 	body := map[string]any{}
 	switch {

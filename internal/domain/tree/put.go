@@ -40,7 +40,8 @@ func (f File) author() drive.Who {
 	return f.Who
 }
 
-// place returns the target of f.
+// place returns where f is to be put: the folder, the name, what happens if the name is taken, and
+// the version that a replaced file must have.
 func (f File) place() Place { return Place{f.Parent, f.Name, f.Conflict, f.Base} }
 
 // PutResult is the result of PutFile.

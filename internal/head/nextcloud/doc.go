@@ -1,5 +1,5 @@
-// Package nextcloud serves the Nextcloud client protocol: what the desktop and phone clients of
-// Nextcloud, and compatible programs, need to work against a SmartDrive. The product name is
+// Package nextcloud serves the Nextcloud client protocol: Nextcloud's desktop and phone clients,
+// and compatible programs, connect to SmartDrive with it. The product name that they show is
 // SmartDrive's own.
 //
 //	/status.php                      that there is a server
