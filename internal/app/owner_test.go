@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"smartdrive/internal/testkit/usertest"
 )
 
 // stranger is a user and group id that owns the installation, and is not root's.
@@ -62,8 +64,8 @@ func TestRootCommandKeepsFileOwner(t *testing.T) {
 // What a start says about a file of another user names the remedy.
 func TestAStartNamesTheChownThatHelps(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() == 0 {
-		t.Skip("root may open everything")
+	if usertest.RunUnprivileged(t) { // root may open everything
+		return
 	}
 	cfg := testConfig(t)
 	a, err := Open(t.Context(), cfg, silent)

@@ -1,3 +1,5 @@
+//go:build linux
+
 package local_test
 
 import (
@@ -12,14 +14,15 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob/blobtest"
 	"smartdrive/internal/engine/blob/local"
+	"smartdrive/internal/testkit/usertest"
 )
 
 // TestUnwritableDirectoryIsUnavailable checks the reason of the error, and that CheckWritable names
 // the directory.
 func TestUnwritableDirectoryIsUnavailable(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() <= 0 {
-		t.Skip("root may write everywhere, and Windows asks otherwise")
+	if usertest.RunUnprivileged(t) { // root may write everywhere
+		return
 	}
 	root := t.TempDir()
 	d, err := local.Open(t.Context(), local.Options{Dir: root, Log: slog.New(slog.DiscardHandler)})
