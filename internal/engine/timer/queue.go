@@ -154,11 +154,11 @@ type State struct {
 }
 
 // DueCounts counts timers by the time until they are due. Each timer is counted in one field.
-type DueCounts struct { // due within a minute, or overdue
-	Minute int64 `json:"minute"` // due within an hour
-	Hour   int64 `json:"hour"`   // due within a day
-	Day    int64 `json:"day"`    // due later
-	More   int64 `json:"more"`
+type DueCounts struct {
+	Minute int64 `json:"minute" doc:"due within a minute, or overdue"`
+	Hour   int64 `json:"hour" doc:"due within an hour"`
+	Day    int64 `json:"day" doc:"due within a day"`
+	More   int64 `json:"more" doc:"due after a day"`
 	Leased int64 `json:"leased"` // fired and not settled
 }
 

@@ -75,9 +75,9 @@ type collectView struct {
 	MaxBytes  *drive.ByteSize `json:"max_bytes"`  // null: limited only by the account
 	MaxFile   *drive.ByteSize `json:"max_file"`   // null: any
 	Files     int64           `json:"files"`      // received so far
-	Received  drive.ByteSize  `json:"received"`   // bytes of files
-	Arriving  drive.ByteSize  `json:"arriving"`   // declared bytes of uploads in progress
-	Left      *drive.ByteSize `json:"left"`       // null: the link has no limit of its own
+	Received  drive.ByteSize  `json:"received" doc:"bytes of files"`
+	Arriving  drive.ByteSize  `json:"arriving"` // declared bytes of uploads in progress
+	Left      *drive.ByteSize `json:"left"`     // null: the link has no limit of its own
 	CreatedAt drive.Time      `json:"created_at"`
 	State     collect.State   `json:"state" enum:"open,expired,full,gone"`
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -207,91 +208,259 @@ func TestTheReferenceIsUpToDate(t *testing.T) {
 
 const preface = `# The native API
 
-This page is generated from the table of routes in ` + "`internal/head/rest`" + `: ` + "`go test ./internal/head/rest -run Reference -update`" + `. The same table is
-served as OpenAPI 3.1 at ` + "`/api/openapi.json`" + `, and as 3.0 at ` + "`/api/openapi-3.0.json`" + `. All addresses are under ` + "`/api/v1`" + `.
+This page is generated from the table of routes in ` + "`internal/head/rest`" + `:
+` + "`go test ./internal/head/rest -run Reference -update`" + `. The same table is served as OpenAPI 3.1 at ` + "`/api/openapi.json`" + `
+and as 3.0 at ` + "`/api/openapi-3.0.json`" + `. All addresses are under ` + "`/api/v1`" + `.
 
-**Formats.** JSON in UTF-8, at most 1 MiB. Members that are not known, are repeated or have the wrong type are refused, and so are
-query parameters; ` + "`null`" + ` is a value only where it says so. Ids are UUIDv7, sizes bytes, digests lower-case hex, times RFC 3339 in UTC
-with milliseconds. Paths in JSON are absolute; in an address each name is percent-encoded by itself. An ETag of content is ` + "`\"b3-<hex>\"`" + `.
+**Formats.** JSON in UTF-8, at most 1 MiB. Unknown, repeated and wrongly typed members are refused, and so are such
+query parameters; ` + "`null`" + ` is a value only where it says so. Ids are UUIDv7, sizes bytes, digests lower-case hex, times
+RFC 3339 in UTC with milliseconds. Paths in JSON are absolute; in an address each name is percent-encoded by itself. An
+ETag of content is ` + "`\"b3-<hex>\"`" + `.
 
-**Token.** ` + "`Authorization: Bearer TOKEN`" + `, from ` + "`POST /sessions`" + ` or ` + "`POST /tokens`" + `. Each address names the scope it needs; *admin* also needs
-an administrator. What is not there and what is somebody else's are the same 404, and so is an id that cannot be one. Visitors of a share
-and senders of a collect link have tokens of their own: see [sharing](sharing.md).
+**Reading this page.** ` + "`*`" + ` marks a member that a request must have and an answer always has. A member or parameter
+without a description is explained under [Common names](#common-names), if its name does not say enough. A page is
+` + "`{items, next_cursor}`" + `.
+
+**Token.** ` + "`Authorization: Bearer TOKEN`" + `, from ` + "`POST /sessions`" + ` or ` + "`POST /tokens`" + `. Each address names the scope it
+needs; *admin* also needs an administrator. *sender* marks addresses that a collect link's sender may use for their own
+uploads. Senders and visitors of a share have tokens of their own: see [sharing](sharing.md). What does not exist, what
+belongs to somebody else and an id that cannot be one are the same 404.
 
 **Limits.** 32 requests of a user at a time; 100 POSTs of one kind a second, 200 at once; PATCHes of uploads likewise.
 
-**Idempotency.** Where *Idempotency-Key* stands, a key of 1 to 255 printable ASCII characters makes the creation happen once: for 24 hours
-a repeat gets the first answer with ` + "`Idempotent-Replayed: true`" + `, and the same key with another path or body is 422. What
-` + "`POST /prepare`" + ` gives works as a key.
+**Idempotency.** Where *Idempotency-Key* stands, a key of 1 to 255 printable ASCII characters makes the creation happen
+once: for 24 hours a repeat gets the first answer with ` + "`Idempotent-Replayed: true`" + `, and the same key with another path
+or body is 422. The id from ` + "`POST /prepare`" + ` works as a key.
 
-**HEAD** works wherever GET does, and knows no ranges.
+**HEAD** works wherever GET does, without ranges.
+
+**Problems.** Each address lists the errors of its own; [Problems](#problems) lists those that every address may answer.
 `
+
+// reference renders docs/api.md. A text that several places share is printed once.
+type reference struct {
+	strings.Builder
+	schemas object
+	shared  map[string]bool   // bodies that more than one route takes
+	params  map[string]string // by name: a description that several parameters share
+	common  map[string]string // the same of members
+}
 
 // markdown renders the reference.
 func markdown(routes []route, doc object) string {
-	var b strings.Builder
-	b.WriteString(preface)
-	schemas := doc["components"].(object)["schemas"].(object)
+	r := &reference{schemas: doc["components"].(object)["schemas"].(object), shared: map[string]bool{}, params: map[string]string{}, common: map[string]string{}}
+	r.count(routes)
+	r.WriteString(preface)
 	last := ""
 	for i := range routes {
 		rt := &routes[i]
 		if rt.resource() != last {
 			last = rt.resource()
-			fmt.Fprintf(&b, "\n## %s%s\n", strings.ToUpper(last[:1]), last[1:])
+			fmt.Fprintf(r, "\n## %s%s\n", strings.ToUpper(last[:1]), last[1:])
 		}
-		writeRoute(&b, rt, schemas)
+		r.route(rt)
 	}
-	b.WriteString("\n## Objects\n")
-	for _, name := range slices.Sorted(maps.Keys(schemas)) {
-		if s := schemas[name].(object); !strings.HasSuffix(name, "Body") && !strings.HasPrefix(name, "Page") && name != "Problem" {
-			fmt.Fprintf(&b, "\n### %s\n", name)
-			writeMembers(&b, s)
+	r.WriteString("\n## Objects\n")
+	for _, name := range slices.Sorted(maps.Keys(r.schemas)) {
+		if r.isObject(name) || r.shared[name] {
+			fmt.Fprintf(r, "\n### %s\n\n", name)
+			r.members(name)
 		}
 	}
-	writeProblems(&b)
-	return b.String()
+	r.commonNames()
+	writeProblems(&r.Builder)
+	return r.String()
 }
 
-func writeRoute(b *strings.Builder, rt *route, schemas object) {
+// isObject reports whether the schema is listed under "Objects" wherever it is used.
+func (r *reference) isObject(name string) bool {
+	return !strings.HasSuffix(name, "Body") && !strings.HasPrefix(name, "Page") && name != "Problem"
+}
+
+// count finds the bodies and the descriptions that stand in several places.
+func (r *reference) count(routes []route) {
+	bodies, params, members := map[string]int{}, map[string]map[string]int{}, map[string]map[string]int{}
+	add := func(places map[string]map[string]int, name, line string) {
+		if places[name] == nil {
+			places[name] = map[string]int{}
+		}
+		places[name][line]++
+	}
+	for i := range routes {
+		for j := range routes[i].query {
+			p := &routes[i].query[j]
+			add(params, p.name, p.line())
+		}
+		if name := r.body(&routes[i]); name != "" {
+			bodies[name]++
+			r.shared[name] = bodies[name] > 1
+		}
+	}
+	for name, s := range r.schemas {
+		if bodies[name] == 0 && !r.isObject(name) {
+			continue
+		}
+		for member, p := range s.(object)["properties"].(object) {
+			about, _ := p.(object)["description"].(string)
+			add(members, member, about)
+		}
+	}
+	frequent(params, r.params)
+	frequent(members, r.common)
+}
+
+// frequent stores by name the line that three or more places share. It stores none for a name that
+// has an empty line somewhere, which the stored one would seem to describe.
+func frequent(places map[string]map[string]int, into map[string]string) {
+	for name, lines := range places {
+		most := 2
+		for _, line := range slices.Sorted(maps.Keys(lines)) {
+			if lines[line] > most && lines[""] == 0 {
+				into[name], most = line, lines[line]
+			}
+		}
+	}
+}
+
+// line describes the parameter under "Common names".
+func (p *param) line() string { return p.words() + ": " + p.doc }
+
+// body returns the name of the schema of a route's JSON body, "" without one.
+func (r *reference) body(rt *route) string {
+	if rt.action.body == nil || rt.action.raw || rt.action.body.Kind() == reflect.Map {
+		return ""
+	}
+	return schemaName(rt.action.body, "")
+}
+
+// about returns a description with the colon before it; "" if "Common names" has it.
+func (r *reference) about(name, about string) string {
+	if about == "" || r.common[name] == about {
+		return ""
+	}
+	return ": " + about
+}
+
+func (r *reference) commonNames() {
+	r.WriteString("\n## Common names\n")
+	for _, of := range []struct {
+		title string
+		lines map[string]string
+	}{{"Parameters", r.params}, {"Members", r.common}} {
+		fmt.Fprintf(r, "\n%s:\n\n", of.title)
+		for _, name := range slices.Sorted(maps.Keys(of.lines)) {
+			r.WriteString(wrap("- `" + name + "`: " + of.lines[name]))
+		}
+	}
+}
+
+func (r *reference) route(rt *route) {
 	need := "no token"
 	if rt.access != open {
 		need = "scope *" + rt.access.String() + "*"
 	}
-	fmt.Fprintf(b, "\n### %s %s\n\n%s\n(%s", rt.method, rt.path, rt.summary, need)
 	if rt.senders {
-		b.WriteString(", or a collect link's sender, for their own uploads")
+		need += " or *sender*"
 	}
 	if rt.idempotent {
-		b.WriteString(", *Idempotency-Key*")
+		need += ", *Idempotency-Key*"
 	}
-	b.WriteString(")\n")
-	if len(rt.query) > 0 {
-		b.WriteString("\n| Parameter | Value | |\n|---|---|---|\n")
-		for _, p := range rt.query {
-			fmt.Fprintf(b, "| `%s` | %s | %s |\n", p.name, p.words(), p.doc)
+	fmt.Fprintf(r, "\n### %s %s\n\n%s", rt.method, rt.path, wrap(rt.summary+" ("+need+")"))
+	var takes []string
+	for i := range rt.query {
+		p := &rt.query[i]
+		if r.params[p.name] == p.line() {
+			takes = append(takes, "`"+p.name+"`")
+		} else {
+			takes = append(takes, "`"+p.name+"` "+p.line())
 		}
 	}
+	r.list("Parameters", takes)
 	if len(rt.header) > 0 {
-		fmt.Fprintf(b, "\nHeaders: %s.\n", strings.Join(rt.header, ", "))
+		fmt.Fprintf(r, "\n%s", wrap("Headers: "+strings.Join(rt.header, ", ")+"."))
 	}
-	switch {
+	lists := len(rt.query) > 0 && len(rt.header) == 0 // what comes last is a list
+	switch name := r.body(rt); {
 	case rt.action.raw:
-		b.WriteString("\nThe body is the bytes.\n")
-	case rt.action.body != nil && rt.action.body.Kind() == reflect.Map:
-		b.WriteString("\nThe body is a JSON object.\n")
+		lists = false
+		r.WriteString("\nThe body is the bytes.\n")
+	case r.shared[name]:
+		lists = false
+		fmt.Fprintf(r, "\nBody: %s.\n", link(name))
+	case name != "":
+		lists = true
+		r.WriteString("\nBody:\n\n")
+		r.members(name)
 	case rt.action.body != nil:
-		writeMembers(b, schemas[schemaName(rt.action.body, "")].(object))
+		lists = false
+		r.WriteString("\nThe body is a JSON object.\n")
 	}
-	b.WriteString("\n")
+	if lists {
+		r.WriteString("\nAnswers:\n")
+	}
+	r.WriteString("\n")
 	for _, o := range rt.outcomes {
-		fmt.Fprintf(b, "- **%d** %s%s\n", o.status, o.description, bodyWords(o))
+		r.WriteString(wrap(fmt.Sprintf("- **%d** %s%s", o.status, o.description, bodyWords(o))))
 	}
-	for _, line := range problemLines(rt.errors) {
-		b.WriteString(line)
+	if problems := problemWords(rt.errors); problems != "" {
+		r.WriteString(wrap("- " + problems))
 	}
 }
 
-func (p param) words() string {
+// list writes the items: those without a description in one line, and each of the others in its own.
+func (r *reference) list(title string, items []string) {
+	if len(items) == 0 {
+		return
+	}
+	fmt.Fprintf(r, "\n%s:\n\n", title)
+	r.items(items)
+}
+
+func (r *reference) items(items []string) {
+	var short, long []string
+	for _, item := range items {
+		if strings.Contains(item, ": ") {
+			long = append(long, item)
+		} else {
+			short = append(short, item)
+		}
+	}
+	if len(short) > 0 {
+		r.WriteString(wrap("- " + strings.Join(short, ", ")))
+	}
+	for _, item := range long {
+		r.WriteString(wrap("- " + item))
+	}
+}
+
+// unbroken matches what a line is not broken in: words and code spans.
+var unbroken = regexp.MustCompile("(?:`[^`]*`|[^\\s`])+")
+
+// wrap breaks a line after at most 120 characters; what follows in an item of a list is indented.
+func wrap(line string) string {
+	const width = 120
+	var b strings.Builder
+	at, indent := 0, ""
+	if strings.HasPrefix(line, "- ") {
+		indent = "  "
+	}
+	for i, word := range unbroken.FindAllString(line, -1) {
+		switch n := len([]rune(word)); {
+		case i > 0 && at+1+n > width && !strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "+"): // these begin an item
+			b.WriteString("\n" + indent + word)
+			at = len(indent) + n
+		case i > 0:
+			b.WriteString(" " + word)
+			at += 1 + n
+		default:
+			b.WriteString(word)
+			at = n
+		}
+	}
+	return b.String() + "\n"
+}
+
+func (p *param) words() string {
 	words := "text"
 	switch p.syntax {
 	case integer:
@@ -317,38 +486,80 @@ func bodyWords(o outcome) string {
 	}
 	name := schemaName(o.body, "")
 	if item, ok := strings.CutPrefix(name, "Page"); ok {
-		return fmt.Sprintf(": `{items: [%s], next_cursor}`", link(item))
+		return ": `items` of " + link(item)
 	}
 	return ": " + link(name)
 }
 
 func link(name string) string { return "[" + name + "](#" + strings.ToLower(name) + ")" }
 
-func problemLines(kinds []drive.Kind) []string {
-	var lines []string
+func problemWords(kinds []drive.Kind) string {
+	var all []string
 	groups := byStatus(kinds)
 	for _, status := range slices.Sorted(maps.Keys(groups)) {
-		lines = append(lines, fmt.Sprintf("- %d `%s`\n", status, strings.Join(groups[status], "`, `")))
+		all = append(all, fmt.Sprintf("%d `%s`", status, strings.Join(groups[status], "`, `")))
 	}
-	return lines
+	return strings.Join(all, "; ")
 }
 
-func writeMembers(b *strings.Builder, s object) {
-	b.WriteString("\n| Member | Type | |\n|---|---|---|\n")
-	required, _ := s["required"].([]any)
-	properties := s["properties"].(object)
-	for _, name := range slices.Sorted(maps.Keys(properties)) {
-		p := properties[name].(object)
-		mark := ""
-		if slices.Contains(required, any(name)) {
-			mark = " *"
+// members lists the members of a schema: those of the largest schema that it extends by a link.
+func (r *reference) members(name string) {
+	s := r.schemas[name].(object)
+	properties, required := s["properties"].(object), required(s)
+	base := r.extends(name)
+	if base != "" {
+		fmt.Fprintf(r, "- the members of %s\n", link(base))
+	}
+	var items []string
+	for _, member := range slices.Sorted(maps.Keys(properties)) {
+		if base != "" && r.schemas[base].(object)["properties"].(object)[member] != nil {
+			continue
+		}
+		p := properties[member].(object)
+		item := "`" + member + "`"
+		if required[member] {
+			item += "*"
+		}
+		item += " " + typeWords(p)
+		if def, ok := p["default"]; ok {
+			item += fmt.Sprintf(" (default `%v`)", def)
 		}
 		about, _ := p["description"].(string)
-		if def, ok := p["default"]; ok {
-			about = strings.TrimPrefix(fmt.Sprintf("%s; default `%v`", about, def), "; ")
-		}
-		fmt.Fprintf(b, "| `%s`%s | %s | %s |\n", name, mark, typeWords(p), about)
+		items = append(items, item+r.about(member, about))
 	}
+	r.items(items)
+}
+
+func required(s object) map[string]bool {
+	all, _ := s["required"].([]any)
+	names := map[string]bool{}
+	for _, name := range all {
+		names[name.(string)] = true
+	}
+	return names
+}
+
+// extends returns the largest object whose members, six or more, are all members of the schema, ""
+// if there is none.
+func (r *reference) extends(name string) string {
+	const least = 6
+	s := r.schemas[name].(object)
+	properties, needed, best, most := s["properties"].(object), required(s), "", least-1
+	for _, other := range slices.Sorted(maps.Keys(r.schemas)) {
+		o := r.schemas[other].(object)
+		members, also := o["properties"].(object), required(o)
+		if !r.isObject(other) || len(members) <= most || len(members) >= len(properties) {
+			continue
+		}
+		same := true
+		for member, p := range members {
+			same = same && reflect.DeepEqual(properties[member], p) && needed[member] == also[member]
+		}
+		if same {
+			best, most = other, len(members)
+		}
+	}
+	return best
 }
 
 func typeWords(p object) string {
@@ -381,8 +592,8 @@ func typeWords(p object) string {
 
 func writeProblems(b *strings.Builder) {
 	b.WriteString("\n## Problems\n\nRFC 9457 documents `{type, title, status, detail, code, request_id, ...}` in English or Chinese (Accept-Language). Every\n" +
-		"address may also answer 400 `bad-request`, 401 `unauthenticated`, 403 `forbidden`, 413 `too-large`, 415 `media-type`, 429 `rate`, 500\n" +
-		"`internal` and 503 `stopping` or `unavailable`. `/problems/CODE` tells what to do about each.\n\n| Code | Status | |\n|---|---|---|\n")
+		"address may also answer 400 `bad-request`, 401 `unauthenticated`, 403 `forbidden`, 413 `too-large`, 415 `media-type`,\n" +
+		"429 `rate`, 500 `internal` and 503 `stopping` or `unavailable`. `/problems/CODE` tells what to do about each.\n\n| Code | Status | |\n|---|---|---|\n")
 	for _, kind := range drive.Kinds() {
 		d := problem.From(drive.Fail(kind), problem.English, "")
 		fmt.Fprintf(b, "| `%s` | %d | %s |\n", d.Code, d.Status, d.Title)

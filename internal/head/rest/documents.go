@@ -251,7 +251,7 @@ type settleManyBody struct {
 // settledView is the JSON in replies to POST /conflicts/settle.
 type settledView struct {
 	Settled int64 `json:"settled"`
-	Left    int64 `json:"left"`
+	Left    int64 `json:"left" doc:"documents that are still in conflict"`
 }
 
 // settleMany serves POST /conflicts/settle. It replies 200 with settledView. Beyond the errors

@@ -207,7 +207,7 @@ type Bundle struct {
 	Accepted  int64 `json:"accepted"`
 	Rejected  int64 `json:"rejected"`
 	Duplicate int64 `json:"duplicate"`
-	Conflict  int64 `json:"conflict"`
+	Conflict  int64 `json:"conflict" doc:"documents in conflict with others"`
 	Surplus   int64 `json:"surplus" doc:"documents found beyond the declared ones; none of them was taken"`
 
 	Members  int64          `json:"members"`
