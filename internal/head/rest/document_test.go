@@ -400,14 +400,14 @@ func (r *reference) route(rt *route) {
 	}
 	r.WriteString("\n")
 	for _, o := range rt.outcomes {
-		r.WriteString(wrap(fmt.Sprintf("- **%d** %s%s", o.status, o.description, bodyWords(o))))
+		r.WriteString(wrap(fmt.Sprintf("- **%d** %s%s", o.status, o.description, r.bodyWords(o))))
 	}
 	if problems := problemWords(rt.errors); problems != "" {
 		r.WriteString(wrap("- " + problems))
 	}
 }
 
-// list writes the items: those without a description in one line, and each of the others in its own.
+// list writes a title and the items below it, unless there are none.
 func (r *reference) list(title string, items []string) {
 	if len(items) == 0 {
 		return
@@ -416,6 +416,7 @@ func (r *reference) list(title string, items []string) {
 	r.items(items)
 }
 
+// items writes those without a description in one line, and each of the others in a line.
 func (r *reference) items(items []string) {
 	var short, long []string
 	for _, item := range items {
@@ -477,7 +478,7 @@ func (p *param) words() string {
 	return words
 }
 
-func bodyWords(o outcome) string {
+func (r *reference) bodyWords(o outcome) string {
 	if o.body == nil {
 		return ""
 	}
@@ -485,8 +486,9 @@ func bodyWords(o outcome) string {
 		return ": a JSON object"
 	}
 	name := schemaName(o.body, "")
-	if item, ok := strings.CutPrefix(name, "Page"); ok {
-		return ": `items` of " + link(item)
+	if strings.HasPrefix(name, "Page") {
+		items := r.schemas[name].(object)["properties"].(object)["items"].(object)
+		return ": `items`, a " + typeWords(items)
 	}
 	return ": " + link(name)
 }
