@@ -20,7 +20,7 @@ import (
 	"smartdrive/internal/base/config"
 	"smartdrive/internal/testkit/servicetest"
 	"smartdrive/internal/usecase/fsck"
-	"smartdrive/test/ground"
+	"smartdrive/test/backing"
 )
 
 const password = "correct horse battery"
@@ -54,8 +54,8 @@ var makeups = []makeup{
 	{"embedded", nil, 1},
 	{"mysql+directory", []servicetest.Service{servicetest.MySQL}, 1},
 	{"mysql+redis+s3", []servicetest.Service{servicetest.MySQL, servicetest.Redis, servicetest.S3}, 1},
-	{"cluster", ground.Cluster(), 1},
-	{"cluster of two", ground.Cluster(), 2},
+	{"cluster", backing.Cluster(), 1},
+	{"cluster of two", backing.Cluster(), 2},
 }
 
 // start starts all columns side by side. args are for each of them.
@@ -64,7 +64,7 @@ func start(t *testing.T, of []makeup, args ...string) []*column {
 	columns := make([]*column, len(of))
 	settings := make([][]string, len(of))
 	for i, m := range of { // services are asked for first: a test without them is skipped before anything runs
-		settings[i] = slices.Concat(ground.Flags(t, m.needs...), args)
+		settings[i] = slices.Concat(backing.Flags(t, m.needs...), args)
 	}
 	var all sync.WaitGroup
 	errs := make([]error, len(of))

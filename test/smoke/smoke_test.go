@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/test/ground"
+	"smartdrive/test/backing"
 	"smartdrive/test/history"
 	"smartdrive/test/process"
 	"smartdrive/test/system/rig"
@@ -223,7 +223,7 @@ func TestFirstFiveMinutes(t *testing.T) {
 	})
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
-		firstFiveMinutes(t, ground.Flags(t, ground.Cluster()...)...)
+		firstFiveMinutes(t, backing.Flags(t, backing.Cluster()...)...)
 	})
 }
 

@@ -9,11 +9,11 @@ import (
 	"testing"
 
 	"smartdrive/internal/testkit/servicetest"
-	"smartdrive/test/ground"
+	"smartdrive/test/backing"
 	"smartdrive/test/process"
 )
 
-// beside starts another instance on the same ground.
+// beside starts another instance on the same backing services.
 func (d *drive) beside() *drive {
 	d.t.Helper()
 	other := *d
@@ -27,7 +27,7 @@ func (d *drive) beside() *drive {
 // outlives the instance that said it.
 func TestSeveralInstances(t *testing.T) {
 	t.Parallel()
-	one := newDrive(t, ground.Flags(t, servicetest.MySQL, servicetest.Redis, servicetest.S3)...)
+	one := newDrive(t, backing.Flags(t, servicetest.MySQL, servicetest.Redis, servicetest.S3)...)
 	two := one.beside()
 	content := noise(21*mib+77, 90)
 	at := one.create(with("Upload-Length", fmt.Sprint(len(content)), "Upload-Metadata", metadata("filename", "wandering")))

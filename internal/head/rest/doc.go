@@ -12,7 +12,7 @@
 //	gate       no more than so many requests of one user at a time (429)
 //	clicks     no more than so many creations of one kind by one user in a second (429)
 //	query      unknown, repeated, malformed and out of range parameters are 400
-//	key        Idempotency-Key: a repeated creation gets the first one's answer (once.go)
+//	key        Idempotency-Key: a repeated creation gets the first one's answer (idempotency.go)
 //	body       strict JSON of at most 1 MiB (decode.go): 400, 413, 415
 //	handler    one call of a use case
 //

@@ -15,7 +15,7 @@ import (
 
 // appeals accepts rejected documents on the decision of a user.
 type appeals struct {
-	*ground
+	*core
 	catalog *catalog
 	workers *workers
 }

@@ -28,10 +28,10 @@ type Attachment struct {
 }
 
 // Enclosed reads the files that are embedded in documents.
-type Enclosed struct{ *ground }
+type Enclosed struct{ *core }
 
 // EnclosedOf returns the reader of embedded files for the documents of in.
-func EnclosedOf(in *Intake) Enclosed { return Enclosed{in.ground} }
+func EnclosedOf(in *Intake) Enclosed { return Enclosed{in.core} }
 
 // Open opens the file embedded in a document whose SHA-256, in hex, is sum. NotFound: the document,
 // its file or the embedded file does not exist. The caller must close the Attachment.

@@ -29,7 +29,7 @@ const (
 )
 
 // checker compares the files of a bundle with its manifest.
-type checker struct{ *ground }
+type checker struct{ *core }
 
 // check compares the members with the manifest and stores them in bundle_members. It first deletes
 // the rows of earlier attempts. If members are missing or different, the error is *waiting before
@@ -125,7 +125,7 @@ func (in *checker) manifest(ctx context.Context, b *row) (*bundle.Manifest, erro
 
 // open opens the content of a blob. NotFound: the blob or its stored file does not exist; such an
 // error is retried and finally rejects the bundle.
-func (in *ground) open(ctx context.Context, id drive.BlobID) (blob.Object, error) {
+func (in *core) open(ctx context.Context, id drive.BlobID) (blob.Object, error) {
 	b, err := in.opt.Content.Find(ctx, in.opt.DB, id)
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ var errDamaged = errors.New("the content was found damaged")
 
 // openSound opens the content of a blob. If the content is marked as damaged, the error is NotFound
 // and wraps errDamaged; the store is not asked.
-func (in *ground) openSound(ctx context.Context, id drive.BlobID) (blob.Object, error) {
+func (in *core) openSound(ctx context.Context, id drive.BlobID) (blob.Object, error) {
 	b, err := in.opt.Content.Find(ctx, in.opt.DB, id)
 	if err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (in *ground) openSound(ctx context.Context, id drive.BlobID) (blob.Object, 
 
 // openFile opens a file of the store. NotFound stays NotFound. Other store errors, such as a disk
 // error, become Unavailable, which does not count as a try of the bundle.
-func (in *ground) openFile(ctx context.Context, file string) (blob.Object, error) {
+func (in *core) openFile(ctx context.Context, file string) (blob.Object, error) {
 	object, err := in.opt.Store.Open(ctx, file)
 	if err != nil {
 		return nil, ofStore(err)
@@ -337,7 +337,7 @@ func (in *checker) complete(ctx context.Context, b *row, members []member) error
 
 // late returns *waiting until b.WaitsUntil and *refusal afterwards, both with reason and detail. It
 // is never nil.
-func (in *ground) late(ctx context.Context, b *row, reason, detail string) error {
+func (in *core) late(ctx context.Context, b *row, reason, detail string) error {
 	now, err := in.now(ctx)
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 const candidates = 8
 
 // queue claims bundles for workers and records the result of each attempt.
-type queue struct{ *ground }
+type queue struct{ *core }
 
 // claim claims the first due bundle under a new epoch and a lease of lease.Length. It returns nil
 // without an error if no bundle is due.

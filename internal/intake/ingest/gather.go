@@ -43,7 +43,7 @@ const (
 //
 // The gatherer skips folders whose name is a bundle id or that contain a meta.json.
 type gatherer struct {
-	*ground
+	*core
 	arrivals *arrivals
 	seen     map[landing]round // the last round of each source
 	looks    int               // budget of folders per source and pass: gatherLooks, less in tests
@@ -72,7 +72,7 @@ func (in *Intake) Gather(ctx context.Context) error { return in.newGatherer().pa
 
 // newGatherer returns a gatherer without the results of earlier rounds.
 func (in *Intake) newGatherer() *gatherer {
-	return &gatherer{ground: in.ground, arrivals: in.arrivals, seen: map[landing]round{}, looks: gatherLooks}
+	return &gatherer{core: in.core, arrivals: in.arrivals, seen: map[landing]round{}, looks: gatherLooks}
 }
 
 // RunGatherer gathers files until ctx is done, and then returns nil. It logs errors and tries

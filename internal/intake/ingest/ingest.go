@@ -53,7 +53,7 @@ const (
 // Intake manages bundles and documents. Each method forwards to the part that does the work. It is
 // safe for concurrent use.
 type Intake struct {
-	*ground
+	*core
 
 	arrivals *arrivals
 	catalog  *catalog
@@ -65,8 +65,8 @@ type Intake struct {
 	appeals  *appeals
 }
 
-// ground holds the options, the clock and the counters that all parts of Intake share.
-type ground struct {
+// core holds the options, the clock and the counters that all parts of Intake share.
+type core struct {
 	opt Options
 	log *slog.Logger
 	// wake receives a value when a bundle was sealed, to end the pause between polls.
@@ -90,22 +90,22 @@ func New(opt Options) *Intake {
 		opt.Clock = opt.DB.Now
 	}
 	opt.Log = cmp.Or(opt.Log, slog.Default())
-	g := &ground{opt: opt, log: opt.Log, wake: make(chan struct{}, 1), halt: func(string) {}}
-	in := &Intake{ground: g, arrivals: &arrivals{g}, library: &library{g}, rulebook: &rulebook{g}, queue: &queue{g}, checker: &checker{g}}
-	in.catalog = &catalog{ground: g, arrivals: in.arrivals}
+	g := &core{opt: opt, log: opt.Log, wake: make(chan struct{}, 1), halt: func(string) {}}
+	in := &Intake{core: g, arrivals: &arrivals{g}, library: &library{g}, rulebook: &rulebook{g}, queue: &queue{g}, checker: &checker{g}}
+	in.catalog = &catalog{core: g, arrivals: in.arrivals}
 	in.workers = &workers{
-		ground: g, queue: in.queue, checker: in.checker, rulebook: in.rulebook, library: in.library, slots: make(chan struct{}, opt.Workers), large: make(chan struct{}, 1),
+		core: g, queue: in.queue, checker: in.checker, rulebook: in.rulebook, library: in.library, slots: make(chan struct{}, opt.Workers), large: make(chan struct{}, 1),
 	}
-	in.appeals = &appeals{ground: g, catalog: in.catalog, workers: in.workers}
+	in.appeals = &appeals{core: g, catalog: in.catalog, workers: in.workers}
 	return in
 }
 
 // Stats returns the counters of this process. They are live; the caller must not write them.
-func (in *ground) Stats() *Stats { return &in.stats }
+func (in *core) Stats() *Stats { return &in.stats }
 
 // now returns the time of the clock that all instances share. It fails if that clock, the database,
 // cannot be asked.
-func (in *ground) now(ctx context.Context) (drive.Time, error) {
+func (in *core) now(ctx context.Context) (drive.Time, error) {
 	now, err := in.opt.Clock(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("ask the database for the time: %w", err)
@@ -187,7 +187,7 @@ func scanRow(b *row, scan func(...any) error) error {
 }
 
 // find returns the first bundle that matches a WHERE clause. NotFound: there is none.
-func (in *ground) find(ctx context.Context, q sqldb.Querier, where string, args ...any) (b row, err error) {
+func (in *core) find(ctx context.Context, q sqldb.Querier, where string, args ...any) (b row, err error) {
 	err = scanRow(&b, q.QueryRow(ctx, selectBundles+where, args...).Scan)
 	return b, err
 }

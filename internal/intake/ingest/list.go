@@ -122,7 +122,7 @@ func (f Filter) where(account drive.AccountID) (string, []any, error) {
 }
 
 // library reads documents and their conflicts, and resolves conflicts.
-type library struct{ *ground }
+type library struct{ *core }
 
 // Documents returns up to limit documents of the caller's account that match f, the newest date
 // first. The argument after is the Place of the last document of the previous page; empty: the
@@ -155,7 +155,7 @@ func (in *library) documents(ctx context.Context, who drive.Who, f Filter, after
 
 // showFiles sets File, PDF and ext of each document. Files that are deleted or in the trash stay
 // nil.
-func (in *ground) showFiles(ctx context.Context, account drive.AccountID, all []Document) error {
+func (in *core) showFiles(ctx context.Context, account drive.AccountID, all []Document) error {
 	for at := 0; at < len(all); at += folderPage / 2 {
 		page := all[at:min(at+folderPage/2, len(all))]
 		var ids []drive.NodeID

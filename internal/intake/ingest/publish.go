@@ -71,7 +71,7 @@ func (r *run) publish(ctx context.Context, tx *sqldb.Tx, p *plan) error {
 
 // tellRefused returns the event DocumentRejected for an item of a bundle. The caller must publish
 // it.
-func (in *ground) tellRefused(b *row, one item) (stream.Record, error) {
+func (in *core) tellRefused(b *row, one item) (stream.Record, error) {
 	return stream.New(stream.TopicDocuments, stream.DocumentRejected, b.Account, b.ID.String(), refused{
 		b.ID, b.Source, place(pos{one.member, one.index}), one.reason, one.number, one.counts,
 	})

@@ -21,7 +21,7 @@ type BundleFilter struct {
 
 // catalog lists bundles, their records and strays for their owners, and retries rejected bundles.
 type catalog struct {
-	*ground
+	*core
 	arrivals *arrivals
 }
 

@@ -28,7 +28,7 @@ const (
 //	       still has that seq, there is nothing to find; -1: the comparison was incomplete
 //	after  cursor: accounts up to this one were checked for a folder /intake in this round
 type reconciler struct {
-	*ground
+	*core
 	arrivals *arrivals
 	seen     map[drive.AccountID]int64
 	after    string
@@ -37,7 +37,7 @@ type reconciler struct {
 // newReconciler returns a reconciler without progress, which checks all accounts in its first
 // round.
 func (in *Intake) newReconciler() *reconciler {
-	return &reconciler{ground: in.ground, arrivals: in.arrivals, seen: map[drive.AccountID]int64{}}
+	return &reconciler{core: in.core, arrivals: in.arrivals, seen: map[drive.AccountID]int64{}}
 }
 
 // Reconcile compares the trees of all accounts with the rows of bundles (K1). It inserts missing

@@ -130,7 +130,7 @@ func listed(list map[string]bool, p *invoice.Party) bool {
 }
 
 // rulebook stores the rules of sources.
-type rulebook struct{ *ground }
+type rulebook struct{ *core }
 
 // rulesOf returns the rules of a source. A source without rules accepts every document.
 func (in *rulebook) rulesOf(ctx context.Context, account drive.AccountID, source string) (matcher, error) {

@@ -24,7 +24,7 @@
 //
 // A staging shared by several instances behaves differently from one of a single process
 // (blob/caps.go), and package upload selects its behavior at start. So the pair reports the kind of
-// its first side, and wraps the second side to behave alike: alike.go.
+// its first side, and wraps the second side to behave alike: stagingcaps.go.
 //
 // # The copier
 //

@@ -13,7 +13,7 @@ import (
 )
 
 // arrivals records bundles whose meta.json appears in the tree.
-type arrivals struct{ *ground }
+type arrivals struct{ *core }
 
 // Arrived is the hook that the tree calls for each node that becomes visible, in the same
 // transaction. If the node is the manifest or the folder of a bundle, Arrived records the bundle.

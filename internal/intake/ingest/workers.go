@@ -28,7 +28,7 @@ func (w *waiting) Error() string { return w.reason + ": " + w.detail }
 
 // workers processes due bundles, at most Options.Workers at a time.
 type workers struct {
-	*ground
+	*core
 	queue    *queue
 	checker  *checker
 	rulebook *rulebook
@@ -39,7 +39,7 @@ type workers struct {
 }
 
 // Wake makes a worker of this process look for due bundles now. It never blocks.
-func (in *ground) Wake() {
+func (in *core) Wake() {
 	select {
 	case in.wake <- struct{}{}:
 	default:

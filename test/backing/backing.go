@@ -1,7 +1,7 @@
-// Package ground gives tests of whole installations what these stand on: a database, Redis keys,
+// Package backing gives tests of whole installations their backing services: a database, Redis keys,
 // topics and a prefix in a bucket of their own on the services that the tests share, which are gone
 // when the test has ended. It starts no installation.
-package ground
+package backing
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// Flags makes what an installation stands on from the services, for the time of the test, and
+// Flags creates the backing services of an installation for the time of the test, and
 // returns the flags that name it: SQLite and a directory where there are none. A test on a machine
 // that lacks one is skipped, or fails where that one is required.
 func Flags(t testing.TB, of ...servicetest.Service) (flags []string) {
@@ -33,7 +33,7 @@ func Flags(t testing.TB, of ...servicetest.Service) (flags []string) {
 		at := servicetest.URL(t, s)
 		switch s { //nolint:exhaustive // of a Redis Cluster there is no use here
 		case servicetest.MySQL:
-			flags = append(flags, "--db", database(t, at, "ground_"+name))
+			flags = append(flags, "--db", database(t, at, "backing_"+name))
 		case servicetest.Redis:
 			flags = append(flags, "--redis", at)
 			leaveNothing(t, func(ctx context.Context) error { return forgetKeys(ctx, at, name) })

@@ -22,7 +22,7 @@ func (in *library) each(ctx context.Context, account drive.AccountID, f Filter, 
 		if err != nil {
 			return err
 		}
-		if err := (Enclosed{in.ground}).pictures(ctx, account, page); err != nil {
+		if err := (Enclosed{in.core}).pictures(ctx, account, page); err != nil {
 			return err
 		}
 		for _, d := range page {

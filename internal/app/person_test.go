@@ -14,7 +14,7 @@ import (
 	"smartdrive/internal/base/config"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/testkit/servicetest"
-	testground "smartdrive/test/ground"
+	testbacking "smartdrive/test/backing"
 	"smartdrive/test/process"
 )
 
@@ -219,7 +219,7 @@ func told(t *testing.T, cfg []config.Config, nodes []*node, admin string) {
 func rewind(t *testing.T, cfg config.Config) {
 	t.Helper()
 	if cfg.Kafka != nil {
-		testground.Rewind(t, servicetest.URL(t, servicetest.Kafka), cfg.Namespace+".notices.notices")
+		testbacking.Rewind(t, servicetest.URL(t, servicetest.Kafka), cfg.Namespace+".notices.notices")
 		return
 	}
 	db, err := sqldb.Open(t.Context(), sqldb.Options{MySQL: databaseURL(cfg.MySQL)})
