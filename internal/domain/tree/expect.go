@@ -15,6 +15,10 @@ type Expect struct {
 	Rev   int64          // revision of the changed node; zero: any. A mismatch is Precondition {current}.
 	Seen  []SeenNode     // a mismatch is stale
 	Locks []drive.LockID // locks that must still be held; else stale
+
+	// Trashed is the trash time that MarkForPurge compares: that of the node or of the nearest
+	// trashed folder above it, as in Location; zero: any. A mismatch is Precondition {current}.
+	Trashed drive.Time
 }
 
 // SeenNode is one node as the caller read it, or a name that was free.
@@ -34,11 +38,11 @@ var errStale = errors.New("what the caller has read has changed since")
 // Nothing was written; the caller may read again and retry.
 func IsStale(err error) bool { return errors.Is(err, errStale) }
 
-// IsEmpty reports whether Check has nothing to compare; Rev does not count.
+// IsEmpty reports whether Check has nothing to compare; Rev and Trashed do not count.
 func (e Expect) IsEmpty() bool { return len(e.Seen) == 0 && len(e.Locks) == 0 }
 
 // Check compares the expectations with the database. It fails with an error of kind Precondition
-// that IsStale recognizes. It does not check Rev; the changing method does. The transaction holds
+// that IsStale recognizes. It does not check Rev and Trashed; the changing method does. The transaction holds
 // the ledger lock of each account it changes, so the result stays valid until commit.
 func (e Expect) Check(ctx context.Context, q sqldb.Querier, t *Tree) error {
 	for _, s := range e.Seen {

@@ -148,16 +148,22 @@ func (r Reader) readChain(ctx context.Context, q sqldb.Querier, id drive.NodeID)
 
 // location returns path and trash time of the first node of c.
 func (c chain) location() Location {
-	spot := Location{Path: c.path()}
-	if i := slices.IndexFunc(c, func(l chainNode) bool { return l.trashed != 0 }); i >= 0 {
-		spot.Trashed = c[i].trashed
+	return Location{Path: c.path(), Trashed: c.trashed()}
+}
+
+// trashed returns the trash time of the first trashed node of c; zero if none is.
+func (c chain) trashed() drive.Time {
+	for _, l := range c {
+		if l.trashed != 0 {
+			return l.trashed
+		}
 	}
-	return spot
+	return 0
 }
 
 // live reports whether no node of c is trashed; false for an empty chain.
 func (c chain) live() bool {
-	return len(c) > 0 && !slices.ContainsFunc(c, func(l chainNode) bool { return l.trashed != 0 })
+	return len(c) > 0 && c.trashed() == 0
 }
 
 // owned reports whether an operation owns the node or a folder above it: it is being purged or

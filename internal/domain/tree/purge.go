@@ -15,11 +15,14 @@ import (
 
 // MarkForPurge assigns a node to an operation that will purge it; from then on it cannot be found
 // or restored. It fails with NotFound if another operation owns the node, and with Precondition
-// {current} if rev is neither zero nor the current revision.
-func (t *Tree) MarkForPurge(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID, rev int64, op drive.OperationID) (Node, error) {
+// {current} if e.Rev or e.Trashed does not match. It does not call e.Check.
+func (t *Tree) MarkForPurge(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID, e Expect, op drive.OperationID) (Node, error) {
 	n, up, err := t.lockNode(ctx, tx, account, id)
 	if err == nil {
-		err = checkRev(n, rev)
+		err = checkRev(n, e.Rev)
+	}
+	if err == nil && e.Trashed != 0 && e.Trashed != up.trashed() {
+		err = drive.Fail(drive.Precondition, "current", n.Rev)
 	}
 	if err == nil && up.live() {
 		err = t.opt.CheckRemove(ctx, tx, n, tx.Actor())

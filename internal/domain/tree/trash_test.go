@@ -91,7 +91,7 @@ func TestPurgeResumesAnywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := g.tree.MarkForPurge(ctx, tx, g.account, top.ID, 0, drive.NewID[drive.OperationID]())
+		_, err := g.tree.MarkForPurge(ctx, tx, g.account, top.ID, tree.Expect{}, drive.NewID[drive.OperationID]())
 		return err
 	})
 	crash := errors.New("the process died")

@@ -137,7 +137,7 @@ func (f *fixture) restore(t tb, id drive.NodeID, r tree.Restore) (n tree.Node, e
 func (f *fixture) purge(t tb, id drive.NodeID, limit int) (dropped []tree.Version, err error) {
 	t.Helper()
 	err = f.try(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := f.tree.MarkForPurge(ctx, tx, f.account, id, 0, drive.NewID[drive.OperationID]())
+		_, err := f.tree.MarkForPurge(ctx, tx, f.account, id, tree.Expect{}, drive.NewID[drive.OperationID]())
 		return err
 	})
 	for done := err != nil; !done; {

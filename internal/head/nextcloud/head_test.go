@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/head/dav/davtest"
 	"smartdrive/internal/usecase/files"
 )
@@ -106,7 +107,7 @@ func TestTagsOfFoldersChangeWithAnythingBelow(t *testing.T) {
 		{"into the trash", func() { trashed = s.trash(t, "a/b/c/h") }, deep},
 		{"out of it", func() { s.must(t)(s.Files.Restore(t.Context(), s.Who, trashed, drive.NodeID{}, "")) }, deep},
 		{"for good", func() {
-			_, err := s.Files.DeletePermanently(t.Context(), s.Who, trashed, 0)
+			_, err := s.Files.DeletePermanently(t.Context(), s.Who, trashed, tree.Expect{})
 			s.must(t)(files.NodeView{}, err)
 		}, deep},
 	} {

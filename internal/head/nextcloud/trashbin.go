@@ -53,7 +53,7 @@ func (c *call) trashbin(ctx context.Context, below []string) error {
 			err = drive.Fail(drive.NotFound)
 		}
 		if err == nil {
-			_, err = c.Files.DeletePermanently(ctx, c.who, id, n.Rev) // fails if another request has restored it
+			_, err = c.Files.DeletePermanently(ctx, c.who, id, tree.Expect{Trashed: *n.TrashedAt}) // fails if another request has restored it
 		}
 		if err != nil {
 			return err

@@ -43,7 +43,10 @@ func (n nodes) routes() []route {
 			errors:   []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.VersionChanged, drive.Locked, drive.Precondition, drive.Cycle, drive.TooLarge},
 		}, {
 			method: "DELETE", path: one, access: write, action: byNode(n.files, n.remove), header: ifMatch,
-			query:   []param{{name: "permanent", syntax: boolean, doc: "delete it for good, with all that is below it"}},
+			query: []param{
+				{name: "permanent", syntax: boolean, doc: "delete it for good, with all that is below it"},
+				{name: trashedAt, doc: "RFC 3339, with permanent: only if it, or the nearest folder above it that is in the trash, was put there at this time; otherwise 412 precondition"},
+			},
 			summary: "Move a node to the trash, or delete it permanently. Repeating it is not an error.",
 			outcomes: []outcome{
 				emptyOutcome(204, "done"), jsonOutcome[files.Operation](202, "what touches over 1,000 nodes goes on: see Location"),
@@ -187,6 +190,9 @@ func revision(c *call) (int64, error) {
 	return rev, nil
 }
 
+// trashedAt is the name of a query parameter of DELETE /nodes/{id}.
+const trashedAt = "trashed_at"
+
 // remove serves DELETE /nodes/{id}. It replies 204 without a body or 202 with files.Operation.
 // Beyond the errors common to all routes it fails with drive.NotFound, drive.VersionChanged,
 // drive.Locked, drive.Precondition or drive.WrongState. It moves the node to the trash, or with
@@ -196,8 +202,14 @@ func (n nodes) remove(ctx context.Context, c *call, id drive.NodeID) (reply, err
 	if err != nil {
 		return reply{}, err
 	}
-	if c.flag("permanent") {
-		return operationReply(n.files.DeletePermanently(ctx, c.who, id, rev))
+	trashed, err := c.time(trashedAt)
+	switch {
+	case err != nil:
+		return reply{}, err
+	case c.flag("permanent"):
+		return operationReply(n.files.DeletePermanently(ctx, c.who, id, tree.Expect{Rev: rev, Trashed: trashed}))
+	case trashed != 0:
+		return reply{}, drive.BadField("permanent", drive.Required)
 	}
 	_, err = n.files.Trash(ctx, c.who, id, tree.Expect{Rev: rev})
 	return empty(err)

@@ -76,6 +76,8 @@ type bulkBody struct {
 	Except   idList        `json:"except,omitempty" doc:"of all: ids that are not meant"`
 	Parent   string        `json:"parent,omitempty" doc:"of move and copy: id of the folder that things go to, or root; of restore: where each was if absent"`
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" doc:"of move, copy and restore: what happens when a name is taken; fail if absent, of restore rename"`
+
+	TrashedUntil *drive.Time `json:"trashed_until,omitempty" doc:"of delete: only what is in the trash since this time or longer, such as the newest trashed_at of a list; other nodes fail as version-changed, and all.trash skips them"`
 }
 
 // everything selects all nodes or shares; at most one member is set.
@@ -115,7 +117,7 @@ func (l *idList) UnmarshalJSON(raw []byte) error {
 // create serves POST /operations. It replies 201 with bulk.Operation. Beyond the errors common to
 // all routes it fails with drive.NotFound, drive.ParentGone, drive.TooLarge or drive.TooManyOpen.
 func (o operations) create(ctx context.Context, c *call, in *bulkBody) (reply, error) {
-	wish := bulk.Request{Kind: bulk.Kind(in.Kind), Items: in.Nodes, Except: in.Except, Conflict: drive.Conflict(in.Conflict)}
+	wish := bulk.Request{Kind: bulk.Kind(in.Kind), Items: in.Nodes, Except: in.Except, Conflict: drive.Conflict(in.Conflict), TrashedUntil: timeOf(in.TrashedUntil)}
 	kinds := []bulk.Kind{bulk.Trash, bulk.Restore, bulk.Delete, bulk.Move, bulk.Copy, bulk.Unshare}
 	if err := oneOf("kind", wish.Kind, kinds); err != nil {
 		return reply{}, err

@@ -20,6 +20,7 @@ func TestARequestIsDecidedByWhatItsTransactionFinds(t *testing.T) {
 	deletes := call{"DELETE", "/nodes/{f}", "", "", ""}
 	deletesFolder := call{"DELETE", "/nodes/{d}", "", "", ""}
 	renames := call{"PATCH", "/nodes/{f}", `{"name":"h"}`, "", ""}
+	restores := call{"POST", "/nodes/{t}/restore", `{}`, "", ""}
 	takes := call{"PATCH", "/nodes/{x}", `{"name":"g"}`, "", ""}
 	for name, r := range map[string]struct {
 		request, competitor call
@@ -41,7 +42,11 @@ func TestARequestIsDecidedByWhatItsTransactionFinds(t *testing.T) {
 		"upload into a folder, deleted":    {call{"POST", "/uploads", `{"parent":"{d}","name":"new","size":5}`, "", ""}, deletesFolder, []int{404, 409}, "f=one x=old"},
 		"link, deleted":                    {call{"POST", "/shares", `{"node":"{f}"}`, "", ""}, deletes, []int{404, 409}, "x=old"},
 		"collect link, deleted":            {call{"POST", "/collects", `{"folder":"{d}","title":"t"}`, "", ""}, deletesFolder, []int{404, 409}, "f=one x=old"},
-		"restore, name taken":              {call{"POST", "/nodes/{t}/restore", `{"conflict":"fail"}`, "", ""}, call{"PATCH", "/nodes/{x}", `{"name":"t"}`, "", ""}, []int{409}, "f=one"},
+		"restore, name taken":              {call{"POST", "/nodes/{t}/restore", `{"conflict":"fail"}`, "", ""}, call{"PATCH", "/nodes/{x}", `{"name":"t"}`, "", ""}, []int{409}, "f=one t=old"},
+		"delete for good, restored":        {call{"DELETE", "/nodes/{t}?permanent=true&trashed_at={when}", "", "", ""}, restores, []int{412}, "f=one t=gone x=old"},
+		"delete for good, folder deleted":  {call{"DELETE", "/nodes/{i}?permanent=true&trashed_at={within}", "", "", ""}, call{"DELETE", "/nodes/{d}?permanent=true", "", "", ""}, []int{204}, "f=one x=old"},
+		"operation delete, restored":       {call{"POST", "/operations", `{"kind":"delete","nodes":["{t}"],"trashed_until":"{when}"}`, "", ""}, restores, []int{201}, "f=one t=gone x=old"},
+		"operation delete all, restored":   {call{"POST", "/operations", `{"kind":"delete","all":{"trash":true},"trashed_until":"{when}"}`, "", ""}, restores, []int{201}, "f=one t=gone x=old"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -49,11 +54,17 @@ func TestARequestIsDecidedByWhatItsTransactionFinds(t *testing.T) {
 			u := s.newUser(t, "ann", 0)
 			f, x, trashed := u.put(t, "/f", []byte("one")), u.put(t, "/x", []byte("old")), u.put(t, "/t", []byte("gone"))
 			d := u.mkdir(t, "/d").json(t, http.StatusCreated)
-			u.send(t, "DELETE", "/nodes/"+trashed["id"].(string), nil)
+			within := u.put(t, "/d/in", []byte("in"))
+			trash := func(n map[string]any) string {
+				at := "/nodes/" + n["id"].(string)
+				u.send(t, "DELETE", at, nil)
+				return u.get(t, at).json(t, http.StatusOK)["trashed_at"].(string)
+			}
+			inside, when := trash(within), trash(trashed)
 			got := u.get(t, "/nodes/"+f["id"].(string)+"/content")
 			rev := fmt.Sprintf("%q", fmt.Sprint(f["rev"]))
 			fill := strings.NewReplacer("{f}", f["id"].(string), "{x}", x["id"].(string), "{d}", d["id"].(string), "{t}", trashed["id"].(string),
-				"{tag}", got.Header.Get("ETag"), "{rev}", rev)
+				"{tag}", got.Header.Get("ETag"), "{rev}", rev, "{i}", within["id"].(string), "{when}", when, "{within}", inside)
 			send := func(c call) response {
 				var body any
 				if body = []byte(c.body); strings.HasPrefix(c.body, "{") {
@@ -80,8 +91,11 @@ func TestARequestIsDecidedByWhatItsTransactionFinds(t *testing.T) {
 			if !slices.Contains(r.want, answer.StatusCode) {
 				t.Errorf("answered %d, want one of %d: %s", answer.StatusCode, r.want, answer.body)
 			}
+			if r.request.path == "/operations" {
+				u.end(t, answer.json(t, http.StatusCreated))
+			}
 			var left []string
-			for _, name := range []string{"f", "g", "h", "x"} {
+			for _, name := range []string{"f", "g", "h", "t", "x"} {
 				if a := u.get(t, "/nodes?path=/"+name); a.StatusCode == http.StatusOK {
 					left = append(left, name+"="+string(u.get(t, "/nodes/"+a.json(t, http.StatusOK)["id"].(string)+"/content").body))
 				}

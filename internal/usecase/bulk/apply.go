@@ -38,10 +38,14 @@ func (t *batch) apply(ctx context.Context, id drive.NodeID, e entry) (entry, dri
 		e.Outcome, e.Made = changed, made
 		return e, child, err
 	case Delete:
-		if n, found := t.before[id]; found && e.Want != nil && n.Trashed != e.Want.Trashed {
-			return e, none, errChanged()
+		var expect tree.Expect
+		if e.Want != nil {
+			expect.Trashed = e.Want.Trashed
 		}
-		child, did, err := t.inside.Delete(ctx, id)
+		child, did, err := t.inside.Delete(ctx, id, expect)
+		if drive.IsKind(err, drive.Precondition) {
+			err = errChanged()
+		}
 		e.Outcome = outcomeOf(did)
 		return e, child, err
 	case Unshare:
@@ -65,7 +69,7 @@ func outcomeOf(did bool) outcome {
 }
 
 // errChanged returns the VersionChanged error for an item that was changed after the operation
-// being undone.
+// being undone, or after the request to delete it.
 func errChanged() error { return drive.Fail(drive.VersionChanged) }
 
 // trash moves node id to the trash within the transaction of the batch. It returns e with the time

@@ -11,7 +11,9 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/domain/tree/treetest"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/usecase/bulk"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/share"
@@ -131,6 +133,86 @@ func TestDeleteKeepsItemsRestoredConcurrently(t *testing.T) {
 	restore(all[0])
 	condition(t, d.finish(t, o.ID), bulk.Done, 2, 1, 2)
 	same(t, []string{"/a", "/a/f0"}, d.list(t))
+}
+
+// A node inside a trashed folder has no trash time of its own: that of the nearest trashed folder
+// above it counts. A folder's deletion keeps an item that was trashed before inside it, which the
+// same operation deletes by its own time.
+func TestDeleteComparesTrashTimeOfNearestFolder(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, small)
+	folder, all := d.createFiles(t, "/a/b", 5)
+	trash := func(id drive.NodeID) {
+		t.Helper()
+		if _, err := d.files.Trash(t.Context(), d.who, id, tree.Expect{}); err != nil {
+			t.Fatal(err)
+		}
+		d.advance(time.Second)
+	}
+	restore := func(id drive.NodeID) {
+		t.Helper()
+		if _, err := d.files.Restore(t.Context(), d.who, id, drive.NodeID{}, drive.ConflictFail); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trash(folder)
+	o := d.create(t, bulk.Request{Kind: bulk.Delete, Items: all[:2]})
+	restore(folder)
+	condition(t, d.finish(t, o.ID), bulk.Done, 2, 2, 2)
+	same(t, []string{"/a/b/f0 version-changed", "/a/b/f1 version-changed"}, d.codes(t, o.ID))
+
+	trash(folder)
+	o = d.create(t, bulk.Request{Kind: bulk.Delete, Items: all[:2]})
+	restore(folder)
+	trash(folder)
+	condition(t, d.finish(t, o.ID), bulk.Done, 2, 2, 2)
+	condition(t, d.finish(t, d.create(t, bulk.Request{Kind: bulk.Delete, Items: all[:2]}).ID), bulk.Done, 2, 0, 2)
+	restore(folder)
+	same(t, []string{"/a", "/a/b", "/a/b/f2", "/a/b/f3", "/a/b/f4"}, d.list(t))
+
+	trash(all[2])
+	trash(folder)
+	condition(t, d.finish(t, d.create(t, bulk.Request{Kind: bulk.Delete, Items: []drive.NodeID{folder, all[2], all[3]}}).ID), bulk.Done, 3, 0, 3)
+	same(t, []string{"/a"}, d.list(t))
+}
+
+// TrashedUntil keeps items that were restored, or put into the trash, after the caller had listed
+// the trash.
+func TestDeleteKeepsItemsTrashedAfterListing(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, small)
+	_, all := d.createFiles(t, "/a", 5)
+	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: all[:3]}).ID)
+	listed := drive.TimeOf(d.clock())
+	d.advance(time.Second)
+	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Restore, Items: all[:2]}).ID)
+	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: all[1:2]}).ID)
+	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: all[4:]}).ID)
+	o := d.create(t, bulk.Request{Kind: bulk.Delete, Items: all[:3], TrashedUntil: listed})
+	condition(t, d.finish(t, o.ID), bulk.Done, 3, 2, 3)
+	same(t, []string{"/a/f0 version-changed", "/a/f1 version-changed"}, d.codes(t, o.ID))
+	condition(t, d.finish(t, d.create(t, bulk.Request{Kind: bulk.Delete, All: bulk.All{Trash: true}, TrashedUntil: listed}).ID), bulk.Done, 0, 0, 0)
+	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Restore, All: bulk.All{Trash: true}}).ID)
+	same(t, []string{"/a", "/a/f0", "/a/f1", "/a/f3", "/a/f4"}, d.list(t))
+	_, err := d.Create(t.Context(), d.who, bulk.Request{Kind: bulk.Trash, Items: all[:1], TrashedUntil: listed}, nil)
+	wantKind(t, err, drive.BadRequest)
+}
+
+// A request above the limit of running operations does not read its items.
+func TestLimitIsCheckedBeforeItemsAreRead(t *testing.T) {
+	t.Parallel()
+	opt := small
+	opt.MaxRunning = 1
+	var counter sqldbtest.Counter
+	d := newFixtureAt(t, sqldbtest.OpenWith(t, sqldb.Options{Connector: counter.Connector}), treetest.Store(t), opt)
+	_, all := d.createFiles(t, "/a", 40)
+	d.create(t, bulk.Request{Kind: bulk.Trash, Items: all})
+	before := counter.Total()
+	_, err := d.Create(t.Context(), d.who, bulk.Request{Kind: bulk.Delete, Items: all}, nil)
+	wantKind(t, err, drive.TooManyOpen)
+	if n := counter.Total() - before; n != 1 {
+		t.Errorf("refused after %d statements, want 1", n)
+	}
 }
 
 func TestSharesAreEnded(t *testing.T) {
@@ -538,7 +620,7 @@ func TestSubtreeOperationIsShown(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, small)
 	folder, _ := d.createFiles(t, "/a", 30)
-	op, err := d.files.DeletePermanently(t.Context(), d.who, folder, 0)
+	op, err := d.files.DeletePermanently(t.Context(), d.who, folder, tree.Expect{})
 	if err != nil || op == nil {
 		t.Fatal(op, err)
 	}

@@ -1,8 +1,10 @@
 package bulk
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"smartdrive/internal/base/drive"
@@ -17,6 +19,10 @@ type Request struct {
 	Except   []drive.NodeID // with All: ids to skip
 	Parent   drive.NodeID   // Move, Copy: required; Restore: zero means each item's original folder
 	Conflict drive.Conflict // empty: ConflictRename for Restore, else ConflictFail
+
+	// TrashedUntil restricts Delete to items that are in the trash since that time or longer; zero:
+	// no restriction. Of All.Trash other items are skipped, of Items they fail as changed.
+	TrashedUntil drive.Time
 }
 
 // All selects the items that exist at the time of the request, without listing them.
@@ -48,11 +54,14 @@ func (b *Bulk) Create(ctx context.Context, who drive.Who, in Request, hook Hook)
 	if err := b.check(ctx, who, &in); err != nil {
 		return Operation{}, err
 	}
+	if err := b.mayRun(ctx, b.opt.DB, who.Account); err != nil { // repeated in the transaction
+		return Operation{}, err
+	}
 	ids, err := b.choose(ctx, who, in)
 	if err != nil {
 		return Operation{}, err
 	}
-	trashed, err := b.trashTimes(ctx, who, in.Kind, ids)
+	trashed, err := b.trashTimes(ctx, who, in, ids)
 	if err != nil {
 		return Operation{}, err
 	}
@@ -113,6 +122,8 @@ func (b *Bulk) check(ctx context.Context, who drive.Who, in *Request) error {
 		return drive.BadField("parent", drive.NotTogether, "with", "kind")
 	case in.Parent.IsZero() && (in.Kind == Move || in.Kind == Copy):
 		return drive.BadField("parent", drive.Required)
+	case in.TrashedUntil != 0 && in.Kind != Delete:
+		return drive.BadField("trashed_until", drive.NotTogether, "with", "kind")
 	case in.Conflict != "" && !takesParent:
 		return drive.BadField("conflict", drive.NotTogether, "with", "kind")
 	case in.All.Shares != (in.Kind == Unshare) && in.All.isSet():
@@ -189,11 +200,13 @@ func (b *Bulk) choose(ctx context.Context, who drive.Who, in Request) (ids []dri
 	return ids, nil
 }
 
-// trashTimes returns when each item in the trash was put there; empty unless kind is Delete.
-// Create stores these times: an item that another request restores later is not deleted.
-func (b *Bulk) trashTimes(ctx context.Context, who drive.Who, kind Kind, ids []drive.NodeID) (map[drive.NodeID]drive.Time, error) {
+// trashTimes returns the trash time of each item in the trash, or of the nearest trashed folder
+// above it; empty unless in.Kind is Delete. Create stores these times, so an item that another
+// request restores later is not deleted. An item that in.TrashedUntil excludes has no entry with
+// All.Trash. Otherwise its entry is in.TrashedUntil, which does not match the item, so it fails.
+func (b *Bulk) trashTimes(ctx context.Context, who drive.Who, in Request, ids []drive.NodeID) (map[drive.NodeID]drive.Time, error) {
 	times := map[drive.NodeID]drive.Time{}
-	if kind != Delete {
+	if in.Kind != Delete {
 		return times, nil
 	}
 	for some := range slices.Chunk(ids, b.opt.ItemsPerTransaction) {
@@ -201,9 +214,19 @@ func (b *Bulk) trashTimes(ctx context.Context, who drive.Who, kind Kind, ids []d
 		if err != nil {
 			return nil, fmt.Errorf("read the items to delete: %w", err)
 		}
+		above, err := b.opt.Tree.LocationsOf(ctx, b.opt.DB, slices.Collect(maps.Values(nodes)))
+		if err != nil {
+			return nil, fmt.Errorf("read the folders of the items to delete: %w", err)
+		}
 		for id, n := range nodes {
-			if n.Trashed != 0 {
-				times[id] = n.Trashed
+			at := cmp.Or(n.Trashed, above[n.Parent].Trashed)
+			if in.TrashedUntil != 0 && (at == 0 || at > in.TrashedUntil) {
+				if at = in.TrashedUntil; in.All.Trash {
+					at = 0
+				}
+			}
+			if at != 0 {
+				times[id] = at
 			}
 		}
 	}
@@ -234,20 +257,19 @@ func (b *Bulk) enforceLimits(ctx context.Context, tx *sqldb.Tx, add row) error {
 		state      State
 		total      int64
 	}
+	if err := b.mayRun(ctx, tx, add.account); err != nil {
+		return err
+	}
 	rows, err := tx.Query(ctx, "SELECT id, source_id, state, total FROM bulks WHERE account_id = ? ORDER BY id DESC", add.account)
 	all, err := sqldb.Scan(rows, err, func(k *kept, scan func(...any) error) error { return scan(&k.id, &k.source, &k.state, &k.total) })
 	if err != nil {
 		return fmt.Errorf("list the operations of %v: %w", add.account, err)
 	}
-	running, needed := 0, map[drive.OperationID]bool{add.source: true}
+	needed := map[drive.OperationID]bool{add.source: true}
 	for _, k := range all {
 		if k.state == Running {
-			running++
 			needed[k.source] = true
 		}
-	}
-	if running >= b.opt.MaxRunning {
-		return drive.Fail(drive.TooManyOpen, "reason", "operations", "limit", b.opt.MaxRunning, "sent", running+1)
 	}
 	items, count := add.total, 1
 	for _, k := range all {

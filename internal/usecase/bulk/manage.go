@@ -138,11 +138,11 @@ func (b *Bulk) update(ctx context.Context, who drive.Who, id drive.OperationID, 
 	return r.show(), err
 }
 
-// mayRun returns TooManyOpen if the account has MaxRunning unfinished operations. It holds only
-// while tx holds the lock of the account.
-func (b *Bulk) mayRun(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+// mayRun returns TooManyOpen if the account has MaxRunning unfinished operations. In a transaction
+// that holds the lock of the account, the answer is valid until commit.
+func (b *Bulk) mayRun(ctx context.Context, q sqldb.Querier, account drive.AccountID) error {
 	var running int
-	err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM bulks WHERE account_id = ? AND state = 'running'", account).Scan(&running)
+	err := q.QueryRow(ctx, "SELECT COUNT(*) FROM bulks WHERE account_id = ? AND state = 'running'", account).Scan(&running)
 	if err == nil && running >= b.opt.MaxRunning {
 		err = drive.Fail(drive.TooManyOpen, "reason", "operations", "limit", b.opt.MaxRunning, "sent", running+1)
 	}

@@ -139,7 +139,7 @@ func (h *actor) restore(t *rapid.T) {
 }
 
 func (h *actor) delete(t *rapid.T) {
-	h.checkError(t, errorOf(h.DeletePermanently(t.Context(), h.who, h.pickNode(t, "node"), 0)))
+	h.checkError(t, errorOf(h.DeletePermanently(t.Context(), h.who, h.pickNode(t, "node"), tree.Expect{})))
 }
 
 func (h *actor) move(t *rapid.T) {

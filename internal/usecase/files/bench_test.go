@@ -35,7 +35,7 @@ func BenchmarkBatches(b *testing.B) {
 		run(r.Operation.ID)
 		b.ReportMetric(float64(longest.Milliseconds()), "ms/longest-copy")
 		longest = 0
-		op, err := d.DeletePermanently(b.Context(), d.who, d.get(b, "/dst").ID, 0)
+		op, err := d.DeletePermanently(b.Context(), d.who, d.get(b, "/dst").ID, tree.Expect{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -250,7 +250,7 @@ func TestHandoverMovesManyVersions(t *testing.T) {
 		t.Errorf("it waits as %+v, %v", o, err)
 	}
 	for name := range strings.FieldsSeq("f0 f1 f2 f3") {
-		op, err := to.DeletePermanently(t.Context(), to.who, to.get(t, "/Files of d/"+name).ID, 0)
+		op, err := to.DeletePermanently(t.Context(), to.who, to.get(t, "/Files of d/"+name).ID, tree.Expect{})
 		if err != nil || op != nil {
 			t.Fatal(op, err)
 		}
@@ -278,7 +278,7 @@ func TestHandoverSurvivesDeletedTarget(t *testing.T) {
 	}
 	before := len(to.allRows(t)) - 1
 	top := to.get(t, "/Files of d")
-	if op, err := to.DeletePermanently(t.Context(), to.who, top.ID, 0); err != nil {
+	if op, err := to.DeletePermanently(t.Context(), to.who, top.ID, tree.Expect{}); err != nil {
 		t.Fatal(err)
 	} else if op != nil {
 		to.finish(t, op.ID)
@@ -335,7 +335,7 @@ func TestHandoverWaitsForPurge(t *testing.T) {
 	d, to := newHandoverPair(t)
 	big := d.makeBigFolder(t, "big")
 	d.put(t, "/kept", "x")
-	op, err := d.DeletePermanently(t.Context(), d.who, big.ID, 0)
+	op, err := d.DeletePermanently(t.Context(), d.who, big.ID, tree.Expect{})
 	if err != nil || op == nil {
 		t.Fatal(op, err)
 	}

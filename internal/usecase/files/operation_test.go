@@ -153,11 +153,11 @@ func TestBigDelete(t *testing.T) {
 	d := newFixture(t, small)
 	big := d.makeBigFolder(t, "big")
 	kept := d.put(t, "/kept", "text 1") // shares content with some of what goes
-	op, err := d.DeletePermanently(t.Context(), d.who, big.ID, 0)
+	op, err := d.DeletePermanently(t.Context(), d.who, big.ID, tree.Expect{})
 	if err != nil || op == nil {
 		t.Fatalf("got %+v, %v", op, err)
 	}
-	if again, err := d.DeletePermanently(t.Context(), d.who, big.ID, 0); again != nil || err != nil {
+	if again, err := d.DeletePermanently(t.Context(), d.who, big.ID, tree.Expect{}); again != nil || err != nil {
 		t.Errorf("deleting again: %+v, %v", again, err)
 	}
 	_, err = d.Restore(t.Context(), d.who, big.ID, drive.NodeID{}, "")
@@ -217,7 +217,7 @@ func TestFailedCopyLeavesNothing(t *testing.T) {
 			}
 		}, drive.ParentGone},
 		"folder deleted meanwhile": {10, func(d *fixture, t tb) {
-			if _, err := d.DeletePermanently(t.Context(), d.who, d.get(t, "/to").ID, 0); err != nil {
+			if _, err := d.DeletePermanently(t.Context(), d.who, d.get(t, "/to").ID, tree.Expect{}); err != nil {
 				t.Fatal(err)
 			}
 		}, drive.ParentGone},
@@ -275,7 +275,7 @@ func TestPurgeAccount(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := d.DeletePermanently(t.Context(), d.who, d.get(t, "/src/3/3/f3").ID, 0); err != nil {
+	if _, err := d.DeletePermanently(t.Context(), d.who, d.get(t, "/src/3/3/f3").ID, tree.Expect{}); err != nil {
 		t.Fatal(err) // leaves a tombstone
 	}
 	var err error

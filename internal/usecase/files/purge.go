@@ -5,13 +5,14 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 )
 
 // DeletePermanently deletes a live or trashed node, its descendants and all versions permanently.
-// rev is the revision that the caller saw; zero: any. It returns the operation if the work
-// continues in the background, else nil. A node that was purged before is not an error.
-func (f *Files) DeletePermanently(ctx context.Context, who drive.Who, id drive.NodeID, rev int64) (*Operation, error) {
+// It returns the operation if the work continues in the background, else nil. A node that was
+// purged before is not an error.
+func (f *Files) DeletePermanently(ctx context.Context, who drive.Who, id drive.NodeID, e tree.Expect) (*Operation, error) {
 	pass, err := f.authorize(ctx, who, id, access.Delete)
 	if err == nil {
 		err = pass.CheckRemoval(access.Delete)
@@ -30,7 +31,10 @@ func (f *Files) DeletePermanently(ctx context.Context, who drive.Who, id drive.N
 	err = f.Operations.write(ctx, f.accounting, who, func(ctx context.Context, tx *sqldb.Tx) error {
 		o = newOperation(who, purgeNode, args{Top: id})
 		o.Total = nodes
-		if _, err := f.opt.Tree.MarkForPurge(ctx, tx, who.Account, id, rev, o.ID); err != nil {
+		if err := e.Check(ctx, tx, f.opt.Tree); err != nil {
+			return err
+		}
+		if _, err := f.opt.Tree.MarkForPurge(ctx, tx, who.Account, id, e, o.ID); err != nil {
 			return err
 		}
 		return f.Operations.begin(ctx, tx, &o)

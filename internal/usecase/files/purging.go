@@ -59,7 +59,7 @@ func (h *emptyTrashHandler) step(ctx context.Context, tx *sqldb.Tx, o *operation
 	for i := 0; i < len(tops) && left > 0; i++ {
 		p, err := h.tree.PurgeStep(ctx, tx, o.account, tops[i].ID, left)
 		if err == nil && !p.Done && tops[i].Operation.IsZero() {
-			_, err = h.tree.MarkForPurge(ctx, tx, o.account, tops[i].ID, 0, o.ID)
+			_, err = h.tree.MarkForPurge(ctx, tx, o.account, tops[i].ID, tree.Expect{}, o.ID)
 		}
 		if err != nil {
 			return false, err

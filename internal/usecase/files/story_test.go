@@ -100,13 +100,13 @@ func TestUseCasesEndToEnd(t *testing.T) {
 		if try("empty the trash", err); op != nil {
 			t.Errorf("a small trash became %+v", op)
 		}
-		op, err = d.DeletePermanently(ctx, d.who, back.ID, 0)
+		op, err = d.DeletePermanently(ctx, d.who, back.ID, tree.Expect{})
 		if try("delete for good", err); op != nil {
 			t.Errorf("a small folder became %+v", op)
 		}
 	}
 	want("/a", "/a/note (2).txt", "/memo.txt")
-	_, err = d.DeletePermanently(ctx, d.who, drive.NewID[drive.NodeID](), 0)
+	_, err = d.DeletePermanently(ctx, d.who, drive.NewID[drive.NodeID](), tree.Expect{})
 	wantKind(t, err, drive.NotFound)
 	if ops, err := d.Operations.ListRunning(ctx, drive.OperationID{}, 10); err != nil || len(ops) != 0 {
 		t.Errorf("operations run: %v, %v", ops, err)
@@ -222,7 +222,7 @@ func TestOtherDrivesAreNotFound(t *testing.T) {
 	_, errs["patch"] = mine.Patch(ctx, who, n.ID, files.Patch{Name: "x"})
 	_, errs["copy"] = mine.Copies.Copy(ctx, who, n.ID, files.Copy{Parent: mine.root})
 	_, errs["trash"] = mine.Trash(ctx, who, n.ID, tree.Expect{})
-	_, errs["delete"] = mine.DeletePermanently(ctx, who, n.ID, 0)
+	_, errs["delete"] = mine.DeletePermanently(ctx, who, n.ID, tree.Expect{})
 	_, errs["restore"] = mine.Restore(ctx, who, n.ID, drive.NodeID{}, "")
 	_, errs["open"] = mine.Contents.Open(ctx, who, n.ID, drive.VersionID{})
 	_, errs["versions"] = mine.Versions(ctx, who, n.ID, "", 0)
@@ -318,7 +318,7 @@ func TestChanges(t *testing.T) {
 
 	big := d.makeBigFolder(t, "big")
 	_, at = follow(at)
-	op, err := d.DeletePermanently(t.Context(), d.who, big.ID, 0)
+	op, err := d.DeletePermanently(t.Context(), d.who, big.ID, tree.Expect{})
 	if err != nil || op == nil {
 		t.Fatalf("got %v, %v", op, err)
 	}

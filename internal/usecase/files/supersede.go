@@ -80,7 +80,7 @@ func (f *Files) removeSource(ctx context.Context, tx *sqldb.Tx, who drive.Who, s
 		_, err := f.opt.Tree.Trash(ctx, tx, who.Account, src.ID, 0)
 		return err
 	}
-	if _, err := f.opt.Tree.MarkForPurge(ctx, tx, who.Account, src.ID, 0, drive.NewID[drive.OperationID]()); err != nil {
+	if _, err := f.opt.Tree.MarkForPurge(ctx, tx, who.Account, src.ID, tree.Expect{}, drive.NewID[drive.OperationID]()); err != nil {
 		return err
 	}
 	p, err := f.opt.Tree.PurgeStep(ctx, tx, who.Account, src.ID, f.opt.Batch)

@@ -38,11 +38,12 @@ func (in *TxBatch) Rows() int64 { return in.rows }
 func (in *TxBatch) Tainted() bool { return in.tainted }
 
 // Delete deletes a node permanently. If one batch is not enough, op is the operation that
-// continues; else op is zero. changed is false if the node had been deleted before.
-func (in *TxBatch) Delete(ctx context.Context, id drive.NodeID) (op drive.OperationID, changed bool, err error) {
+// continues; else op is zero. changed is false if the node had been deleted before. It fails as
+// tree.MarkForPurge does for e.
+func (in *TxBatch) Delete(ctx context.Context, id drive.NodeID, e tree.Expect) (op drive.OperationID, changed bool, err error) {
 	t, account := in.f.opt.Tree, in.who.Account
 	o := newOperation(in.who, purgeNode, args{Top: id})
-	if _, err := t.MarkForPurge(ctx, in.tx, account, id, 0, o.ID); err != nil {
+	if _, err := t.MarkForPurge(ctx, in.tx, account, id, e, o.ID); err != nil {
 		if !drive.IsKind(err, drive.NotFound) {
 			return op, false, err
 		}

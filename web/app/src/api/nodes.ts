@@ -27,9 +27,9 @@ export const rename = (node: Pick<Node, "id">, name: string, rev?: number) =>
 
 // One entry at a time: what /operations does is for one's own drive alone.
 export const trash = (id: string) => finish("DELETE", `/nodes/${id}`);
-/** Deletes for good, unless the item was changed or restored since it was listed. */
-export const destroy = (node: Pick<Node, "id" | "rev">) =>
-  finish("DELETE", `/nodes/${node.id}`, { query: { permanent: true }, headers: { "If-Match": `"${node.rev}"` } });
+/** Deletes for good, unless the item was restored since it was listed. */
+export const destroy = (node: Pick<Node, "id" | "trashed_at">) =>
+  finish("DELETE", `/nodes/${node.id}`, { query: { permanent: true, trashed_at: node.trashed_at ?? undefined } });
 export const restore = (id: string) => call<Node>("POST", `/nodes/${id}/restore`, { body: {} });
 /** Moves, and renames with it where there is a name. */
 export const move = (id: string, parent: string, conflict: Conflict, name?: string) => call<Node>("PATCH", `/nodes/${id}`, { body: { parent, conflict, name } });

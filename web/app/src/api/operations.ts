@@ -23,7 +23,12 @@ export interface Operation {
 /** Either ids, or what there is in a place at the moment of the request. */
 export type Choice = { nodes: string[] } | { shares: string[] } | { all: { folder: string } | { trash: true } | { shares: true }; except?: string[] };
 
-export type Request = Choice & { kind: Exclude<OperationKind, "subtree">; parent?: string; conflict?: Conflict };
+export type Request = Choice & {
+  kind: Exclude<OperationKind, "subtree">;
+  parent?: string;
+  conflict?: Conflict;
+  trashed_until?: string; // of delete: items that were put into the trash later, or restored, are kept
+};
 
 export interface OperationFailure {
   id: string;

@@ -1,1 +1,0 @@
-import"./base-97g2sC_P.js";
