@@ -1,6 +1,6 @@
-// Package backing gives tests of whole installations their backing services: a database, Redis keys,
-// topics and a prefix in a bucket of their own on the services that the tests share, which are gone
-// when the test has ended. It starts no installation.
+// Package backing gives tests of whole installations a database, Redis keys, topics and a bucket
+// prefix of their own on the services that the tests share. All of them are removed when the test
+// ends. The package starts no installation.
 package backing
 
 import (
