@@ -49,12 +49,13 @@ func (c *Client) AllExportJobs(ctx context.Context, id string) iter.Seq2[ExportJ
 	})
 }
 
-// ExportSchedule exports a folder every month.
+// ExportSchedule exports a folder or a list every month: Folder or List is set.
 type ExportSchedule struct {
 	ID       string       `json:"id,omitempty"`
-	Folder   string       `json:"folder"`
+	Folder   string       `json:"folder,omitempty"`
+	List     string       `json:"list,omitempty"` // id of a file with a list, which is read each month
 	Name     string       `json:"name,omitempty"`
-	Filter   ExportFilter `json:"filter"` // without a month
+	Filter   ExportFilter `json:"filter"` // of the folder; without a month and days
 	Zone     string       `json:"zone,omitempty"`
 	Priority int64        `json:"priority,omitempty"`
 	Bucket   bool         `json:"bucket,omitempty"` // write each zip into the server's export bucket

@@ -94,13 +94,13 @@ func (c *cli) showSave(j client.ExportJob) error {
 	return c.show(j, "%-7s  %s  %d bytes  %s", j.State, at, j.Sent, j.Error)
 }
 
-// exportSchedule returns the command `schedule`: export a folder each month.
+// exportSchedule returns the command `schedule`: export a folder or a list each month.
 func (c *cli) exportSchedule() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schedule",
-		Short: "Export a folder each month",
-		Long: `Export a folder on the 1st of each month at 02:00: the files that were last modified in the month before. "smartdrive export ls"
-lists the exports.`,
+		Short: "Export a folder or a list each month",
+		Long: `Export on the 1st of each month at 02:00: of a folder the files that were last modified in the month before, or with --since-last
+those changed since the last export; or with --list what a file in the drive lists at that time. "smartdrive export ls" lists the exports.`,
 		Args: cobra.NoArgs,
 		RunE: showHelp,
 	}
@@ -108,21 +108,31 @@ lists the exports.`,
 	return cmd
 }
 
-// exportScheduleCreate returns the command `create FOLDER`: create a schedule, beginning with the
-// current month.
+// exportScheduleCreate returns the command `create [FOLDER]`: create a schedule of a folder, or of
+// the list in the drive that --list names, beginning with the current month.
 func (c *cli) exportScheduleCreate() *cobra.Command {
 	var in client.ExportSchedule
+	var list string
 	cmd := &cobra.Command{
-		Use: "create FOLDER", Short: "Create a schedule, beginning with the current month",
-		Example:           `  smartdrive export schedule create /invoices --zone Asia/Shanghai --ext pdf`,
-		Args:              cobra.ExactArgs(1),
+		Use: "create [FOLDER]", Short: "Create a schedule, beginning with the current month",
+		Example: `  smartdrive export schedule create /invoices --zone Asia/Shanghai --ext pdf
+  smartdrive export schedule create /invoices --since-last
+  smartdrive export schedule create --list /lists/contracts.csv`,
+		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: c.completeRemote,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, n, err := c.nodeAt(cmd.Context(), args[0])
+			if (list == "") == (len(args) == 0) {
+				return usageError(cmd, errors.New("either a folder or --list"))
+			}
+			api, n, err := c.nodeAt(cmd.Context(), append(args, list)[0])
 			if err != nil {
 				return err
 			}
-			in.Folder = n.ID
+			if list == "" {
+				in.Folder = n.ID
+			} else {
+				in.List = n.ID
+			}
 			s, err := api.CreateExportSchedule(cmd.Context(), in)
 			if err != nil {
 				return err
@@ -130,7 +140,9 @@ func (c *cli) exportScheduleCreate() *cobra.Command {
 			return c.showSchedule(s)
 		},
 	}
-	cmd.Flags().StringVar(&in.Name, "name", "", "name of the directory in the zips (default: that of the folder)")
+	cmd.Flags().StringVar(&in.Name, "name", "", "name of the directory in the zips (default: that of the folder or list)")
+	cmd.Flags().StringVar(&list, "list", "", "path in the drive of a list, in JSON lines or CSV (id, path, url, name), which is read each month")
+	cmd.Flags().BoolVar(&in.Filter.SinceLast, "since-last", false, "what has changed since the last export of this folder with the same filter, instead of the month's files")
 	cmd.Flags().StringVar(&in.Zone, "zone", "", "time zone, such as Asia/Shanghai (default UTC)")
 	cmd.Flags().Int64Var(&in.Priority, "priority", 0, "of your exports the higher goes first, -100 to 0; 1 to 10 also before those of others, for administrators")
 	cmd.Flags().BoolVar(&in.Bucket, "bucket", false, "write each zip to the server's bucket as soon as it is sealed")

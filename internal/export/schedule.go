@@ -5,14 +5,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"path"
+	"strings"
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/notice"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 )
 
-// A schedule creates a batch of a folder on the first day of each month at two o'clock, with the
-// files modified in the month before.
+// A schedule creates a batch on the first day of each month at two o'clock: of a folder, with the
+// files modified in the month before or changed since the last export; or of a list, a file in the
+// drive that is read at that time.
 //
 // The row holds the next month and its due time. One transaction creates the batch and advances the
 // row, and the slot of the batch (schedule and month) is unique. So concurrent or crashing
@@ -27,7 +33,8 @@ const (
 // Schedule is a schedule as shown to its owner.
 type Schedule struct {
 	ID       drive.ScheduleID `json:"id"`
-	Folder   drive.NodeID     `json:"folder"`
+	Folder   drive.NodeID     `json:"folder,omitzero" doc:"absent if there is a list"`
+	List     drive.NodeID     `json:"list,omitzero" doc:"a file with a list, as of POST /exports/manifest, which is read each month"`
 	Name     string           `json:"name"`
 	Filter   Filter           `json:"filter,omitzero"`
 	Zone     string           `json:"zone"`
@@ -47,7 +54,7 @@ type Schedule struct {
 // Skipped is a month without an export.
 type Skipped struct {
 	Month  string `json:"month"`
-	Reason string `json:"reason" doc:"not-found: the folder or the user is gone; state: the folder is in the trash; too-large: there are too many files; bad-request"`
+	Reason string `json:"reason" doc:"not-found: the folder, the list or the user is gone; state: it is in the trash; too-large: there are too many files; bad-request: the list has a line that is none"`
 }
 
 // monthOf returns the number of a month: year*12 + month from 0.
@@ -68,22 +75,24 @@ type calendar struct {
 	creator *creator
 }
 
-// CreateSchedule creates a schedule for in.Folder, starting with the current month. The filter must
-// not set Month, From, To or SinceLast. It returns Forbidden if Bucket is set and no bucket is
-// configured, and TooManyOpen above maxSchedules.
+// CreateSchedule creates a schedule for in.Folder or in.List, starting with the current month. The
+// filter must not set Month, From or To. A list takes no filter and no names, and must be valid
+// now. CreateSchedule returns Forbidden if Bucket is set and no bucket is configured, and
+// TooManyOpen above maxSchedules.
 func (e *Exports) CreateSchedule(ctx context.Context, who drive.Who, in Schedule) (Schedule, error) {
 	return e.calendar.create(ctx, who, in)
 }
 
 // create validates and inserts a schedule of the account, whose first month is the current one in
 // its time zone. It returns the schedule with its id. Errors: BadRequest for a field, Forbidden for
-// the bucket if there is none, TooManyOpen above maxSchedules, and those of a missing folder.
+// the bucket if there is none, TooManyOpen above maxSchedules, and those of a missing folder or
+// list.
 func (c *calendar) create(ctx context.Context, who drive.Who, in Schedule) (Schedule, error) {
 	if in.Bucket && c.opt.Bucket == nil {
 		return Schedule{}, drive.Fail(drive.Forbidden)
 	}
 	for field, given := range map[string]bool{
-		"month": in.Filter.Month != "", "from": in.Filter.From != "", "to": in.Filter.To != "", "since_last": in.Filter.SinceLast,
+		"month": in.Filter.Month != "", "from": in.Filter.From != "", "to": in.Filter.To != "",
 	} {
 		if given {
 			return Schedule{}, drive.BadField(field, drive.Unknown)
@@ -102,12 +111,8 @@ func (c *calendar) create(ctx context.Context, who drive.Who, in Schedule) (Sche
 	if err != nil {
 		return Schedule{}, err
 	}
-	n, _, err := c.liveFolder(ctx, who.Account, in.Folder)
-	if err != nil {
+	if err := c.checkSource(ctx, who, &in); err != nil {
 		return Schedule{}, err
-	}
-	if in.Name == "" {
-		in.Name = string(n.Name)
 	}
 	name, err := drive.ParseName(in.Name)
 	if err != nil {
@@ -120,6 +125,71 @@ func (c *calendar) create(ctx context.Context, who drive.Who, in Schedule) (Sche
 	in.ID, in.Name, in.Zone, in.account, in.user = drive.NewID[drive.ScheduleID](), string(name), zone.String(), who.Account, who.User
 	in.setMonth(monthOf(now.Std().In(zone)), zone)
 	return in, c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return c.insert(ctx, tx, in, now) })
+}
+
+// checkSource checks the folder or the list of a new schedule, of which there must be exactly one,
+// and names the schedule after it if it has no name. It fails as liveFolder does, and as readList
+// does for a list.
+func (c *calendar) checkSource(ctx context.Context, who drive.Who, in *Schedule) error {
+	if in.Folder.IsZero() == in.List.IsZero() {
+		return drive.BadField("folder", drive.NotTogether, "with", "list: exactly one of them")
+	}
+	if in.List.IsZero() {
+		n, _, err := c.liveFolder(ctx, who.Account, in.Folder)
+		if err == nil && in.Name == "" {
+			in.Name = string(n.Name)
+		}
+		return err
+	}
+	if !in.Filter.matchesAll() {
+		return drive.BadField("filter", drive.NotTogether, "with", "list")
+	}
+	if in.Names != "" {
+		return drive.BadField("names", drive.NotTogether, "with", "list")
+	}
+	end, err := acquireTurn(ctx, c.creator.lists.turns, who.Account)
+	if err != nil {
+		return err
+	}
+	defer end()
+	n, _, err := c.readList(ctx, who.Account, in.List)
+	if err == nil && in.Name == "" {
+		in.Name = strings.TrimSuffix(string(n.Name), path.Ext(string(n.Name)))
+	}
+	return err
+}
+
+// MaxManifest is the longest list in bytes: about three kilobytes for each of 10,000 entries.
+const MaxManifest = 32 * drive.MiB
+
+// readList returns a file of the account's drive and the items of the list that is its content now.
+// It returns NotFound for a file that is gone, WrongState for one in the trash, NotAllowed for a
+// folder, TooLarge above MaxManifest, and the errors of ReadManifest.
+func (c *calendar) readList(ctx context.Context, account drive.AccountID, id drive.NodeID) (n tree.Node, items []Item, err error) {
+	if n, err = c.opt.Tree.Find(ctx, c.opt.DB, account, id); err != nil {
+		return n, nil, err
+	}
+	_, live, err := c.opt.Tree.PathOf(ctx, c.opt.DB, id)
+	switch {
+	case err != nil:
+		return n, nil, err
+	case !live:
+		return n, nil, drive.Fail(drive.WrongState, "state", "trashed")
+	case n.IsFolder():
+		return n, nil, drive.BadField("list", drive.NotAllowed, "allowed", []string{"file"}, "sent", "folder")
+	case n.Size > MaxManifest:
+		return n, nil, drive.Fail(drive.TooLarge, "limit", int64(MaxManifest), "sent", int64(n.Size))
+	}
+	b, err := c.opt.Content.Find(ctx, c.opt.DB, n.Blob)
+	if err != nil {
+		return n, nil, err
+	}
+	obj, err := c.opt.Store.Open(ctx, b.File)
+	if err != nil {
+		return n, nil, fmt.Errorf("open list %s: %w", id, err)
+	}
+	items, err = ReadManifest(io.NewSectionReader(obj, 0, int64(obj.Size())), c.MaxList())
+	return n, items, errors.Join(err, obj.Close())
 }
 
 // setMonth sets the month that the schedule exports next, and the time at which that is due in
@@ -141,12 +211,16 @@ func (c *calendar) insert(ctx context.Context, tx *sqldb.Tx, s Schedule, now dri
 	if have >= maxSchedules {
 		return drive.Fail(drive.TooManyOpen, "reason", "schedules", "limit", maxSchedules, "sent", have+1)
 	}
-	what, err := json.Marshal(storedSchedule{s.Filter, s.Bucket, s.Names, s.Index, nil})
+	what, err := s.stored(nil)
 	if err != nil {
 		return err
 	}
+	node := s.Folder
+	if node.IsZero() {
+		node = s.List
+	}
 	_, err = tx.Exec(ctx, "INSERT INTO export_schedules ("+scheduleColumns+", created_at) VALUES ("+sqldb.Placeholders(11)+")",
-		s.ID, s.account, s.user, s.Folder, s.Name, string(what), s.Zone, s.Priority, s.month, s.DueAt, now)
+		s.ID, s.account, s.user, node, s.Name, what, s.Zone, s.Priority, s.month, s.DueAt, now)
 	if err != nil {
 		return fmt.Errorf("insert schedule %s: %w", s.ID, err)
 	}
@@ -156,10 +230,17 @@ func (c *calendar) insert(ctx context.Context, tx *sqldb.Tx, s Schedule, now dri
 // storedSchedule is the JSON in the column filter.
 type storedSchedule struct {
 	Filter
+	List    bool     `json:"list,omitempty"` // node_id is a list, not a folder
 	Bucket  bool     `json:"bucket,omitempty"`
 	Names   string   `json:"names,omitempty"`
 	Index   bool     `json:"index,omitempty"`
 	Skipped *Skipped `json:"skipped,omitempty"`
+}
+
+// stored returns the value of the column filter, with the month that was skipped last.
+func (s Schedule) stored(skipped *Skipped) (string, error) {
+	raw, err := json.Marshal(storedSchedule{s.Filter, !s.List.IsZero(), s.Bucket, s.Names, s.Index, skipped})
+	return string(raw), err
 }
 
 // scheduleColumns are the columns that scanSchedule reads.
@@ -176,6 +257,9 @@ func scanSchedule(s *Schedule, scan func(...any) error) error {
 	err := json.Unmarshal([]byte(raw), &what)
 	s.Month, s.Filter, s.Bucket = monthText(s.month), what.Filter, what.Bucket
 	s.Names, s.Index, s.Skipped = what.Names, what.Index, what.Skipped
+	if what.List {
+		s.Folder, s.List = drive.NodeID{}, s.Folder
+	}
 	return err
 }
 
@@ -236,31 +320,57 @@ func (c *calendar) run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// skip stores within tx why the due month has no batch, which the schedule's owner sees; it
-// replaces the reason of an earlier month. It does not advance the schedule to the next month.
-func (s Schedule) skip(ctx context.Context, tx *sqldb.Tx, reason string) error {
-	what, err := json.Marshal(storedSchedule{s.Filter, s.Bucket, s.Names, s.Index, &Skipped{Month: s.Month, Reason: reason}})
+// skip stores within tx why the due month has no batch, which replaces the reason of an earlier
+// month, and notifies the owner of the schedule. It does not advance the schedule to the next
+// month.
+func (c *calendar) skip(ctx context.Context, tx *sqldb.Tx, s Schedule, reason string) error {
+	what, err := s.stored(&Skipped{Month: s.Month, Reason: reason})
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, "UPDATE export_schedules SET filter = ? WHERE id = ?", string(what), s.ID)
-	return err
+	if _, err = tx.Exec(ctx, "UPDATE export_schedules SET filter = ? WHERE id = ?", what, s.ID); err != nil || c.opt.Events == nil {
+		return err
+	}
+	record, err := notice.NewRecord(notice.Cause{
+		Kind: notice.Export, What: notice.Skipped, Account: s.account, User: s.user,
+		Data: notice.Data{Name: s.Name, Subject: s.ID.String(), Reason: reason},
+	})
+	if err != nil {
+		return err
+	}
+	return c.opt.Events.Append(ctx, tx, record)
+}
+
+// request returns what the schedule asks for in its due month. It reads the list, if the schedule
+// has one, and fails as readList does.
+func (c *calendar) request(ctx context.Context, s Schedule) (in Request, err error) {
+	in = Request{Name: s.Name, Folder: s.Folder, Filter: s.Filter, Priority: s.Priority, Names: s.Names, Index: s.Index}
+	if s.List.IsZero() {
+		in.Filter.Zone = s.Zone
+		if !in.Filter.SinceLast {
+			in.Filter.Month = s.Month
+		}
+		return in, nil
+	}
+	_, in.Manifest, err = c.readList(ctx, s.account, s.List)
+	return in, err
 }
 
 // runOne creates the batch, or the set of batches, of the due month and advances the schedule. If
-// the user is disabled, the folder is gone or the list is too long, it skips the month and records
-// the reason.
+// the user is disabled, the folder or list is gone or the list is too long, it skips the month,
+// records the reason and notifies the owner.
 func (c *calendar) runOne(ctx context.Context, s Schedule) error {
 	zone, err := zoneOf(s.Zone)
 	if err != nil {
 		return err
 	}
-	filter := s.Filter
-	filter.Month, filter.Zone = s.Month, s.Zone
 	who := drive.Who{User: s.user, Account: s.account}
-	in := Request{Name: s.Name, Folder: s.Folder, Filter: filter, Priority: s.Priority, Names: s.Names, Index: s.Index}
 	var list *listBuilder
-	if err = c.checkOwner(ctx, s, &in); err == nil {
+	in, err := c.request(ctx, s)
+	if err == nil {
+		err = c.checkOwner(ctx, s, &in)
+	}
+	if err == nil {
 		list, err = c.creator.buildList(ctx, who, &in)
 	}
 	advance := func(ctx context.Context, tx *sqldb.Tx) error {
@@ -272,17 +382,18 @@ func (c *calendar) runOne(ctx context.Context, s Schedule) error {
 	}
 	if err == nil {
 		_, err = c.creator.createSet(ctx, draft{
-			who: who, name: s.Name, origin: Scheduled, request: storedRequest{Request: in, Month: s.Month, Bucket: s.Bucket}, list: list.list, priority: in.Priority,
-			slot: "schedule/" + s.ID.String() + "/" + s.Month, beforeInsert: advance,
+			who: who, name: s.Name, origin: Scheduled, list: list.list, priority: in.Priority, beforeInsert: advance,
+			request: storedRequest{Request: in, Entries: len(in.Manifest), Month: s.Month, Bucket: s.Bucket, Mark: list.nextMark},
+			slot:    "schedule/" + s.ID.String() + "/" + s.Month,
 		})
 	}
-	if drive.IsKind(err, drive.NotFound, drive.WrongState, drive.TooLarge, drive.BadRequest) {
+	if cause := err; drive.IsKind(cause, drive.NotFound, drive.WrongState, drive.TooLarge, drive.BadRequest) {
 		c.log.WarnContext(ctx, "a schedule skips its month; the reason is shown to its owner", "schedule", s.ID, "month", s.Month, "error", err)
 		return c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 			if err := advance(ctx, tx); err != nil {
 				return err
 			}
-			return s.skip(ctx, tx, drive.KindOf(err).String())
+			return c.skip(ctx, tx, s, drive.KindOf(cause).String())
 		})
 	}
 	return err

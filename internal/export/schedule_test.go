@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/testkit/depth"
 )
 
@@ -141,5 +142,138 @@ func TestScheduleLosesPriorityWithoutAdmin(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.DueAt = dueAt(next[0].month, time.UTC)
+	}
+}
+
+// entries returns the paths of the newest batch, in the order of the zip.
+func (w *world) entries(t *testing.T) (paths []string) {
+	t.Helper()
+	rows, err := w.db.Query(t.Context(), "SELECT path FROM export_wants WHERE export_id = (SELECT MAX(id) FROM exports) ORDER BY n")
+	paths, err = sqldb.Scan(rows, err, func(p *string, scan func(...any) error) error { return scan(p) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}
+
+// Each kind of schedule exports at its time what it selects then: files of a month by extension and
+// pattern, what has changed since the last export, and what a list names when the schedule is due.
+func TestScheduleExportsItsSelection(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		schedule func(w *world) Schedule
+		want     [2][]string // of November and December
+	}{
+		"month, extension and pattern": {func(w *world) Schedule {
+			return Schedule{Folder: w.folder(t, "/in"), Filter: Filter{Ext: []string{"pdf"}, Pattern: "inv-*"}}
+		}, [2][]string{{"/in/inv-1.pdf"}, {"/in/inv-2.pdf"}}},
+		"since the last export": {func(w *world) Schedule {
+			return Schedule{Folder: w.folder(t, "/in"), Filter: Filter{SinceLast: true, Ext: []string{"pdf"}}}
+		}, [2][]string{{"/in/inv-1.pdf", "/in/other.pdf"}, {"/in/inv-2.pdf"}}},
+		"list": {func(w *world) Schedule {
+			return Schedule{List: w.folder(t, "/list.csv")}
+		}, [2][]string{{"/in/other.pdf"}, {"/in/inv-2.pdf", "/in/inv-1.pdf"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.put(t, "/in/inv-1.pdf", "1")
+			w.put(t, "/in/inv.txt", "a text")
+			w.put(t, "/in/other.pdf", "another")
+			list := w.put(t, "/list.csv", "id,path\n1,/in/other.pdf\n")
+			e := w.process(w.db, "a")
+			s, err := e.CreateSchedule(t.Context(), w.who, c.schedule(w))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.clock.Store(int64(s.DueAt) - 1)
+			if err := e.calendar.run(t.Context()); err != nil || w.count(t, "SELECT COUNT(*) FROM exports") != 0 {
+				t.Fatalf("it was made before its time: %v", err)
+			}
+			w.clock.Store(int64(s.DueAt))
+			if err := e.calendar.run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want[0], w.entries(t)); diff != "" {
+				t.Error(diff)
+			}
+			w.finish(t, e)
+			w.put(t, "/in/inv-2.pdf", "2")
+			w.replace(t, list, "path\n/in/inv-2.pdf\n/in/inv-1.pdf\n")
+			w.clock.Store(int64(dueAt(s.month+1, time.UTC)))
+			if err := e.calendar.run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want[1], w.entries(t)); diff != "" {
+				t.Error(diff)
+			}
+			w.finish(t, e)
+			w.check(t)
+		})
+	}
+}
+
+// A list that is gone, in the trash or not a list any more skips the month: its owner gets a notice
+// with the reason, and the schedule continues with the next month.
+func TestScheduleWithoutItsListNotifiesOwner(t *testing.T) {
+	t.Parallel()
+	for reason, spoil := range map[string]func(t *testing.T, w *world, list drive.NodeID){
+		"not-found":   func(t *testing.T, w *world, list drive.NodeID) { w.purge(t, list) },
+		"state":       func(t *testing.T, w *world, list drive.NodeID) { w.trash(t, list) },
+		"bad-request": func(t *testing.T, w *world, list drive.NodeID) { w.replace(t, list, "column\nvalue\n") },
+	} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			list := w.put(t, "/list.csv", "path\n/a.pdf\n")
+			e := w.process(w.db, "a")
+			s, err := e.CreateSchedule(t.Context(), w.who, Schedule{List: list})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Name != "list" {
+				t.Errorf("it is called %q", s.Name)
+			}
+			spoil(t, w, list)
+			w.clock.Store(int64(s.DueAt))
+			for range 2 {
+				if err := e.calendar.run(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all, err := e.Schedules(t.Context(), w.who)
+			if err != nil || len(all) != 1 {
+				t.Fatal(all, err)
+			}
+			if diff := cmp.Diff(&Skipped{Month: "2026-11", Reason: reason}, all[0].Skipped); diff != "" || all[0].Month != "2026-12" || all[0].List != list {
+				t.Error(diff, all[0])
+			}
+			where := "SELECT COUNT(*) FROM outbox WHERE topic = 'smartdrive.notices' AND event LIKE ?"
+			if n := w.count(t, where, `%"skipped"%"`+w.who.User.String()+`"%"`+reason+`"%`); n != 1 {
+				t.Errorf("there are %d notices", n)
+			}
+			if n := w.count(t, "SELECT COUNT(*) FROM exports"); n != 0 {
+				t.Errorf("there are %d exports", n)
+			}
+		})
+	}
+}
+
+// A schedule names either a folder or a list that is one now; a list takes neither a filter nor
+// names, and no schedule takes fixed days.
+func TestScheduleRefusesOtherSelections(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.process(w.db, "a")
+	w.put(t, "/in/a.pdf", "a")
+	folder, list, text := w.folder(t, "/in"), w.put(t, "/list.csv", "path\n/in/a.pdf\n"), w.put(t, "/text.txt", "nothing\n")
+	for name, s := range map[string]Schedule{
+		"nothing": {}, "both": {Folder: folder, List: list}, "a folder as list": {List: folder}, "no list": {List: text},
+		"filter": {List: list, Filter: Filter{Ext: []string{"pdf"}}}, "names": {List: list, Names: "{name}"},
+		"month": {Folder: folder, Filter: Filter{Month: "2026-10"}}, "days": {Folder: folder, Filter: Filter{From: "2026-10-01"}},
+	} {
+		if _, err := e.CreateSchedule(t.Context(), w.who, s); !drive.IsKind(err, drive.BadRequest) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

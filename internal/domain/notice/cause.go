@@ -45,7 +45,8 @@ const (
 	Taken      Event = "taken"
 	Ending     Event = "ending" // a role expires soon, or an export is deleted soon
 	Ended      Event = "ended"
-	Late       Event = "late" // an export takes longer than expected
+	Late       Event = "late"    // an export takes longer than expected
+	Skipped    Event = "skipped" // a scheduled export could not be made
 	Ready      Event = "ready"
 	Failed     Event = "failed"
 	Arrived    Event = "arrived"
@@ -78,8 +79,8 @@ type Data struct {
 	Expires drive.Time     `json:"expires_at,omitzero"`
 	Export  drive.ExportID `json:"export_id,omitzero"`
 	Failed  int64          `json:"failed,omitempty"`  // failed documents of an export, or items of an operation
-	Subject string         `json:"subject,omitempty"` // id of a webhook or collect link
-	Reason  string         `json:"reason,omitempty"`  // code of why it failed or was disabled; or the type of an operation
+	Subject string         `json:"subject,omitempty"` // id of a webhook, collect link or schedule
+	Reason  string         `json:"reason,omitempty"`  // code of why it failed, was skipped or disabled; or the type of an operation
 	Total   drive.ByteSize `json:"total,omitzero"`    // quota of a nearly full drive
 }
 

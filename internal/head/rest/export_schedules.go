@@ -11,7 +11,7 @@ import (
 // exportSchedulesPath is a route path below prefix: /export-schedules.
 const exportSchedulesPath = "/export-schedules"
 
-// exportSchedules serves the routes for schedules that export a folder each month.
+// exportSchedules serves the routes for schedules that export a folder or a list each month.
 type exportSchedules struct {
 	exports *export.Exports
 	files   *files.Files
@@ -22,11 +22,11 @@ func (e exportSchedules) routes() []route {
 	return []route{
 		{
 			method: "POST", path: exportSchedulesPath, access: write, action: withJSON(e.create),
-			summary:  "Have a folder exported each month: on the 1st at 02:00, what was last changed in the month before. The month that is running is the first.",
+			summary:  "Have something exported each month, on the 1st at 02:00: of a folder what was last changed in the month before, or with `since_last` since the last export; or all that a list in the drive names then. The month that is running is the first. If a month has no export, its owner gets a notice.",
 			outcomes: []outcome{jsonOutcome[export.Schedule](201, "the schedule")},
 			// A duplicate schedule shows in the list and is easy to delete, so it needs no
 			// idempotency key.
-			errors: []drive.Kind{drive.NotFound, drive.WrongState, drive.BadName, drive.TooManyOpen, drive.Forbidden},
+			errors: []drive.Kind{drive.NotFound, drive.WrongState, drive.BadName, drive.TooLarge, drive.TooManyOpen, drive.Forbidden},
 		}, {
 			method: "GET", path: exportSchedulesPath, access: read, action: withoutBody(e.list), query: []param{limitParam, cursor},
 			summary:  "List the schedules.",
@@ -41,9 +41,10 @@ func (e exportSchedules) routes() []route {
 
 // exportScheduleBody is the JSON request body of POST /export-schedules.
 type exportScheduleBody struct {
-	Folder   string        `json:"folder" doc:"id of a folder, or root"`
-	Name     string        `json:"name,omitempty" doc:"of the directory in the zips; the folder's if absent"`
-	Filter   export.Filter `json:"filter,omitempty" doc:"which files are meant; without a month"`
+	Folder   string        `json:"folder,omitempty" doc:"id of a folder, or root"`
+	List     string        `json:"list,omitempty" doc:"or the id of a file with a list, as of POST /exports/manifest, which is read each month"`
+	Name     string        `json:"name,omitempty" doc:"of the directory in the zips; the folder's or the list's if absent"`
+	Filter   export.Filter `json:"filter,omitempty" doc:"which files of the folder are meant; without a month and days"`
 	Zone     string        `json:"zone,omitempty" doc:"time zone, as Asia/Shanghai; UTC if absent"`
 	Priority int64         `json:"priority,omitempty" minimum:"-100" maximum:"10" doc:"as of an export"`
 	Names    string        `json:"names,omitempty" doc:"as of an export"`
@@ -53,15 +54,22 @@ type exportScheduleBody struct {
 
 // create serves POST /export-schedules. It replies 201 with export.Schedule. Beyond the errors
 // common to all routes it fails with drive.NotFound, drive.WrongState, drive.BadName,
-// drive.TooManyOpen or drive.Forbidden.
+// drive.TooLarge, drive.TooManyOpen or drive.Forbidden.
 func (e exportSchedules) create(ctx context.Context, c *call, in *exportScheduleBody) (reply, error) {
-	folder, err := e.files.ParseNode(ctx, c.who, in.Folder)
+	want := export.Schedule{
+		Name: in.Name, Filter: in.Filter, Zone: in.Zone, Priority: in.Priority, Bucket: in.Bucket, Names: in.Names, Index: in.Index,
+	}
+	var err error
+	if in.Folder != "" {
+		want.Folder, err = e.files.ParseNode(ctx, c.who, in.Folder)
+	}
+	if in.List != "" && err == nil {
+		want.List, err = e.files.ParseNode(ctx, c.who, in.List)
+	}
 	if err != nil {
 		return reply{}, err
 	}
-	s, err := e.exports.CreateSchedule(ctx, c.who, export.Schedule{
-		Folder: folder, Name: in.Name, Filter: in.Filter, Zone: in.Zone, Priority: in.Priority, Bucket: in.Bucket, Names: in.Names, Index: in.Index,
-	})
+	s, err := e.exports.CreateSchedule(ctx, c.who, want)
 	if err != nil {
 		return reply{}, err
 	}

@@ -151,13 +151,11 @@ func (e exports) create(ctx context.Context, c *call, in *exportBody) (reply, er
 	})
 }
 
-// maxManifest is the longest list in bytes: about three kilobytes for each of 10,000 entries.
-const maxManifest = int64(32 * drive.MiB)
-
 // createOf serves POST /exports/manifest. It replies 201 with export.View. Beyond the errors common
 // to all routes it fails with drive.Forbidden, drive.NotFound, drive.WrongState, drive.TooLarge,
 // drive.TooManyOpen, drive.Quota or drive.BadName.
 func (e exports) createOf(ctx context.Context, c *call) (reply, error) {
+	const maxManifest = int64(export.MaxManifest)
 	if c.r.ContentLength > maxManifest {
 		return reply{}, drive.Fail(drive.TooLarge, "limit", maxManifest, "sent", c.r.ContentLength)
 	}

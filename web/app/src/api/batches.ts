@@ -60,7 +60,10 @@ export interface Supplied {
   url?: string;
 }
 
-export interface Schedule extends Wish {
+/** What is exported each month: a folder, or what a file of the drive lists then. */
+export type Plan = (Wish | { list: string; name?: string | undefined }) & { zone: string };
+
+export interface Schedule extends Partial<Wish> {
   id: string;
   name: string;
   zone: string;
@@ -73,7 +76,7 @@ export interface Schedule extends Wish {
 export const exportFolder = (wish: Wish) => call<Batch>("POST", "/exports", { body: wish, once: true });
 export const exportNodes = (nodes: string[], name: string) => call<Batch>("POST", "/exports", { body: { nodes, name }, once: true });
 export const schedules = (cursor: string | null) => call<Page<Schedule>>("GET", "/export-schedules", { query: { limit: 100, cursor } });
-export const makeSchedule = (wish: Wish & { zone: string }) => call<Schedule>("POST", "/export-schedules", { body: wish });
+export const makeSchedule = (wish: Plan) => call<Schedule>("POST", "/export-schedules", { body: wish });
 export const endSchedule = (id: string) => call("DELETE", `/export-schedules/${id}`);
 export const batches = (cursor: string | null) => call<Page<Batch>>("GET", "/exports", { query: { limit: 50, cursor } });
 export const failuresOf = (id: string, cursor: string | null, limit = 100) => call<Page<Failure>>("GET", `/exports/${id}/errors`, { query: { limit, cursor } });

@@ -56,7 +56,7 @@ const messages = {
       share: { given: "{by} shared “{name}” with you: {role}{until}", more: "More was shared with you or changed for you than is told one by one: see “Shared with me”" }, space: { given: "{by} made you a member of the space “{name}”: {role}{until}" },
       role: { changed: "{by} changed your role at “{name}”: {role}{until}", taken: "{by} took your role at “{name}” away", ending: "Your role at “{name}” ends soon: {role}{until}", ended: "Your role at “{name}” has ended" },
       group: { given: "{by} added you to the group “{name}”", taken: "{by} removed you from the group “{name}”" },
-      export: { ready: "The export “{name}” is ready{until}", failed: "The export “{name}” has failed", ending: "The export “{name}” will be deleted soon{until}", late: "The export “{name}” takes longer than expected" },
+      export: { ready: "The export “{name}” is ready{until}", failed: "The export “{name}” has failed", ending: "The export “{name}” will be deleted soon{until}", late: "The export “{name}” takes longer than expected", skipped: "The scheduled export “{name}” was skipped: its source is missing or cannot be used" },
       collect: { arrived: "Files have come into “{name}” by a collect link" }, quota: { full: "Storage is nearly full" }, webhook: { disabled: "The webhook “{name}” was switched off" },
       operation: { failed: "Work on many files has ended: {n} of them failed" },
     },

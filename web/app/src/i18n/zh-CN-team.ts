@@ -57,7 +57,7 @@ const messages: TeamMessages = {
       share: { given: "{by} 与你共享了“{name}”：{role}{until}", more: "还有更多与你共享或为你更改的内容，不再逐条通知：请见“共享给我的”" }, space: { given: "{by} 将你加入了空间“{name}”：{role}{until}" },
       role: { changed: "{by} 更改了你在“{name}”的角色：{role}{until}", taken: "{by} 取消了你在“{name}”的角色", ending: "你在“{name}”的角色即将到期：{role}{until}", ended: "你在“{name}”的角色已到期" },
       group: { given: "{by} 将你加入了群组“{name}”", taken: "{by} 将你移出了群组“{name}”" },
-      export: { ready: "导出“{name}”已完成{until}", failed: "导出“{name}”失败", ending: "导出“{name}”即将删除{until}", late: "导出“{name}”用时超出预期" },
+      export: { ready: "导出“{name}”已完成{until}", failed: "导出“{name}”失败", ending: "导出“{name}”即将删除{until}", late: "导出“{name}”用时超出预期", skipped: "定时导出“{name}”已跳过：其来源缺失或无法使用" },
       collect: { arrived: "“{name}”通过收集链接收到了文件" }, quota: { full: "存储空间快满了" }, webhook: { disabled: "Webhook“{name}”已被停用" },
       operation: { failed: "批量操作已结束：其中 {n} 项失败" },
     },
