@@ -159,7 +159,7 @@ func accountOf(t *testing.T, a *App, user string) (account string) {
 	return account
 }
 
-// rows counts what the database has of an account, in all tables that know accounts.
+// rows counts the account's rows in all tables that have an account column.
 func rows(t *testing.T, a *App, account string) (n int) {
 	t.Helper()
 	err := a.platform.db.QueryRow(t.Context(), `SELECT (SELECT COUNT(*) FROM accounts WHERE id = ?1) + (SELECT COUNT(*) FROM users WHERE account_id = ?1) +
@@ -199,8 +199,8 @@ func countFiles(t *testing.T, dirs ...string) (n int) {
 	return n
 }
 
-// A timer whose handler failed for good is shown, and replayed it is armed again under the gen with
-// which it died.
+// An administrator lists a timer whose handler failed permanently, and replays it: it is armed
+// again under the generation that it had when it failed.
 func TestADeadTimerIsReplayed(t *testing.T) {
 	t.Parallel()
 	a, control, _ := opened(t)
@@ -231,7 +231,7 @@ func TestADeadTimerIsReplayed(t *testing.T) {
 	}
 }
 
-// A user whose balance is wrong cannot be purged, and keeps no other one from it.
+// The purge of a user with a wrong balance fails; other users are purged all the same.
 func TestFailedPurgeDoesNotStopOthers(t *testing.T) {
 	t.Parallel()
 	a, control, _ := opened(t)
@@ -319,8 +319,8 @@ func TestInterruptedRunContinues(t *testing.T) {
 	}
 }
 
-// A run that ends early says what failed before it ended: a chore that always fails would never be
-// heard of where every run ends early.
+// A housekeeping run that is interrupted reports the jobs that failed before. Otherwise a job that
+// always fails would stay unreported if every run is interrupted.
 func TestInterruptedRunReportsFailures(t *testing.T) {
 	t.Parallel()
 	ctx, end := context.WithCancel(t.Context())
@@ -338,8 +338,8 @@ func TestInterruptedRunReportsFailures(t *testing.T) {
 	}
 }
 
-// A chore that takes long, such as the purge of an account of ten million files, is cut off and
-// goes on soon; so every other one has its turn.
+// A long job, such as the purge of an account with ten million files, is interrupted and continued
+// soon, so that every other job gets its turn.
 func TestSlowJobDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	forever := job(func(ctx context.Context) (bool, error) {

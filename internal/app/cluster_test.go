@@ -96,7 +96,7 @@ func TestCommandCreatesNoInstallation(t *testing.T) {
 	}
 }
 
-// What is on a server is not copied by us, and the refusal says how it is.
+// The program refuses to back up a database server, and the error says how to do it instead.
 func TestServerDatabaseBackupIsRefused(t *testing.T) {
 	t.Parallel()
 	a, _, _ := opened(t, "--db", mysqlDatabase(t))
@@ -111,8 +111,8 @@ func TestServerDatabaseBackupIsRefused(t *testing.T) {
 	}
 }
 
-// A dump that was read in is accepted when nobody is alive, and deletes nothing until it was
-// checked.
+// A restored dump is adopted only while no instance is alive. The installation deletes nothing
+// until the dump has been checked.
 func TestAdoptADatabaseOnAServer(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t, "--db", mysqlDatabase(t), "--start-wait", "0")
@@ -163,9 +163,9 @@ func clusterArgs(t *testing.T, broker bool) []string {
 	return args
 }
 
-// Two instances with directories of their own serve one drive: what comes in at one, part by part
-// at both, goes out at the other, one may be restarted at any time, and at the end nothing is
-// found that should not be.
+// Two instances with separate data directories serve one drive. Parts of an upload go to both, a
+// download comes from the other instance, and one instance restarts in between. fsck finds nothing
+// at the end.
 func TestTwoInstancesServeOneDrive(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	for _, broker := range []bool{false, true} {
@@ -207,7 +207,7 @@ func TestTwoInstancesServeOneDrive(t *testing.T) {
 	}
 }
 
-// status looks at what an administrator is shown, until all is well.
+// status waits until the administrator's status page reports no problem.
 func status(t *testing.T, n *node, token string) {
 	t.Helper()
 	process.Eventually(t, patience, "all is well", func() error {
@@ -221,8 +221,8 @@ func status(t *testing.T, n *node, token string) {
 	})
 }
 
-// Two installations that share a Redis and forgot to say --namespace would take each other's
-// timers.
+// Two installations that share a Redis server without --namespace would fire each other's timers,
+// so the second one does not start.
 func TestANamespaceBelongsToOneInstallation(t *testing.T) {
 	t.Parallel()
 	args := clusterArgs(t, false)
@@ -244,8 +244,8 @@ func TestANamespaceBelongsToOneInstallation(t *testing.T) {
 	}
 }
 
-// Redis is emptied while an upload is on its way: what was acknowledged is still there, the timers
-// are armed again, and the upload ends as it would have.
+// Redis is emptied during an upload: acknowledged parts still exist, the timers are armed again,
+// and the upload completes.
 func TestRedisIsEmptied(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	args := append(clusterArgs(t, false), "--upload-idle", "2s")
@@ -289,7 +289,7 @@ func empty(t *testing.T, n *node) {
 	}
 }
 
-// An instance that others have declared dead and ended stops by itself: it may write nothing more.
+// An instance that another one has declared dead stops by itself and writes nothing more.
 func TestAnEndedInstanceStops(t *testing.T) {
 	t.Parallel()
 	a, err := Open(t.Context(), testConfig(t, "--db", mysqlDatabase(t)), silent)
@@ -307,8 +307,8 @@ func TestAnEndedInstanceStops(t *testing.T) {
 	}
 }
 
-// After a dump was read in, the timers are those of other rows: all are armed again at the next
-// start, and only then.
+// After a dump is restored, the timers in Redis belong to other rows. The next start arms all
+// timers again; later starts do not.
 func TestTimersAreArmedOnceAndAfterARestoredDump(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t, clusterArgs(t, false)...)
@@ -341,8 +341,8 @@ func TestTimersAreArmedOnceAndAfterARestoredDump(t *testing.T) {
 	}
 }
 
-// The timers that an instance armed with the settings of before a move are in the queue that it
-// had. They are armed when the move is over, whatever was armed at the start.
+// An instance that runs with the settings from before a migration arms timers in the old queue.
+// They are armed in the new queue when the migration ends, whatever was armed at the start.
 func TestTimersAreArmedWhenAMoveIsOver(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	n := start1(t, testConfig(t, append(clusterArgs(t, false), "--upload-idle", "1h")...))

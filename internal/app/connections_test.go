@@ -9,8 +9,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Instances that together could want more connections than the server has do not start: the last
-// one says why, those that are there serve on, and when one has left another may come.
+// An instance does not start if all instances together could open more connections than the server
+// allows. Its error says so, the running instances are not affected, and it starts after another
+// one has stopped.
 func TestConnectionsAreBudgetedAtAStart(t *testing.T) {
 	t.Parallel()
 	args := clusterArgs(t, false)

@@ -131,9 +131,9 @@ func withFolder(t *testing.T) (cfg config.Config, token string) {
 	return cfg, token
 }
 
-// Damaged pages of a SQLite database are found by the audit and by fsck, whatever they hold. Then
-// /readyz and a figure show it, nothing is deleted or repaired, nobody is told that something does
-// not exist, and fsck names the way out. Once the file is whole, all of that is over.
+// The audit and fsck find damaged pages of a SQLite database, whatever the pages contain. /readyz
+// and a metric report the damage, nothing is deleted or repaired, no reply says that an item does
+// not exist, and fsck names the remedy. After the file is repaired, all reports end.
 func TestADamagedDatabaseIsDiagnosed(t *testing.T) {
 	t.Parallel()
 	cfg, token := withFolder(t)
@@ -177,8 +177,8 @@ func TestADamagedDatabaseIsDiagnosed(t *testing.T) {
 	}
 }
 
-// An access to a damaged page is answered in plain words, for reads and for writes, and has the
-// whole file checked at once.
+// A read or write that meets a damaged page fails with a plain message and starts a check of the
+// whole file.
 func TestAnAccessToADamagedPage(t *testing.T) {
 	t.Parallel()
 	cfg, token := withFolder(t)

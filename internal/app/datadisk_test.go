@@ -19,8 +19,8 @@ import (
 	"smartdrive/internal/head/probe"
 )
 
-// With the database and the contents on two disks the database's is watched, too: uploads stop
-// before it is full, deletes go on, and everybody is told.
+// If the database and the contents are on two disks, the database's disk is monitored too: uploads
+// are refused before it is full, deletions continue, and log, metrics and /readyz report it.
 func TestTheDiskOfTheDatabaseIsWatched(t *testing.T) {
 	t.Parallel()
 	a, control, api := opened(t, "--min-free", "1GiB", "--blobs", t.TempDir())
@@ -88,7 +88,7 @@ func TestTheDiskOfTheDatabaseIsWatched(t *testing.T) {
 	}
 }
 
-// The figures say when the last backup and the last daily copy were made.
+// Metrics report the times of the last backup and of the last daily copy.
 func TestBackupMetrics(t *testing.T) {
 	t.Parallel()
 	a, _, _ := opened(t)
@@ -115,7 +115,7 @@ func figuresOf(t *testing.T, m *telemetry.Metrics) string {
 	return w.Body.String()
 }
 
-// A disk that stays full is told of once, and once when that is over.
+// A full disk is logged once when it fills up and once when space is free again.
 func TestAFullDiskOfTheDatabaseIsToldOfOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

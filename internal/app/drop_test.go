@@ -26,7 +26,7 @@ import (
 	"smartdrive/test/process"
 )
 
-// step asks for a step of a migration until its gate is open, and returns where it stands then.
+// step requests a migration step until its preconditions hold, and returns the resulting status.
 func (n *node) step(t *testing.T, token, step, body string) (s migrate.Status) {
 	t.Helper()
 	process.Eventually(t, patience, step, func() error {
@@ -43,7 +43,7 @@ func (n *node) step(t *testing.T, token, step, body string) (s migrate.Status) {
 	return s
 }
 
-// move begins a migration as somebody on the machine does.
+// move begins a migration through the control socket, as an operator on the machine does.
 func (n *node) move(t *testing.T, in rest.MigrationStart) {
 	t.Helper()
 	if report, err := (moveSteps{n.App.mover, n.App.users}).Start(t.Context(), admin.Local(), in); err != nil || !report.OK {
@@ -130,8 +130,8 @@ func TestTheOldSideIsDropped(t *testing.T) {
 	n.holds(t, n.login(t), "/kept", content)
 }
 
-// unmount takes a database file away as if its disk were not mounted. back puts it there again;
-// nobody has made another one meanwhile.
+// unmount moves a database file away, as if its disk were not mounted. back moves it back and fails
+// if a new file was created in the meantime.
 func unmount(t *testing.T, path string) (back func()) {
 	t.Helper()
 	if err := os.Rename(path, path+".away"); err != nil {
@@ -148,9 +148,9 @@ func unmount(t *testing.T, path string) (back func()) {
 	}
 }
 
-// The new side is a file, and not there when the server starts. Up to phase 3 it serves without it,
-// and goes on when it is there again; in phase 4 the new side is the truth, and nothing is served
-// without it.
+// The migration's target is a database file that does not exist when the server starts. Up to phase
+// 3 the server runs without it and continues the migration when it is back. In phase 4 the target
+// is authoritative, and the server does not start without it.
 func TestTheNewSideIsNotMounted(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	cfg := testConfig(t)
@@ -220,7 +220,7 @@ func TestStepsOfAMigrationLeaveATrail(t *testing.T) {
 	}
 }
 
-// Who has not opened the new place of contents says so until it has.
+// An instance is not ready until it has opened the new content store.
 func TestInstanceIsReadyWhenNewStoreIsOpen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -244,7 +244,8 @@ func TestInstanceIsReadyWhenNewStoreIsOpen(t *testing.T) {
 	}
 }
 
-// A place that fails at once is tried again after a while, and at once where the move has gone on.
+// A store that cannot be opened is tried again after a delay, and immediately when the migration
+// has reached its next phase.
 func TestFailedStoreIsRetriedLater(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()

@@ -42,7 +42,7 @@ func (s *shelf) WriteMark(_ context.Context, m blob.Mark) error {
 
 func (s *shelf) Occupied(context.Context) (bool, error) { return s.occupied, nil }
 
-// Any number of first starts at once make one installation, each start with a number of its own.
+// Concurrent first starts create one installation, and each process gets its own instance number.
 func TestStartsAtOnceMakeOneInstallation(t *testing.T) {
 	t.Parallel()
 	db, at := sqldbtest.Open(t), new(shelf)

@@ -14,9 +14,9 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// The clock of the machine, and with it that of the database, has jumped 100 days ahead when the
-// server is started: its housekeeping, and all else that deletes, deletes nothing, be it in the
-// database or on the disk. When 100 days have really passed, it deletes all of it.
+// The clocks of the machine and of the database have jumped 100 days ahead when the server starts.
+// Housekeeping and all other jobs delete nothing, neither rows nor files. After 100 real days they
+// delete everything that is due.
 func TestAClockThatJumpsDeletesNothing(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t, "--min-free", "0")
@@ -60,7 +60,7 @@ func TestAClockThatJumpsDeletesNothing(t *testing.T) {
 	}
 }
 
-// reopened is the installation after a start whose database was touched before anything reads it.
+// reopened opens the installation, calls touch, closes it, and opens it again.
 func reopened(t *testing.T, cfg config.Config, touch func(*App)) *App {
 	t.Helper()
 	a, err := Open(t.Context(), cfg, silent)
@@ -77,8 +77,7 @@ func reopened(t *testing.T, cfg config.Config, touch func(*App)) *App {
 	return a
 }
 
-// setKept makes the clock of retention say something else, as if no process had seen what has
-// passed since.
+// setKept sets the retention clock in the database, as if no process had run since then.
 func setKept(t *testing.T, a *App, at time.Time) {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{"time": drive.TimeOf(at), "seen": drive.TimeOf(at), "steady": 0})
@@ -201,7 +200,7 @@ func countTables(t *testing.T, a *App) map[string]int {
 	return n
 }
 
-// cleanUp runs, more than once, all that deletes by itself.
+// cleanUp runs all jobs that delete, more than once.
 func cleanUp(t *testing.T, a *App) {
 	t.Helper()
 	for range 2 {

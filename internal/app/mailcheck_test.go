@@ -10,7 +10,7 @@ import (
 	"smartdrive/internal/head/rest"
 )
 
-// However many ask at a time, the mail server is asked once, and all are told what it said.
+// Concurrent checks of the mail server share one probe and its result.
 func TestMailProbeIsShared(t *testing.T) {
 	t.Parallel()
 	asked := 0
@@ -33,7 +33,7 @@ func TestMailProbeIsShared(t *testing.T) {
 	}
 }
 
-// Who gives up is no word about the mail server: the next one asks it.
+// A probe that its caller cancels is not cached: the next check probes again.
 func TestCanceledMailProbeIsNotCached(t *testing.T) {
 	t.Parallel()
 	gone, cancel := context.WithCancel(t.Context())

@@ -41,8 +41,8 @@ func TestStartWithUnmountedDiskIsRefused(t *testing.T) {
 	opens(t, cfg)
 }
 
-// A check asks whether the disk with the blobs is there, and whose it is: what it lacks then is not
-// lost.
+// fsck checks that the disk with the blobs is mounted and belongs to this installation. Without the
+// disk it reports no content as lost.
 func TestCheckDetectsUnmountedDisk(t *testing.T) {
 	t.Parallel()
 	disk := filepath.Join(t.TempDir(), "disk")
@@ -77,8 +77,8 @@ func TestCheckDetectsUnmountedDisk(t *testing.T) {
 	}
 }
 
-// A first start that died before its mark has served nobody. The next one begins where it ended;
-// from then on the mark must be there.
+// A first start that died before it wrote its mark has served no request, so the next start
+// continues it. After that the mark must exist.
 func TestFirstStartSurvivesCrashBeforeMark(t *testing.T) {
 	t.Parallel()
 	db, dir := sqldbtest.Open(t), t.TempDir()
@@ -101,8 +101,8 @@ func TestFirstStartSurvivesCrashBeforeMark(t *testing.T) {
 	}
 }
 
-// The disk that contents move to is not mounted at a start: it is waited for, nothing is made in
-// its stead, and the move goes on with it.
+// The target disk of a content migration is not mounted at the start. The server waits for it,
+// creates no directory in its place, and continues the migration when it is mounted.
 func TestTheNewPlaceOfContentsIsNotMounted(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	cfg := testConfig(t, "--start-wait", "0")
@@ -133,8 +133,8 @@ func TestTheNewPlaceOfContentsIsNotMounted(t *testing.T) {
 	n.holds(t, token, "/meanwhile", []byte("written meanwhile"))
 }
 
-// A directory that a migration goes to is absolute: the server's working directory is not the
-// caller's, nor that of its next start.
+// A migration's target directory must be absolute, because the server's working directory differs
+// from the caller's and may differ at its next start.
 func TestAMigrationTakesNoRelativeDirectory(t *testing.T) {
 	t.Parallel()
 	a, _, _ := opened(t)

@@ -89,8 +89,8 @@ func TestContentsMigrationRollsBack(t *testing.T) {
 	n.holds(t, token, "/alone", alone)
 }
 
-// Contents alone have moved: a process that was started with the old settings does not forget where
-// they went, and go on at the old place.
+// After a migration of contents only, a process with the old settings refuses to start: it would
+// write to the old store.
 func TestOldSettingsAreRefusedAfterMigration(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	cfg := testConfig(t)

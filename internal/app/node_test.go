@@ -128,8 +128,8 @@ func upload2(t *testing.T, nodes []*node, token, path string, content []byte) {
 	nodes[len(nodes)-1].complete(t, token, id)
 }
 
-// complete asks until the upload is done: a seal that takes longer than a request waits is answered
-// with 202.
+// complete requests the completion until the upload is done. The server replies 202 if sealing
+// takes longer than a request waits.
 func (n *node) complete(t *testing.T, token, id string) {
 	t.Helper()
 	process.Eventually(t, patience, "complete", func() error {
@@ -176,7 +176,7 @@ func (n *node) holds(t *testing.T, token, path string, content []byte) {
 	}
 }
 
-// quiet leaves an upload alone until it is parked, by whichever instance's turn it is.
+// quiet waits until an idle upload is parked; any instance may fire its timer.
 func quiet(t *testing.T, nodes []*node, token string) {
 	t.Helper()
 	id, _ := begin(t, nodes[0], token, "/quiet", 20_000_000)

@@ -11,10 +11,10 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// The outbox as serve composes it. Where a relay sends the records to brokers, one that was sent
-// goes an hour later, whatever cursor is left from before there were brokers, and one that was not
-// sent stays, however long the brokers are away. Where there are none, the consumers say what may
-// go.
+// The outbox of the composed program is trimmed. With a relay, a sent record is deleted an hour
+// later even if a cursor from the time before the broker lags behind, and an unsent record is kept
+// however long the brokers are down. Without brokers, records are kept until all consumers have
+// read them.
 func TestTheOutboxOfTheProgramIsTrimmed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -61,7 +61,7 @@ func TestRootCommandKeepsFileOwner(t *testing.T) {
 	}
 }
 
-// What a start says about a file of another user names the remedy.
+// A start that fails at a file of another user names the chown command that helps.
 func TestAStartNamesTheChownThatHelps(t *testing.T) {
 	t.Parallel()
 	if usertest.RunUnprivileged(t) { // root may open everything

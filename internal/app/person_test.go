@@ -35,7 +35,7 @@ func newPerson(t *testing.T, n *node, admin, name string) person {
 	return p
 }
 
-// must asks for what has to succeed.
+// must sends a request and fails the test unless it succeeds.
 func (p person) must(n *node, method, path string, in, out any) {
 	p.t.Helper()
 	body, err := json.Marshal(in)
@@ -70,7 +70,7 @@ func (p person) share(n *node, folder, with string) {
 	p.must(n, "POST", "/nodes/"+folder+"/grants", map[string]any{"kind": "user", "principal": with, "role": "viewer"}, nil)
 }
 
-// told waits for as many notices and returns the nodes that they are about.
+// told waits for the given number of notifications and returns the nodes that they refer to.
 func (p person) told(n *node, many int) (nodes []string) {
 	p.t.Helper()
 	process.Eventually(p.t, patience, fmt.Sprintf("%d notices", many), func() error {
@@ -157,7 +157,8 @@ func (e *ears) listen(n *node) (next func() (name string, folders []string), han
 	return next, hangUp
 }
 
-// hear listens until it was said of each folder that something is different there, and hangs up.
+// hear subscribes to the event stream, calls happens, waits until each folder is reported as
+// changed, and disconnects.
 func (e *ears) hear(n *node, happens func(), folders ...string) {
 	e.t.Helper()
 	next, hangUp := e.listen(n)
@@ -172,9 +173,9 @@ func (e *ears) hear(n *node, happens func(), folders ...string) {
 	}
 }
 
-// told is what happens at one instance and has to be known at the other: who listens there hears of
-// it, and misses nothing on the way from one to the other; who was given something is told once,
-// also when the consumer that does so has died before it could say how far it was.
+// told checks that events of one instance reach clients of the other one. A client that reconnects
+// elsewhere misses none. A share notifies its receiver once, even if the consumer died before it
+// stored its position.
 func told(t *testing.T, cfg []config.Config, nodes []*node, admin string) {
 	t.Helper()
 	ann, bob := newPerson(t, nodes[0], admin, "ann"), newPerson(t, nodes[1], admin, "bob")
@@ -239,7 +240,7 @@ func rewind(t *testing.T, cfg config.Config) {
 	}
 }
 
-// follow follows what somebody does at both instances, at one and then at the other.
+// follow checks the change feed of a user's changes, made at one instance and then at the other.
 func follow(t *testing.T, nodes []*node, p person) {
 	t.Helper()
 	const each, rounds = 10, 3

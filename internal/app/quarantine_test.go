@@ -12,9 +12,8 @@ import (
 	"smartdrive/internal/usecase/fsck"
 )
 
-// What somebody has put among the contents of a bucket by hand goes to the quarantine by a repair,
-// is counted by every check as in a directory, and is deleted by the administrator's word, and
-// nothing else with it.
+// A repair moves foreign objects in the bucket to quarantine. Every check counts them, as it does
+// in a directory, and an administrator deletes them and nothing else.
 func TestTheQuarantineOfABucket(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	cfg := testConfig(t, clusterArgs(t, false)...)

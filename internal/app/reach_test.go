@@ -21,7 +21,7 @@ import (
 	"smartdrive/internal/base/config"
 )
 
-// testConfig is the default one in a directory of its own.
+// testConfig returns the default configuration with a temporary data directory, changed by args.
 func testConfig(t *testing.T, args ...string) config.Config {
 	t.Helper()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -39,7 +39,7 @@ func testConfig(t *testing.T, args ...string) config.Config {
 
 var silent = slog.New(slog.DiscardHandler)
 
-// ask sends one request to a control and decodes the answer.
+// ask sends one request through the control socket and decodes the reply.
 func ask(t *testing.T, c *http.Client, method, path string, in any) (out map[string]any, err error) {
 	t.Helper()
 	raw, err := json.Marshal(in)
@@ -91,7 +91,7 @@ func TestCommandsNeedAnInstallation(t *testing.T) {
 	}
 }
 
-// Commands that come at once wait for each other, and each does what it is to do.
+// Concurrent commands on a stopped server wait for each other, and all succeed.
 func TestCommandsAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t)

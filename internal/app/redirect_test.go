@@ -24,8 +24,8 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// With --download-redirect every byte comes from the store, which is told nothing that it need not
-// know; an upload in parts and a small file alike.
+// With --download-redirect all content is downloaded from the object store, after uploads in parts
+// and after single requests. The presigned URLs reveal nothing beyond what the download needs.
 func TestDownloadsComeFromTheStore(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	cfg := testConfig(t, append(clusterArgs(t, false), "--download-redirect", "15m")...)

@@ -24,9 +24,9 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// TestServingContinuesAfterEveryEnd sends to every address of every head what is refused, cut or
-// ended early, through a proxy that has one connection for everybody, and then asks as somebody
-// else: what a request leaves on its connection is never another one's answer.
+// TestServingContinuesAfterEveryEnd sends refused, cut and prematurely ended requests to every
+// route of every head, through a proxy that uses one connection for all clients, and then sends a
+// request as another user. That request must get its own correct reply.
 func TestServingContinuesAfterEveryEnd(t *testing.T) {
 	t.Parallel()
 	p := newPooled(t)
@@ -140,7 +140,7 @@ func newPooled(t *testing.T) *pooled {
 	return p
 }
 
-// bob asks who he is.
+// bob requests bob's own account and returns the status.
 func (p *pooled) bob(t *testing.T) (status int) {
 	t.Helper()
 	resp, err := p.proxy.Client().Do(p.asBob)
@@ -191,7 +191,7 @@ func (p *pooled) send(t *testing.T, e ending) {
 	}
 }
 
-// addresses are those of all heads, with their methods.
+// addresses returns the routes of all heads with their methods.
 func (p *pooled) addresses(t *testing.T) map[string][]string {
 	t.Helper()
 	resp, err := p.proxy.Client().Get(p.proxy.URL + "/api/openapi.json") //nolint:noctx // a test's own server

@@ -15,8 +15,8 @@ import (
 	"smartdrive/test/process"
 )
 
-// Each role in a process of its own: only api answers requests, all answer those who look after
-// them, and together they do what one does alone.
+// Each role runs in its own process. Only the api role serves requests, every process serves its
+// health checks, and together they behave like one process with all roles.
 func TestRolesInProcessesOfTheirOwn(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	for _, broker := range []bool{false, true} {
@@ -59,7 +59,7 @@ func TestRolesInProcessesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// wantWay checks that one instance shows what others have done with a timer (D7).
+// wantWay checks that every instance reports the steps of a timer that ran on other instances (D7).
 func wantWay(t *testing.T, nodes map[string]*node, token, id string, broker bool) {
 	t.Helper()
 	want := "armed fired applied"
@@ -78,8 +78,8 @@ func wantWay(t *testing.T, nodes map[string]*node, token, id string, broker bool
 	})
 }
 
-// wantReady waits until an instance says that it is ready and reaches Redis: a check that takes
-// long has failed, for a while.
+// wantReady waits until an instance is ready and reaches Redis. A slow check counts as a failure
+// for some time.
 func (n *node) wantReady(t *testing.T, role string) {
 	t.Helper()
 	process.Eventually(t, patience, role+" is ready", func() error {

@@ -8,7 +8,7 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// The figures that are counted in the database are right, and test/plans sees what they ask.
+// The metrics that are counted in the database are right. test/plans records their statements.
 func TestSamplesAreCounted(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)

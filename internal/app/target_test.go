@@ -14,8 +14,8 @@ import (
 	"smartdrive/internal/move/migrate"
 )
 
-// An administrator's token does not say where the installation goes: the server would open what it
-// names, and write there.
+// An administrator's token cannot choose the target of a migration over HTTP, because the server
+// would open and write to it.
 func TestRemoteMigrationTargetsAreRestricted(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	fresh := filepath.Join(t.TempDir(), "fresh")
@@ -40,7 +40,7 @@ func TestRemoteMigrationTargetsAreRestricted(t *testing.T) {
 	}
 }
 
-// A dry run says what it finds, and changes nothing anywhere: no directory, no file, no table.
+// A dry run reports its findings and changes nothing: no directory, file or table.
 func TestADryRunWritesNothing(t *testing.T) {
 	t.Parallel()
 	a, _, _ := opened(t)

@@ -83,8 +83,8 @@ func (c *collector) whole() []string {
 	return nil
 }
 
-// D7: the way of a timer is shown from armed to applied, also once it is over, and a collector of
-// traces gets it as one trace.
+// D7: a timer's steps are shown from armed to applied, also after it is done, and a trace collector
+// receives them as one trace.
 func TestTimerStepsAreShown(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	c := newCollector(t)
