@@ -15,7 +15,8 @@ const (
 	mostGrants  = 60
 )
 
-// change tries what somebody needs a right for; ok: it was done, which the model learns.
+// change requests a change that needs a right, and compares the outcome with the right that p has.
+// ok reports that the change was made; the model must then be updated.
 func (s *society) change(what string, p citizen, has, needs access.Right, method, path string, in any) (answer []byte, ok bool) {
 	status, answer := s.send(s.at, p.token, method, "/api/v1"+path, in)
 	ok = status/100 == 2
@@ -49,7 +50,7 @@ func (s *society) mkdir(p citizen, parent drive.NodeID) {
 	}
 }
 
-// move takes a folder to another one of its drive: that takes a right at both.
+// move moves a folder to another folder of its drive, which needs a right at both.
 func (s *society) move(p citizen, node drive.NodeID) {
 	to := pick(s.rand, s.Nodes)
 	if s.AccountIndex[to] != s.AccountIndex[node] || s.Parent[node].IsZero() || s.Below(to, node) {

@@ -12,7 +12,7 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// given is a link that somebody has given out.
+// given is a link that a user has created.
 type given struct {
 	what  string
 	path  string // that a visitor asks for
@@ -31,7 +31,7 @@ func (s *society) collect(p citizen, node drive.NodeID) {
 	s.link(p, given{what: "give out a collect link", path: "/api/v1/public/collects/", node: node, opens: s.MayLink}, "/collects", map[string]any{"folder": node, "title": "t"})
 }
 
-// link gives out a link, where the model says that somebody may; roots are given out by nobody.
+// link creates a link if the model allows it. Nobody may create links to roots.
 func (s *society) link(p citizen, l given, path string, in any) {
 	if len(s.links) >= mostLinks || s.Parent[l.node].IsZero() {
 		return
@@ -53,7 +53,7 @@ func (s *society) link(p citizen, l given, path string, in any) {
 	}
 }
 
-// askLink opens a link, as a visitor: it is open as long as whoever gave it out may give it out.
+// askLink opens a link as a visitor. The link works as long as its creator may create it.
 func (s *society) askLink(l given) {
 	if l.path == "" {
 		return // there is none yet
@@ -69,8 +69,8 @@ func (s *society) askLink(l given) {
 	})
 }
 
-// behind is how long an instance may go on with a role that has ended: another one than where it
-// was given has read it up to so long ago.
+// behind returns how long the instance at may act on a role that has ended. Instances other than
+// the one that ended the role may have cached it that long ago.
 func (s *society) behind(at int) time.Duration {
 	if at == s.at {
 		return 0
@@ -78,8 +78,9 @@ func (s *society) behind(at int) time.Duration {
 	return heldFor
 }
 
-// outlive asks on until the roles have ended that end: at full depth only, since the shortest role
-// lasts a minute. Nothing is changed meanwhile, so each moment tells what the end alone does.
+// outlive waits for the expiry of all roles that expire, and checks each. It runs only at full
+// depth, because the shortest role lasts a minute. No other change happens meanwhile, so every
+// difference is due to the expiry.
 func (s *society) outlive() {
 	if depth.Pick(0, 1, 1) == 0 {
 		return

@@ -22,10 +22,10 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// Who may do what is what the model says, over the API and tus, on every column: people make and
-// move folders, give and take roles, join and leave groups, spaces are archived, deleted and
-// brought back, and after each of it people ask and try at random. SMARTDRIVE_ACCESS is the number
-// of requests on SQLite; columns with a server get a tenth. The soak of make deep makes a million.
+// Permissions over the API and tus equal those of the model on every column. Users create and move
+// folders, grant and revoke roles, and join and leave groups; spaces are archived, deleted and
+// restored. After each change, users try random requests. SMARTDRIVE_ACCESS is the number of
+// requests on SQLite; columns with a server get a tenth. The soak of make deep makes a million.
 func TestAccessOnAllColumnsIsThatOfTheModel(t *testing.T) {
 	t.Parallel()
 	of := slices.DeleteFunc(available(t), func(m makeup) bool {
@@ -69,7 +69,7 @@ func hold(t *testing.T, c *column, least int) {
 	t.Logf("%s: %d requests in %s, %d of them had to wait for another instance", c.name, asked, time.Since(began).Round(time.Second), waits)
 }
 
-// society is people with drives, spaces and groups on a column, and the model of them.
+// society is a set of users with drives, spaces and groups on a column, and its model.
 type society struct {
 	*column
 	*accesstest.Model
@@ -138,7 +138,7 @@ func (s *society) node(id string) drive.NodeID {
 	return n
 }
 
-// must is what the administrator asks for, and gets.
+// must sends an administrator's request that must succeed.
 func (s *society) must(method, path string, in, out any) {
 	status, answer := s.send(s.at, s.admin, method, "/api/v1"+path, in)
 	if status/100 != 2 {
@@ -198,7 +198,7 @@ func (s *society) exchange(at int, token, method, path string, in any, header ..
 	return resp, answer
 }
 
-// step does one thing and asks what may be done then.
+// step makes one random change and then tries requests.
 func (s *society) step() {
 	acts := []func(citizen, drive.NodeID){s.mkdir, s.mkdir, s.move, s.give, s.give, s.give, s.take, s.take, s.join, s.leave, s.setState, s.setRules, s.share, s.collect}
 	s.Now = time.Now()
@@ -214,10 +214,10 @@ func (s *society) step() {
 	}
 }
 
-// heldFor is how long an instance may act on a right that another one has taken away (A3).
+// heldFor is how long an instance may act on a right that another instance has revoked (A3).
 const heldFor = 5 * time.Second
 
-// question is something that is tried; what it has made it takes back.
+// question is a request that needs a right. It undoes its effect.
 type question struct {
 	what  string
 	needs access.Right
@@ -268,7 +268,7 @@ func (s *society) beginTus(at int, p citizen, node drive.NodeID) int {
 
 func (s *society) name() string { return fmt.Sprintf("%x", s.rand.Uint64()) }
 
-// ask tries something, at any instance. One at which nothing was changed may be a little behind.
+// ask tries a random request at a random instance. An instance that made no change may lag behind.
 func (s *society) ask(p citizen, node drive.NodeID) {
 	switch s.rand.IntN(20) {
 	case 0:
@@ -305,8 +305,8 @@ func (s *society) agree(at int, looks func() error) {
 	}
 }
 
-// wrong says what is wrong about an answer to who has some rights and needs one. Who sees nothing
-// is told that there is nothing.
+// wrong returns an error if status is not the right reply for a user who has the rights in has and
+// needs those in needs. A user who may not see the node gets 404.
 func wrong(what string, has, needs access.Right, status int) error {
 	fine := status == http.StatusForbidden
 	switch {
@@ -325,7 +325,7 @@ func wrong(what string, has, needs access.Right, status int) error {
 	return fmt.Errorf("%s with %04b is answered with %d", what, has, status)
 }
 
-// askShared compares what is shared with somebody by name.
+// askShared compares the list of items shared with a user.
 func (s *society) askShared(p citizen) {
 	at := s.rand.IntN(len(s.sites))
 	s.agree(at, func() error {

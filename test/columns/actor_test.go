@@ -20,8 +20,8 @@ import (
 	"smartdrive/test/history"
 )
 
-// actor plays one script on one column. What it knows it has learnt from answers, so that actors on
-// two columns know the same as long as these answer alike.
+// actor plays one script on one column. Its state comes from replies only, so actors on two columns
+// have equal states as long as the replies are equal.
 type actor struct {
 	*column
 	names   names
@@ -37,7 +37,7 @@ type actor struct {
 	broken  error    // an answer that no column may give, or none
 }
 
-// person is a user of the script, and what they know.
+// person is a user of the script and the user's expected state.
 type person struct {
 	name, id, token string
 	password        string
@@ -84,7 +84,7 @@ func newActor(c *column, seed uint64, salt string) *actor {
 	return a
 }
 
-// reply is an answer that has been read.
+// reply is a response that was read completely.
 type reply struct {
 	status int
 	header http.Header
@@ -93,7 +93,7 @@ type reply struct {
 
 func (r reply) json(into any) bool { return json.Unmarshal(r.body, into) == nil }
 
-// do sends a request, writes down what was asked and answered, and learns from it.
+// do sends a request, logs request and reply, and learns the nodes in the reply.
 func (a *actor) do(p *person, r request) reply {
 	token := ""
 	if p != nil {
@@ -123,7 +123,7 @@ func (a *actor) as(token string, r request) reply {
 	return got
 }
 
-// secretly is do for a request that says a secret.
+// secretly is do for a request with a secret, which it does not log.
 func (a *actor) secretly(p *person, r request) reply {
 	got, text, err := a.send(p.token, r)
 	if err != nil {
@@ -137,7 +137,7 @@ func (a *actor) note(text string) {
 	a.said[len(a.said)-1] += text + "\n"
 }
 
-// fault notes what is wrong by itself, whatever the other columns say.
+// fault records an error that is a defect on any column.
 func (a *actor) fault(err error) {
 	if a.broken == nil {
 		a.broken = fmt.Errorf("operation %d on %s: %w", len(a.said), a.name, err)
@@ -235,7 +235,7 @@ func (r request) String() string {
 	return text
 }
 
-// learn notes the nodes in an answer.
+// learn records the nodes in a reply.
 func (p *person) learn(v any) {
 	switch v := v.(type) {
 	case []any:
@@ -268,7 +268,7 @@ func (p *person) learnNode(v map[string]any, typ string) {
 	}
 }
 
-// contents keeps what was made of seeds: making it costs more than sending it.
+// contents caches generated content by seed, because generating takes longer than sending.
 var contents sync.Map
 
 // bytesOf returns a content's bytes; they must not be changed.

@@ -42,14 +42,14 @@ type site struct {
 	url string
 }
 
-// makeup says what a column stands on.
+// makeup describes the engines of a column.
 type makeup struct {
 	name      string
 	needs     []servicetest.Service
 	instances int
 }
 
-// makeups are the columns; the first is what the others are compared with.
+// makeups are the columns. The others are compared with the first one.
 var makeups = []makeup{
 	{"embedded", nil, 1},
 	{"mysql+directory", []servicetest.Service{servicetest.MySQL}, 1},
@@ -58,7 +58,7 @@ var makeups = []makeup{
 	{"cluster of two", backing.Cluster(), 2},
 }
 
-// start starts all columns side by side. args are for each of them.
+// start starts all columns, each with args.
 func start(t *testing.T, of []makeup, args ...string) []*column {
 	t.Helper()
 	columns := make([]*column, len(of))
@@ -180,7 +180,7 @@ func (c *column) login(name string) (string, error) {
 	return granted.Token, err
 }
 
-// ask sends a request that must succeed, outside of any script.
+// ask sends a request that must succeed and is not part of a script.
 func (c *column) ask(client *http.Client, method, url string, in, out any) error {
 	raw, err := json.Marshal(in)
 	if err != nil {
@@ -205,7 +205,7 @@ func (c *column) ask(client *http.Client, method, url string, in, out any) error
 	return json.NewDecoder(resp.Body).Decode(out)
 }
 
-// fsck says what is not as it should be; nil: nothing.
+// fsck returns the findings of a check as an error, nil if there are none.
 func (c *column) fsck(ctx context.Context) error {
 	last := c.sites[len(c.sites)-1]
 	client, done, err := app.ConnectControl(ctx, last.cfg, slog.New(slog.DiscardHandler))

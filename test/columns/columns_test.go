@@ -41,9 +41,9 @@ func number(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// The same script has the same answers on every column. SMARTDRIVE_COLUMNS is the number of
-// scripts, SMARTDRIVE_COLUMNS_LENGTH that of the operations of each, SMARTDRIVE_COLUMNS_SEED the
-// seed of the first: a script that made a difference runs again with its seed.
+// A script gets the same replies on every column. SMARTDRIVE_COLUMNS is the number of scripts,
+// SMARTDRIVE_COLUMNS_LENGTH the number of operations of each, and SMARTDRIVE_COLUMNS_SEED the seed
+// of the first one: a script that found a difference is repeated by its seed.
 func TestOneScriptHasTheSameAnswersOnAllColumns(t *testing.T) {
 	t.Parallel()
 	columns := start(t, available(t), "--upload-idle", "1h")
@@ -61,8 +61,8 @@ func TestOneScriptHasTheSameAnswersOnAllColumns(t *testing.T) {
 	}
 }
 
-// available are the columns whose services this machine has; each that is missing is a test that is
-// skipped with its reason.
+// available returns the columns whose services this machine has. For each other column it runs a
+// subtest that is skipped with the reason.
 func available(t *testing.T) (all []makeup) {
 	t.Helper()
 	for _, m := range makeups {
@@ -90,8 +90,8 @@ var runs struct {
 	n uint64
 }
 
-// compare plays a script on all columns at once, with people and contents of its own. nil: they do
-// not differ.
+// compare plays a script on all columns concurrently, with its own users and contents. It returns
+// nil if the replies are equal.
 func compare(t *testing.T, columns []*column, seed uint64, script []op) *unlike {
 	t.Helper()
 	runs.Lock()
@@ -133,7 +133,7 @@ func (a *actor) compareTo(b *actor) *unlike {
 	return nil
 }
 
-// report says what a script makes differ, with as few operations as are found in a minute.
+// report fails the test with a difference and the shortest script for it that is found in a minute.
 func report(t *testing.T, columns []*column, seed uint64, script []op, diff *unlike) {
 	t.Helper()
 	of := slices.DeleteFunc(slices.Clone(columns), func(c *column) bool { return c != columns[0] && c.name != diff.column })
@@ -146,8 +146,8 @@ func report(t *testing.T, columns []*column, seed uint64, script []op, diff *unl
 		diff.was, cmp.Diff(strings.Split(diff.was, "\n"), strings.Split(diff.said, "\n")))
 }
 
-// shrink takes operations out of a script for as long as it still makes a difference, half of them
-// first and single ones at last.
+// shrink removes operations from a script while it still causes a difference, first half of them,
+// at last single ones.
 func shrink(t *testing.T, columns []*column, seed uint64, script []op, diff *unlike) ([]op, *unlike) {
 	t.Helper()
 	until := time.Now().Add(time.Minute)
@@ -164,7 +164,7 @@ func shrink(t *testing.T, columns []*column, seed uint64, script []op, diff *unl
 	return script, diff
 }
 
-// sound checks each column by itself.
+// sound checks each column.
 func sound(t *testing.T, columns []*column) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

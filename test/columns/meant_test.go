@@ -36,7 +36,7 @@ var meant = []difference{
 	},
 }
 
-// overlook takes out of an answer what is meant to differ on a column.
+// overlook removes from a reply what differs between columns by design.
 func overlook(c *column, text string) string {
 	for _, d := range meant {
 		if d.hide != nil && d.on(c) {

@@ -48,11 +48,11 @@ func (n *names) hide(text string) string {
 	})
 }
 
-// Headers that say nothing about the answer: when it was given, under which name it is in the log,
-// whether the connection goes on, which it does not when the rest of a refused body came slowly.
+// Headers that do not belong to the answer: the time, the request's id in the log, and whether the
+// connection is closed, which depends on how fast the rest of a refused body arrives.
 var unsaid = []string{"Date", "X-Request-Id", "Connection"}
 
-// answer is what is compared of an answer.
+// answer returns the part of a response that is compared.
 func (n *names) answer(resp *http.Response, body []byte) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d\n", resp.StatusCode)

@@ -76,7 +76,7 @@ func logIn(a *actor, p *person, r *rand.Rand) {
 	a.login(p)
 }
 
-// endLater is for a token that goes on and is not needed any more.
+// endLater registers a token that is valid and no longer needed.
 func (p *person) endLater(token string) { p.tokens = append(p.tokens, [2]string{"", token}) }
 
 func logOut(a *actor, p *person, r *rand.Rand) {
@@ -91,8 +91,8 @@ func logOut(a *actor, p *person, r *rand.Rand) {
 	a.isOver(p, end[1])
 }
 
-// isOver looks whether a token is refused at the instance that has ended it, at once; atLast looks
-// at the others.
+// isOver checks that a token is refused at the instance that has ended it. atLast checks the
+// others.
 func (a *actor) isOver(p *person, token string) {
 	p.tokens = slices.DeleteFunc(p.tokens, func(t [2]string) bool { return t[1] == token })
 	p.ended = append(p.ended, token)
@@ -101,8 +101,8 @@ func (a *actor) isOver(p *person, token string) {
 	a.only = nil
 }
 
-// atLast waits until what has ended is refused everywhere: an instance that has read a row just now
-// acts on it for up to 5 s more.
+// atLast waits until ended tokens are refused at every instance. An instance may use a cached row
+// for up to 5 s.
 func (a *actor) atLast(p *person) {
 	late := time.NewTimer(2 * time.Minute) // the machine may be busy
 	defer late.Stop()
@@ -128,7 +128,7 @@ func (a *actor) atLast(p *person) {
 	a.only = nil
 }
 
-// setPassword ends what the person had besides the login that asks.
+// setPassword changes the password, which ends all other logins of the person.
 func setPassword(a *actor, p *person, r *rand.Rand) {
 	current := p.password
 	if a.wrong < 5 && chance(r, 3) {
@@ -212,8 +212,8 @@ func reset(a *actor, p *person, r *rand.Rand) {
 	a.byAdmin("POST", "/admin/uploads/reset", map[string]any{"account_id": me.Account.ID})
 }
 
-// survey looks at all that a person has: the ledger, the feed, what is open, every node, version
-// and byte.
+// survey requests everything a person has: the ledger, the feed, open uploads, and every node,
+// version and content.
 func (a *actor) survey(p *person) {
 	a.atLast(p)
 	a.byAdmin("GET", "/admin/users/"+p.id+"/ledger", nil)

@@ -8,8 +8,8 @@ import (
 	"smartdrive/test/history"
 )
 
-// op is an operation of a script. All that it chooses follows from its seed and from what the actor
-// has learnt, so a script stays one when operations are taken out of it.
+// op is an operation of a script. Its choices depend only on its seed and the actor's state, so a
+// script remains valid without some of its operations.
 type op struct {
 	name string
 	seed uint64
@@ -45,7 +45,7 @@ func newScript(seed uint64, n int) []op {
 	return script
 }
 
-// play plays a script, with people of its own, and then looks at all that there is.
+// play plays a script with its own users, and then requests everything they have.
 func (a *actor) play(script []op) {
 	a.said = append(a.said, "")
 	a.enter("ann", 90*mib)
@@ -97,7 +97,7 @@ func pick[T any](r *rand.Rand, list []T) T {
 	return list[r.IntN(len(list))]
 }
 
-// one is pick of what is written out; it may be repeated to be likelier.
+// one picks from the listed values. A value may be repeated to make it more likely.
 func one[T any](r *rand.Rand, list ...T) T { return pick(r, list) }
 
 // chance is true once in n.
@@ -153,8 +153,8 @@ func set(body map[string]any, name string, value any) {
 	}
 }
 
-// someNode is one of a person's, dead or alive, of the type if there is one; sometimes it is one
-// that is nobody's, or somebody else's.
+// someNode returns a random node of a person, existing or deleted, of the type if there is one;
+// sometimes an unknown node or another person's.
 func (a *actor) someNode(p *person, r *rand.Rand, typ string) *node {
 	if chance(r, 25) {
 		return &node{id: one(r, "0198c0de-0000-7000-8000-000000000000", "nothing", "ROOT", "00000000-0000-0000-0000-000000000000"), rev: 1}
@@ -170,7 +170,7 @@ func (a *actor) someNode(p *person, r *rand.Rand, typ string) *node {
 	return p.nodes[0]
 }
 
-// someFolder is the id of a folder, as clients say it.
+// someFolder returns the id of a random folder in the form that clients use.
 func (a *actor) someFolder(p *person, r *rand.Rand) string {
 	if chance(r, 3) {
 		return "root"

@@ -41,7 +41,7 @@ type page struct {
 
 func (p page) used() drive.ByteSize { return p.finished + p.unfinished + p.reserved }
 
-// since says what was done between one page and the next.
+// since returns the change of the ledger between two pages of the history.
 func (p page) since(was page) deed {
 	switch f, u, r := p.finished-was.finished, p.unfinished-was.unfinished, p.reserved-was.reserved; {
 	case p.total != was.total && f == 0 && u == 0 && r == 0:
@@ -60,8 +60,8 @@ func (p page) since(was page) deed {
 	return deed{"something else", 0}
 }
 
-// history is what was written down, and what was refused. Nothing is written that nobody has asked
-// for, or twice; all that was acknowledged is written.
+// history returns all operations, recorded or refused. It fails the test if an operation was
+// recorded twice or never requested, or if an acknowledged one is missing.
 func (c *crowd) history(t *testing.T) (all []porcupine.Operation) {
 	t.Helper()
 	rows, err := c.in[0].db.Query(t.Context(), `SELECT version, total, finished, unfinished, reserved FROM chronicle
@@ -113,13 +113,13 @@ func (c *crowd) history(t *testing.T) (all []porcupine.Operation) {
 	return all
 }
 
-// step is what somebody asked for, and by how much it lets the sum grow.
+// step is a requested operation and the bytes that it may add to the sum.
 type step struct {
 	deed
 	growth drive.ByteSize
 }
 
-// moved is what came of it.
+// moved is the outcome of a step.
 type moved struct {
 	ok        bool
 	version   int64          // that was made, or that a refusal saw
@@ -128,7 +128,7 @@ type moved struct {
 	available drive.ByteSize // by a refusal
 }
 
-// spaceState is the sequential ledger: what is owed is deleted and still on the disk.
+// spaceState is the state of the sequential ledger. Owed bytes are deleted but still on the disk.
 type spaceState struct {
 	total, used, owed drive.ByteSize
 	version           int64
@@ -140,8 +140,9 @@ func (s spaceState) available() drive.ByteSize {
 	return max(0, min(left, left+s.total-s.owed))
 }
 
-// spaceLedger does one thing after the other. That a change waits for those whom the version before
-// it refused takes no order away, and lets one be found among a thousand operations at once.
+// spaceLedger is the model of a ledger that executes one operation at a time. A change waits for
+// the operations that the version before it refused. This excludes no valid order and lets
+// porcupine find one for a thousand concurrent operations.
 func spaceLedger(total drive.ByteSize) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return spaceState{total: total} },

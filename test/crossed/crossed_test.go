@@ -15,7 +15,7 @@ import (
 
 const people = 64
 
-// Everything at once, by 64 people through two instances.
+// 64 users run every kind of operation concurrently through two instances.
 func TestEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, accounts := range []int{1, 4} {
@@ -57,8 +57,8 @@ func (p *person) live(t *testing.T, steps int) {
 	}
 }
 
-// Two folders move into each other at the same moment: one does, or there would be a cycle that
-// nobody can reach.
+// Two concurrent requests move each of two folders into the other one. Only one succeeds; otherwise
+// the folders would form an unreachable cycle.
 func TestCrossedMovesMakeNoCycle(t *testing.T) {
 	t.Parallel()
 	site, two := open(t)

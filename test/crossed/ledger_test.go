@@ -22,17 +22,17 @@ type state struct {
 	version int64
 }
 
-// answer is what a begin of some size was told, with the version of the ledger that its transaction
-// left: it says in which order the transactions came, so that a history of a thousand operations at
-// once can be decided at all.
+// answer is the reply to a begin of some size, with the version of the ledger after its
+// transaction. The version gives the order of the transactions, which makes a history of a thousand
+// concurrent operations decidable.
 type answer struct {
 	ok        bool
 	available drive.ByteSize // by a refusal
 	version   int64
 }
 
-// ledger is a ledger that answers one begin after the other. What a refusal says to be available is
-// checked by said: here it would only multiply the orders to be tried.
+// ledger is the model of a ledger that executes one begin at a time. It ignores the available bytes
+// that a refusal reports, because they would multiply the orders to try; said checks them.
 func ledger(total drive.ByteSize) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return state{} },
@@ -48,9 +48,9 @@ func ledger(total drive.ByteSize) porcupine.Model {
 	}
 }
 
-// A thousand begins at once on one account, through two instances: there is an order in which one
-// ledger would have given the same answers, each between its request and its reply; so the total is
-// never passed, and nothing is refused that fitted.
+// A thousand concurrent begins on one account through two instances are linearizable: a sequential
+// ledger gives the same replies in an order that agrees with the times of requests and replies. So
+// the total is never exceeded, and no begin that fits is refused.
 func TestLedgerIsLinearizable(t *testing.T) {
 	t.Parallel()
 	site, two := open(t)

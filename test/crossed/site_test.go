@@ -22,8 +22,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// instance is a process as far as the database is concerned: connections of its own, and nothing
-// shared in memory.
+// instance is a process as the database sees it: it has its own connections and shares no memory.
 type instance struct {
 	db      *sqldb.DB
 	uploads *upload.Sessions
@@ -95,7 +94,7 @@ func check(t *testing.T, db *sqldb.DB) {
 	}
 }
 
-// allowed reports whether an error is an answer that a person may get when others are at work.
+// allowed reports whether an operation may fail with err while others run concurrently.
 func allowed(err error) bool {
 	return err == nil || errors.Is(err, context.Canceled) || drive.IsKind(err, drive.NotFound, drive.NameTaken, drive.ParentGone,
 		drive.Cycle, drive.WrongState, drive.Quota, drive.VersionChanged, drive.InProgress, drive.Precondition, drive.Gone,
@@ -109,7 +108,8 @@ type person struct {
 	rand *rand.Rand
 }
 
-// some returns any node of the account, of a type; zero: there is none.
+// some returns any node of the account that matches the SQL condition, or the zero id if there is
+// none.
 func (p *person) some(ctx context.Context, where string) (id drive.NodeID, err error) {
 	err = p.db.QueryRow(ctx, "SELECT id FROM nodes WHERE account_id = ? AND parent_id IS NOT NULL AND "+where+
 		" ORDER BY MD5(CONCAT(id, ?)) LIMIT 1", p.who.Account, p.rand.Int64()).Scan(&id)

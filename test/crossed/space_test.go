@@ -24,11 +24,10 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// A thousand begins at once by the members of one space, through two instances on MySQL and one on
-// SQLite. Some of the uploads are completed, cancelled, or deleted when they are files; some have
-// parts that break off; an administrator sets the total meanwhile. There is an order in which one
-// ledger would have given the same answers, each between its request and its reply, and the row of
-// the ledger was written in that order.
+// Members of one space begin a thousand uploads concurrently, through two instances on MySQL and
+// one on SQLite. Some uploads are completed or canceled, some files are deleted, some parts break
+// off, and an administrator changes the total. The history is linearizable, and the versions of the
+// ledger's row follow that order.
 func TestLedgerOfASpaceIsLinearizable(t *testing.T) {
 	t.Parallel()
 	for range depth.Pick(1, 1, 5) {
@@ -47,7 +46,7 @@ func TestLedgerOfASpaceIsLinearizable(t *testing.T) {
 	}
 }
 
-// crowd are the members of a space, and what they were told.
+// crowd holds the members of a space and the replies they got.
 type crowd struct {
 	in      []*instance
 	spaces  *space.Spaces
@@ -62,14 +61,14 @@ type crowd struct {
 	acked   map[deed]during
 }
 
-// sent is a begin. Its size is that of no other.
+// sent is a begin. No two begins have the same size.
 type sent struct {
 	size drive.ByteSize
 	out  answer
 	at   during
 }
 
-// deed moves bytes in the ledger: it is known by what it does, and by the size or the total.
+// deed is a change of the ledger. It is identified by its kind and by the size or the total.
 type deed struct {
 	what string
 	of   drive.ByteSize
@@ -125,7 +124,7 @@ func newCrowd(t *testing.T, begins int) *crowd {
 	return c
 }
 
-// found makes the space, of which some are members by a group.
+// found creates the space. Some users are members through a group.
 func (c *crowd) found(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
@@ -208,8 +207,8 @@ func (c *crowd) live(t *testing.T, i int) {
 	}
 }
 
-// resize sets the total when so many have begun: to less than what is there, and up again, to a
-// part of what they want.
+// resize sets the total after the given number of begins: first below the used bytes, then up to a
+// part of the requested bytes.
 func (c *crowd) resize(t *testing.T, begins int) {
 	all := len(c.sent)
 	total, is := map[int]drive.ByteSize{

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// left are files that say nothing about a release: every start makes them again.
+// left lists files that are not archived, because every start creates them.
 var left = []string{"ballast", "lock", "admin.sock", "smartdrive.db-shm"}
 
 // pack writes a directory into an archive.

@@ -26,8 +26,8 @@ var update = flag.Bool("update", false, "write the golden directories of this re
 // release names the directory that -update writes.
 const release = "v1"
 
-// The generator works at any time, not only on the day of a release: what it makes is opened like
-// the others.
+// The generator works at any time, not only on the day of a release: the test opens the archives
+// that it creates.
 func TestGenerate(t *testing.T) {
 	t.Parallel()
 	dir := rig.Dir(t)
@@ -70,8 +70,8 @@ func (g *generator) take(t *testing.T, state string) {
 	pack(t, g.site.Data, filepath.Join(g.dir, state+".tar.gz"))
 }
 
-// quietly makes what a clean stop leaves: files, versions, trash, content that is linked, a parked
-// upload.
+// quietly creates the state of a clean stop: files, versions, trash, deduplicated content and a
+// parked upload.
 func (g *generator) quietly(t *testing.T) {
 	s := g.site.Start(t, "--upload-idle", "200ms")
 	ann, bob := g.newUser(t, s, "ann", 64*rig.MiB), g.newUser(t, s, "bob", 32*rig.MiB)

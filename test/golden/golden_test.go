@@ -37,9 +37,8 @@ func TestReleasesOpen(t *testing.T) {
 	}
 }
 
-// opens opens archive.tar.gz with this release's binary and finds what archive.json says. Time that
-// has passed since must not end anything, so the ages are set to their most; what was active then
-// is parked soon, as it would be after a long time.
+// opens opens archive.tar.gz with the current binary and finds everything that archive.json lists.
+// The maximum ages are set so high that nothing expires. An upload that was active is parked soon.
 func opens(t *testing.T, archive string) {
 	m := readManifest(t, archive+".json")
 	site := rig.New(t, "--upload-idle", "200ms", "--upload-abandon", "87600h", "--upload-max-age", "87600h", "--trash-keep", "87600h")
@@ -108,7 +107,7 @@ func (o open) bytes() (n int64) {
 	return n
 }
 
-// ranges is how the API shows parts of which no two are neighbours.
+// ranges formats part numbers, no two of which are adjacent, as the API does.
 func ranges(parts []int) string {
 	all := [][2]int{}
 	for _, n := range parts {
@@ -150,7 +149,7 @@ func (f file) bytes(t *testing.T, c rig.User) {
 	}
 }
 
-// goesOn does what was not done then: restores, completes, adds, deletes.
+// goesOn continues the user's work: it restores, completes, adds and deletes files.
 func (u *user) goesOn(t *testing.T, s *rig.Server) {
 	t.Helper()
 	c := u.client(t, s)
@@ -176,7 +175,7 @@ func (u *user) goesOn(t *testing.T, s *rig.Server) {
 	}
 }
 
-// complete sends what is missing and reads the file back.
+// complete sends the missing parts and compares the download.
 func (o open) complete(t *testing.T, c rig.User) {
 	t.Helper()
 	content := text(o.Seed, o.Size)

@@ -12,8 +12,8 @@ import (
 	"smartdrive/test/system/rig"
 )
 
-// manifest is what must be found in the directory of a release. It is written once, by the release
-// itself, and says everything in plain values: the code that made it may be gone.
+// manifest lists what must be found in the data directory of a release. The release writes it once,
+// in plain values that do not depend on its code.
 type manifest struct {
 	Program string `json:"program"` // "smartdrive version" of the release
 	Users   []user `json:"users"`

@@ -11,7 +11,7 @@ import (
 	"smartdrive/test/history"
 )
 
-// batched is a file of a batch, and what was answered about it.
+// batched is a file of a batch and its reply.
 type batched struct {
 	rec     history.Record
 	content history.Content
@@ -27,8 +27,8 @@ type batchAnswer struct {
 	Problem *struct{ Code string } `json:"problem"`
 }
 
-// putBatch sends several files in one request. Whatever ends it, the same batch goes on under its
-// key, without the files that were answered: each file is stored once.
+// putBatch sends several files in one request. If the request is interrupted, it repeats the batch
+// under the same key without the acknowledged files. Each file is stored once.
 func (c *client) putBatch(ctx context.Context) {
 	var files []*batched
 	for _, k := range c.rand.Perm(8)[:2+c.rand.IntN(6)] {
@@ -69,7 +69,7 @@ func (c *client) putBatch(ctx context.Context) {
 	}
 }
 
-// readAnswers takes the whole lines of what has come.
+// readAnswers parses the complete lines of a reply that may be cut off.
 func (c *client) readAnswers(files []*batched, body []byte) {
 	lines := bufio.NewReader(bytes.NewReader(body))
 	for {

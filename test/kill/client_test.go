@@ -16,7 +16,7 @@ import (
 	"smartdrive/test/history"
 )
 
-// client is a user at work in a folder of their own, and what they know of it.
+// client is a user who works in a folder of their own, and the state that the user expects there.
 type client struct {
 	*wire
 	l     *loop
@@ -34,7 +34,7 @@ type client struct {
 	digests *digests
 }
 
-// file is a file that the client knows to be there.
+// file is a file that must exist.
 type file struct {
 	node, path string
 	contents   []history.Content // its versions, oldest first
@@ -42,7 +42,7 @@ type file struct {
 
 func (f *file) last() history.Content { return f.contents[len(f.contents)-1] }
 
-// node is what the client reads of a node.
+// node holds the fields of a node that the client reads.
 type node struct {
 	ID        string            `json:"id"`
 	Path      string            `json:"path"`
@@ -93,7 +93,7 @@ func (c *client) run(ctx context.Context) {
 	}
 }
 
-// turn does one thing to its end: what is unsure after it has been looked after.
+// turn runs one random operation to its end and resolves an unknown outcome.
 func (c *client) turn(ctx context.Context) {
 	things := []struct {
 		weight int
@@ -131,7 +131,7 @@ func (c *client) turn(ctx context.Context) {
 
 func (c *client) fail(format string, args ...any) { c.l.fail(c, format, args...) }
 
-// intent writes down what is about to be asked.
+// intent logs a request before it is sent.
 func (c *client) intent(r history.Record) history.Record {
 	c.op++
 	r.User, r.Client, r.Op, r.Phase = c.user.name, c.name, c.op, history.Intent
@@ -139,7 +139,7 @@ func (c *client) intent(r history.Record) history.Record {
 	return r
 }
 
-// outcome writes down what was answered.
+// outcome logs the reply to a request and returns what it proves.
 func (c *client) outcome(intent history.Record, r reply, node string) result {
 	res := r.result()
 	o := history.Record{
@@ -187,8 +187,8 @@ func (c *client) someFile() *file {
 	return c.files[slices.Sorted(maps.Keys(c.files))[c.rand.IntN(len(c.files))]]
 }
 
-// content makes up what to upload. Some of it others have too, so that content is shared and can be
-// claimed.
+// content returns content to upload. Clients share some contents, so that they can be deduplicated
+// and claimed.
 func (c *client) content(size int64) history.Content {
 	if size >= mib && c.rand.IntN(3) == 0 {
 		seed := 1 + c.rand.Uint64N(6)
@@ -197,7 +197,7 @@ func (c *client) content(size int64) history.Content {
 	return history.Content{Seed: 1000 + c.rand.Uint64N(1<<62), Size: size}
 }
 
-// appeared brings what the client knows up to date: a file is at path, with one more version.
+// appeared records that path has a file with this content as its newest version.
 func (c *client) appeared(path, node string, content history.Content) {
 	f := c.files[path]
 	if f == nil {
@@ -210,8 +210,8 @@ func (c *client) appeared(path, node string, content history.Content) {
 	f.contents = append(f.contents, content)
 }
 
-// look asks what is at path, however often the server dies meanwhile, and writes it down. nil:
-// nothing.
+// look requests the node at path until the server replies, and logs the reply. It returns nil if
+// there is no node.
 func (c *client) look(ctx context.Context, path string) *node {
 	n, r := c.ask(ctx, "/nodes?path="+url.QueryEscape(path))
 	seen := history.Record{User: c.user.name, Client: c.name, Phase: history.Seen, Do: history.LookPath, Path: path, Status: r.status}
@@ -222,7 +222,7 @@ func (c *client) look(ctx context.Context, path string) *node {
 	return n
 }
 
-// lookNode asks for a node by its id.
+// lookNode requests a node by its id.
 func (c *client) lookNode(ctx context.Context, id string) *node {
 	n, r := c.ask(ctx, "/nodes/"+id)
 	seen := history.Record{User: c.user.name, Client: c.name, Phase: history.Seen, Do: history.LookNode, Node: id, Status: r.status, State: "none"}
@@ -277,8 +277,8 @@ func (c *client) settle(ctx context.Context, path string, content history.Conten
 	}
 }
 
-// countVersions asks how many versions a file has: where equal content was there before, nothing
-// else tells whether it came again.
+// countVersions returns the number of versions of a file. If an upload had the content that was
+// there before, only this number shows whether it took effect.
 func (c *client) countVersions(ctx context.Context, node string) int {
 	list, err := into[struct{ Items []json.RawMessage }](c.insist(ctx, request{method: "GET", path: "/nodes/" + node + "/versions?limit=1000"}))
 	if err != nil {
@@ -298,8 +298,8 @@ func (c *client) awaitSeals(ctx context.Context, path string) {
 	})
 }
 
-// until asks again and again until it is so. What the server does by itself after a start may take
-// as long as any request.
+// until polls until so returns true. Work that the server does by itself after a start may take as
+// long as a request.
 func (c *client) until(ctx context.Context, what string, so func() bool) {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()

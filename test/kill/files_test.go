@@ -66,8 +66,8 @@ type brokenPipe struct{}
 
 func (brokenPipe) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// putTorn hangs up in the middle of a whole file: nothing of it may ever appear, so that it is
-// written down as refused.
+// putTorn disconnects in the middle of an upload by a single request. No part of the file may ever
+// appear, so it is logged as refused.
 func (c *client) putTorn(ctx context.Context) {
 	content, at := c.content(1+c.rand.Int64N(2*mib)), c.somePath()
 	rec := c.intent(history.Record{Do: history.Put, Path: at, Seed: content.Seed, Size: content.Size})
@@ -80,8 +80,8 @@ func (c *client) putTorn(ctx context.Context) {
 	c.count["put torn"]++
 }
 
-// change sends a change of one file and calls happened when it was acknowledged or is found to have
-// happened. look says whether it happened, after an answer was lost.
+// change requests a change of one file, and calls happened if it was acknowledged or has taken
+// effect. look reports whether it has taken effect when the reply was lost.
 func (c *client) change(ctx context.Context, rec history.Record, q request, look func() bool, happened func()) {
 	rec = c.intent(rec)
 	r := c.send(ctx, q)

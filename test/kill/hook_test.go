@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// ear is where the server sends what happens in a user's drive. Now and then it hangs up instead of
-// answering, after it has heard: then the server does not know.
+// ear is the receiver of a user's webhook. Sometimes it records an event and disconnects without a
+// reply, so that the server has to send it again.
 type ear struct {
 	of     *user
 	secret []byte
@@ -50,7 +50,7 @@ func (l *loop) newEar(u *user) *ear {
 	return e
 }
 
-// ServeHTTP hears of one event.
+// ServeHTTP receives one event.
 func (e *ear) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -62,7 +62,7 @@ func (e *ear) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// take notes what was heard, and returns how many times something was.
+// take records an event and returns how often it has been received.
 func (e *ear) take(h http.Header, body []byte) int {
 	id := h.Get("Webhook-Id")
 	mac := hmac.New(sha256.New, e.secret)
@@ -86,8 +86,8 @@ func (e *ear) take(h http.Header, body []byte) int {
 	return len(e.order) + e.repeats
 }
 
-// compare holds what was heard to the activity log: all that it tells since the webhook was made,
-// in its order, and nothing else.
+// compare compares the received events with the activity log since the webhook was created: the
+// same events in the same order.
 func (e *ear) compare(ctx context.Context, db *sql.DB) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -133,7 +133,8 @@ func (e *ear) compare(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// compareEars holds what was sent to the log, when all has been.
+// compareEars compares the events that all webhooks have received with the log, after all were
+// sent.
 func (l *loop) compareEars() {
 	l.t.Helper()
 	db, err := l.openDatabase()
@@ -148,7 +149,7 @@ func (l *loop) compareEars() {
 	}
 }
 
-// told counts events and their repeats.
+// told returns the numbers of received events and of repeats.
 func (l *loop) told() (events, repeats int) {
 	for _, e := range l.ears {
 		e.mu.Lock()

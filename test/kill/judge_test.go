@@ -17,8 +17,8 @@ import (
 	"smartdrive/test/process"
 )
 
-// judgeMidway pauses all clients, compares what they know with what the server says, kills it, and
-// lets the checker judge what the kill has left.
+// judgeMidway pauses all clients, compares their state with the server's, kills the server, and
+// runs the checker on its data directory.
 func (l *loop) judgeMidway() {
 	l.t.Helper()
 	l.turns.Lock()
@@ -33,7 +33,7 @@ func (l *loop) judgeMidway() {
 	l.awaitReady()
 }
 
-// compare holds the running server to what the clients know.
+// compare compares the running server with the state that the clients expect.
 func (l *loop) compare() {
 	l.t.Helper()
 	ctx := l.t.Context()
@@ -106,8 +106,8 @@ func (l *loop) check(flags ...string) (leftovers int) {
 	return leftovers
 }
 
-// judgeEnd lets the server run until nothing is left to do, stops it, and asks both judges. What
-// webhooks were told is compared with the log.
+// judgeEnd waits until the server has no work left, compares webhooks with the log, stops the
+// server, and runs the checker and fsck.
 func (l *loop) judgeEnd() {
 	l.t.Helper()
 	l.compare()
@@ -127,7 +127,7 @@ func (l *loop) judgeEnd() {
 	l.fsck(l.check())
 }
 
-// quiet says what there is still to do.
+// quiet returns an error that names the server's remaining work, nil if there is none.
 func (l *loop) quiet() error {
 	db, err := l.openDatabase()
 	if err != nil {

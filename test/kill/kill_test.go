@@ -1,12 +1,11 @@
-// Package kill kills the real binary at random moments while clients use it, starts it again, and
-// holds it to every word that it gave them: P1-P4, Q1-Q4, B1-B3, E1, W1 and T1 of
-// docs/invariants.md. It has tests only.
+// Package kill kills the real binary at random moments while clients use it, restarts it, and
+// checks that it keeps every acknowledged write: P1-P4, Q1-Q4, B1-B3, E1, W1 and T1 of
+// docs/invariants.md. It contains only tests.
 //
-// Clients speak plain HTTP, and write down what they ask and what they are answered (package
-// history). Every 20 kills they pause: what they know is compared with what the server says, the
-// server is killed once more, and the independent checker (test/check) judges the directory as the
-// kill has left it. At the end the server runs until nothing is left to do, stops by itself, and
-// the checker and "admin fsck" must agree.
+// Clients use plain HTTP and log their requests and the replies (package history). Every 20 kills
+// they pause: the state that they expect is compared with the server's, the server is killed once
+// more, and the independent checker (test/check) checks the data directory. At the end the server
+// runs until it has no work left and stops; the checker and "admin fsck" must agree.
 package kill
 
 import (
@@ -30,8 +29,8 @@ const (
 	perCheck  = 20   // kills from one judgement to the next
 )
 
-// TestKillLoop takes SMARTDRIVE_KILLS kills (30 of them; 200 in a deep run) and, to repeat a run's
-// random choices, its SMARTDRIVE_SEED. The moments at which the server dies are not the same again.
+// TestKillLoop runs SMARTDRIVE_KILLS kills (default 30, in a deep run 200). SMARTDRIVE_SEED repeats
+// the random choices of a run, but not the moments of its kills.
 func TestKillLoop(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no SIGTERM on Windows, and kill -9 is another thing there")

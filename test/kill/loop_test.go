@@ -131,8 +131,8 @@ func (l *loop) start() {
 	l.server = server
 }
 
-// awaitReady waits until the server answers and lets the clients through. It keeps its address from
-// life to life; if somebody else has taken the port meanwhile, it gets another.
+// awaitReady waits until the server is ready and lets the clients continue. The server keeps its
+// port unless another process has taken it.
 func (l *loop) awaitReady() {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
@@ -165,7 +165,7 @@ func (l *loop) portTaken() bool {
 	return strings.Contains(last, "--listen") && strings.Contains(last, "address already in use")
 }
 
-// kill ends the server at once. Requests that it has not answered end with it.
+// kill sends SIGKILL to the server. Requests without a reply fail.
 func (l *loop) kill() {
 	l.gate.shut()
 	l.server.Kill()
@@ -234,8 +234,8 @@ func (l *loop) oneLife() {
 	l.awaitReady()
 }
 
-// fail reports a broken promise with what led to it. Only the first one is told: the others follow
-// from it.
+// fail reports a violation with the client's log. Only the first one is reported, because others
+// follow from it.
 func (l *loop) fail(c *client, format string, args ...any) {
 	l.failing.Lock()
 	defer l.failing.Unlock()
@@ -259,7 +259,7 @@ func (l *loop) exercised() {
 	}
 }
 
-// missed is what the loop is for and what has not happened yet.
+// missed lists the events that the loop must cause and has not caused.
 func (l *loop) missed() (list []string) {
 	total := l.total()
 	for _, what := range []string{

@@ -10,8 +10,8 @@ import (
 	"smartdrive/test/history"
 )
 
-// fillByOffset uploads a file through tus, piece by piece, some of them torn. What an answer or a
-// HEAD has said is there must be there ever after.
+// fillByOffset uploads a file through tus in pieces, some of which are interrupted. Bytes that a
+// reply or a HEAD has reported must never disappear.
 func (c *client) fillByOffset(ctx context.Context) {
 	content, at := c.content(mib+c.rand.Int64N(5*mib)), c.somePath()
 	for _, u := range c.uploads {
@@ -72,7 +72,7 @@ func (c *client) beginByOffset(ctx context.Context, content history.Content, at 
 	return nil
 }
 
-// offsetOf asks how much of an upload is there; open is false when it has ended.
+// offsetOf returns the offset of an upload; open is false if the upload has ended.
 func (c *client) offsetOf(ctx context.Context, u *upload) (offset int64, open bool) {
 	r := c.insist(ctx, request{method: "HEAD", path: "/tus/" + u.id, header: map[string]string{"Tus-Resumable": "1.0.0"}})
 	if r.err != nil || r.status == 410 {
@@ -98,7 +98,8 @@ func (c *client) byOffset(u *upload, offset, n int64) request {
 	}
 }
 
-// pieceByOffset sends some bytes and returns how many are there then, as far as the server says so.
+// pieceByOffset sends n bytes at offset and returns the number that the server has stored, as far
+// as it replied.
 func (c *client) pieceByOffset(ctx context.Context, u *upload, offset, n int64) (sent int64) {
 	q := c.byOffset(u, offset, n)
 	if c.rand.IntN(4) == 0 {

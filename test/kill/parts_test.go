@@ -111,8 +111,8 @@ func (c *client) sendTorn(ctx context.Context, u *upload, n int, cut int64) {
 	}
 }
 
-// sendWrong sends other bytes than those that the digest beside them is of. They must not be kept;
-// what is there stays.
+// sendWrong sends bytes that do not match their digest. They must be discarded, and the stored part
+// must stay.
 func (c *client) sendWrong(ctx context.Context, u *upload, n int) {
 	q := c.partRequest(u, n)
 	sum := sha256.Sum256(u.content.Bytes(int64(n)*mib, u.length(n)))
@@ -142,7 +142,7 @@ func (c *client) dropPart(ctx context.Context) {
 	}
 }
 
-// completeUpload completes an upload, mostly one whose parts are all there.
+// completeUpload completes an upload, usually one with all its parts.
 func (c *client) completeUpload(ctx context.Context) {
 	u := c.someUpload()
 	if u == nil || len(u.missing()) > 0 && c.rand.IntN(10) > 0 {
@@ -193,8 +193,8 @@ func (c *client) settleUpload(ctx context.Context, u *upload) {
 	c.settle(ctx, u.path, u.content)
 }
 
-// lookUpload asks for an upload and compares what the server has with what was acknowledged. One
-// that has ended is forgotten; nil: it is gone.
+// lookUpload requests an upload and compares it with the acknowledged parts. If the upload has
+// ended, it is dropped and lookUpload returns nil.
 func (c *client) lookUpload(ctx context.Context, u *upload) *view {
 	r := c.insist(ctx, request{method: "GET", path: "/uploads/" + u.id})
 	seen := history.Record{User: c.user.name, Client: c.name, Phase: history.Seen, Do: history.LookUpload, Upload: u.id, Status: r.status, State: "gone"}
@@ -246,7 +246,7 @@ func (c *client) cancelUpload(ctx context.Context) {
 	}
 }
 
-// forgetUpload walks away: the server must reclaim what it has, in its time.
+// forgetUpload abandons an upload, which the server must then reclaim in time.
 func (c *client) forgetUpload(context.Context) {
 	if u := c.someUpload(); u != nil {
 		c.drop(u)

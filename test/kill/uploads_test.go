@@ -54,8 +54,8 @@ func (v view) has(n int) bool {
 
 const maxOpen = 4 // uploads of one client
 
-// beginUpload begins an upload. A begin whose answer was lost is repeated: it must find the upload
-// that it made.
+// beginUpload begins an upload. If the reply is lost, it repeats the request, which must return the
+// upload that the first one created.
 func (c *client) beginUpload(ctx context.Context) {
 	if len(c.uploads) >= maxOpen {
 		return
@@ -88,7 +88,7 @@ func (c *client) beginUpload(ctx context.Context) {
 	}
 }
 
-// tryBegin sends one begin; again says that its answer was lost.
+// tryBegin sends one begin and reports whether its reply was lost.
 func (c *client) tryBegin(ctx context.Context, rec history.Record, q request, content history.Content, wrong bool) (again bool) {
 	rec = c.intent(rec)
 	r := c.send(ctx, q)

@@ -79,7 +79,7 @@ type reply struct {
 	unsent bool  // the request did not leave: nobody was there
 }
 
-// result tells what a client may conclude from a reply.
+// result returns what a reply proves about its request.
 func (r reply) result() result {
 	switch {
 	case r.unsent:
@@ -141,8 +141,8 @@ func (w *wire) send(ctx context.Context, q request) reply {
 	if w.token != "" {
 		req.Header.Set("Authorization", "Bearer "+w.token)
 	}
-	// A request with a key is sent again by net/http when its connection ends: that the last try
-	// found nobody says nothing of the first.
+	// net/http sends a request with an idempotency key again if its connection breaks, so a refused
+	// last connection does not prove that the request was never sent.
 	var left atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { left.Store(true) }}
 	resp, err := w.http.Do(req.WithContext(httptrace.WithClientTrace(ctx, trace)))

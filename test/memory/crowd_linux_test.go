@@ -10,8 +10,8 @@ import (
 	"smartdrive/test/history"
 )
 
-// crowdBound is what the server may have resident under a crowd, in bytes; see docs/performance.md
-// for what was measured.
+// crowdBound limits the server's resident memory under many idle connections, in bytes. See
+// docs/performance.md for the measured values.
 const crowdBound = 352 * mib
 
 // TestACrowdFits has thousands who download and do not read, beside uploads that stall, zips and

@@ -90,11 +90,11 @@ func xml(seed uint64, size int) []byte {
 	return b.Bytes()
 }
 
-// text is how many bytes of text a document has. A model keeps at most 8 MiB, each of which may
-// take six bytes in JSON.
+// text returns the size of a document's text in bytes. A model keeps at most 8 MiB, and JSON may
+// need six bytes for each.
 func text() int { return depth.Pick(10_000, 2*mib, 7*mib) }
 
-// bundles are taken in by both workers at once.
+// bundles lets both workers process bundles at the same time.
 func bundles(s *stage) plan {
 	const users = 3
 	files := map[string][]byte{

@@ -37,8 +37,7 @@ func blank(side int, colour byte, bytesPerPixel int, clear bool) []byte {
 	return chunk(chunk(raw, "IDAT", content.Bytes()), "IEND", nil)
 }
 
-// progressive is a grey progressive JPEG of zeros: each scan says of every block that it has
-// nothing.
+// progressive returns a grey progressive JPEG of zeros whose scans contain no coefficients.
 func progressive(side, scans int) []byte {
 	raw := []byte{0xff, 0xd8, 0xff, 0xdb, 0, 67, 0}
 	raw = append(raw, bytes.Repeat([]byte{1}, 64)...)
@@ -82,7 +81,8 @@ func images(s *stage) plan {
 			if raw[0] == 0xff {
 				kind = "jpg"
 			}
-			// What follows the end makes it another content, of which nothing is kept.
+			// Bytes after the end of the image make the content distinct, so that no result is
+			// cached.
 			raw = append(bytes.Clone(raw), history.Content{Seed: uint64(n), Size: 16}.Bytes(0, 16)...)
 			node := u.Do(s, "PUT", fmt.Sprintf("/files/%d.%s", i, kind), raw).JSON(s, 201)
 			nodes[n] = append(nodes[n], node["id"].(string))

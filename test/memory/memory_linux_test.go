@@ -12,8 +12,8 @@ import (
 
 func TestMain(m *testing.M) { process.Main(m) }
 
-// What may be resident, in bytes: of the server, and of all processes that decode images for it,
-// which have limits of their own and which a system without memory ends first.
+// Bounds of resident memory in bytes: of the server, and of all processes that decode images for
+// it. The latter have limits of their own, and the kernel ends them first.
 const (
 	serverBound   = 512 * mib
 	childrenBound = 256 * mib
@@ -22,12 +22,12 @@ const (
 // attack is the worst that one kind of request may do.
 type attack struct {
 	name string
-	// prepare makes what it needs; nothing of it is measured.
+	// prepare creates what the attack needs; its memory is not measured.
 	prepare func(*stage) plan
 }
 
-// plan is an attack that is ready. run returns when it has done its worst; what it still holds
-// then, end lets go.
+// plan is a prepared attack. run returns when memory use has reached its peak; end releases what
+// the attack still holds.
 type plan struct {
 	run func()
 	end func()

@@ -35,7 +35,7 @@ func passwords(s *stage) plan {
 	}, end: nothing}
 }
 
-// searches of two users go over many names and find none, or a page of them.
+// searches lets two users search many names, without a match and with a page of matches.
 func searches(s *stage) plan {
 	const users = 2
 	for n := range users {
@@ -74,7 +74,7 @@ func lists(s *stage) plan {
 	}, end: nothing}
 }
 
-// proofs are answers to questions about content that somebody else has; the server reads all of it.
+// proofs answers challenges about another user's content; the server reads the whole content.
 func proofs(s *stage) plan {
 	size := int64(depth.Pick(2, 8, 64)) * mib
 	asked := depth.Pick(1, 4, 8)
@@ -103,7 +103,7 @@ func proofs(s *stage) plan {
 	}, end: nothing}
 }
 
-// stalled are parts of which half has come.
+// stalled sends half of each part and then waits.
 func stalled(s *stage) plan {
 	users := depth.Pick(1, 2, 8)
 	var open []string
@@ -123,8 +123,8 @@ func stalled(s *stage) plan {
 	}, end: h.close}
 }
 
-// checked are bodies of which nothing counts before all of it agrees with a digest, and it does
-// not.
+// checked sends bodies that do not match their digest. The server must buffer them until the digest
+// is checked.
 func checked(s *stage) plan {
 	users := depth.Pick(1, 2, 4)
 	c := history.Content{Seed: 5, Size: int64(depth.Pick(8, 32, 256)) * mib}
@@ -187,7 +187,7 @@ func bodies(s *stage) plan {
 	}, end: nothing}
 }
 
-// pages are what a browser asks for first.
+// pages sends the requests that a browser sends first.
 func pages(s *stage) plan {
 	n := depth.Pick(4, 32, 256)
 	return plan{run: func() {

@@ -34,7 +34,7 @@ func newStage(t testing.TB) *stage {
 	return &stage{TB: t, site: site, server: server, watch: newWatch(t, server.PID()), users: map[string]rig.User{}}
 }
 
-// fresh starts the server again: what an attack before it has left in memory is not counted twice.
+// fresh restarts the server, so that memory of an earlier attack is not counted.
 func (s *stage) fresh() {
 	s.Helper()
 	s.server.End(s)
@@ -70,14 +70,14 @@ func (s *stage) from(address string) rig.User {
 	return rig.User{URL: s.server.URL, HTTP: &http.Client{Transport: transport}}
 }
 
-// ask sends a request that may be refused because there is no room or no turn; a failure of the
-// server's own it may not be.
+// ask sends a request. The server may refuse it because it is busy or out of memory budget; an
+// internal error fails the test.
 func (s *stage) ask(u rig.User, method, path string, body any, header ...string) rig.Reply {
 	s.Helper()
 	r, err := u.Try(s, method, path, body, header...)
 	if err != nil && method == http.MethodGet {
-		// In one run of many a connection ended without an answer while everything ran at once.
-		// What is measured here is memory; it is noted, and asked again.
+		// One run of many lost a connection without a reply under full load. This test measures
+		// memory, so the loss is logged and the request repeated.
 		s.Logf("%s %s: %v; it is asked again", method, path, err)
 		r, err = u.Try(s, method, path, body, header...)
 	}
@@ -91,7 +91,7 @@ func (s *stage) ask(u rig.User, method, path string, body any, header ...string)
 	return r
 }
 
-// insist asks until the server has room for the request.
+// insist repeats a request until the server accepts it.
 func (s *stage) insist(u rig.User, method, path string, body any) (r rig.Reply) {
 	s.Helper()
 	s.until("there is room for "+method+" "+path, func() error {
@@ -129,14 +129,14 @@ func each(n int, f func(int)) {
 	all.Wait()
 }
 
-// held are connections that somebody keeps and does not use.
+// held holds open, idle connections.
 type held struct {
 	mu    sync.Mutex
 	conns []net.Conn
 }
 
-// open sends the beginning of a request from an address and leaves it at that. A small window makes
-// the server keep what it has.
+// open sends the beginning of a request from a local address and stops. The small receive window
+// keeps the response in the server.
 func (h *held) open(s *stage, address, request string, body []byte) {
 	s.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
@@ -159,7 +159,7 @@ func (h *held) open(s *stage, address, request string, body []byte) {
 	_, _ = conn.Write(body) // the server may have refused by now
 }
 
-// close ends all of them.
+// close closes all connections.
 func (h *held) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -183,7 +183,7 @@ func head(method, path, token string, more ...string) string {
 	return strings.Join(lines, "\r\n")
 }
 
-// until waits for something that the server says.
+// until polls the server until agrees returns nil.
 func (s *stage) until(what string, agrees func() error) {
 	s.Helper()
 	process.Eventually(s, time.Duration(depth.Pick(5, 5, 20))*time.Minute, what, agrees)

@@ -133,8 +133,7 @@ func (w *watch) read() peaks {
 	return w.seen
 }
 
-// calm is when the server has not grown for a while: those who hold on to something have got all
-// that they get.
+// calm returns an error while the server's memory still grows.
 func (w *watch) calm() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

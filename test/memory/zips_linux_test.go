@@ -12,7 +12,7 @@ import (
 	"smartdrive/test/system/rig"
 )
 
-// readers are connections that ask for a zip and never read.
+// readers is the number of connections that request a zip and never read it.
 const readers = 128
 
 // address is one of eight of loopback.
@@ -27,7 +27,7 @@ func (s *stage) share(u rig.User, folder string) string {
 	return "/api/v1/public/shares/" + token + "/nodes/root/zip?access=" + opened["access"].(string)
 }
 
-// hold asks for an address on many connections, and keeps them.
+// hold sends a request on many connections and keeps them open without reading.
 func (s *stage) hold(request func(i int) string) plan {
 	h := new(held)
 	return plan{run: func() {
@@ -46,7 +46,7 @@ func shareZips(s *stage) plan {
 	return s.hold(func(int) string { return head("GET", at, "") })
 }
 
-// longPaths shares a folder whose files have the longest paths that there are.
+// longPaths shares a folder whose files have paths of the maximum length.
 func longPaths(s *stage) plan {
 	u := s.user("paths", 0)
 	top := s.folder(u, "root", "t")
@@ -89,8 +89,8 @@ func exportZips(s *stage) plan {
 	})
 }
 
-// manifest is a list with the longest names that it may have, a third of them written as long as
-// it can be: 10,000 entries are 28 MiB. Of every second entry there is no file.
+// manifest returns a list with names of the maximum length, a third of them in their longest JSON
+// form: 10,000 entries take 28 MiB. Every second entry refers to a missing file.
 func manifest(entries int) []byte {
 	var b bytes.Buffer
 	folders := strings.Repeat(`\u0064`, 249) + "/" + strings.Repeat(strings.Repeat("d", 249)+"/", 2)

@@ -91,8 +91,7 @@ func TestKilledOnEachWayBackAndInTheLastPhase(t *testing.T) {
 // strikeWithin is about as long as the steps take.
 const strikeWithin = 80 * time.Millisecond
 
-// strike takes a step, and kills the first server at some moment of it. How far it has come then is
-// anybody's guess.
+// strike requests a step and kills the first server at a random moment of it.
 func (s *site) strike(step string) {
 	s.t.Helper()
 	answered := make(chan error, 1)
@@ -119,7 +118,7 @@ func (s *site) strike(step string) {
 	s.t.Logf("killed in %s: %t", step, errors.Is(err, errCut))
 }
 
-// goBack goes on with a way back, as often as it takes.
+// goBack requests the way back until the migration has reached the phase.
 func (s *site) goBack(to migrate.Phase) {
 	s.t.Helper()
 	process.Eventually(s.t, 2*time.Minute, fmt.Sprintf("back to phase %d", to), func() error {

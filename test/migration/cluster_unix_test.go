@@ -24,10 +24,10 @@ import (
 	"smartdrive/test/services"
 )
 
-// Three processes go from one MariaDB database to another and from one place at S3 to another. One
-// of them stands still while the others enter a phase, so that it serves people one phase behind
-// when it goes on; the gate names it meanwhile. One is killed while rows are brought, and the one
-// that is asked for the switch is killed in the middle of it.
+// Three processes move from one MariaDB database to another and from one S3 store to another. One
+// is stopped while the others enter a phase, so that it serves requests one phase behind when it
+// continues; meanwhile the precondition of the step names it. Another is killed while rows are
+// copied, and the one that receives the request to switch is killed during the switch.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	depth.Deep(t)
@@ -92,8 +92,8 @@ func TestCluster(t *testing.T) {
 	s.check(land(t, to, there))
 }
 
-// standStill stops the process as a machine does that is asleep. It does so while nobody writes:
-// whoever sleeps while he brings changes to the other side holds the others up.
+// standStill stops the process with SIGSTOP, like a machine that is suspended. It does so while no
+// request writes, because a process suspended during a write blocks the others.
 func (n *node) standStill(p *people) {
 	n.t.Helper()
 	p.hush.Lock()
@@ -112,8 +112,8 @@ func (n *node) standStill(p *people) {
 	}
 }
 
-// standStillWhile is standStill before a step whose outcome the test wants. Should the process hold
-// the others up all the same, it is tried again.
+// standStillWhile stops the process, requests a step and expects its outcome. If the stopped
+// process blocks the others, it tries again.
 func (n *node) standStillWhile(p *people, step string, wants func(out string, err error) bool) {
 	n.t.Helper()
 	process.Eventually(n.t, 2*time.Minute, step+" while an instance stands still", func() error {
@@ -128,8 +128,8 @@ func (n *node) standStillWhile(p *people, step string, wants func(out string, er
 	})
 }
 
-// goOn lets the process go on when people are at its door already, so that it serves them before it
-// hears of anything.
+// goOn continues the process after requests have arrived at its socket, so that it serves them
+// before it can notice anything else.
 func (n *node) goOn() {
 	n.t.Helper()
 	n.back()
@@ -184,9 +184,9 @@ func (s *site) late() (st migrate.Status, late []int64) {
 	return st, late
 }
 
-// A process is asleep for so long that it counts as dead, and the others go on without it to the
-// last phase. Requests that lie at its door when it wakes up find what is true now, or an error;
-// nothing that it says to have written is lost.
+// A process is suspended until it counts as dead, and the others continue without it to the last
+// phase. When it wakes up, it answers the waiting requests from the current data or with an error.
+// No write that it acknowledges is lost.
 func TestAsleepThroughTheSwitch(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("SMARTDRIVE_SOAK") == "" {

@@ -20,7 +20,7 @@ import (
 	"smartdrive/test/process"
 )
 
-// people are users at work, each in an account of their own.
+// people are users with an account each who read and write concurrently.
 type people struct {
 	t        *testing.T
 	site     *site
@@ -35,7 +35,7 @@ type people struct {
 	http     *http.Client
 }
 
-// person knows what their files must be.
+// person is a user and the expected contents of the user's files.
 type person struct {
 	*people
 	name, token string
@@ -89,7 +89,7 @@ func (p *people) workFor(steps int64) {
 	})
 }
 
-// longestSince is what the longest request took since it was asked last.
+// longestSince returns the longest duration of a request since its last call.
 func (p *people) longestSince() time.Duration { return rounded(p.longest.Swap(0)) }
 
 func rounded(nanoseconds int64) time.Duration {
@@ -159,7 +159,8 @@ func (p *people) do(req *http.Request) (int, []byte, error) {
 	return resp.StatusCode, raw, errors.Join(err, resp.Body.Close())
 }
 
-// must repeats what a kill has cut off; it is for what may be repeated.
+// must repeats a request that a kill has cut off. The request must be idempotent. Other errors fail
+// the test.
 func (p *person) must(method, path string, in any) (int, []byte) {
 	p.t.Helper()
 	var body []byte
@@ -188,7 +189,7 @@ const (
 	mostFiles = 25                    // of one
 )
 
-// work goes on until people rest.
+// work runs random operations until the users are paused.
 func (p *person) work() {
 	pace := time.NewTicker(stepEvery)
 	defer pace.Stop()
@@ -305,7 +306,7 @@ type slow struct {
 	parts    [2][]byte
 }
 
-// begin begins an upload of somebody who does nothing else, and sends its first part.
+// begin begins an upload of an otherwise idle user and sends its first part.
 func (p *people) begin() *slow {
 	p.t.Helper()
 	first := p.all[0]

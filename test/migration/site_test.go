@@ -104,8 +104,8 @@ func (n *node) back() {
 	n.turns.Add(1)
 }
 
-// gone lets nobody come any more. Who has found the door open has read the turns before that, and
-// sees that they were raised.
+// gone directs no more requests to the node. A request that has read the old address has read the
+// old turn before, and notices that turns was raised.
 func (n *node) gone() {
 	n.base.Store(nil)
 	n.turns.Add(1)
@@ -161,7 +161,7 @@ func (s *site) restart(args ...string) {
 	}
 }
 
-// roles are those of the flags that belong to one server.
+// roles returns the role flags of this server.
 func (n *node) roles() []string {
 	if i := slices.Index(n.now.args, "--roles"); i >= 0 {
 		return n.now.args[i : i+2]
@@ -169,7 +169,7 @@ func (n *node) roles() []string {
 	return nil
 }
 
-// door is one of the servers that people may come to.
+// door returns one of the servers that accept requests.
 func (s *site) door() *node {
 	for _, i := range rand.Perm(len(s.nodes)) {
 		n := s.nodes[i]
@@ -210,8 +210,8 @@ func (s *site) verify(args ...string) {
 	s.command(append([]string{"verify"}, args...)...)
 }
 
-// patience is for a machine where everything runs at once: people write as fast as they are
-// answered, and a change waits until those before it are applied.
+// patience bounds each wait. The users write as fast as they get replies, and a change waits until
+// all earlier changes are applied.
 const patience = 5 * time.Minute
 
 // insist takes a step as soon as its gate is open.
@@ -244,7 +244,7 @@ func (s *site) gate() error {
 	return nil
 }
 
-// status is where the move stands, as the first server says.
+// status returns the migration's status from the first server.
 func (s *site) status() (st migrate.Status) {
 	s.t.Helper()
 	process.Eventually(s.t, time.Minute, "the status of the migration", func() error {

@@ -1,15 +1,15 @@
-// Package migration moves real installations to other engines while people work in them: files
-// come, are read, renamed and deleted, and an upload begins on one side and ends when the other one
-// leads. It has tests only.
+// Package migration moves real installations to other engines while users work in them. Files are
+// uploaded, read, renamed and deleted, and an upload begins on the old side and ends on the new
+// one. It contains only tests.
 //
 //	TestThereAndBack                            SQLite and a directory to MariaDB and S3, killed in each phase, and back
 //	TestOneKindAtATime                          rows alone, contents alone, on one installation
 //	TestKilledOnEachWayBackAndInTheLastPhase    killed within the steps
-//	TestCluster                                 three processes; one stands still, others are killed
-//	TestAsleepThroughTheSwitch                  make soak: one that counts as dead wakes up when all is over
+//	TestCluster                                 three processes; one is suspended, others are killed
+//	TestAsleepThroughTheSwitch                  make soak: a suspended process continues after the switch
 //
-// At the end of each every file is read, every balance compared, and the independent checker judges
-// what is left: in a directory, or brought into one.
+// At the end of each test every file is read, every balance compared, and the independent checker
+// runs on the resulting data directory.
 package migration
 
 import (
@@ -111,7 +111,7 @@ func (s *site) end(p *people) {
 	s.stop()
 }
 
-// check has the independent checker judge what is left.
+// check runs the independent checker.
 func (s *site) check(args ...string) {
 	s.t.Helper()
 	out, err := exec.CommandContext(s.t.Context(), process.Build(s.t, "smartdrive/test/check"), args...).CombinedOutput()

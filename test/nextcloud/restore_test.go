@@ -10,7 +10,7 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// The desktops have more than the backup that is restored: nothing of it is lost, on no side.
+// The desktop clients have newer files than a restored backup. No file is lost on any side.
 func TestARestoreTakesNothingFromDesktops(t *testing.T) {
 	t.Parallel()
 	servicetest.Tool(t, "nextcloudcmd")

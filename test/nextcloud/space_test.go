@@ -9,7 +9,7 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// What is in a space comes to the desktop, and what is put there goes back.
+// The desktop client syncs a space in both directions.
 func TestADesktopHasSpaces(t *testing.T) {
 	t.Parallel()
 	servicetest.Tool(t, "nextcloudcmd")

@@ -103,7 +103,7 @@ func (d *drive) kill() {
 	d.start()
 }
 
-// cli runs smartdrive as the user whose client this is.
+// cli runs smartdrive as the client's user.
 func (d *drive) cli(args ...string) string {
 	d.t.Helper()
 	cmd := exec.CommandContext(d.t.Context(), process.Binary(d.t), args...)
@@ -171,8 +171,8 @@ func (p desktop) write(name string, content []byte, at time.Time) {
 	}
 }
 
-// tree is what is in a directory, without what the client keeps for itself: the digest of each file
-// and its time in seconds.
+// tree returns the digest and the time in seconds of each file in a directory, without the client's
+// own files.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -265,8 +265,8 @@ func TestTwoDesktopsAreKeptEqual(t *testing.T) {
 	}
 }
 
-// Many small files come in few requests, from a client that may: this one of Debian sends no empty
-// file so, and is not told of it by its own name.
+// The desktop client sends many small files in few bulk uploads. Debian's version sends empty files
+// by single requests, and its user agent does not enable bulk upload by itself.
 func TestTheDesktopSendsManyFilesAtOnce(t *testing.T) {
 	t.Parallel()
 	servicetest.Tool(t, "nextcloudcmd")
@@ -304,8 +304,8 @@ func TestTheDesktopSendsManyFilesAtOnce(t *testing.T) {
 	}
 }
 
-// Both write and the server is killed again and again in the middle. In the end nothing is missing
-// that nobody deleted.
+// Both sides change files while the server is killed repeatedly. In the end only deleted files are
+// missing.
 func TestKillsDeleteNothing(t *testing.T) {
 	t.Parallel()
 	servicetest.Tool(t, "nextcloudcmd")

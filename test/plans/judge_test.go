@@ -2,7 +2,7 @@ package plans
 
 import "testing"
 
-// The judge must see what is wrong, or nothing is ever found.
+// The judge of plans detects every kind of bad plan.
 func TestJudgeOfPlans(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

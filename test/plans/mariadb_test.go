@@ -16,8 +16,8 @@ import (
 // many is how many rows of a table a server may mean to read without a bound from an index.
 const many = 10_000
 
-// A server plans by what is in the tables: it is asked with a million rows in them. What sqlite.txt
-// has a reason for needs no other one here.
+// A server chooses plans by the contents of tables, so statements are explained with a million
+// rows. Reasons in sqlite.txt also hold here.
 func TestServerReadsNoWholeTable(t *testing.T) {
 	t.Parallel()
 	depth.Deep(t)
@@ -68,8 +68,8 @@ func unquoted(args []any) []any {
 	return args
 }
 
-// judgeServer looks through a plan, of which MariaDB and MySQL have each their own nesting, for
-// tables that are read from one end to the other, themselves or an index of them.
+// judgeServer searches a plan, whose nesting differs between MariaDB and MySQL, for complete scans
+// of tables or indexes.
 func judgeServer(plan string) (wrong string, err error) {
 	var tree any
 	if err := json.Unmarshal([]byte(plan), &tree); err != nil {

@@ -9,15 +9,15 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// crowd is how many rows there are of each kind when all of an installation is a million: 10^5
-// accounts with ten nodes each. Other tables follow what a busy installation keeps: a week of ended
-// uploads and of the outbox, a day of idempotency keys, some months of findings.
+// crowd is the number of rows of each kind in an installation of a million nodes: 10^5 accounts
+// with ten nodes each. Other tables have the sizes of a busy installation: ended uploads and the
+// outbox of a week, idempotency keys of a day, findings of some months.
 type crowd int
 
 // million is the size at which plans are judged.
 const million crowd = 1_000_000
 
-// part is n thousandths of it, at least 10.
+// part returns the given number of thousandths of c, at least 10.
 func (c crowd) part(thousandths int) int { return max(10, int(c)*thousandths/1000) }
 
 // made is a table and how its rows follow from a number, i, from 0 on. The columns are in the order
@@ -29,9 +29,9 @@ type made struct {
 	values  string
 }
 
-// now is the time by which everything was made, in Unix ms, each row a minute before the next. It
-// is later than what tests ask for: as in an installation whose housekeeping has just run, nothing
-// is old enough, and who looks for it row by row sees all.
+// now is the creation time of the rows in Unix ms, each row a minute earlier than the next. It is
+// later than the times in the recorded statements. So nothing is old enough to be deleted, as after
+// housekeeping, and a statement that searches for old rows one by one reads all.
 const now = 2_000_000_000_000
 
 // crowded lists the tables in the order in which they refer to each other.
@@ -116,7 +116,7 @@ func crowded(c crowd) []made {
 	}
 }
 
-// populate fills a database, some 10^5 rows in a transaction: a server ends those that take long.
+// populate fills a database in transactions of some 10^5 rows, because a server ends long ones.
 func populate(t testing.TB, db *sqldb.DB, c crowd) {
 	t.Helper()
 	const batch = 100_000

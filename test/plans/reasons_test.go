@@ -8,9 +8,9 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// reasons are statements that may read many rows, and why. A file of them has one in each line,
-// below a line with "=" and the reason for those that follow: a statement in normal form, or "@"
-// and the function that asks for many which differ in the table only.
+// reasons holds the statements that may read many rows. In its file a line with "=" gives a reason,
+// and each line after it a statement in normal form, or "@" and the name of a function whose
+// statements differ in the table only.
 type reasons struct {
 	file string
 	why  map[string]string // by line

@@ -18,12 +18,12 @@ import (
 
 const root = "../.."
 
-// statement is what the program asked for, with where it did.
+// statement is a recorded statement and the function that executed it.
 type statement = sqldbtest.Statement
 
-// recordedStatements returns what the packages' tests have made the program execute, without what
-// cannot read much: rows that are inserted, and transactions. It skips the test unless every
-// package that opens a database was run.
+// recordedStatements returns the statements that the packages' tests have executed, without inserts
+// of rows and transactions, which cannot read much. It skips the test unless the tests of every
+// package that opens a database have run.
 func recordedStatements(t *testing.T, dialect sqldb.Dialect) []statement {
 	t.Helper()
 	dir := os.Getenv(sqldbtest.StatementsVariable)
@@ -76,7 +76,7 @@ func reads(text string) bool {
 	return false
 }
 
-// readStatements adds those of a file by dialect and normal form.
+// readStatements adds the statements of a file to all, by dialect and normal form.
 func readStatements(name string, all map[string]statement) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -94,8 +94,8 @@ func readStatements(name string, all map[string]statement) error {
 	return lines.Err()
 }
 
-// packagesWithDatabase returns the directories whose tests get a database of sqldbtest, themselves
-// or with a site of uploadtest.
+// packagesWithDatabase returns the directories whose tests use sqldbtest, directly or through
+// uploadtest.
 func packagesWithDatabase(t *testing.T) []string {
 	t.Helper()
 	found := map[string]bool{}

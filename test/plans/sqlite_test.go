@@ -9,8 +9,8 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// No statement on SQLite reads a whole table, whatever is in it, unless there is a reason. An empty
-// database will do: its planner goes by the schema until somebody runs ANALYZE, which nobody does.
+// No statement on SQLite scans a whole table without a listed reason. An empty database is enough,
+// because the planner uses only the schema unless ANALYZE was run, which SmartDrive never does.
 func TestNoStatementReadsAWholeTable(t *testing.T) {
 	t.Parallel()
 	statements := recordedStatements(t, sqldb.SQLite)
@@ -37,7 +37,7 @@ func planOnSQLite(t *testing.T, db *sqldb.DB, s statement) ([]string, error) {
 	})
 }
 
-// arguments returns those that were recorded.
+// arguments returns the recorded arguments.
 func arguments(s statement) []any {
 	list := make([]any, len(s.Args))
 	for i, a := range s.Args {
@@ -63,10 +63,9 @@ var (
 	inStatement = regexp.MustCompile(`CONSTANT ROW|ROW VALUES|VIRTUAL TABLE`)
 )
 
-// judgeSQLite says what is wrong with a plan; empty: nothing. It does not pass:
-//   - a table that is read from one end to the other, in whatever order,
-//   - a join that makes an index of its own first, which reads the whole table,
-//   - rows that are sorted when nothing but a bound on one side has chosen them.
+// judgeSQLite returns the defect of a plan, or "". Defects are: - a scan of a whole table in any
+// order, - a join that first builds an automatic index, which scans the whole table, - a sort of
+// rows that only a bound on one side has selected.
 func judgeSQLite(steps []string) string {
 	own := map[string]bool{}
 	sorts, equal := "", false

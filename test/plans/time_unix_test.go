@@ -14,13 +14,12 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// slow is how much processor time a statement may take on a million rows: one that reads them all
-// takes two to ten times as much, what is quick a thousandth. How busy the machine is does not
-// count.
+// slow is the limit of CPU time for a statement on a million rows. A complete scan takes two to ten
+// times as long, an indexed read a thousandth. The load of the machine does not count.
 const slow = 150 * time.Millisecond
 
-// An index may be used and not choose: what the planner cannot know is measured with rows. Each
-// statement is made within a transaction that is taken back.
+// A plan may use an index that selects too many rows, which the planner cannot know. So the time of
+// each statement is measured on a million rows, in a transaction that is rolled back.
 func TestStatementsAreQuickOnAMillionRows(t *testing.T) {
 	depth.Deep(t) // and not parallel: what others do would count
 	statements := recordedStatements(t, sqldb.SQLite)
@@ -61,7 +60,7 @@ func timeOf(t *testing.T, db *sqldb.DB, s statement) time.Duration {
 	return took
 }
 
-// processorTime is what this process has used: SQLite is part of it.
+// processorTime returns the CPU time of this process, which includes SQLite.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage

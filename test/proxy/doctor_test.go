@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// finding is what doctor --json says of one check.
+// finding is the result of one check in doctor --json.
 type finding struct {
 	Check  string            `json:"check"`
 	Level  string            `json:"level"`
@@ -16,7 +16,7 @@ type finding struct {
 	Change map[string]string `json:"change"`
 }
 
-// doctor runs smartdrive doctor through the proxy and returns what is not well.
+// doctor runs smartdrive doctor through the proxy and returns the failed checks.
 func (s *site) doctor(t *testing.T, wait string) map[string]finding {
 	t.Helper()
 	before := s.restarted.Load()

@@ -56,8 +56,7 @@ func start(t *testing.T, s *site, cmd *exec.Cmd) {
 	t.Cleanup(p.stop)
 }
 
-// proxy is a proxy that runs. One that a panic of its own has ended, which says nothing of
-// SmartDrive, is started once more.
+// proxy is a running proxy. It is restarted once if it panics, which is not SmartDrive's fault.
 type proxy struct {
 	t *testing.T
 	s *site
@@ -85,7 +84,7 @@ func (p *proxy) run(cmd *exec.Cmd) error {
 	return nil
 }
 
-// panicked reports whether a program in Go has ended by itself, from what it has said.
+// panicked reports whether the output of a Go program shows a panic.
 func panicked(said string) bool {
 	for line := range strings.Lines(said) {
 		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {

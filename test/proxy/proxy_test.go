@@ -97,9 +97,9 @@ func checkRange(t *testing.T, s *site) {
 	}
 }
 
-// checkForwarded asks from 127.0.0.2, so that the client's address differs from the proxy's. The
-// server believes the proxy about who asks, and not the client; and it does not take what comes
-// through a proxy on the same machine for the machine itself.
+// checkForwarded sends requests from 127.0.0.2, so that the client's address differs from the
+// proxy's. The server takes the client's address from the proxy and ignores a header that the
+// client sent. It does not treat requests through a proxy on the same machine as local ones.
 func checkForwarded(t *testing.T, s *site) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -135,8 +135,8 @@ func checkForwarded(t *testing.T, s *site) {
 	})
 }
 
-// A proxy that was left at its default refuses each part. The client says who refused it and what
-// to change.
+// A proxy with its default limits refuses each part. The client says that the proxy refused it and
+// which setting to change.
 func TestBodyLimitIsExplained(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "drive.example.org")
@@ -156,7 +156,7 @@ func TestBodyLimitIsExplained(t *testing.T) {
 	s.must(t, "put", "--part-size", "2MiB", filepath.Join(s.dir, "big.bin"), "/small-parts.bin") // what it advises
 }
 
-// A server that is down is told apart from one that refuses.
+// The client distinguishes a server that is down from a proxy that refuses.
 func TestServerDownIsExplained(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "drive.example.org")

@@ -45,7 +45,7 @@ type site struct {
 	restarted atomic.Bool // the proxy has ended by itself once
 }
 
-// record keeps what is written to it.
+// record is a concurrency-safe buffer of written output.
 type record struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -149,7 +149,7 @@ func (s *site) answers(t *testing.T) {
 	})
 }
 
-// cli runs the client in a home of its own and returns what it printed and its exit code.
+// cli runs the client with its own home directory and returns its output and exit code.
 func (s *site) cli(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // 200 MiB through TLS, four times at once on a busy machine
@@ -192,7 +192,7 @@ func (s *site) file(t *testing.T, name string, size int64) string {
 	return path
 }
 
-// link asks for a signed link to a file.
+// link requests a signed link to a file.
 func (s *site) link(t *testing.T, path string) string {
 	t.Helper()
 	var kept struct{ Token string }
@@ -230,7 +230,7 @@ func (s *site) call(t *testing.T, token, method, path, body string, out any) {
 	}
 }
 
-// certify makes a certificate of its own for localhost, which the proxy shows and the client
+// certify creates a self-signed certificate for localhost, which the proxy presents and the client
 // trusts.
 func (s *site) certify(t *testing.T) *x509.CertPool {
 	t.Helper()
@@ -265,7 +265,7 @@ func (s *site) certify(t *testing.T) *x509.CertPool {
 	return pool
 }
 
-// freePort returns a port that nobody uses.
+// freePort returns a free TCP port.
 func freePort(t *testing.T) string {
 	t.Helper()
 	port, err := services.FreePort()

@@ -1,5 +1,5 @@
-// Package smoke does with the real binary what a person does in the first five minutes, accidents
-// included. It has tests only.
+// Package smoke uses the real binary as a new user would in the first five minutes, accidents
+// included. It contains only tests.
 package smoke
 
 import (
@@ -111,7 +111,7 @@ func (d *desk) run(stdin string, args ...string) []object {
 	return objects(d.t, out.Bytes())
 }
 
-// object is what --json prints; each command uses some of it.
+// object holds the members of the --json outputs that the tests use.
 type object struct {
 	Path, Name, State string
 	Size, Moved       int64
@@ -147,7 +147,8 @@ func (d *desk) write(name string, c history.Content) string {
 	return c.Digest()
 }
 
-// halfPut starts an upload of which about half passes, and waits until the server has some of it.
+// halfPut starts an upload over a connection that stops after about half of it, and waits until the
+// server has stored some parts.
 func (d *desk) halfPut(local, remote string, size int64) (*exec.Cmd, *bytes.Buffer) {
 	d.t.Helper()
 	d.wire.allow(size / 2)
@@ -166,7 +167,7 @@ func (d *desk) halfPut(local, remote string, size int64) (*exec.Cmd, *bytes.Buff
 	return cmd, out
 }
 
-// staged returns the bytes of parts that have arrived, as the server says past the wire.
+// staged returns the bytes of stored parts, requested on a direct connection.
 func (d *desk) staged() (n int64, err error) {
 	var open struct{ Items []struct{ ID string } }
 	if err := d.ask("GET", "/uploads", nil, &open); err != nil {
@@ -184,7 +185,7 @@ func (d *desk) staged() (n int64, err error) {
 	return n, nil
 }
 
-// ask speaks with the server itself.
+// ask sends a request to the server without the wire.
 func (d *desk) ask(method, path string, in, out any) error {
 	if d.token == "" && path != "/sessions" {
 		var granted struct{ Token string }
@@ -233,7 +234,7 @@ func firstFiveMinutes(t *testing.T, flags ...string) {
 	size := int64(100 * mib)
 	sum := d.write("large", history.Content{Seed: 1, Size: size})
 
-	// The client dies in the middle; the same command again sends only what is missing.
+	// The client is killed during the upload. The same command then sends only the missing parts.
 	cmd, _ := d.halfPut("large", "/large", size)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -250,7 +251,7 @@ func firstFiveMinutes(t *testing.T, flags ...string) {
 		t.Errorf("put after the client was killed, with %d bytes there: %+v", there, again[0])
 	}
 
-	// The server dies in the middle; the client goes on by itself.
+	// The server is killed during the upload. The client continues by itself.
 	other := d.write("other", history.Content{Seed: 2, Size: size})
 	cmd, out := d.halfPut("other", "/other", size)
 	d.server.Kill()
@@ -315,8 +316,7 @@ func (d *desk) wantNames(want string) {
 	}
 }
 
-// A second server on the directory, and one on a port that is taken, say what is in the way and
-// end.
+// A second server on the same data directory or port exits with an error that names the cause.
 func TestRefusedStarts(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

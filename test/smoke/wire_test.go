@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// wire carries connections to a server and can be cut off at a number of bytes sent: what is asked
-// for after that waits. So a test has all the time it needs in the middle of a transfer.
+// wire forwards connections to a server and stops after a given number of bytes. Later requests
+// wait, so the test can act in the middle of a transfer.
 type wire struct {
 	listener net.Listener
 

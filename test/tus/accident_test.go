@@ -18,7 +18,7 @@ import (
 	"smartdrive/test/process"
 )
 
-// hanging is a PATCH whose client has fallen silent in the middle of its body.
+// hanging is a PATCH whose client stalls in the middle of the body.
 type hanging struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -45,7 +45,7 @@ func (d *drive) hang(at string, offset, size int, content []byte, more ...string
 	return hanging{conn, bufio.NewReader(conn)}
 }
 
-// answer reads what the silent client is told.
+// answer reads the reply to the stalled client.
 func (h hanging) answer() (*http.Response, error) {
 	_ = h.conn.SetReadDeadline(time.Now().Add(time.Minute))
 	return http.ReadResponse(h.in, nil)
@@ -85,8 +85,8 @@ func queue(local, remote, which int) (int64, error) {
 	return 0, errors.New("no such connection")
 }
 
-// buffers is how much of what the server has read may still be on its way to the disk: a request
-// that is ended loses that much.
+// buffers bounds the bytes that the server has read and not stored yet. A request that is
+// interrupted loses them.
 const buffers = 8 << 10
 
 // kept reads an offset after which a request was ended that had brought the bytes before end.
@@ -135,8 +135,8 @@ func TestAnOffsetSurvivesKill(t *testing.T) {
 	d.holds("/killed", content)
 }
 
-// Whoever has sent the last byte and was not answered asks how far it has come: the answer is that
-// the file is there.
+// A client that got no reply to the last byte asks for the offset, and the reply says that the file
+// exists.
 func TestAllBytesAndNoAnswer(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
@@ -158,7 +158,7 @@ func TestAllBytesAndNoAnswer(t *testing.T) {
 	d.holds("/whole", content) // there when the offset was said
 }
 
-// A client asks again because its connection has died; the server does not know yet. It is answered
+// A client reconnects after its connection has broken, before the server notices. It gets its reply
 // at once.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
@@ -184,7 +184,7 @@ func TestTakeover(t *testing.T) {
 	}
 
 	d.hang(at, head, len(content)-head, content[head:3*mib+1]).arrived(t)
-	// A PATCH takes over, too: the client knows of nothing that came from the other.
+	// A PATCH takes over as well, because the client does not know whether its first PATCH ended.
 	a, err = try(http.MethodPatch, chunk(head), string(content[head:]))
 	if err != nil || a.status != 409 {
 		t.Fatalf("PATCH at the old offset: %s %v", a, err)
