@@ -119,7 +119,8 @@ func (w *fixture) drop(t *testing.T, name, content string) {
 	}
 }
 
-// once runs an agent that crashes where crash says so; what it returns is RunOnce's.
+// once runs an agent that crashes at the steps for which crash returns true, and returns the error
+// of RunOnce.
 func (w *fixture) once(t *testing.T, crash func(step string) bool) error {
 	t.Helper()
 	return w.with(t, crash, func(a *Agent) error { return a.RunOnce(t.Context()) })

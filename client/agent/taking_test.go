@@ -76,7 +76,7 @@ func TestUnmovableFilesAreNotSentTwice(t *testing.T) {
 	}
 }
 
-// A file that cannot be moved holds up no other, not even those of later bundles.
+// A file that cannot be moved delays no other file, not even those of later bundles.
 func TestUnmovableFileDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -138,8 +138,9 @@ func TestFileTimesAreNotCompared(t *testing.T) {
 	equal(t, "contents", w.contents(t), []string{"new.xml=new.xml", "old.xml=old.xml"})
 }
 
-// Directories whose names are written in two ways of Unicode are two: their files go in different
-// bundles. Files of one directory whose names are the same belong together and cannot be sent.
+// Two directories whose names differ only in Unicode normalization are different: their files go
+// into different bundles. Files of one directory with such names belong together and cannot be
+// sent.
 func TestNamesEqualInNFC(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -157,7 +158,8 @@ func TestNamesEqualInNFC(t *testing.T) {
 	equal(t, "failed", w.below(t, failedDir, 2), []string{reasonName, "twine\u0301.xml", "twin\u00e9.xml"})
 }
 
-// A disk without room for the second file of a change takes no bundle, and the status says so.
+// If the disk has no room for the second file of a change, no bundle is created, and the status
+// says so.
 func TestStatusReportsFullDisk(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

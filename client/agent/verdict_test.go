@@ -13,7 +13,7 @@ import (
 	"smartdrive/client"
 )
 
-// judging is a server that takes bundles in: it answers GET /bundles with what says tells.
+// judging is a server of bundles: it answers GET /bundles with the result of tells.
 type judging struct {
 	http.Handler
 	says func() []client.Bundle
@@ -150,7 +150,7 @@ func TestStatusAskLoadsVerdicts(t *testing.T) {
 	}
 }
 
-// A server that was restored from a backup never says what became of a bundle that it has not.
+// A server that was restored from a backup never returns a verdict on a bundle that it has lost.
 func TestMissingVerdictIsAConcernAfterADay(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

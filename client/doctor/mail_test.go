@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What the server says of its mail server is told to administrators, with what to change.
+// doctor shows administrators the server's result about its mail server and the remedy.
 func TestMail(t *testing.T) {
 	t.Parallel()
 	const about = `"server":"mail.example.org:465","from":"drive@example.org"`

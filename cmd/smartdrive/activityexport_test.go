@@ -26,8 +26,8 @@ func lines(from, to int, end error) iter.Seq2[client.ActivityLine, error] {
 	}
 }
 
-// The file of an export goes on after its last whole line, whatever a command that was killed has
-// left behind it, and nothing else is written to.
+// An interrupted activity export resumes after the last complete line of its file. A file that is
+// not an export is left unchanged.
 func TestActivityFileResumes(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "activity.ndjson")

@@ -111,7 +111,7 @@ func TestUnknownCommandIsUsageError(t *testing.T) {
 	below(newRootCommand(&cli{streams: streams{strings.NewReader(""), io.Discard, io.Discard}}))
 }
 
-// An interrupted put says so, and the same command goes on where it stopped.
+// An interrupted put says so, and the same command continues where it stopped.
 func TestInterruptedPut(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
@@ -143,7 +143,7 @@ func TestInterruptedPut(t *testing.T) {
 	}
 }
 
-// Bars show what a person waits for; what has ended disappears, and nothing waits for ever.
+// Progress bars show running transfers and disappear when these end; none blocks the command.
 func TestBars(t *testing.T) {
 	t.Parallel()
 	var screen lockedBuffer

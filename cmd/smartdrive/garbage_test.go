@@ -27,7 +27,7 @@ func TestGCPercent(t *testing.T) {
 	}
 }
 
-// Each collection is followed by what the next one goes by.
+// Each garbage collection adjusts the target for the next one.
 func TestAdjustGCRepeats(t *testing.T) { //nolint:paralleltest // changes the environment and the runtime
 	before := debug.SetGCPercent(50)
 	t.Cleanup(func() { debug.SetGCPercent(before) })

@@ -37,7 +37,8 @@ func TestEscapeInvisible(t *testing.T) {
 	}
 }
 
-// A name of somebody else's is spelt out for people, on a terminal or not, and exact for programs.
+// A file name from another user is escaped for people, on a terminal or not, and exact for
+// programs.
 func TestVisibleNamesAreUnchanged(t *testing.T) {
 	t.Parallel()
 	const name, spelt = "bill\u202egpj\u200b.exe", `bill\u202egpj\u200b.exe`

@@ -73,7 +73,7 @@ func (d *drive) start() {
 	d.url = at + "/dav/files"
 }
 
-// run runs a program in a directory and returns what it says.
+// run runs a program in a directory and returns its output.
 func (d *drive) run(dir, program string, args ...string) (string, error) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 5*time.Minute)
@@ -132,7 +132,7 @@ func TestLitmus(t *testing.T) {
 	}
 }
 
-// names are those that clients and servers have got wrong.
+// names are file names that clients and servers have handled wrongly.
 var names = []string{
 	"plain.txt", "with space", "percent%20not", "hash#tag", "plus+and&amp", "q?uestion", "semi;colon,comma", "[brackets]{braces}", "quote'double\"",
 	"ümlaut NFC", "emoji 😀", "中文 文件名", "trailing dots...", "-dash", "~tilde", "back\\slash", "a=b@c!d$e*f(g)",
@@ -165,7 +165,7 @@ func fill(t testing.TB, dir string, files int) {
 	write(filepath.Join(dir, "empty"), 0)
 }
 
-// rclone is how rclone knows the drive.
+// rclone configures rclone for the drive and returns the name of the remote.
 func (d *drive) rclone(dir string) (remote string) {
 	d.t.Helper()
 	program := servicetest.Tool(d.t, "rclone")
@@ -207,8 +207,8 @@ func TestRclone(t *testing.T) {
 	}
 }
 
-// A server that is killed again and again while rclone syncs deletes nothing that nobody deleted,
-// and in the end the trees are equal.
+// The server is killed repeatedly while rclone syncs. No file is deleted by mistake, and in the end
+// the trees are equal.
 func TestRcloneBesideKills(t *testing.T) {
 	t.Parallel()
 	depth.Normal(t)
@@ -234,7 +234,7 @@ func TestRcloneBesideKills(t *testing.T) {
 	d.must(dir, rclone, "check", src, mirror, "--download")
 }
 
-// cadaver: what a person types.
+// cadaver runs the commands that a person types.
 func TestCadaver(t *testing.T) {
 	t.Parallel()
 	cadaver := servicetest.Tool(t, "cadaver")

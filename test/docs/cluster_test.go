@@ -16,7 +16,7 @@ const clusterPage = "docs/cluster.md"
 // refusal is a row "| `flags` | `text` |".
 var refusal = regexp.MustCompile("(?m)^\\| `(--[^`]*)` \\| `([^`]+)` \\|$")
 
-// What the page says of settings that do not go together is what a server says.
+// The page quotes the server's errors for settings that exclude each other.
 func TestRefusalsAreTheseWords(t *testing.T) {
 	t.Parallel()
 	rows := refusal.FindAllStringSubmatch(documents(t)[clusterPage], -1)

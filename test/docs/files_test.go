@@ -13,8 +13,8 @@ var (
 	sibling = regexp.MustCompile("^, `([a-z0-9_]+\\.go)`")
 )
 
-// A file or directory of the project that a document names is there. In a list such as
-// "`internal/usecase/upload/park.go`, `reclaim.go`" the others are its siblings.
+// Every file or directory of the project that a document names exists. In a list such as
+// "`internal/usecase/upload/park.go`, `reclaim.go`", the later ones are siblings of the first.
 func TestNamedFilesExist(t *testing.T) {
 	t.Parallel()
 	for path, text := range documents(t) {

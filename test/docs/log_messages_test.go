@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// otherMessages are the files whose messages are not constants, with the reason why the pages list
-// none for them.
+// otherMessages maps files whose messages are not constants to the reason why the pages do not list
+// their messages.
 var otherMessages = map[string]string{
 	"internal/base/telemetry/outage.go": "the callers of Outage.Record pass the messages, and those are collected",
 }

@@ -33,8 +33,8 @@ func spans(text string) (all []string) {
 	return all
 }
 
-// pages are the documents that speak of the program as it is now: not the changelog, which tells
-// how it became so, and not the decisions, each of which tells of its own time.
+// pages returns the documents that describe the present program. The changelog and the decisions
+// describe earlier states and are left out.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := documents(t)
@@ -210,7 +210,7 @@ var (
 	wild         = regexp.MustCompile(`\{[^}]*\}|\b[A-Z]{2,}\b`)
 )
 
-// A route that a page names is one of docs/api.md, or one of those that the heads beside it have.
+// Every route that a page names is in docs/api.md or is one of the other heads' routes.
 func TestNamedRoutesExist(t *testing.T) {
 	t.Parallel()
 	all := documents(t)
@@ -282,8 +282,8 @@ func eventTypes() (all []stream.Type) {
 	return all
 }
 
-// A package or file is named from the root, or from internal: "timer/memory" is not found by
-// somebody who looks for it.
+// A page names packages and files by their path from the root or from internal, so that a reader
+// finds them.
 func TestPackagesAreNamedInFull(t *testing.T) {
 	t.Parallel()
 	ours := map[string]bool{}

@@ -63,7 +63,7 @@ func TestEachTableHasATransaction(t *testing.T) {
 	}
 }
 
-// tables are those that the migrations make.
+// tables returns the tables that the migrations create.
 func tables(t *testing.T) (all []string) {
 	t.Helper()
 	files, err := fs.Glob(sqldb.Migrations(), "migrations/sqlite/*.sql")

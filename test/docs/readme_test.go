@@ -21,7 +21,8 @@ import (
 // notRepeated begins the line that the network words, when the server dies under a client.
 const notRepeated = "smartdrive: no answer from the server:"
 
-// What the recorded output of the README and that of a test may differ in.
+// differs matches the parts in which a recorded output of the README may differ from that of a
+// test.
 var differs = []*regexp.Regexp{
 	regexp.MustCompile(`password: \S+`),
 	regexp.MustCompile(`"blake3":"[^"]*"`),
@@ -37,7 +38,7 @@ func withoutDetails(line string) string {
 	return strings.Join(strings.Fields(line), " ")
 }
 
-// session runs the commands of the README as a person would, and keeps what they print.
+// session runs the commands of the README and records their output.
 type session struct {
 	t       *testing.T
 	binary  string
@@ -68,12 +69,13 @@ func (s *session) add(text string) {
 	}
 }
 
-// as makes the commands that follow those of a person with a configuration of their own.
+// as runs the following commands with another home and data directory.
 func (s *session) as(home, data string) {
 	s.env = []string{"HOME=" + home, "XDG_CONFIG_HOME=" + home, "AppData=" + home, "SMARTDRIVE_DATA=" + data}
 }
 
-// What "Five minutes" of the README shows is what the program prints, but for numbers and names.
+// The outputs in the README's "Five minutes" are those of the program, except for numbers and
+// names.
 func TestTheReadmeShowsWhatIsPrinted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

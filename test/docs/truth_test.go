@@ -16,22 +16,22 @@ import (
 
 var update = flag.Bool("update", false, "write promises.txt")
 
-// Words by which a page says that something is missing for now. When it is built, the sentence is
-// false and nothing else notices.
+// forNow matches words that say that something is missing at present. When it is built, the
+// sentence becomes false, and no other test notices.
 var forNow = regexp.MustCompile(`(?i)\b(?:` + strings.Join([]string{
 	`not yet`, `yet\b`, `planned`, `for now`, `so far`, `today`, `one day`, `some day`, `in future`, `soon`,
 	`to be (?:measured|built|done|decided)`, `(?:(?:was|were) not|(?:has|have) not been) (?:measured|tried|run|tested|looked into)`,
 	`what is left to`, `later`,
 }, "|") + `)\b|计划|尚未|还没有|将来|暂未`)
 
-// What says "later" of something that happens while the program runs.
+// innocent matches uses of "later" about events while the program runs.
 var innocent = regexp.MustCompile(`(?i)(?:or|and|than|sooner|slower|earlier|is|late[rst]*|[0-9]+|minutes?|min|hours?|hour|days?|s|month|moment) later|later (?:than|one|runs?|of|resume|bundle|time|zip)\b|later (?:this|bundle)|no longer|soon as`)
 
 const promisesFile = "promises.txt"
 
-// promises are the sentences of README and docs that say "later", "not yet" or "planned". The list
-// is looked at before each release: what has been built since is corrected in the page. A new line
-// comes with "go test ./test/docs -run Promises -update", and a reader of the change sees it.
+// promises.txt lists the sentences of README and docs that say "later", "not yet" or "planned". It
+// is reviewed before each release, and sentences about finished work are corrected. "go test
+// ./test/docs -run Promises -update" adds new sentences, which a reviewer then sees.
 func TestPromisesAreListed(t *testing.T) {
 	t.Parallel()
 	var found []string
@@ -169,7 +169,7 @@ func TestEventsThatAreEmitted(t *testing.T) {
 	}
 }
 
-// What the pages and the document of the API say of a new password is what is checked.
+// The password rules in the pages and in the API document are those that the program checks.
 func TestPasswordsAreThisLong(t *testing.T) {
 	t.Parallel()
 	all := documents(t)
@@ -201,7 +201,7 @@ func TestNamedChecksExist(t *testing.T) {
 	}
 }
 
-// The list of decisions has each of them, by number, under its own title.
+// The list of decisions contains each decision with its number and title.
 func TestDecisionsAreListed(t *testing.T) {
 	t.Parallel()
 	all := documents(t)

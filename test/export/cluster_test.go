@@ -29,8 +29,8 @@ import (
 	system "smartdrive/test/system/rig"
 )
 
-// library is a server with documents that counts who asks for them, and stands still when some were
-// given out until it is let go on.
+// library is an HTTP server of documents. It counts requests and, after a number of documents,
+// stops replying until it is released.
 type library struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -74,7 +74,7 @@ func (l *library) got(path string) int {
 	return l.gets[path]
 }
 
-// arrived are the addresses of what is recorded as fetched.
+// arrived returns the URLs that are recorded as fetched.
 func arrived(t *testing.T, db *sql.DB) (paths []string) {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), "SELECT w.url FROM export_pins p JOIN export_wants w ON w.export_id = p.export_id AND w.n = p.n WHERE w.url <> ''")
@@ -157,7 +157,7 @@ func TestAStoppedWorkerIsFenced(t *testing.T) {
 	epoch := row(t, db, id)
 	signal(t, slow, syscall.SIGCONT)
 	process.Eventually(t, system.Patience, "the first one notices", func() error {
-		// In the middle of a COMMIT it is told that its connection is gone, and not more.
+		// Its connection breaks during a COMMIT; it gets no other information.
 		lost, aborted := figure(t, slow, "smartdrive_exports_lost_total"), figure(t, slow, "smartdrive_exports_aborted_total")
 		if lost != "1" && aborted != "1" {
 			return fmt.Errorf("it has lost %s batches and aborted %s", lost, aborted)
@@ -253,7 +253,7 @@ func database(t *testing.T, c *rig.Cluster) *sql.DB {
 	return db
 }
 
-// row is what a worker may change of a batch.
+// row formats the columns of a batch that a worker may change.
 func row(t *testing.T, db *sql.DB, id string) (text string) {
 	t.Helper()
 	err := db.QueryRowContext(t.Context(), `SELECT CONCAT_WS(' ', state, epoch, worker, due_at, collected, failed, list_epoch, etag,

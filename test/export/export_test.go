@@ -161,8 +161,8 @@ func (d *desk) fill() map[string][]byte {
 	return all
 }
 
-// A download by curl goes on after the server was killed in the middle of it, and after another
-// such kill by our own command.
+// A download by curl resumes after the server was killed, and so does a download by our own
+// command.
 func TestADownloadGoesOnAfterAKill(t *testing.T) {
 	t.Parallel()
 	curl := servicetest.Tool(t, "curl")
@@ -193,8 +193,8 @@ func TestADownloadGoesOnAfterAKill(t *testing.T) {
 }
 
 // half runs a command that downloads to its standard output, kills the server in the middle, and
-// keeps what had come by then in a file. The command stands still meanwhile: nobody reads what it
-// writes, and what pipes and sockets hold is less than the rest.
+// stores the bytes that have arrived in a file. The command blocks meanwhile, because nobody reads
+// its output and the rest exceeds the buffers of pipes and sockets.
 func (d *desk) half(cmd *exec.Cmd, name string) (had int) {
 	d.t.Helper()
 	out, err := cmd.StdoutPipe()

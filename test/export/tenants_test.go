@@ -11,9 +11,9 @@ import (
 	"smartdrive/test/process"
 )
 
-// Three tenants of one server: the documents of one never end, and it has both places when the
-// others come; one asks for fifty zips; one asks for a single one. The last two get theirs, and the
-// batches of the first go on.
+// Three tenants share a server. The documents of the first never end, and it occupies both workers
+// when the others arrive; the second requests fifty zips, the third one. The second and third get
+// their zips, and the batches of the first continue.
 func TestThreeTenantsShareTheServer(t *testing.T) {
 	t.Parallel()
 	begun := make(chan string, 1000)
@@ -72,7 +72,7 @@ func (d *desk) tenant(name string) (token string) {
 	return token
 }
 
-// export asks for a zip of the file of a tenant.
+// export requests a zip of the tenant's file.
 func (d *desk) export(token string) (id string) {
 	d.t.Helper()
 	return d.send(http.MethodPost, "/exports/manifest", token, "application/x-ndjson", `{"path":"/a.pdf"}`+"\n")["id"].(string)

@@ -47,7 +47,7 @@ func send(t *testing.T, u system.User, from, n int) string {
 	return m.ID
 }
 
-// bundles are what the server knows, by the ids that senders gave.
+// bundles returns the server's bundles by the ids that senders chose.
 func bundles(t *testing.T, u system.User) map[string]map[string]any {
 	t.Helper()
 	all := map[string]map[string]any{}
@@ -108,8 +108,8 @@ func TestTheInstanceThatTakesInIsKilled(t *testing.T) {
 	heir.End(t)
 }
 
-// A server on one machine is killed while it takes a bundle in, and started again: it goes on,
-// within a minute, and counts once.
+// A server is killed during the intake of a bundle and restarted. It continues within a minute and
+// counts the bundle once.
 func TestTheServerIsKilledWhileItTakesIn(t *testing.T) {
 	t.Parallel()
 	site := system.New(t)

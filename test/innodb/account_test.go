@@ -28,8 +28,8 @@ func draft(t *testing.T, users *account.Users) func(context.Context, *sqldb.Tx) 
 	}
 }
 
-// Two people take one name at once: the unique key is on the name and not on the id, so the
-// duplicate is somebody else's row, and only reading it back tells.
+// Two concurrent requests claim one name. The unique key is on the name, not on the id, so the
+// duplicate may be another user's row; reading it back decides.
 func TestNameTakenAtOnce(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
@@ -43,7 +43,7 @@ func TestNameTakenAtOnce(t *testing.T) {
 	d.want(t, "SELECT COUNT(*) FROM accounts", "1")
 }
 
-// The first gives up while two wait: one of them has the name then.
+// The first transaction rolls back while two wait; one of the two gets the name.
 func TestNameWhoseFirstTakerGivesUp(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
@@ -63,7 +63,7 @@ func TestNameWhoseFirstTakerGivesUp(t *testing.T) {
 	d.want(t, "SELECT COUNT(*) FROM accounts", "1")
 }
 
-// The same draft again, at once or later, is the same user.
+// The same draft, repeated concurrently or afterwards, creates one user.
 func TestSameDraftAtOnceIsOneUser(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
@@ -72,7 +72,7 @@ func TestSameDraftAtOnceIsOneUser(t *testing.T) {
 	d.want(t, "SELECT COUNT(*) FROM users", "1")
 }
 
-// A change to what is there already is a change that went through, not a user who is not there.
+// An UPDATE to the present values succeeds; it is not mistaken for a missing user.
 func TestUpdateThatChangesNothingFindsItsUser(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)

@@ -35,8 +35,8 @@ func (b *brought) release(ctx context.Context, tx *sqldb.Tx) error {
 
 const blobRefs, releasedFiles = "SELECT refs FROM blobs", "SELECT COUNT(*) FROM released"
 
-// Two bring the same content at once and neither sees the other's: one blob, two references, and
-// the loser's file is released.
+// Two concurrent uploads have the same content, and neither sees the other's row. The result is one
+// blob with two references, and the loser's file is released.
 func TestSameContentAtOnceIsOneBlob(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
@@ -102,7 +102,8 @@ func TestContentGoesWhileItComes(t *testing.T) {
 	d.want(t, blobRefs, "1")
 }
 
-// Many come and go; in the end nobody has it, and each file was released once.
+// Many references are added and removed concurrently. In the end none is left, and each file was
+// released once.
 func TestContentComesAndGoesInAnyOrder(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
@@ -123,7 +124,7 @@ func TestContentComesAndGoesInAnyOrder(t *testing.T) {
 	wantRows(t, all(t, d.raw, releasedFiles), "96")
 }
 
-// persist is Write as a client does it, who asks again when told to.
+// persist is Write by a client that repeats a request when told to retry.
 func (d drives) persist(t *testing.T, fn func(context.Context, *sqldb.Tx) error) (err error) {
 	for range 10 {
 		if err = d.Write(t.Context(), fn); !drive.IsKind(err, drive.Unavailable) {
@@ -152,7 +153,7 @@ func let(t *testing.T, d drives, account drive.AccountID, files ...string) {
 	}))
 }
 
-// Two claim released files at once: neither waits, and they get different ones.
+// Two workers claim released files concurrently. Neither waits, and they get different files.
 func TestReleasedFilesAreClaimedWithoutWaiting(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
@@ -177,7 +178,7 @@ func TestReleasedFilesAreClaimedWithoutWaiting(t *testing.T) {
 	}
 }
 
-// Q6: two forget the same file at once; what was owed for it is given back once.
+// Q6: two workers forget the same file concurrently. Its owed bytes are returned once.
 func TestTwoForgetTheSameFile(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)

@@ -78,7 +78,8 @@ func (h *held) rollBack(t *testing.T) {
 	}
 }
 
-// reran fails unless a transaction ran again: without that, the test has not met what it is about.
+// reran fails the test unless a transaction was repeated; otherwise the test did not exercise a
+// retry.
 func (d drives) reran(t *testing.T) {
 	t.Helper()
 	if d.Stats().Reruns.Load() == 0 {
@@ -86,7 +87,7 @@ func (d drives) reran(t *testing.T) {
 	}
 }
 
-// atOnce runs fn n times at once and returns the errors.
+// atOnce runs fn n times concurrently and returns the errors.
 func atOnce(n int, fn func(i int) error) []error {
 	errs := make([]error, n)
 	var start, end sync.WaitGroup
@@ -102,7 +103,7 @@ func atOnce(n int, fn func(i int) error) []error {
 	return errs
 }
 
-// newAccount makes what a ledger belongs to.
+// newAccount creates the account that a ledger belongs to.
 func (d drives) newAccount(t *testing.T) drive.AccountID {
 	t.Helper()
 	id := drive.NewID[drive.AccountID]()
@@ -122,7 +123,7 @@ func wantKind(t *testing.T, err error, kind drive.Kind) {
 	}
 }
 
-// A function that overlooks the error of a statement cannot commit what the deadlock left of its
+// A function that ignores the error of a deadlocked statement cannot commit the remains of its
 // transaction.
 func TestOverlookedDeadlockCommitsNothingByHalf(t *testing.T) {
 	t.Parallel()

@@ -53,7 +53,7 @@ func (c *clicks) do(resp *idem.Response) func(context.Context, *sqldb.Tx) error 
 	}
 }
 
-// ask is do in the background, by a patient client.
+// ask runs do in the background, as a client that retries.
 func (c *clicks) ask(t *testing.T, resp *idem.Response) <-chan error {
 	t.Helper()
 	done := make(chan error, 1)
@@ -61,8 +61,8 @@ func (c *clicks) ask(t *testing.T, resp *idem.Response) <-chan error {
 	return done
 }
 
-// patiently asks again when told that the first use of a key has not ended: on a busy machine a
-// test may take longer for that than an answer waits.
+// patiently repeats the request while the first use of its key has not ended. On a busy machine
+// this may take longer than a reply waits.
 func patiently(once func() error) error {
 	for {
 		if err := once(); !drive.IsKind(err, drive.InProgress) {
@@ -124,8 +124,8 @@ func TestSecondUserOfAKeyWaits(t *testing.T) {
 	}
 }
 
-// The first gives up while two wait: they deadlock, one of them is first then, and the other gets
-// its answer.
+// The first transaction rolls back while two wait, and those deadlock. One of them becomes the
+// first, and the other gets its response.
 func TestKeyWhoseFirstUserGivesUp(t *testing.T) {
 	t.Parallel()
 	c := newClicks(t, false)
@@ -144,7 +144,8 @@ func TestKeyWhoseFirstUserGivesUp(t *testing.T) {
 	c.want(t, "SELECT COUNT(*) FROM things", "1")
 }
 
-// Who has waited too long for the first is told to ask again, and changes nothing.
+// A request that has waited too long for the first use of its key is told to retry and changes
+// nothing.
 func TestSecondUserOfAKeyDoesNotWaitForEver(t *testing.T) {
 	t.Parallel()
 	c := newClicks(t, false)
@@ -155,8 +156,8 @@ func TestSecondUserOfAKeyDoesNotWaitForEver(t *testing.T) {
 	c.want(t, "SELECT COUNT(*) FROM things", "1")
 }
 
-// A key past its life, not purged yet, that several take over at once: each has the duplicate's
-// shared lock, which is in the way of all the others.
+// Several requests take over an expired key that has not been purged. Each holds the duplicate's
+// shared lock, which blocks all others.
 func TestExpiredKeyIsTakenOverOnce(t *testing.T) {
 	t.Parallel()
 	c := newClicks(t, false)

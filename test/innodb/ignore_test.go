@@ -2,8 +2,8 @@ package innodb
 
 import "testing"
 
-// IGNORE is meant for the duplicate and hides everything else with it: what strict mode refuses is
-// stored as something that nobody asked for, or not stored at all, and the statement succeeds.
+// INSERT IGNORE hides every error, not only the duplicate. Values that strict mode refuses are
+// changed or not stored at all, and the statement succeeds.
 func TestIgnoreHidesOtherErrors(t *testing.T) {
 	t.Parallel()
 	const parents = `CREATE TABLE parents (id INT NOT NULL PRIMARY KEY)`

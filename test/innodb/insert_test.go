@@ -2,9 +2,9 @@ package innodb
 
 import "testing"
 
-// The manual's three sessions: one inserts, two wait, the one rolls back. Both waiters get a shared
-// lock on what was its row, and each then waits for the other's. So "insert, swallow the duplicate"
-// must be able to start again.
+// The manual's example: one session inserts, two wait, the first rolls back. Both waiters get a
+// shared lock on the removed row and then wait for each other. So "insert, ignore the duplicate
+// error" needs a retry.
 func TestRollbackUnderTwoWaitersDeadlocks(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)
@@ -18,8 +18,9 @@ func TestRollbackUnderTwoWaitersDeadlocks(t *testing.T) {
 	wantOneVictim(t, <-second, <-third)
 }
 
-// The duplicate leaves a shared lock on the row, until the end of the transaction. Two that both
-// met it and both go on to change it deadlock, although the row was there all the time.
+// A duplicate error leaves a shared lock on the row until the end of the transaction. Two
+// transactions that both get the error and then change the row deadlock, although the row existed
+// all the time.
 func TestDuplicateThenUpdateDeadlocks(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)
@@ -35,8 +36,8 @@ func TestDuplicateThenUpdateDeadlocks(t *testing.T) {
 	wantOneVictim(t, err, <-first)
 }
 
-// In a transaction of its own, before the business, the lock is gone when it matters: the order
-// that SOURCES I1 asks for.
+// In a transaction of its own, before the business transaction, the duplicate's lock is released in
+// time. This is the order of I1.
 func TestDuplicateInItsOwnTransactionHoldsNothing(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)

@@ -17,7 +17,8 @@ func createLedger(account drive.AccountID, total *drive.ByteSize) func(context.C
 	return func(ctx context.Context, tx *sqldb.Tx) error { return quota.Ledger{}.Create(ctx, tx, account, total) }
 }
 
-// Whoever comes first makes the row, all others find it: one balance per user.
+// The first of many concurrent requests creates the row, and all others find it: one balance per
+// user.
 func TestLedgerOfManyFirstRequestsIsOneRow(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
@@ -26,8 +27,8 @@ func TestLedgerOfManyFirstRequestsIsOneRow(t *testing.T) {
 	d.want(t, "SELECT COUNT(*) FROM ledgers", "1")
 }
 
-// The one who was first gives up while two wait for it, and those two then block each other: the
-// engine's deadlock is nobody's error.
+// The first transaction rolls back while two wait, and those deadlock. No caller gets the deadlock
+// error.
 func TestLedgerWhoseFirstMakerGivesUp(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
@@ -43,8 +44,7 @@ func TestLedgerWhoseFirstMakerGivesUp(t *testing.T) {
 	d.want(t, "SELECT COUNT(*) FROM ledgers", "1")
 }
 
-// Making sure of the row does not take away what is in it, as REPLACE would, nor agree to another
-// total.
+// Ensuring the row neither resets its bytes, as REPLACE would, nor accepts another total.
 func TestLedgerMadeAgainKeepsItsBytes(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
@@ -89,7 +89,7 @@ func TestInsertNewHidesOnlyDuplicates(t *testing.T) {
 	}
 }
 
-// One row says whether a row is new; the count of an upsert does not.
+// The affected rows of a plain INSERT show whether a row is new; those of an upsert do not.
 func TestInsertNewTellsANewRow(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)

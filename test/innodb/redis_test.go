@@ -53,8 +53,8 @@ func TestALockInRedisThatIsLostLetsTwoIn(t *testing.T) {
 	}
 }
 
-// A lock that is given back before the COMMIT guards nothing: the next one looks, and does not see
-// what is not committed.
+// A Redis lock that is released before the COMMIT protects nothing: the next holder reads and does
+// not see the uncommitted row.
 func TestALockInRedisWithinATransactionEndsTooEarly(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)

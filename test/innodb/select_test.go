@@ -9,7 +9,7 @@ import (
 // A balance of each user: the row that the write-ups' six schemes make (SOURCES I2).
 const balances = `CREATE TABLE balances (user_id VARCHAR(36) NOT NULL PRIMARY KEY, amount BIGINT NOT NULL)`
 
-// The same with a number of its own, which is how most tables are made.
+// The same table with an AUTO_INCREMENT key, as most tables have.
 const numbered = `CREATE TABLE numbered (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, user_id INT NOT NULL UNIQUE, amount BIGINT NOT NULL)`
 
 // Two look, see nothing, and insert: the second fails.
@@ -24,12 +24,13 @@ func TestSelectThenInsertRaces(t *testing.T) {
 	s.awaitWaiting(t, 1)
 	a.commit()
 	wantCode(t, <-late, duplicate)
-	// The cure: swallow, and read what the other one made. READ COMMITTED sees it.
+	// The solution: ignore the duplicate and read the other session's row, which READ COMMITTED
+	// sees.
 	wantRows(t, b.all("SELECT amount FROM balances WHERE user_id = 'ann'"), "0")
 }
 
-// In REPEATABLE READ the loser is told "duplicate" and cannot see of what: its snapshot is older.
-// So whoever retries by reading again retries for ever.
+// In REPEATABLE READ the loser gets a duplicate error and cannot see the row, because its snapshot
+// is older. A caller that retries by reading again never ends.
 func TestSnapshotHidesTheDuplicate(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)
@@ -60,8 +61,8 @@ func plainSnapshots(t *testing.T, s *session) {
 	s.must("SET SESSION innodb_snapshot_isolation = OFF")
 }
 
-// FOR UPDATE on a row that is not there locks the gap, which all may do at once; then each waits
-// for the other's gap.
+// FOR UPDATE on an absent row locks the gap, which several transactions may do concurrently. Their
+// inserts then wait for each other's gap locks.
 func TestForUpdateOnAnAbsentRowDeadlocks(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)
@@ -89,8 +90,8 @@ func TestForUpdateOnAnAbsentRowLocksNothingInReadCommitted(t *testing.T) {
 	wantCode(t, <-late, duplicate)
 }
 
-// On a row that is there it does what one wants: the second waits, and then sees what the first
-// wrote.
+// On an existing row FOR UPDATE works: the second transaction waits and then sees what the first
+// has written.
 func TestForUpdateOnARowThatIsThereWaits(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)

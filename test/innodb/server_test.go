@@ -107,7 +107,7 @@ func (s *session) run(query string, args ...any) (int64, error) {
 	return res.RowsAffected()
 }
 
-// must executes what has to succeed.
+// must executes a statement that must succeed and returns the affected rows.
 func (s *session) must(query string, args ...any) int64 {
 	s.t.Helper()
 	n, err := s.run(query, args...)
@@ -145,12 +145,12 @@ func (s *server) awaitWaiting(t *testing.T, n int) {
 	})
 }
 
-// waitingThread finds the sessions that wait in what the engine tells of its transactions.
+// waitingThread matches the waiting sessions in the engine's report about its transactions.
 var waitingThread = regexp.MustCompile(`(?s)\nLOCK WAIT.*?thread id (\d+),`)
 
-// waiting counts the sessions of this database that wait for a lock. It reads the engine's report
-// and not INNODB_TRX: that is a copy, which is not made again while it was read in the last tenth
-// of a second, so that tests that ask often keep it old.
+// waiting counts the sessions of this database that wait for a lock. It reads the engine's status
+// report instead of INNODB_TRX, a copy that is not refreshed while it is read within 0.1 s, so that
+// frequent reads keep it stale.
 func (s *server) waiting(ctx context.Context) (n int, err error) {
 	var kind, name, report string
 	if err := s.QueryRowContext(ctx, "SHOW ENGINE INNODB STATUS").Scan(&kind, &name, &report); err != nil {
@@ -179,7 +179,7 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// exec executes what has to succeed.
+// exec executes a statement that must succeed and returns the affected rows.
 func exec(t *testing.T, on execer, query string, args ...any) int64 {
 	t.Helper()
 	res, err := on.ExecContext(t.Context(), query, args...)
@@ -213,7 +213,7 @@ func wantCode(t *testing.T, err error, code uint16) {
 	}
 }
 
-// codeOf returns the server's number of an error, 0 when it is none.
+// codeOf returns the server's error number, 0 if err is not a server error.
 func codeOf(err error) uint16 {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return e.Number

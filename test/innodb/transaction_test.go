@@ -30,8 +30,8 @@ func TestRowsInOrderWait(t *testing.T) {
 	wantCode(t, err, duplicate)
 }
 
-// A lock wait that times out undoes the statement, not the transaction: whoever goes on and commits
-// commits half.
+// A lock wait timeout undoes the statement, not the transaction. A caller that continues and
+// commits has committed half.
 func TestLockWaitTimeoutKeepsTheTransaction(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)
@@ -46,8 +46,8 @@ func TestLockWaitTimeoutKeepsTheTransaction(t *testing.T) {
 	wantRows(t, all(t, s, "SELECT amount FROM balances ORDER BY user_id"), "90", "0")
 }
 
-// A deadlock undoes the transaction and ends it: what the victim does next is outside of any, and
-// stays.
+// A deadlock rolls back and ends the transaction. Further statements of the victim run outside of
+// any transaction and persist.
 func TestDeadlockEndsTheTransaction(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)

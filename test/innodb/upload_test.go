@@ -34,8 +34,8 @@ func TestReadReckonWriteLosesAChange(t *testing.T) {
 	}
 }
 
-// Crash, flush, resume, complete: the unfinished balance ends at zero (U13), with every timer
-// delivered again and again, by two processes at once.
+// Crash, flush, resume, complete: the unfinished balance ends at zero (U13) although two processes
+// deliver every timer repeatedly and concurrently.
 func TestCrashFlushResumeCompleteEndsAtZero(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
@@ -50,7 +50,7 @@ func TestCrashFlushResumeCompleteEndsAtZero(t *testing.T) {
 			t.Fatalf("finished/unfinished/reserved is %s, want %s", got, want)
 		}
 	}
-	// quiet is the park timer of every gen so far, from everybody at once.
+	// quiet delivers the park timers of all generations, concurrently from both processes.
 	quiet := func() {
 		twin := s.SecondInstance()
 		_, gen := s.State(t, v.ID)

@@ -21,8 +21,8 @@ func TestUpsertCountCannotTellANewRow(t *testing.T) {
 	}
 }
 
-// Without clientFoundRows an UPDATE to the same value counts nothing, like one whose WHERE found
-// nothing: a compare-and-set that went through looks lost.
+// Without clientFoundRows an UPDATE to the present value affects no row, like one whose WHERE
+// clause matches none: a successful compare-and-set looks lost.
 func TestUpdateCountsMatchedRowsOnlyWhenAsked(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)
@@ -38,8 +38,8 @@ func TestUpdateCountsMatchedRowsOnlyWhenAsked(t *testing.T) {
 	}
 }
 
-// With two unique keys an upsert changes whichever row it meets: meant for person 3, it changed
-// person 2, whose name it bore.
+// With two unique keys an upsert changes whichever row conflicts: meant for person 3, it changed
+// person 2, who had that name.
 func TestUpsertChangesTheRowOfAnotherKey(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, `CREATE TABLE people (id INT NOT NULL PRIMARY KEY, name VARCHAR(9) NOT NULL UNIQUE, quota INT NOT NULL)`)
@@ -65,8 +65,8 @@ func TestUpsertOnASecondaryKeyDeadlocks(t *testing.T) {
 	wantOneVictim(t, err, <-first)
 }
 
-// REPLACE is delete and insert: what the row had is gone, its number is another, and what hung on
-// it went with it.
+// REPLACE deletes and inserts: the other columns are lost, the AUTO_INCREMENT id changes, and rows
+// that referred to the old one are deleted.
 func TestReplaceLosesWhatWasThere(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, numbered, `CREATE TABLE moves (id INT NOT NULL PRIMARY KEY, balance BIGINT NOT NULL,
@@ -94,7 +94,7 @@ func TestReplaceDeadlocks(t *testing.T) {
 	wantOneVictim(t, err, <-first)
 }
 
-// And it waits for strangers: the row after the one that it replaces is locked with it.
+// REPLACE also waits for unrelated rows: it locks the row after the replaced one.
 func TestReplaceWaitsForANeighbour(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, numbered)

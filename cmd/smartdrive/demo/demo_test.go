@@ -36,7 +36,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestUnknownStory refuses a story that there is not, and names those that there are.
+// TestUnknownStory checks that an unknown story is refused and that the error lists the stories.
 func TestUnknownStory(t *testing.T) {
 	t.Parallel()
 	err := demo.Run(t.Context(), demo.Options{Stories: []string{"nothing"}})
