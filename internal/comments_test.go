@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// drawn is what a comment may be besides prose: tables, lists, drawings, directives, code.
+// drawn matches comment lines that are not prose: tables, lists, drawings, directives, code.
 var drawn = regexp.MustCompile(`^//($|\S|\t|\s{2,}|\s[-*•|+#]|\s\d+[.)] |\s[A-Za-z]\d*: |.*\S\s{3,}\S)`)
 
-// TestCommentsWrap: prose in comments that stand on lines of their own wraps at 100 columns, a tab
-// being four.
+// TestCommentsWrap checks that prose in comments on lines of their own wraps at 100 columns, where
+// a tab counts as four.
 func TestCommentsWrap(t *testing.T) {
 	t.Parallel()
 	const most = 100

@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// onlyTests are options that tests set and the program does not, each with its reason. Numbers and
-// durations are not asked for one: a test makes them smaller, and what it shows holds for the
-// default, too.
+// onlyTests lists options that tests set and the program does not, each with its reason. Numbers
+// and durations need none: a test makes them smaller, and its result also holds for the default.
 var onlyTests = map[string]string{
 	"Now": "a clock of the test's own", "Clock": "a clock of the test's own", "Sleep": "a clock of the test's own",
 	"Wall": "a clock of the test's own", "Elapsed": "a clock of the test's own",
@@ -129,7 +128,7 @@ func (c *composition) declared(f *ast.File, dir string) {
 	})
 }
 
-// isOptions reports whether a type of this name holds options: all of them, or those of one kind.
+// isOptions reports whether a type of this name holds options.
 func isOptions(name string) bool { return name == "Options" || strings.HasSuffix(name, "Parts") }
 
 // switches reports whether a field of this type may be what turns something on: no number, no text.
@@ -144,8 +143,8 @@ func switches(of ast.Expr) bool {
 	}
 }
 
-// optionsSet calls set for every option that is given a value: in a literal, or as a field of a
-// variable that is known to hold options.
+// optionsSet calls set for every option that is assigned, in a literal or as a field of a variable
+// that holds options.
 func optionsSet(names map[string]string, set func(option string)) func(ast.Node) bool {
 	vars := map[string]string{} // the package whose options a variable of this declaration holds
 	return func(n ast.Node) bool {

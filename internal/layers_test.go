@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// layers says on which floor each package lives. A package may import only packages of a strictly
-// lower layer; those of one layer do not know each other. The suites that sit beside a port (xtest)
-// belong to tests and may import what they need.
+// layers maps packages to layers. A package may import only packages of strictly lower layers;
+// packages of one layer do not import each other. Conformance suites beside a port (xtest) belong
+// to tests and may import what they need.
 var layers = map[string]int{
 	"testkit/depth": 0, "testkit/disktest": 0, "base/drive": 0, "base/digest": 0, "base/ticket": 0, "intake/invoice/xmlscan": 0, "intake/invoice/pdf": 0, "base/config": 0, "base/telemetry": 0, "base/filelock": 0, "base/wholesync": 0,
 	"engine/blob": 1, "engine/blob/local": 1, "engine/blob/local/wal": 1, "engine/blob/local/pack": 1, "engine/blob/s3": 1, "engine/blob/s3/pack": 1, "engine/blob/slothead": 1, "engine/sqldb": 1, "engine/meta": 1, "engine/turn": 1, "engine/mail": 1, "intake/bundle": 1, "intake/invoice": 1,
@@ -185,7 +185,7 @@ func checkImport(t *testing.T, path, from, to string) {
 	}
 }
 
-// knowsPort is the reason of an exception that makes a package an adapter.
+// knowsPort is the reason for exceptions of adapters.
 const knowsPort = "an adapter knows its port"
 
 // isAdapter reports whether a package implements the port that it lies below.
@@ -207,7 +207,7 @@ func TestAdaptersAreKnown(t *testing.T) {
 	}
 }
 
-// A table that lists what is no longer there misleads.
+// The tables list only packages and modules that exist.
 func TestTablesAreCurrent(t *testing.T) {
 	t.Parallel()
 	for pkg := range layers {

@@ -50,8 +50,7 @@ func TestErrorsHaveOneKeyInTheLog(t *testing.T) {
 	}
 }
 
-// logs reports whether a call is one of slog's: by a method that writes a line, or makes an
-// attribute.
+// logs reports whether a call writes a log line or makes an attribute with slog.
 func logs(call *ast.CallExpr) bool {
 	f, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {

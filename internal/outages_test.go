@@ -20,8 +20,8 @@ var rarely = map[string]string{
 	"usecase/fsck/pages.go":      "10 minutes pass between two checks",
 }
 
-// TestRetriesAreLoggedAsOutages: what a loop tries again and again is one line when it begins to
-// fail and one when it works again (telemetry.Outage).
+// TestRetriesAreLoggedAsOutages: a loop that retries logs one line when it begins to fail and one
+// when it works again (telemetry.Outage).
 func TestRetriesAreLoggedAsOutages(t *testing.T) {
 	t.Parallel()
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {

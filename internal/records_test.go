@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// What is declared is published: each type of record is named by some package beside the stream's
-// own. A consumer that waits for something that nobody tells of waits for ever.
+// Each declared record type is published by a package other than the stream's own; otherwise its
+// consumer would wait forever.
 func TestDeclaredRecordsArePublished(t *testing.T) {
 	t.Parallel()
 	const home = "engine/stream"

@@ -46,7 +46,7 @@ func TestTestsDoNotSleep(t *testing.T) {
 	}
 }
 
-// The check finds what it is for, and what is in a bubble it leaves alone.
+// The check finds sleeps and ignores those in a synctest bubble.
 func TestSleepersAreFound(t *testing.T) {
 	t.Parallel()
 	const head = "package p\n"
@@ -111,7 +111,7 @@ func sleepers(t *testing.T, files map[string][]byte) (all []string) {
 	return all
 }
 
-// part is a declaration with the name by which others use it, for a method that of its type.
+// part is a declaration with the name by which others use it; for a method, that includes its type.
 type part struct {
 	name string
 	node ast.Node
@@ -142,7 +142,7 @@ func parts(f *ast.File) (all []part) {
 	return all
 }
 
-// typeName is that of a receiver.
+// typeName returns the type name of a receiver.
 func typeName(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.StarExpr:

@@ -14,15 +14,13 @@ import (
 // what comes: a type that passes it is two types.
 const mostMethods = 60
 
-// flat are types whose methods are a list of like things that do not call each other: it grows with
-// what it lists.
+// flat lists types whose methods are a list of similar calls that do not call each other.
 var flat = map[string]string{
 	"client.Client":      "a call of the API each, for programs of others",
 	"cmd/smartdrive.cli": "a command each",
 }
 
-// A type with too many methods is two types: nobody knows any more which of its fields belong
-// together.
+// A type with too many methods should be several types: its fields no longer belong together.
 func TestNoTypeIsTwo(t *testing.T) {
 	t.Parallel()
 	methods := map[string]int{}
@@ -63,7 +61,7 @@ func TestNoTypeIsTwo(t *testing.T) {
 	}
 }
 
-// receiver is the type that a declaration is a method of; empty: it is none.
+// receiver returns the type of a method, "" for other declarations.
 func receiver(d ast.Decl) string {
 	fn, ok := d.(*ast.FuncDecl)
 	if !ok || fn.Recv == nil {

@@ -45,7 +45,7 @@ func (s *stack) hide(t *testing.T, id drive.NodeID) {
 	}
 }
 
-// idle is an instance that does the first transaction of what it is asked for, and dies.
+// idle returns an instance that executes the first transaction of a request and then dies.
 func (s *stack) idle() *files.Files {
 	return files.New(files.Options{
 		DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs, Now: s.Clock.Now, Access: s.Access, Direct: -1, Batch: 3,
@@ -110,8 +110,8 @@ func TestMoveAcrossAccounts(t *testing.T) {
 	s.Do(t, "MOVE /dav/shared/team", "Destination: /dav/files/mine", davtest.AuthHeader("bob")).Want(t, http.StatusForbidden)
 }
 
-// The instance dies in the middle of a move, or the client stops waiting: nothing has gone, and the
-// same request again goes on with it. Nothing is copied or charged twice.
+// The instance dies during a move, or the client stops waiting. The source still exists, and the
+// same request continues the move. Nothing is copied or charged twice.
 func TestInterruptedMoveBetweenAccountsContinues(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -243,8 +243,8 @@ func TestOverwrittenNodeStaysUntilCopyCompletes(t *testing.T) {
 	s.balanced(t)
 }
 
-// Somebody locks the source when its copy is there already, or the right to take it away ends: it
-// stays, and the caller is told.
+// If the source is locked after its copy exists, or the right to delete it ends, the source stays
+// and the caller gets an error.
 func TestAMoveAcrossThatMayNotEnd(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -284,9 +284,9 @@ func TestAMoveAcrossThatMayNotEnd(t *testing.T) {
 	}
 }
 
-// A folder of which a part is hidden from whoever moves it stays: also if the part is hidden when
-// the move has begun, whatever step it has come to, and for how long. The copy would lack it, and
-// nobody would have seen it go.
+// A folder with a part that is hidden from the caller is not moved, even if the part becomes hidden
+// during the move, at whatever step and for however long. The copy would lack the part, and the
+// source would be deleted unseen.
 func TestMoveBetweenAccountsKeepsHiddenNodes(t *testing.T) {
 	t.Parallel()
 	for steps, over := 0, false; !over; steps++ {
@@ -349,8 +349,8 @@ func hideAfter(t *testing.T, steps int, shown bool) (over bool) {
 	return false
 }
 
-// A copy that runs is joined by the same request alone: not by one that replaces what the other
-// only stands beside, nor when the source has changed in between.
+// Only an identical request joins a running copy: not one that replaces the destination where the
+// other does not, and not one after the source has changed.
 func TestIdenticalCopyJoinsRunningCopy(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

@@ -10,9 +10,9 @@ import (
 	"smartdrive/internal/usecase/space"
 )
 
-// Who is given a folder and a folder below it has two addresses for what is in the second. COPY and
-// MOVE from one to the other would put it in its own place, and are refused (RFC 4918 §9.8.5,
-// §9.9.4).
+// A user with roles at a folder and at a folder below it has two paths for the contents of the
+// second. COPY and MOVE from one path to the other would replace a node by itself and are refused
+// (RFC 4918 §9.8.5, §9.9.4).
 func TestTwoAddressesOfOneNode(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/testkit/transcripttest"
 )
 
-// What clients send, in their order, and what they are answered: each file is written from what is
-// known of its client. None of them may lose a byte, or find something that is not there.
+// Each transcript contains the requests of a client in their order, written from what is known of
+// the client, and the responses. No client may lose a byte or find a file that does not exist.
 func TestClientTranscripts(t *testing.T) {
 	t.Parallel()
 	all, err := filepath.Glob("testdata/*.txt")

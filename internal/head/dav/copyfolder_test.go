@@ -7,8 +7,8 @@ import (
 	"smartdrive/internal/head/dav/davtest"
 )
 
-// COPY of a folder alone brings what clients say of the folder, and nothing of what is in it:
-// within a drive, and out of what somebody else shares.
+// COPY of a folder with depth 0 copies its dead properties and none of its children, within a drive
+// and from a shared folder.
 func TestCopyOfAFolderAloneBringsItsProperties(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

@@ -52,7 +52,8 @@ func TestPutAndGet(t *testing.T) {
 	s.Do(t, "GET /dav/files/a%20b.txt").Has(t, "again")
 }
 
-// A client that has seen a date and no tag replaces, moves and deletes only what has that date.
+// A client that sends a date as its precondition, and no tag, replaces, moves and deletes only a
+// file with that date.
 func TestConcurrentChangeIsKept(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -80,8 +81,8 @@ func (c cutBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A body that is cut leaves what was there, and where nothing was, nothing: never an empty file
-// (D3).
+// An interrupted PUT keeps the old file, or leaves no file if there was none; it never leaves an
+// empty file (D3).
 func TestCutBodiesLeaveNothing(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -117,7 +118,7 @@ func TestCutBodiesLeaveNothing(t *testing.T) {
 	s.Do(t, "PUT /dav/files/empty", "", "").Want(t, http.StatusCreated)
 }
 
-// What is not there is 404, whatever its name; what is in the way has the status of RFC 4918.
+// A missing resource is 404, whatever its name; conflicts have the status of RFC 4918.
 func TestStatuses(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -202,8 +203,8 @@ func TestMoveOntoAFileIsAVersion(t *testing.T) {
 	}
 }
 
-// An account that is full to the last byte can still save by a file beside: what goes makes room
-// for what comes.
+// A client can save by a temporary file even if the account is full to the last byte, because the
+// replaced file frees its bytes.
 func TestMoveOntoFileNeedsNoQuota(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

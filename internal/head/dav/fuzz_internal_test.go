@@ -45,8 +45,8 @@ func FuzzIf(f *testing.F) {
 	})
 }
 
-// A body is read within its bounds or refused; no entity is looked up. What is written again of it
-// is well-formed, and stays as it is.
+// A body is parsed within its bounds or refused, and no entity is resolved. XML that is written
+// from it is well-formed and is parsed to the same values.
 func FuzzBody(f *testing.F) {
 	for _, text := range []string{
 		`<propfind xmlns="DAV:"><prop><getetag/></prop></propfind>`, `<?xml version="1.0" encoding="utf-8"?><D:lockinfo xmlns:D="DAV:"/>`,

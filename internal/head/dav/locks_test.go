@@ -23,7 +23,7 @@ const exclusive = `<?xml version="1.0"?><D:lockinfo xmlns:D="DAV:"><D:lockscope>
 
 const sharedLock = `<D:lockinfo xmlns:D="DAV:"><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockinfo>`
 
-// withBob makes a folder of ann's that bob may change, and returns its address for bob.
+// withBob creates a folder of ann's that bob may edit, and bob's path of it.
 func withBob(t *testing.T, s *stack) {
 	t.Helper()
 	s.CreateUser(t, "bob")
@@ -31,7 +31,7 @@ func withBob(t *testing.T, s *stack) {
 	s.grant(t, "bob", access.Editor)
 }
 
-// grant gives somebody a role in ann's folder team.
+// grant grants a user a role at ann's folder team.
 func (s *stack) grant(t *testing.T, name string, role access.Role) {
 	t.Helper()
 	team, err := s.Files.GetByPath(t.Context(), s.Who, drive.Address{Path: drive.Path{"team"}})
@@ -116,7 +116,7 @@ func TestALockKeepsOthersOut(t *testing.T) {
 	s.Do(t, "PUT /dav/files/team/doc", "If: ("+token+")", "", "two").Want(t, http.StatusNoContent)
 	s.Do(t, "PUT /dav/files/team/beside", "", "not locked").Want(t, http.StatusCreated)
 
-	// The other side of time: what was refreshed lasts, what was not has ended.
+	// After the refreshed timeout, the refreshed lock exists and the other one has expired.
 	s.Clock.Advance(9 * time.Minute)
 	s.Do(t, "LOCK /dav/files/team/doc", "Timeout: Second-600", "If: ("+token+")").Want(t, http.StatusOK)
 	s.Clock.Advance(9 * time.Minute)
@@ -167,8 +167,8 @@ func TestALockHoldsForWhatBeganBefore(t *testing.T) {
 	s.CheckLedger(t, s.Who)
 }
 
-// A deep lock on a folder holds for what is in it and for what comes; a shared one lets others
-// share.
+// A lock of depth infinity on a folder holds for present and new members; a shared lock allows
+// other shared locks.
 func TestDeepAndSharedLocks(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -196,7 +196,7 @@ func TestDeepAndSharedLocks(t *testing.T) {
 	}
 }
 
-// LOCK where nothing is makes an empty file; what is then put is its first version.
+// LOCK of a missing name creates an empty file; the next PUT stores its first version.
 func TestLockOnMissingName(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -221,7 +221,7 @@ func TestLockOnMissingName(t *testing.T) {
 	s.Do(t, "UNLOCK /dav/files/new.docx", "Lock-Token: <urn:uuid:none>").Want(t, http.StatusConflict)
 }
 
-// A lock ends with its user's right to it, and can be ended by whoever manages the folder.
+// A lock ends when its owner loses the right to write, and a manager of the folder can end it.
 func TestALockOfSomebodyWhoMayNotWriteAnyMore(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -251,7 +251,7 @@ func TestALockOfSomebodyWhoMayNotWriteAnyMore(t *testing.T) {
 	s.Do(t, "LOCK /dav/shared/team/doc", davtest.AuthHeader("bob"), "", exclusive).Want(t, http.StatusOK)
 }
 
-// What is in the way of a COPY or MOVE stays while somebody else has it locked, or something in it.
+// COPY and MOVE do not replace a destination that another user has locked, or a member of it.
 func TestALockHoldsForWhatIsInTheWay(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

@@ -17,8 +17,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// Whatever has happened to what is shared, one is found by each name of the listing, and by no
-// other name.
+// Whatever happens to shared items, each is found by its name in the listing and by no other name.
 func TestAShareIsFoundByTheNameThatItHas(t *testing.T) {
 	t.Parallel()
 	s := newNames(t)
@@ -121,8 +120,7 @@ func TestNameOfRevokedShareIsFree(t *testing.T) {
 	}
 }
 
-// One share among many is looked up by itself: none of the others is read. Nor are they where there
-// is none of that name.
+// The lookup of one share reads none of the others, even if the name does not exist.
 func TestLookupReadsOneShare(t *testing.T) {
 	t.Parallel()
 	var count sqldbtest.Counter

@@ -42,7 +42,7 @@ func (s names) mkdir(who drive.Who, name string) {
 	}
 }
 
-// given is a folder of somebody's that they share with bob.
+// given creates a folder of who and shares it with bob.
 func (s names) given(who drive.Who, name string) drive.NodeID {
 	s.t.Helper()
 	s.mkdir(who, name)
@@ -68,8 +68,8 @@ func ended(name string, id drive.NodeID) string {
 	return fmt.Sprintf("%s (%s)", name, id.String()[28:])
 }
 
-// Between two listings of a client something of the same name comes, and something happens to the
-// one that the client knows: it stays what it was.
+// Between two listings, a share of the same name arrives and the known one changes. The known share
+// keeps its name.
 func TestFirstShareKeepsItsName(t *testing.T) {
 	t.Parallel()
 	for what, happen := range map[string]func(s names, node drive.NodeID) error{
@@ -117,7 +117,7 @@ func TestFirstShareKeepsItsName(t *testing.T) {
 	}
 }
 
-// Nobody gets the name of another one by calling a folder so.
+// No share gets the name of another one because its folder is renamed.
 func TestShareNamesStayUnique(t *testing.T) {
 	t.Parallel()
 	s := newNames(t)
@@ -145,8 +145,8 @@ func TestShareNamesStayUnique(t *testing.T) {
 	}
 }
 
-// What is hidden does not come back under a name that another one has got meanwhile, and what bob
-// takes back leaves the name that clients know.
+// A hidden share does not return under a name that another share has got meanwhile. A share whose
+// name bob resets does not take the name that clients know.
 func TestRestoredShareGetsFreeName(t *testing.T) {
 	t.Parallel()
 	s := newNames(t)
@@ -205,8 +205,8 @@ func TestConcurrentRenamesOfShares(t *testing.T) {
 	}
 }
 
-// While no name can be kept, what is shared is listed all the same, under the names that it keeps
-// afterwards, whatever comes beside it.
+// While the database refuses writes, so that names cannot be stored, shares are listed under the
+// names that they keep afterwards.
 func TestWhatIsSharedIsListedWhileNothingCanBeWritten(t *testing.T) {
 	t.Parallel()
 	var faults sqldbtest.Faults

@@ -17,7 +17,7 @@ import (
 	"smartdrive/internal/usecase/space"
 )
 
-// share gives bob a role at a folder of somebody's.
+// share grants bob a role at a folder of owner.
 func (s *stack) share(t *testing.T, owner drive.Who, path string) drive.NodeID {
 	t.Helper()
 	n := s.at(t, owner, "", path)
@@ -38,7 +38,7 @@ func (s *stack) unshare(t *testing.T, owner drive.Who, id drive.NodeID) {
 
 var hrefs = regexp.MustCompile("<D:href>/dav/shared/([^<]+)/</D:href>")
 
-// mounted are the names of what is shared with bob.
+// mounted returns the names of the items shared with bob.
 func (s *stack) mounted(t *testing.T) (names []string) {
 	t.Helper()
 	a := s.Do(t, "PROPFIND /dav/shared/", "Depth: 1", davtest.AuthHeader("bob")).Want(t, http.StatusMultiStatus)
@@ -48,8 +48,8 @@ func (s *stack) mounted(t *testing.T) (names []string) {
 	return names
 }
 
-// A client that knows nothing but paths takes another name for a deletion: whatever comes and goes
-// beside something that is shared, it keeps the name that it has.
+// A client that knows only paths takes a changed name for a deletion, so a share keeps its name
+// when other shares arrive or end.
 func TestNamesOfWhatIsSharedStay(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -111,8 +111,8 @@ func TestNamesOfWhatIsSharedStay(t *testing.T) {
 	want("one of them goes, and the other is called as it was", "team", other, "team (2)")
 }
 
-// A file that is shared by itself is read and changed where it is shown; nothing is made beside it,
-// and no answer says that what is not there is there.
+// A file that is shared individually is read and changed where it is listed. Nothing can be created
+// beside it, and no reply claims that a missing item exists.
 func TestAFileThatIsSharedByItself(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

@@ -33,8 +33,7 @@ func TestParseIf(t *testing.T) {
 	}
 }
 
-// Python's ElementTree declares us-ascii unless it is told otherwise; every XML processor reads
-// UTF-16.
+// Python's ElementTree declares us-ascii by default, and every XML processor must read UTF-16.
 func TestEncodingsOfXML(t *testing.T) {
 	t.Parallel()
 	wide := func(text string, big bool) string {

@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/head/dav"
 )
 
-// race is a request and a competitor, which comes and ends after the request has read all that it
-// decides by, and before its transaction. Of a there is one, of x there is old, and d is a folder.
+// race is a request and a competitor, which runs after the request has read its preconditions and
+// before the request's transaction. There are a file a, an old file x and a folder d.
 type race struct {
 	name       string
 	request    []string // as Site.Do takes it, without the prefix
@@ -89,9 +89,9 @@ func (s raceSite) send(t *testing.T, r []string) int {
 	return s.Do(t, strings.Replace(r[0], " ", " /dav/files/", 1), r[1:]...).Status
 }
 
-// meet sends a request, and the competitor once the request has read what it decides by: when its
-// transaction begins, or when the body of a PUT is read, since files that are put at the same time
-// share a transaction.
+// meet sends a request and runs the competitor after the request has read its preconditions: when
+// its transaction begins or, for PUT, when the body is read, because concurrent PUTs share a
+// transaction.
 func (s raceSite) meet(t *testing.T, request []string, competitor func()) int {
 	t.Helper()
 	method, name, _ := strings.Cut(request[0], " ")

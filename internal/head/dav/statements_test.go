@@ -16,7 +16,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// What a listing asks the database does not grow with what is in it.
+// The number of a listing's database statements does not depend on the number of entries.
 func TestStatementsOfAListing(t *testing.T) {
 	t.Parallel()
 	depth.Normal(t)

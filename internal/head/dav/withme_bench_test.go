@@ -15,10 +15,10 @@ import (
 	"smartdrive/internal/head/dav/davtest"
 )
 
-// BenchmarkSharedWithMe reads what is shared with bob, in an installation of 10,000 members of
-// 1,000 groups and with 10,000 grants: half of them are his, and of those some by the 20 groups
-// that he is in. It lists pages as the API does, and all of it as a client of WebDAV. Goal: p99
-// below 50 ms a page.
+// BenchmarkSharedWithMe lists the items shared with bob, in an installation with 10,000 members of
+// 1,000 groups and 10,000 grants. Half of the grants are for bob, some of those by his 20 groups.
+// It requests pages as the API does, and the whole list as a WebDAV client does. Goal: p99 below 50
+// ms a page.
 func BenchmarkSharedWithMe(b *testing.B) {
 	const members, groups, grants, page = 10_000, 1000, 10_000, 100
 	s := newStack(b)
@@ -101,7 +101,8 @@ func BenchmarkSharedWithMe(b *testing.B) {
 	})
 }
 
-// processorTime states what a turn has cost, which does not change with how busy a machine is.
+// processorTime reports the CPU time of an iteration, which does not depend on the load of the
+// machine.
 func processorTime(b *testing.B) func() {
 	used := func() time.Duration {
 		var u syscall.Rusage

@@ -24,7 +24,7 @@ func part(path, content string, header ...string) string {
 	return "--b\r\n" + strings.Join(all, "\r\n") + "\r\n\r\n" + content + "\r\n"
 }
 
-// result is what a client is told of a file.
+// result is the reply for one file.
 type result struct {
 	Error                              bool
 	Message, ETag, FileID, Permissions string
@@ -102,7 +102,7 @@ func TestManyFilesInOneRequest(t *testing.T) {
 	for _, none := range []string{"new", "none", "c", "empty", "Spaces/Design/d", "up"} {
 		s.Do(t, "PROPFIND "+home+none, "Depth: 0").Want(t, 404)
 	}
-	// Somebody else, into what is shared with them; and what they may not write to.
+	// Another user uploads into a shared folder, and into a folder without write permission.
 	_, got = s.bulk(t, "bob", part("/Shared with me/team/x", "of bob"), "--b--")
 	if r := got["/Shared with me/team/x"]; r.Error || s.read(t, "team/x") != "of bob" {
 		t.Errorf("%+v", r)
@@ -131,7 +131,7 @@ func TestBulkUploadCapability(t *testing.T) {
 	}
 }
 
-// A lock of somebody else's is obeyed.
+// Bulk upload respects locks of other users.
 func TestManyFilesObeyLocks(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -147,8 +147,8 @@ func TestManyFilesObeyLocks(t *testing.T) {
 	}
 }
 
-// What is not a request of many files is refused, and one that breaks off keeps what has come; the
-// client is told of that alone.
+// A malformed bulk upload is refused. An interrupted one keeps the complete files, and its reply
+// lists only those.
 func TestInterruptedBulkUpload(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

@@ -43,7 +43,7 @@ func TestWhatClientsAskFirst(t *testing.T) {
 	}
 }
 
-// What stands in an address stands in the XML of the answer, too.
+// A name with an ampersand in the path is escaped in the XML reply.
 func TestANameWithAnAmpersand(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -71,8 +71,7 @@ func (s *stack) tag(t testing.TB, path string) string {
 	return s.find(t, path).Between(t, "<d:getetag>", "</d:getetag>")
 }
 
-// N1: whatever happens somewhere below, the tags of all folders above it change, and no other one's
-// but that of the top, which stands for everything.
+// N1: any change changes the tags of all folders above it and of the root, and of no other folder.
 func TestTagsOfFoldersChangeWithAnythingBelow(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -163,8 +162,8 @@ func (s *stack) trash(t *testing.T, path string) drive.NodeID {
 	return n.ID
 }
 
-// After a restore each folder has another tag: clients look at everything, and the fingerprint
-// tells them to keep what they have that is newer.
+// After a restore every folder has another tag, so that clients list everything, and the changed
+// fingerprint tells them to keep their newer files.
 func TestRestoreChangesFingerprint(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -185,7 +184,7 @@ func TestRestoreChangesFingerprint(t *testing.T) {
 	}
 }
 
-// N2: a number stays with its node through moves and new contents, and nobody gets it after.
+// N2: a node keeps its number when it is moved or gets new content, and the number is never reused.
 func TestNodeNumbersAreNeverReused(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -248,8 +247,8 @@ func TestPermissions(t *testing.T) {
 	s.Do(t, "GET /index.php/core/preview?file=d/f&x=64").Want(t, http.StatusNotFound) // no picture
 }
 
-// The client of iOS and several libraries look for the letters that sabre/dav writes, and know
-// nothing of namespaces: to them a listing of others is empty.
+// The iOS client and several libraries search for sabre/dav's namespace prefixes instead of parsing
+// namespaces. With other prefixes they would show empty listings.
 func TestPrefixesAreThoseOfSabre(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

@@ -7,7 +7,7 @@ import (
 	"smartdrive/internal/domain/access"
 )
 
-// No wish gets more than it asks for: a role whose permissions are those of the wish, or none.
+// A request for permissions gets the role with exactly these permissions, or an error.
 func TestRoleMatchesPermissions(t *testing.T) {
 	t.Parallel()
 	for _, folder := range []bool{true, false} {

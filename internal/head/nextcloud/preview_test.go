@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A client that has a picture is told that it is still the one, until the file is another.
+// A client with a cached preview gets 304 until the file changes.
 func TestPreviewIsRevalidated(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

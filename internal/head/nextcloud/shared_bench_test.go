@@ -9,8 +9,8 @@ import (
 	"smartdrive/internal/head/dav/davtest"
 )
 
-// BenchmarkReceiverOf10000 is what a client of somebody asks for with whom 10,000 folders are
-// shared: the poll of the top, and the list of what is shared.
+// BenchmarkReceiverOf10000 measures requests of a user with whom 10,000 folders are shared: the
+// poll of the root, and the list of shares.
 //
 //	go test ./internal/head/nextcloud -run XXX -bench ReceiverOf10000 -benchtime 3x
 func BenchmarkReceiverOf10000(b *testing.B) {

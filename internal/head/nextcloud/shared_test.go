@@ -59,8 +59,8 @@ func (s *stack) bobsTag(t testing.TB, path string) string {
 	return a.Want(t, 207).Between(t, "<d:getetag>", "</d:getetag>")
 }
 
-// N1 holds for what others share, too: whatever happens in it, and to what the caller may do and
-// see there, changes the tags from there up to the top.
+// N1 also holds for shared items: any change in them, or of the caller's rights there, changes the
+// tags from there up to the root.
 func TestTagsOfWhatIsShared(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -122,7 +122,7 @@ func TestTagsOfWhatIsShared(t *testing.T) {
 	}
 }
 
-// A large file goes into a folder that is shared by name, too.
+// A chunked upload can end in a shared folder.
 func TestChunksIntoWhatIsShared(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -146,9 +146,9 @@ func TestChunksIntoWhatIsShared(t *testing.T) {
 	s.CheckLedger(t, s.Who)
 }
 
-// Whoever may not send to a folder any more has their transfer ended by the next thing they ask of
-// it, or by housekeeping: what was reserved for it in the owner's account goes back then, and not
-// at its expiry.
+// When a user loses the right to write to a folder, a chunked upload into it ends with its next
+// request or by housekeeping. The bytes reserved in the owner's account are then released, not only
+// at expiry.
 func TestATransferEndsWithTheRight(t *testing.T) {
 	t.Parallel()
 	for _, ask := range []string{"PUT /2", "MOVE /.file", "PROPFIND ", "DELETE ", "MKCOL ", "nothing"} {
@@ -282,8 +282,8 @@ func TestFavouritesAreStars(t *testing.T) {
 	}
 }
 
-// What somebody shares with a group that they are in is in their list, too, and still their own:
-// clients write in it, whatever role the group has.
+// An item that a user shares with a group that includes the user is in the list of shares and
+// remains writable by its owner, whatever the group's role.
 func TestOwnFilesAreWritable(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -329,9 +329,9 @@ func TestOwnFilesAreWritable(t *testing.T) {
 	}
 }
 
-// A star is the caller's own mark: one on what they may not look at any more hides none of the
-// others, a lock of somebody else is not in its way, and it is set with the rest of a request or
-// not at all.
+// A star belongs to the caller: a star on an item that is no longer visible hides no other star,
+// another user's lock does not prevent it, and it is set together with the rest of a request or not
+// at all.
 func TestStarIsPerNode(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -371,8 +371,8 @@ func TestStarIsPerNode(t *testing.T) {
 	}
 }
 
-// The apps change a file that is shared by itself, as its permissions say; nothing is made beside
-// it.
+// The apps change a file that is shared individually, as its permissions say; they can create
+// nothing beside it.
 func TestAFileThatIsSharedByItselfIsChanged(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

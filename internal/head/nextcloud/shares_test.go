@@ -39,7 +39,7 @@ func (s *stack) play(t *testing.T, name string) {
 	})
 }
 
-// group makes a group that bob is in.
+// group creates a group with bob as its member.
 func (s *stack) group(t *testing.T, name string) (team access.UserGroup) {
 	t.Helper()
 	err := s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -54,8 +54,8 @@ func (s *stack) group(t *testing.T, name string) (team access.UserGroup) {
 	return team
 }
 
-// What clients send, in their order, and what they are answered: each file is written from what is
-// known of its client.
+// Each transcript contains the requests of a client in their order, written from what is known of
+// the client, and the responses.
 func TestClientsAsTheySpeak(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"shares-desktop", "shares-phone", "phone-upload", "bulk"} {
@@ -81,8 +81,7 @@ func (s *stack) share(t *testing.T, params string) string {
 	return s.Do(t, "POST "+ocs+"shares?format=json&"+params).Want(t, 200).Between(t, `"id":"`, `"`)
 }
 
-// A share is there for those who may know of it. To everybody else all requests about it are
-// answered as for one that never was.
+// A share exists only for users who may see it. All others get the reply for a missing share.
 func TestForeignSharesAreNotFound(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -154,8 +153,8 @@ func TestShareChangesAccumulate(t *testing.T) {
 	s.Do(t, "GET "+ocs+"shares/"+number).Want(t, 404)
 }
 
-// Nobody becomes a manager by what clients send without asking, and who is one stays it. A second
-// request for the same person changes the role that they have.
+// No user becomes a manager by requests that clients send by default, and a manager stays one. A
+// second request for the same user changes the user's role.
 func TestClientsCannotCreateManagers(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -238,8 +237,7 @@ func TestLeavingAShare(t *testing.T) {
 	}
 }
 
-// What a group has got is not for those to end who are not in it; they lose nothing of their own by
-// trying.
+// A user outside of a group cannot end the group's share, and loses no own role by trying.
 func TestAShareOfAnotherGroupIsNotLeft(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -254,8 +252,8 @@ func TestAShareOfAnotherGroupIsNotLeft(t *testing.T) {
 	s.Do(t, "GET "+ocs+"shares").Want(t, 200).Has(t, "<share_with>Staff<", "<share_with>eve<")
 }
 
-// A client shares again with somebody who is made a manager at the same time: whichever is first,
-// they are one in the end.
+// A client shares with a user again while that user is made a manager. In any order, the user is a
+// manager in the end.
 func TestSharingAgainLeavesAManager(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -286,7 +284,7 @@ func TestSharingAgainLeavesAManager(t *testing.T) {
 	}
 }
 
-// Listings say how something is shared, and a folder can be asked for what is shared in it.
+// Listings show how an item is shared, and a folder's shared members can be requested.
 func TestWhatIsSharedInAFolder(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -332,7 +330,7 @@ func TestWhatIsSharedInAFolder(t *testing.T) {
 	}
 }
 
-// A number is never given twice, and goes when its share has ended; one that is given back before
+// A share's number is never reused; it ends with the share, and a share that is restored before
 // keeps it.
 func TestNumbersOfShares(t *testing.T) {
 	t.Parallel()

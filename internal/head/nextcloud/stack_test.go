@@ -21,8 +21,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// stack is the head on real parts, behind the server's middleware, under a virtual clock. The user
-// is ann, unless a request says another one.
+// stack is the head on real components, behind the server's middleware, with a virtual clock. The
+// user is ann unless a request names another one.
 type stack struct {
 	*davtest.Site
 
@@ -52,7 +52,7 @@ func newStackAt(t testing.TB, opt uploadtest.Options) *stack {
 	return s
 }
 
-// restart kills the instance and starts another one on what it has left.
+// restart kills the instance and starts another one with its data.
 func (s *stack) restart(t testing.TB) {
 	t.Helper()
 	s.Restart(t)

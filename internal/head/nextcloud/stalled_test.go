@@ -41,8 +41,8 @@ func (c *stalled) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// A client whose connection hangs sends the chunk once more by another one, which does not wait for
-// the first: neither where bytes are stored, nor where they are compared with those that are there.
+// A client whose connection hangs sends the chunk again on another connection. The second request
+// does not wait for the first, neither to store bytes nor to compare them with stored ones.
 func TestChunkReplacesHangingChunk(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ what, before string }{{"a new one", ""}, {"one that is there", "hello"}} {

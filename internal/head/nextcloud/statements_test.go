@@ -18,8 +18,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// What a listing, or a chunk, asks the database does not grow with what is in a folder, nor with
-// how much is shared.
+// The number of statements of a listing or a chunk does not depend on the folder's entries or on
+// the number of shares.
 func TestStatementsDoNotGrow(t *testing.T) {
 	t.Parallel()
 	depth.Normal(t)

@@ -14,9 +14,9 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// Somebody replaces the file in the moment after a MOVE of chunks has made it: the answer has the
-// tag of what the client has sent, and not of the other content, which the client would then never
-// fetch.
+// The file is replaced just after the MOVE of its chunks has created it. The response has the ETag
+// of the content that the client has sent; with the other tag the client would never fetch the new
+// content.
 func TestResponseTagIsOfSentContent(t *testing.T) {
 	t.Parallel()
 	var commits atomic.Int32 // until somebody comes between: 1 is the next one; 0: nobody does

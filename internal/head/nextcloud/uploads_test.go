@@ -79,8 +79,8 @@ func TestChunksInAnyOrder(t *testing.T) {
 	}
 }
 
-// A chunk was refused because the one before it had not come. A MOVE that does not say how large
-// the file is makes no file of what is there, which is known to be cut.
+// A chunk was refused because the one before it was missing. A MOVE without the file's size does
+// not create a file from the stored chunks, because it would be incomplete.
 func TestNoFileLacksAChunkThatWasRefused(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -103,7 +103,7 @@ func TestNoFileLacksAChunkThatWasRefused(t *testing.T) {
 	}
 }
 
-// A chunk waits for those before it as long as they come, however slow the first of them is.
+// A chunk waits for earlier ones as long as their bytes arrive, however slowly.
 func TestChunksWaitForRunningChunk(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -145,7 +145,7 @@ func TestChunksWaitForRunningChunk(t *testing.T) {
 	}
 }
 
-// The file is made on this server, and not where another one has the name.
+// A Destination on another host is refused.
 func TestChunksForAnotherServer(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -237,8 +237,8 @@ func (b broken) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A chunk that breaks off has not come; the file is what the whole chunks are. A client that says
-// no place before the end, and names chunks by their range (version 1), does the same.
+// An interrupted chunk is discarded; the file consists of the complete chunks. The same holds for a
+// client that names the destination only at the end and chunks by their range (version 1).
 func TestABrokenChunkLeavesNothing(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -265,8 +265,8 @@ func TestABrokenChunkLeavesNothing(t *testing.T) {
 	s.CheckLedger(t, s.Who)
 }
 
-// The process dies after a chunk has come and before its number is noted; the client, which had no
-// answer, sends it again.
+// The process dies after a chunk is stored and before its number is recorded. The client, which got
+// no response, sends it again.
 func TestUnrecordedChunkIsMatched(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -294,7 +294,7 @@ func TestUnrecordedChunkIsMatched(t *testing.T) {
 	}
 }
 
-// A chunk that the file cannot be made of is refused, not thrown away.
+// A chunk that cannot become part of the file is refused rather than discarded.
 func TestChunkIsNeverDiscarded(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -342,7 +342,8 @@ func TestChunkIsNeverDiscarded(t *testing.T) {
 	s.CheckLedger(t, s.Who)
 }
 
-// More chunks than sums are kept of: the old ones are refused, and what is kept has room.
+// With more chunks than checksums are kept, old chunks are refused, and the stored state stays
+// within its limit.
 func TestManyChunks(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -360,8 +361,8 @@ func TestManyChunks(t *testing.T) {
 	}
 }
 
-// After a crash behind a chunk and before its note, an older chunk that comes again is not taken
-// for the one that is not noted.
+// After a crash between a chunk and its record, a repeated older chunk is not mistaken for the
+// unrecorded one.
 func TestOlderChunkAfterUnrecordedChunk(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -389,7 +390,7 @@ func TestOlderChunkAfterUnrecordedChunk(t *testing.T) {
 	}
 }
 
-// What a client declares with OC-Checksum is what becomes visible, or nothing does.
+// A file becomes visible only if its content matches OC-Checksum.
 func TestDeclaredChecksums(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -456,8 +457,8 @@ func TestTransferIsCanceled(t *testing.T) {
 
 const exclusive = `<d:lockinfo xmlns:d="DAV:"><d:lockscope><d:exclusive/></d:lockscope><d:locktype><d:write/></d:locktype></d:lockinfo>`
 
-// What a program has locked nobody replaces, moves or deletes by this head without its token, nor
-// by chunks.
+// A node locked by another program cannot be replaced, moved or deleted through this head without
+// the lock token, nor by chunks.
 func TestLocksApply(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

@@ -9,8 +9,8 @@ import (
 	"smartdrive/internal/head/dav/davtest"
 )
 
-// Older versions are listed without the current one, fetched, and brought back as a new version;
-// whoever may only read cannot bring one back, and whoever sees nothing of the file gets 404.
+// Older versions are listed without the current one, downloaded, and restored as a new version. A
+// reader cannot restore one, and a user without access gets 404.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

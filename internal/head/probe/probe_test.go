@@ -16,7 +16,7 @@ import (
 	"smartdrive/internal/head/probe"
 )
 
-// ask sends a request to a head that lets in whoever says who they are.
+// ask sends a request to a head whose callers authenticate by a header.
 func ask(ctx context.Context, mux *http.ServeMux, method, path string, body io.Reader, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(ctx, method, probe.Prefix+path, body)
 	r.Header.Set("Authorization", "Bearer secret")
@@ -40,8 +40,7 @@ func newMux(released *int) *http.ServeMux {
 	return mux
 }
 
-// Echo tells what has arrived of a request, whatever its method, and none of what may be secret in
-// it.
+// Echo reports what has arrived of a request of any method, without secrets.
 func TestEcho(t *testing.T) {
 	t.Parallel()
 	released := 0
@@ -74,7 +73,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// Whoever asks is told whether there is room, and not how much.
+// The reply says whether the disk has space, and not how much.
 func TestDisk(t *testing.T) {
 	t.Parallel()
 	for free, want := range map[drive.ByteSize]probe.Disk{0: probe.Full, drive.GiB: probe.Full, drive.GiB + 1: probe.Low, 10 * drive.GiB: probe.Low, 11 * drive.GiB: probe.Enough} {
@@ -140,7 +139,7 @@ func TestSlow(t *testing.T) {
 	})
 }
 
-// Sixteen requests are let in at a time; when one has ended the next one is.
+// Sixteen requests are served concurrently; the next one is accepted when one has ended.
 func TestConcurrencyLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

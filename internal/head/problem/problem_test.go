@@ -90,7 +90,7 @@ func TestEveryTextIsThereInBothLanguagesWithTheSameArgs(t *testing.T) {
 	}
 }
 
-// A header that was not sent, and a list of what is allowed that has nothing in it, leave no gap.
+// An argument for a missing header, or an empty list of allowed values, leaves no gap in the text.
 func TestEmptyArgIsOmitted(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -107,7 +107,7 @@ func TestEmptyArgIsOmitted(t *testing.T) {
 	}
 }
 
-// samples has one error for each sentence that there is, with the args that the code sends.
+// samples returns one error for each sentence, with the arguments that the code sends.
 func samples() []error {
 	return []error{
 		errors.New("open /var/lib/secret: permission denied"),

@@ -10,7 +10,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// What happens to an account is seen by whose it is and by administrators, and by nobody else.
+// The activity of an account is visible to its user and to administrators only.
 func TestWhatHappensToAnAccountIsSeenByItsUserAndAdministrators(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -36,7 +36,7 @@ func TestWhatHappensToAnAccountIsSeenByItsUserAndAdministrators(t *testing.T) {
 		}
 	}
 
-	// An administrator sees that, and nothing of the files.
+	// An administrator sees the account's entries and none of its files.
 	path := "/admin/users/" + ann.id + "/activity"
 	bob.get(t, path).problem(t, drive.Forbidden, nil)
 	seen := boss.get(t, path).items(t)

@@ -14,7 +14,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// told returns what a page of activity tells, the oldest first: type, name and who.
+// told returns the entries of an activity page, the oldest first: type, name and actor.
 func told(t testing.TB, items []map[string]any) (all []string) {
 	t.Helper()
 	for _, it := range slices.Backward(items) {
@@ -27,7 +27,7 @@ func told(t testing.TB, items []map[string]any) (all []string) {
 	return all
 }
 
-// TestActivityIsListed tells the story of a file and of those who may know it.
+// TestActivityIsListed follows a file's activity and who may see it.
 func TestActivityIsListed(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -75,7 +75,7 @@ func TestActivityIsListed(t *testing.T) {
 		t.Error(d)
 	}
 
-	// A guest sees what was done to nodes, and not from where; of what is hidden nothing.
+	// A guest sees what was done to visible nodes, without addresses, and nothing of hidden nodes.
 	ann.mkdir(t, "//Design/Secret").json(t, http.StatusCreated)
 	secret := ann.get(t, "/nodes?path="+url.QueryEscape("//Design/Secret")).json(t, http.StatusOK)["id"]
 	ann.give(t, secret, "bob", "none")
@@ -92,7 +92,7 @@ func TestActivityIsListed(t *testing.T) {
 	}
 	ann.get(t, "/activity?cursor=x").problem(t, drive.CursorInvalid, nil)
 
-	// What is gone for good is still told, to its owner.
+	// The owner still sees the entries of a file that was deleted forever.
 	mine := eve.send(t, "PUT", "/files/x.txt", []byte("x")).json(t, http.StatusCreated)["id"].(string)
 	eve.send(t, "DELETE", "/nodes/"+mine+"?permanent=true", nil)
 	if d := cmp.Diff([]string{"node.created x.txt by eve", "node.doomed x.txt by eve", "node.deleted x.txt by eve"}, told(t, eve.get(t, "/activity?node="+mine).items(t))); d != "" {

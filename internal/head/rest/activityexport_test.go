@@ -67,7 +67,7 @@ func (s *stack) happens(t testing.TB, account, node string, n int) {
 	}
 }
 
-// An export gives what the list gives, the other way around, and goes on after any of its lines.
+// An export has the entries of the list in reverse order and can be resumed after any line.
 func TestActivityIsExported(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -117,7 +117,7 @@ func TestActivityIsExported(t *testing.T) {
 	bob.get(t, "/activity/export?node="+secret).problem(t, drive.NotFound, nil)
 	s.newUser(t, "eve", 0).get(t, "/activity/export?space=Design").problem(t, drive.NotFound, nil)
 
-	// What was not given out by this log, or not of this account, is no place to go on at.
+	// A cursor of another log or account is refused.
 	mine := ann.get(t, "/activity/export").exported(t)
 	last := mine[len(mine)-1]["id"].(string)
 	for _, after := range []string{"x", "0-00000000", "99999999-00000000", last[:len(last)-8] + "zzzzzzzz"} {
@@ -183,8 +183,8 @@ func (h *hooked) Write(b []byte) (int, error) {
 	return h.ResponseRecorder.Write(b)
 }
 
-// An export that cannot be read to its end is cut off: whoever loses the right in its middle, as
-// whoever meets a database that is away, gets a broken stream and not a short list.
+// An export that cannot be completed breaks its stream: a caller who loses the right, or a database
+// that is down, never causes a short list that looks complete.
 func TestAnExportIsWholeOrCutOff(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -211,7 +211,7 @@ func TestAnExportIsWholeOrCutOff(t *testing.T) {
 		t.Errorf("%d entries were sent", len(got))
 	}
 
-	// The fault is gone, and it goes on after the last whole line.
+	// After the fault the export resumes after the last complete line.
 	ann.give(t, team["root_id"], "bob", "viewer")
 	lines, cut = fetch("&after="+got[len(got)-1]["id"].(string), nil)
 	if cut != nil {
@@ -224,8 +224,8 @@ func TestAnExportIsWholeOrCutOff(t *testing.T) {
 	}
 }
 
-// Whoever goes on after what was deleted for its age is told that entries may be missing, unless
-// none is.
+// A client that resumes after entries were deleted for their age is told that entries may be
+// missing, unless none is.
 func TestActivityExportReportsDeletedGap(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// How the mail server is doing is for administrators, and what it says is cut to a line.
+// Only administrators see the state of the mail server, and its message is cut to one line.
 func TestTheMailServerIsShownToAdministrators(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{}, func(o *rest.Options) {

@@ -64,7 +64,8 @@ func TestAFolderIsDownloadedByItsID(t *testing.T) {
 	u.get(t, "/nodes/"+d+"/archive").problem(t, drive.WrongState, map[string]any{"state": "trashed"})
 }
 
-// A download goes on as long as nothing has changed; else it ends clearly, or begins again.
+// An interrupted download of a selection resumes as long as nothing has changed. Otherwise it fails
+// clearly or starts again.
 func TestADownloadOfASelectionGoesOn(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)
@@ -143,7 +144,8 @@ func TestAKeyMakesASelectionOnce(t *testing.T) {
 	}
 }
 
-// Who reads nothing of what is sent has so many places, and keeps nobody else from reading.
+// A user whose clients do not read has a limited number of slots and does not keep others from
+// reading.
 func TestAUserHasOnlySoManyZipsAtATime(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

@@ -11,8 +11,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// What somebody has stored is not a script, style or worker of a page, whatever type it has;
-// whoever loads it says what for.
+// Stored content is not served to a page as script, style or worker, whatever its type.
+// Sec-Fetch-Dest tells the purpose of a request.
 func TestContentIsNotServedAsScript(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -48,7 +48,8 @@ func TestBidiControlsAreRemovedFromFilename(t *testing.T) {
 	}
 }
 
-// Over TLS the cookie's name keeps others from setting it, and one without that is not taken.
+// Over TLS the cookie has a name prefix that keeps other sites from setting it; one without it is
+// ignored.
 func TestTheCookieHasAPrefixOverTLS(t *testing.T) {
 	t.Parallel()
 	for base, want := range map[string]string{"https://nas.example": "__Host-smartdrive_session", "https://nas.example/drive": "__Secure-smartdrive_session"} {

@@ -27,9 +27,9 @@ const authzFile = "testdata/authz.txt"
 // roles of others at it, and its owner.
 var authzCallers = []string{"nobody", "reader", "writer", "stranger", "viewer", "uploader", "editor", "manager", "owner", "admin"}
 
-// TestEachRouteHasItsRowInTheMatrix: who is let in at a route is written in testdata/authz.txt, one
-// row for each route of the served description, and the server keeps to it. A new route fails until
-// it has its row. Below the deep level each route is asked by two of the callers.
+// TestEachRouteHasItsRowInTheMatrix compares the server with testdata/authz.txt, which says for
+// each route of the served description who is allowed. A new route fails until it has a row. Below
+// the deep level each route is called by two of the callers.
 func TestEachRouteHasItsRowInTheMatrix(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -116,8 +116,8 @@ func newAuthz(t *testing.T, s *stack) *authz {
 	return m
 }
 
-// row asks a route as everybody, for a thing that is new each time. Callers whose cells are taken
-// as known are left out.
+// row calls a route as every caller, each time for a new object. Callers whose cells are taken as
+// known are left out.
 func (m *authz) row(t *testing.T, doc, op map[string]any, method, path string, taken func(caller int) (string, bool)) string {
 	t.Helper()
 	var cells []string
@@ -156,7 +156,7 @@ func (m *authz) row(t *testing.T, doc, op map[string]any, method, path string, t
 	return strings.Join(cells, " ")
 }
 
-// authzBodies are bodies for a thing where the one that is made from the description is refused.
+// authzBodies returns bodies for routes that refuse the body generated from the description.
 func authzBodies(id string) map[string]any {
 	return map[string]any{
 		"PATCH /api/v1/nodes/{id}": map[string]any{"name": "new"}, "PATCH /api/v1/shares/{id}": map[string]any{"max_downloads": 1},
@@ -174,7 +174,7 @@ type quiet struct{ testing.TB }
 // Errorf implements testing.TB.
 func (quiet) Errorf(string, ...any) {}
 
-// thing makes what a path names, in the folder, and returns its id.
+// thing creates the object that a path names, in the folder, and returns its id.
 func (m *authz) thing(t *testing.T, folder, path string) string {
 	t.Helper()
 	made := func(at string, in map[string]any) string {

@@ -56,7 +56,7 @@ func short(body any) string {
 	return fmt.Sprintf("%T", body)
 }
 
-// with is a begin body that is right but for one member.
+// with returns a valid begin body with one member replaced.
 func with(member, value string) string {
 	members := map[string]string{"path": `"/x"`, "size": "10"}
 	members[member] = value

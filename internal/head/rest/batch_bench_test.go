@@ -14,7 +14,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// BenchmarkBatch stores a batch of 250 files of 10 KiB, each with content of its own.
+// BenchmarkBatch stores batches of 250 files of 10 KiB with distinct content.
 func BenchmarkBatch(b *testing.B) {
 	const files, size = 250, 10 << 10
 	u := newStack(b, uploadtest.Options{}).newUser(b, "ann", drive.TiB)
@@ -34,8 +34,8 @@ func BenchmarkBatch(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/files, "ns/file")
 }
 
-// BenchmarkSingles stores files of 10 KiB, each with content of its own and by a request of its
-// own, 16 at a time.
+// BenchmarkSingles stores files of 10 KiB with distinct content by single requests, 16
+// concurrently.
 func BenchmarkSingles(b *testing.B) {
 	const size = 10 << 10
 	u := newStack(b, uploadtest.Options{}).newUser(b, "ann", drive.TiB)

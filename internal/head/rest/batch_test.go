@@ -190,8 +190,8 @@ func TestABatchGoesOnUnderItsKey(t *testing.T) {
 	u.checkLedger(t)
 }
 
-// A batch whose client has gone without a word is taken over by its repeat: what the first attempt
-// still does fails.
+// If a client disappears, the repeat of its batch takes over, and the first request fails from then
+// on.
 func TestRepeatTakesOverBatch(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

@@ -48,8 +48,8 @@ type badSector struct{ blob.Object }
 // ReadAt implements blob.Object.
 func (badSector) ReadAt([]byte, int64) (int, error) { return 0, errors.New("input/output error") }
 
-// A small file that is damaged has a problem in its place, and breaks off no stream: whoever asks
-// again for what has not come would get nothing but that file, again and again.
+// A damaged small file is replaced by a problem and does not break the stream. Otherwise a client
+// that requests the missing files again would meet the same file every time.
 func TestDamagedFileDoesNotAbortStream(t *testing.T) {
 	t.Parallel()
 	var disk blob.Store

@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/usecase/batch"
 )
 
-// FuzzFrames: whatever comes, a batch ends; its numbers grow, no item has more bytes than its line
-// says, and all that was read of it is accounted for: lines, their ends and bytes.
+// FuzzFrames checks that a batch of any input ends, that its numbers increase, that no item has
+// more bytes than its line says, and that all input is accounted for as lines, line ends or bytes.
 func FuzzFrames(f *testing.F) {
 	for _, seed := range []string{
 		"", "{}\n", `{"op":"folder","path":"/a"}` + "\n", `{"op":"put","path":"/a","size":3}` + "\nabc" + `{"op":"trash","path":"/a"}` + "\n",

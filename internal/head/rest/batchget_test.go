@@ -14,8 +14,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// Many files come in one stream: each with its node or, where that is preferred, with its revision;
-// what cannot be read has a problem in its place, and its neighbours come.
+// Many files are downloaded in one stream, each with its node or, if preferred, its revision. An
+// unreadable file is replaced by a problem, and the other files arrive.
 func TestManyFilesInOneAnswer(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

@@ -15,12 +15,13 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// breaking panics in what it is asked for.
+// breaking is a ResponseWriter that panics.
 type breaking struct{ http.ResponseWriter }
 
 func (breaking) Write([]byte) (int, error) { panic("a writer that breaks") }
 
-// What panics beside a request panics in the request, where it is recovered: the process goes on.
+// A panic in a request's other goroutine is raised again in the request, where it is recovered, so
+// the process continues.
 func TestWriterPanicReachesRequest(t *testing.T) {
 	t.Parallel()
 	c := &call{w: breaking{httptest.NewRecorder()}, r: httptest.NewRequest(http.MethodPost, "/batch", nil)}
@@ -45,7 +46,7 @@ func (breakingStore) Caps() blob.StoreCaps { return blob.StoreCaps{HighLatency: 
 
 func (breakingStore) Open(context.Context, string) (blob.Object, error) { panic("a store that breaks") }
 
-// A store that panics for a file fails that file; the stream goes on.
+// If the store panics for a file, that file fails and the stream continues.
 func TestStorePanicFailsOnlyFile(t *testing.T) {
 	t.Parallel()
 	b := batches{files: files.New(files.Options{Store: breakingStore{}}), readAheadBudget: semaphore.NewWeighted(readAheadMemory)}

@@ -24,11 +24,10 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// A COMMIT that finds the disk full takes everything with it that shared it: also the refusals, the
-// replays and the "done already" that one request concluded from what another one of its group had
-// written. Each use case runs twice in such a group, so that whoever comes second sees the first
-// one's rows. Both must hear that it did not happen; and once the disk has room again, the same
-// request succeeds.
+// A COMMIT that fails on a full disk fails every request of its group, including refusals, replays
+// and "already done" replies that a request derived from uncommitted rows of another one. Each use
+// case runs twice in such a group, so that the second request sees the rows of the first. Both must
+// fail, and the same request succeeds when the disk has space again.
 
 // twins are two requests that meet in one group.
 type twins struct {
@@ -497,7 +496,7 @@ func TestAGroupThatCannotBeCommittedDoesNothing(t *testing.T) {
 	}
 }
 
-// letter makes a dead letter and returns its id.
+// letter creates a dead letter and returns its id.
 func (u user) letter(t testing.TB) string {
 	t.Helper()
 	err := u.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
@@ -524,7 +523,7 @@ func (u user) toTrash(t *testing.T, name string, n int) map[string]any {
 	return map[string]any{"kind": "trash", "nodes": ids}
 }
 
-// hook makes a webhook.
+// hook creates a webhook.
 func (u user) hook(t *testing.T, name string) string {
 	t.Helper()
 	return u.post(t, "/webhooks", map[string]any{"url": "https://example.org/" + name}).json(t, http.StatusCreated)["id"].(string)

@@ -161,8 +161,8 @@ func TestTheClientCallsEverything(t *testing.T) {
 func errOf[T any](_ T, err error) error          { return err }
 func second[T, U any](_ T, _ U, err error) error { return err }
 
-// A choice is downloaded as one zip, also with the public client; once a file has changed, what has
-// come is not gone on with.
+// A selection is downloaded as one zip, also by the client library. After a file has changed, an
+// interrupted download is not resumed.
 func TestTheClientDownloadsAChoiceAsAZip(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

@@ -38,9 +38,9 @@ var closings = []closing{
 	}, false},
 }
 
-// A link that is closed takes no more bytes of what was begun by it, and no file is made of those
-// that have come. A sender is refused in the same words by every head, before a request and in its
-// middle, and what is reserved is given back.
+// After a link is closed, uploads that began through it accept no more bytes and create no files.
+// Every head refuses the sender with the same words, before a request and in the middle of one, and
+// the reserved bytes are released.
 func TestALinkIsClosedBeforeItsUploadsEnd(t *testing.T) {
 	t.Parallel()
 	for _, how := range closings {
@@ -113,7 +113,7 @@ func (u user) sends(t testing.TB, method, at, text string) *http.Request {
 	return r
 }
 
-// interrupted answers a request, by the API or tus, in whose body something happens.
+// interrupted serves a request, by the API or tus, and calls do while its body is read.
 func (s *stack) interrupted(r *http.Request, do func()) response {
 	mux := http.NewServeMux()
 	s.api.Register(mux)
@@ -167,15 +167,15 @@ func (c *stalling) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// said is what a problem says to people and programs.
+// said returns a problem's text and members.
 func (r response) said(t testing.TB) string {
 	t.Helper()
 	p := r.json(t, r.StatusCode)
 	return fmt.Sprintln(p["type"], p["title"], p["detail"], p["reason"])
 }
 
-// nothingIsLeft fails unless nothing is left of what was begun by a link: at once, or when nobody
-// has gone on with it for as long as uploads are kept.
+// nothingIsLeft fails the test unless all uploads through a link have disappeared: at once, or
+// after they were idle for as long as uploads are kept.
 func (s *stack) nothingIsLeft(t testing.TB, owner user, how closing) {
 	t.Helper()
 	if !how.cancels {

@@ -20,7 +20,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// collectInto makes a collect link and returns its token and what the owner sees of it.
+// collectInto creates a file request and returns its token and its id.
 func (u user) collectInto(t testing.TB, folder string, more map[string]any) (token, id string) {
 	t.Helper()
 	in := map[string]any{"folder": folder, "title": "Homework"}
@@ -147,7 +147,7 @@ func TestSendersSendAndSeeOnlyWhatTheySent(t *testing.T) {
 		t.Errorf("the folder has %v", names)
 	}
 
-	// What somebody else has begun is not found, and a claim tells nothing.
+	// Another sender's upload is not found, and a digest claim reveals nothing.
 	begin := map[string]any{"path": "/big", "size": len(secret), "fingerprint": "same", "digests": claim}
 	up := bob.post(t, "/uploads", begin).json(t, http.StatusCreated)
 	if up["challenge"] != nil || up["state"] != "active" {
@@ -291,8 +291,8 @@ func (b *turning) Read(p []byte) (int, error) {
 	return b.Reader.Read(p)
 }
 
-// A link that is closed while its sender sends is closed for what they send: no part is
-// acknowledged, and no file is made.
+// A link that is closed during an upload is closed for that upload: no part is acknowledged, and no
+// file is created.
 func TestLinkClosedDuringUpload(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"a part", "a file"} {
@@ -317,7 +317,7 @@ func TestLinkClosedDuringUpload(t *testing.T) {
 			if got := u.get(t, "/nodes/"+folder+"/children").items(t); len(got) != 0 {
 				t.Errorf("the folder has %v", got)
 			}
-			// What was begun goes on when the link is open again.
+			// An interrupted upload continues when the link is open again.
 			s.Clock.Advance(5 * time.Second)
 			bob.send(t, "PUT", "/uploads/"+up+"/parts/0", []byte("text"))
 			bob.post(t, "/uploads/"+up+"/complete", nil).json(t, http.StatusCreated)

@@ -61,7 +61,7 @@ func TestListsAreSentCompressed(t *testing.T) {
 	}
 }
 
-// The length of an answer tells nothing of the links and codes that are in it.
+// The length of a response reveals nothing about its links and codes.
 func TestSecretsAreNeverCompressed(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

@@ -23,7 +23,7 @@ func TestAFileOfTheEpoch(t *testing.T) {
 	}
 }
 
-// A browser takes parts for answers of their own.
+// A browser would take the parts of a multipart response for separate responses.
 func TestAContentOfSeveralPartsIsBytes(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)

@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// tab is a browser's tab on a page of the server: what it sends carries the cookie, and the origin
-// of the page.
+// tab is a browser tab with a page of the server. Its requests have the cookie and the page's
+// origin.
 type tab struct {
 	*stack
 	cookie *http.Cookie
@@ -77,7 +77,7 @@ func TestABrowserLogsInByACookie(t *testing.T) {
 	b.send(t, "GET", "/me", nil).problem(t, drive.Unauthenticated, nil)
 }
 
-// TestPageRefusesCookieOfOtherUser logs somebody else in in another tab of the browser.
+// TestPageRefusesCookieOfOtherUser logs another user in in a second tab of the browser.
 func TestPageRefusesCookieOfOtherUser(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -167,7 +167,7 @@ func TestOtherSitesCannotUseTheCookie(t *testing.T) {
 	b.send(t, "POST", "/nodes", map[string]any{"path": "/b", "type": "folder"}).json(t, http.StatusCreated)
 }
 
-// A browser keeps a name and a password that were typed in, and sends them whoever's page asks.
+// A browser caches typed Basic credentials and adds them to requests of any site's page.
 func TestAnotherSiteUsesNoPasswordThatABrowserKeeps(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

@@ -17,8 +17,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// takeIn sends a bundle of documents and has it taken in; it returns the ids of the bundle and of
-// one document.
+// takeIn sends a bundle of documents, waits for its intake, and returns the ids of the bundle and
+// of one document.
 func (u user) takeIn(t testing.TB, all ...*invoice.Document) (bundleID, document string) {
 	t.Helper()
 	return u.takeInMember(t, "a.ndjson", len(all), invoicetest.NDJSON(all...))
@@ -46,7 +46,7 @@ func (u user) takeInMember(t testing.TB, name string, documents int, lines []byt
 	return u.get(t, "/bundles").items(t)[0]["id"].(string), u.get(t, "/documents").items(t)[0]["id"].(string)
 }
 
-// What is embedded in a document is sent as what it is, to its account and to nobody else.
+// Files embedded in a document are sent with their own media type, to the document's account only.
 func TestEmbeddedFilesAreSent(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -78,8 +78,8 @@ func TestEmbeddedFilesAreSent(t *testing.T) {
 	}
 }
 
-// What was taken in is shown to its account and to nobody else; a list as CSV gives no spreadsheet
-// a formula; one as JSON lines has them all.
+// Documents are visible to their account only. A CSV list contains no spreadsheet formula, and a
+// JSON Lines list is complete.
 func TestDocumentsAreShown(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -187,7 +187,8 @@ func TestRejectedDocumentIsAcceptedAndConflictsSettled(t *testing.T) {
 	}
 }
 
-// What lies in /intake and is not a bundle is listed, as long as no rule of its source takes it in.
+// Files in /intake that belong to no bundle are listed unless a rule of their source processes
+// them.
 func TestStraysAreListed(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

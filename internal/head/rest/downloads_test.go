@@ -12,8 +12,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// fetched returns the downloads that are told of, the oldest first: the name, who, how and how
-// often.
+// fetched returns the logged downloads, the oldest first: name, actor, kind and count.
 func (u user) fetched(t testing.TB, query string) (all []string) {
 	t.Helper()
 	if err := u.downloads.Flush(t.Context()); err != nil {
@@ -29,8 +28,8 @@ func (u user) fetched(t testing.TB, query string) (all []string) {
 	return all
 }
 
-// Downloads are told of, by whom and how often, whichever way they go; reading on, looking whether
-// something has changed, and pictures are none.
+// Downloads are logged with their actor and count, whichever route they use. Resumed reads,
+// revalidations and thumbnails are not logged.
 func TestDownloadsAreLogged(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -63,7 +62,7 @@ func TestDownloadsAreLogged(t *testing.T) {
 	if got := ann.get(t, "/activity").items(t); slices.ContainsFunc(got, func(it map[string]any) bool { return it["type"] == "download.begun" }) {
 		t.Error("downloads are listed where nobody has asked for them")
 	}
-	// Who may see what was done to a node need not know who reads it.
+	// A user who may see a node's activity does not necessarily see its downloads.
 	if got := bob.get(t, fmt.Sprintf("/activity?type=download&node=%v", f["id"])).items(t); len(got) != 0 {
 		t.Errorf("a guest is told of %v", got)
 	}
@@ -82,7 +81,7 @@ func TestDownloadsAreLogged(t *testing.T) {
 	}
 }
 
-// What is downloaded by links and as a zip is told of, too: by nobody where nobody has logged in.
+// Downloads by links and as zips are logged too, without an actor if the visitor is anonymous.
 func TestLinkAndZipDownloadsAreLogged(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

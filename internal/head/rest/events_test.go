@@ -135,8 +135,8 @@ func TestEventsReachClients(t *testing.T) {
 		}
 		one.want("ready")
 	}
-	// What is in a space all of its members hear, what is shared by name those with whom it is, and
-	// what is one's own nobody else.
+	// All members get the events of a space, receivers those of a share, and nobody else those of
+	// one's own files.
 	plan := ann.mkdir(t, "//Design/Plans").json(t, http.StatusCreated)
 	a.hears(team["root_id"])
 	b.hears(team["root_id"])
@@ -150,7 +150,7 @@ func TestEventsReachClients(t *testing.T) {
 	b.hears(plan["id"]) // and not of ann's own files before
 	a.hears(plan["id"])
 
-	// Who was away hears what was missed.
+	// A client that reconnects gets the events it missed.
 	last := b.last
 	_ = b.resp.Body.Close()
 	ann.mkdir(t, "//Design/Plans/2028").json(t, http.StatusCreated)
@@ -164,7 +164,7 @@ func TestEventsReachClients(t *testing.T) {
 		_ = gone.resp.Body.Close()
 	}
 
-	// A server that stops ends all of them, and those that come then.
+	// A server that stops ends all streams and refuses new ones.
 	s.api.EndStreams()
 	for _, one := range []*ears{a, b, e} {
 		for got := one.next(); got.name != ""; got = one.next() {
@@ -199,7 +199,7 @@ func TestStreamsOfAUserAreCounted(t *testing.T) {
 	}
 }
 
-// Many changes in a row are a few hints, and one that is too long says so.
+// Many changes in a row are coalesced to few hints, and a stream that lags too far behind says so.
 func TestChangesAreCoalescedToHints(t *testing.T) {
 	t.Parallel()
 	s, url := onAir(t)
@@ -217,7 +217,7 @@ func TestChangesAreCoalescedToHints(t *testing.T) {
 	}
 }
 
-// Who may do something else than before hears of it with the change: pages offer what is allowed.
+// A changed role is announced with the change, because pages offer only allowed actions.
 func TestRoleChangeUpdatesStream(t *testing.T) {
 	t.Parallel()
 	s, url := onAir(t)
@@ -242,7 +242,7 @@ func TestRoleChangeUpdatesStream(t *testing.T) {
 	access()
 }
 
-// A role that is taken is heard no more from that moment on.
+// A revoked role ends the events at once.
 func TestStreamHidesForeignEvents(t *testing.T) {
 	t.Parallel()
 	s, url := onAir(t)

@@ -21,7 +21,7 @@ func (s *stack) drain(t *testing.T) {
 	}
 }
 
-// names lists what is in a zip.
+// names lists the names in a zip.
 func names(t *testing.T, raw []byte) (all []string) {
 	t.Helper()
 	z, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))

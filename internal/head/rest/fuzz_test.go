@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// FuzzDecodeObject: what is accepted means the same to encoding/json, and what is refused is a
-// problem that names a field.
+// FuzzDecodeObject checks that accepted input means the same to encoding/json, and that refused
+// input causes a problem that names a field.
 func FuzzDecodeObject(f *testing.F) {
 	for _, seed := range []string{
 		`{"path":"/a","size":1}`, `{"size":null,"parent":"root","name":"x"}`, `{"size":1,"size":2}`, `{"size":1} `, `{"size":1}x`, `[]`, ``, `{"size":1,"digests":{"md5":"00"}}`,
@@ -41,7 +41,7 @@ func FuzzDecodeObject(f *testing.F) {
 	})
 }
 
-// FuzzParseQuery: what is accepted has only known names, each once.
+// FuzzParseQuery checks that an accepted query has only known parameters, each once.
 func FuzzParseQuery(f *testing.F) {
 	for _, seed := range []string{"", "limit=1", "limit=1001", "limit=1&limit=2", "cursor=x&order=asc", "a=b", "%zz", "limit=%31", "flag=true;limit=1"} {
 		f.Add(seed)
@@ -67,7 +67,7 @@ func FuzzParseQuery(f *testing.F) {
 	})
 }
 
-// FuzzParseTags: what is accepted can be written down and read again.
+// FuzzParseTags checks that accepted tags can be formatted and parsed again.
 func FuzzParseTags(f *testing.F) {
 	for _, seed := range []string{"", "*", `"a"`, `W/"a", "b"`, `"a",`, `"a" "b"`, `"a"	,	"b"`, `""`} {
 		f.Add(seed)

@@ -15,8 +15,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// TestHandoverMovesFiles tells the story of a user who leaves, a colleague, and somebody with whom
-// they worked.
+// TestHandoverMovesFiles hands the files of a user who leaves to a colleague, and checks the access
+// of a third user who shared files with the first.
 func TestHandoverMovesFiles(t *testing.T) {
 	t.Parallel()
 	var started []drive.OperationID
@@ -39,7 +39,7 @@ func TestHandoverMovesFiles(t *testing.T) {
 	ann.post(t, "/uploads", map[string]any{"path": "/b.bin", "size": 500}).json(t, http.StatusCreated)
 	path := "/admin/users/" + annID + "/handover"
 
-	// It is for administrators, to somebody who is there, and has room.
+	// Only administrators may hand over, and only to an existing user with enough quota.
 	ann.post(t, path, map[string]any{"to_user": bobID}).problem(t, drive.Forbidden, nil)
 	root.get(t, path).problem(t, drive.NotFound, nil)
 	root.post(t, path, map[string]any{}).problem(t, drive.BadRequest, map[string]any{"field": "to_user"})
@@ -102,8 +102,7 @@ func TestHandoverMovesFiles(t *testing.T) {
 	}
 }
 
-// An upload that is being sealed when its owner leaves comes into the drive after everything else
-// has gone: the handover waits for it, and takes it along.
+// If an upload is sealing when its owner leaves, the handover waits for it and moves its file too.
 func TestAHandoverWaitsForWhatIsBeingSealed(t *testing.T) {
 	t.Parallel()
 	s := newStackOf(t, uploadtest.Options{}, files.Options{Batch: 4})
@@ -149,7 +148,7 @@ func TestAHandoverWaitsForWhatIsBeingSealed(t *testing.T) {
 	}
 }
 
-// late is a body of which nothing comes before the gate is open.
+// late is a body that yields nothing before its gate is open.
 type late struct {
 	began chan<- struct{}
 	gate  <-chan struct{}
@@ -165,9 +164,9 @@ func (l *late) Read(p []byte) (int, error) {
 	return l.Reader.Read(p)
 }
 
-// A request that was let in before its user was disabled, and whose body ends after everything was
-// given away, puts nothing into the drive, be it empty or not: nobody would find it there. A user
-// who is enabled again has a drive.
+// A request that was accepted before its user was disabled, and whose body ends after the handover,
+// creates nothing in the old drive, where nobody would find it. A user who is enabled again has a
+// drive.
 func TestHandoverLeavesNoLateFiles(t *testing.T) {
 	t.Parallel()
 	var started []drive.OperationID
@@ -208,8 +207,8 @@ func TestHandoverLeavesNoLateFiles(t *testing.T) {
 	}
 }
 
-// Documents stay with the account that took them in, and name no files any more: those are
-// somebody else's.
+// Documents stay with the account that received them and no longer name files, which have another
+// owner.
 func TestDocumentsOfAUserWhoLeaves(t *testing.T) {
 	t.Parallel()
 	var started []drive.OperationID

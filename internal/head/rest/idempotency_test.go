@@ -74,7 +74,7 @@ func TestKeyDoesNotStoreRefusal(t *testing.T) {
 	u.post(t, "/uploads", in, "Idempotency-Key", "k").json(t, http.StatusCreated)
 }
 
-// Somebody who has made room, and is told that there is none, hears why.
+// A user who has deleted files and is over quota all the same gets the reason.
 func TestQuotaRefusalReportsOwedBytes(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 100)

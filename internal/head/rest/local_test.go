@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// TestTheLocalSocketNeedsNoToken does what the admin commands do, with the key that the client
-// library always sends.
+// TestTheLocalSocketNeedsNoToken sends the requests of the admin commands, with the idempotency key
+// that the client library always sends.
 func TestTheLocalSocketNeedsNoToken(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

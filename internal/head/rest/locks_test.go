@@ -16,7 +16,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// spot is a place where "from/x" is to go over "to/x", which somebody works on.
+// spot is a place where "from/x" is to replace "to/x", which another user has locked.
 type spot struct {
 	user
 
@@ -47,8 +47,8 @@ func (p spot) many(t *testing.T, kind, id string, to map[string]any) string {
 	return fmt.Sprint("423 ", p.get(t, "/operations/"+op["id"].(string)+"/failures"))
 }
 
-// All ways by which a node is replaced, moved or taken away. A way changes nothing of the node but
-// its content when it keeps.
+// waysAway lists all ways to replace, move or delete a node. keeps says that only the content
+// changes.
 var waysAway = map[string]struct {
 	keeps, files bool // files: only of a file
 	do           func(*testing.T, spot) string
@@ -123,8 +123,8 @@ func (p spot) oldVersion(t *testing.T) response {
 	return p.post(t, "/nodes/"+p.there+"/versions/"+all[len(all)-1]["id"].(string)+"/restore", nil)
 }
 
-// What somebody else has locked, or something in it, stays what and where it is, whichever way its
-// owner goes; and what goes away takes its locks along (D6).
+// A node that another user has locked, or that contains one, cannot be changed or moved by any
+// route of its owner; a deleted node's locks end with it (D6).
 func TestLocksCannotBeBypassed(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -176,8 +176,7 @@ func TestLocksCannotBeBypassed(t *testing.T) {
 	s.CheckLedger(t, drive.Who{User: who.User, Account: account})
 }
 
-// A copy that takes long ends as a failure, and leaves nothing, when what it was to replace is
-// locked meanwhile.
+// A long copy fails and leaves nothing if its destination is locked in the meantime.
 func TestLockDuringCopyWins(t *testing.T) {
 	t.Parallel()
 	s := newStackOf(t, uploadtest.Options{}, files.Options{Batch: 2, Direct: 1, OnStart: func(drive.OperationID) {}})
@@ -205,7 +204,7 @@ func TestLockDuringCopyWins(t *testing.T) {
 	s.CheckLedger(t, drive.Who{Account: account})
 }
 
-// lockFor locks a node for an hour; zero: for an editor who is made for it.
+// lockFor locks a node for an hour; zero stands for a new user who is an editor.
 func (s *stack) lockFor(t *testing.T, account drive.AccountID, node string, by drive.UserID) drive.LockID {
 	t.Helper()
 	if by.IsZero() {

@@ -15,9 +15,9 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// A login whose COMMIT was done and whose reply was lost is there, and is told; who logs in once
-// more has two logins, and two entries. Failed ones, which are gathered, are told again then: too
-// often rather than not at all.
+// A login exists and is logged although the reply to its COMMIT was lost. A user who repeats it has
+// two logins and two entries. Failed logins, which are combined, are then logged again: too often
+// rather than never.
 func TestLoginIsLoggedIfResponseIsLost(t *testing.T) {
 	t.Parallel()
 	var faults sqldbtest.Faults

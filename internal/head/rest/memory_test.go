@@ -47,7 +47,8 @@ func readAll(l *countedBody) (n int, err error) {
 	}
 }
 
-// Who does not read keeps nobody from an answer: the oldest one is broken off, but not a young one.
+// Clients that do not read cannot keep others from a response: the oldest response is aborted, a
+// young one is not.
 func TestOldestResponseIsAborted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -92,7 +93,7 @@ func (w working) begin(user byte, n int64) (c *call, done chan error) {
 	return c, done
 }
 
-// has asks, and is let in at once.
+// has acquires memory and must get it at once.
 func (w working) has(user byte, n int64) *call {
 	w.t.Helper()
 	c, done := w.begin(user, n)
@@ -168,7 +169,7 @@ func TestALargeRequestIsNotOvertaken(t *testing.T) {
 	})
 }
 
-// Nobody waits for ever, and who gives up has taken nothing.
+// No request waits forever, and one that gives up holds no memory.
 func TestResponseWithoutMemoryIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -213,8 +214,7 @@ func TestBudgetsFollowTheMemoryLimit(t *testing.T) {
 	}
 }
 
-// Those who download by one link leave room for those of others, and all of them together have an
-// end.
+// The downloads of one link leave memory for those of others, and all together are bounded.
 func TestLinkDownloadsAreLimited(t *testing.T) {
 	t.Parallel()
 	r := newReaders(8 * readerMemory)

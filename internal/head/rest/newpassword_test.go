@@ -10,8 +10,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// TestAdminChosenPasswordMustBeChanged: a login with it is good for setting another one, and for
-// nothing else until then.
+// TestAdminChosenPasswordMustBeChanged: a login with such a password can only set a new one.
 func TestAdminChosenPasswordMustBeChanged(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -41,7 +40,7 @@ func TestAdminChosenPasswordMustBeChanged(t *testing.T) {
 	if r := change(password, "another horse"); r.StatusCode != http.StatusNoContent {
 		t.Fatal(r)
 	}
-	// The same login goes on, as any other.
+	// The same login then works without limits.
 	ann.get(t, "/nodes/root").json(t, http.StatusOK)
 	if me := ann.get(t, "/me").json(t, http.StatusOK)["user"].(map[string]any); me["must_change_password"] != nil {
 		t.Errorf("me: %v", me)
@@ -69,7 +68,7 @@ func TestAdminChosenPasswordMustBeChanged(t *testing.T) {
 	if in["must_change_password"] != true {
 		t.Errorf("logged in again: %v", in)
 	}
-	// One without it asks nobody.
+	// Without the flag no change is required.
 	root.send(t, "PATCH", one, map[string]any{"password": "given on paper"}).json(t, http.StatusOK)
 	in = root.post(t, "/sessions", map[string]any{"name": "ann", "password": "given on paper"}).json(t, http.StatusCreated)
 	if in["must_change_password"] != nil {

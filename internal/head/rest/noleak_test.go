@@ -15,7 +15,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// secret is something of somebody else, and what does not exist in its place.
+// secret names an object of another user, and a missing one of the same kind.
 type secret struct{ name, there, missing string }
 
 // probe is a request that names something, made from the description of a route.
@@ -24,8 +24,8 @@ type probe struct {
 	body         any
 }
 
-// probes makes of the served description, for each route, the requests that name an id or a place:
-// in the path, in the query, in the body. A new route is among them by itself.
+// probes derives from the served OpenAPI document, for each route, the requests that name an id or
+// a path: in the URL path, the query or the body. New routes are included automatically.
 func (s *stack) probes(t *testing.T) (all []func(id, place string) probe) {
 	t.Helper()
 	doc := s.do(t, request{method: "GET", path: "/api/openapi.json"}).json(t, http.StatusOK)
@@ -139,7 +139,7 @@ func exampleOf(doc map[string]any, name string, schema map[string]any, id, place
 	return "xx"
 }
 
-// caller is somebody who tries everything.
+// caller is a user who tries every probe.
 type caller struct {
 	name, token string
 	header      []string
@@ -161,8 +161,8 @@ func (s *stack) tries(t *testing.T, c caller, p probe, id string) response {
 	return s.do(t, in)
 }
 
-// said is all of an answer that its receiver can look at, with a mark in the place of what differs
-// between any two requests, and of what was asked for.
+// said formats a whole response, with placeholders for what differs between any two requests and
+// for the requested ids.
 func said(r response, asked ...string) string {
 	var b bytes.Buffer
 	fmt.Fprintln(&b, r.StatusCode)
@@ -181,9 +181,9 @@ func said(r response, asked ...string) string {
 // chance are ids and tokens.
 var chance = regexp.MustCompile(`[A-Za-z0-9_-]{22,}`)
 
-// TestForeignObjectsAreIndistinguishableFromMissing is the matrix of A2: every route with everybody
-// who may not see something gives, in bytes, the answer that it gives for what does not exist; and
-// nothing is changed by having been asked for.
+// TestForeignObjectsAreIndistinguishableFromMissing is the matrix of A2: for every route and every
+// user without access, the response for an existing object equals the one for a missing object byte
+// for byte, and the requests change nothing.
 func TestForeignObjectsAreIndistinguishableFromMissing(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -266,7 +266,7 @@ func clipped(s string) string {
 	return s
 }
 
-// everything is what its owner sees of the secrets.
+// everything returns all that the owner sees of the secrets.
 func (u user) everything(t *testing.T, file, folder, upload, share, collect, space, inSpace string) string {
 	t.Helper()
 	var b strings.Builder
@@ -279,9 +279,9 @@ func (u user) everything(t *testing.T, file, folder, upload, share, collect, spa
 	return b.String()
 }
 
-// TestTrashIsHiddenFromGuests asks every route for what the owner of a shared folder has put in
-// the trash: guests get the answer for what does not exist, also where they were told of it before.
-// When it is restored they have their roles again.
+// TestTrashIsHiddenFromGuests requests items that the owner of a shared folder has trashed, by
+// every route. Guests get the response for a missing item, even if they were notified of it before.
+// After a restore they have their roles again.
 func TestTrashIsHiddenFromGuests(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// tell makes notices of what has happened so far.
+// tell creates the notifications for all events so far.
 func (s *stack) tell(t testing.TB) {
 	t.Helper()
 	for _, c := range s.teller.Consumers() {
@@ -57,8 +57,8 @@ func wantTold(t testing.TB, u user, want string) {
 	}
 }
 
-// People are told what is shared with them, and of what they may not see any more nothing but that
-// it was there. They mark what they have read.
+// Users are notified of shares. Of an item that is no longer visible, a notification says only that
+// it existed. Users mark notifications as read.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -99,7 +99,7 @@ func TestNotices(t *testing.T) {
 	if got := bob.post(t, "/notices/read", map[string]any{"up_to": first["id"]}).json(t, http.StatusOK)["unread"]; got != 0.0 {
 		t.Errorf("%v are left unread", got)
 	}
-	// What shuts somebody out who had nothing is told to nobody.
+	// A role "none" for a user without access causes no notification.
 	ann.give(t, plans, "bob", "none")
 	s.tell(t)
 	wantTold(t, bob, "role.taken Secret plans, role.changed (gone), share.given (gone)")
@@ -108,7 +108,7 @@ func TestNotices(t *testing.T) {
 	bob.get(t, "/notices?cursor=x").problem(t, drive.CursorInvalid, nil)
 }
 
-// Members of a space and of groups are told, each of what is theirs.
+// Members of spaces and groups get the notifications that concern them.
 func TestNoticesOfGroups(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -136,7 +136,7 @@ func TestNoticesOfGroups(t *testing.T) {
 	s.tell(t)
 	wantTold(t, bob, "group.taken Crew, share.given (gone), group.given (gone)")
 
-	// Those who are in a group when it is deleted are told as if they were taken out.
+	// Members of a deleted group are notified as if they were removed from it.
 	admin.send(t, "DELETE", "/admin/groups/"+group, nil)
 	s.tell(t)
 	wantTold(t, eve, "group.taken Crew, space.given Team, group.given (gone)")
@@ -144,7 +144,7 @@ func TestNoticesOfGroups(t *testing.T) {
 	wantTold(t, bob, "group.taken Crew, share.given (gone), group.given (gone)")
 }
 
-// Who has lost what was closed to them is not told the name that it had by then.
+// A user who has lost access is not told the item's name of a later time.
 func TestNoticesOfClosedLinks(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

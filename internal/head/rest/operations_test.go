@@ -13,7 +13,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// at is the id of what is at a path.
+// at returns the id of the node at a path.
 func (u user) at(t testing.TB, path string) string {
 	t.Helper()
 	return u.get(t, "/nodes?path="+url.QueryEscape(path)).json(t, http.StatusOK)["id"].(string)
@@ -136,7 +136,7 @@ func TestInvalidOperationsAreRefused(t *testing.T) {
 	u.get(t, "/operations?cursor=x").problem(t, drive.CursorInvalid, nil)
 }
 
-// The largest request there may be is read, and one that is larger is not.
+// A request of the maximum size is accepted, and a larger one is refused.
 func TestAHundredThousandIDs(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)

@@ -7,7 +7,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// What was deleted and is on the disk still is shown: it may be why somebody is refused.
+// Deleted content that is still on the disk is reported, because it may be why an upload is
+// refused.
 func TestOwedBytesAreShown(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// When all packers are busy an answer is sent as it is; a packer that is free again serves the
-// next.
+// While all compressors are busy, a response is sent uncompressed. A free compressor is used again.
 func TestCompressionNeverWaits(t *testing.T) {
 	t.Parallel()
 	p, raw := newCompressors(), bytes.Repeat([]byte("the same again and again "), 1000)

@@ -8,9 +8,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// A folder that something is to go to, and that the caller may not see, gets the answer of any
-// other thing that is not there: the same 404, whatever the route, and whether there ever was one.
-// What the caller does see, and what can take nothing, is 409.
+// An invisible destination folder gets the same 404 as a missing one, on every route, whether or
+// not it ever existed. A visible node that cannot hold children is 409.
 func TestInvisibleFolderIsNotFound(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

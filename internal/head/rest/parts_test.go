@@ -38,7 +38,8 @@ func TestPartsNeedNoDatabase(t *testing.T) {
 	}
 }
 
-// TestPartsOfSeveralSessionsNeedADigest: nobody can slip a part into another client's file unseen.
+// TestPartsOfSeveralSessionsNeedADigest: no client can add a part to another client's file
+// unnoticed.
 func TestPartsOfSeveralSessionsNeedADigest(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

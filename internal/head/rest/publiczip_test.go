@@ -15,7 +15,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// unzip returns what is in a zip by name.
+// unzip returns the contents of a zip by name.
 func unzip(t *testing.T, raw []byte) map[string]string {
 	t.Helper()
 	z, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
@@ -107,7 +107,8 @@ func TestZipsOfAShareEndAtItsLimit(t *testing.T) {
 	}
 }
 
-// A look at the first byte is not counted, and is nobody's who may not begin a download.
+// A request for the first byte only is not counted as a download, and a visitor without downloads
+// left gets nothing.
 func TestExhaustedShareSendsNothing(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)
@@ -152,7 +153,7 @@ func TestASharedFolderIsListedInOrder(t *testing.T) {
 	}
 }
 
-// A reader who takes nothing of what is sent keeps a place. One address has only so many of them.
+// A reader that reads nothing occupies a slot. One address has a limited number of slots.
 func TestAnAddressHasOnlySoManyZipsOfShares(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)

@@ -11,8 +11,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// Each request that changes something is decided by what its transaction finds: the competitor
-// comes and ends after the request has read what it decides by, and before its transaction.
+// Each changing request is decided by what its transaction reads. The competitor runs after the
+// request has read its preconditions and before its transaction.
 func TestARequestIsDecidedByWhatItsTransactionFinds(t *testing.T) {
 	t.Parallel()
 	type call struct{ method, path, body, header, value string }

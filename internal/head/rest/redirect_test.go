@@ -128,7 +128,7 @@ func TestProbeIsNotRedirected(t *testing.T) {
 	}
 }
 
-// What the store would judge by validators of its own, or could not give, is answered here as ever.
+// Requests with preconditions or ranges that the store would handle differently are served here.
 func TestPreconditionsAreNotRedirected(t *testing.T) {
 	t.Parallel()
 	u := newStoreStack(t).newUser(t, "ann", 0)

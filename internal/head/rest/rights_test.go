@@ -25,8 +25,8 @@ func (u user) grantFor(t testing.TB, node any, name, role string, seconds int64)
 	return u.post(t, fmt.Sprintf("/nodes/%v/grants", node), in)
 }
 
-// TestGrantCannotOutliveGrantor: whoever manages for an hour gives nothing for longer,
-// to themselves above all.
+// TestGrantCannotOutliveGrantor: a manager whose role ends in an hour grants no longer role, not
+// even to themselves.
 func TestGrantCannotOutliveGrantor(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -55,7 +55,8 @@ func TestGrantCannotOutliveGrantor(t *testing.T) {
 	bob.grantFor(t, folder, "eve", "editor", 0).json(t, http.StatusCreated)
 }
 
-// TestRestrictingRoleCannotBeLeft, also not in a space that is archived.
+// TestRestrictingRoleCannotBeLeft: a user cannot leave a role that narrows an inherited one, not
+// even in an archived space.
 func TestRestrictingRoleCannotBeLeft(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -78,7 +79,7 @@ func TestRestrictingRoleCannotBeLeft(t *testing.T) {
 	}
 }
 
-// TestTheOnlyRoleCanBeLeft: whoever leaves it is an outsider within the same transaction.
+// TestTheOnlyRoleCanBeLeft: a user who leaves the only role loses access in the same transaction.
 func TestTheOnlyRoleCanBeLeft(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -155,8 +156,8 @@ func TestLinksAreForEditorsToMake(t *testing.T) {
 	open().problem(t, drive.Gone, map[string]any{"reason": "link-void"})
 }
 
-// TestMoveDoesNotEscalateRights: an editor of one folder does not move what is in it to where
-// they manage, and so to where they may delete it for good.
+// TestMoveDoesNotEscalateRights: an editor of a folder cannot move its items to a folder that the
+// editor manages, where they could be deleted forever.
 func TestMoveDoesNotEscalateRights(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -215,8 +216,8 @@ func TestACopyEndsWithTheRight(t *testing.T) {
 	}
 }
 
-// TestChangeFeedHidesInvisibleNodes: a member who does not see all of a space is told of what
-// they do not see in a way that only those understand who have seen it.
+// TestChangeFeedHidesInvisibleNodes: for a member who does not see all of a space, the feed reveals
+// invisible nodes only by ids that the member has seen before.
 func TestChangeFeedHidesInvisibleNodes(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

@@ -9,14 +9,14 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// token makes a token with scopes and returns its user and its id.
+// tokenOf creates a token with scopes and returns its user and its id.
 func (u user) tokenOf(t testing.TB, scopes ...string) (user, string) {
 	t.Helper()
 	made := u.post(t, "/tokens", map[string]any{"name": "robot", "scopes": scopes}).json(t, http.StatusCreated)
 	return user{stack: u.stack, name: u.name, token: made["token"].(string)}, made["id"].(string)
 }
 
-// By the token of a collect link one writes: who may only read does not see it.
+// The token of a file request allows uploads, so a user who may only read does not see it.
 func TestReaderDoesNotSeeWriteToken(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)

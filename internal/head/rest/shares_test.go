@@ -15,7 +15,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// visitor is somebody without a token who has a share's link.
+// visitor is a client without a token that has a share's link.
 type visitor struct {
 	*stack
 	token, access string
@@ -266,8 +266,8 @@ func TestSharesEnd(t *testing.T) {
 	_ = made
 }
 
-// Neither the rows nor what is kept under an idempotency key tell a copy of the database what opens
-// a link.
+// A copy of the database opens no link: neither the rows nor the stored idempotent responses
+// contain the secret.
 func TestACopyOfTheDatabaseOpensNoLink(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)

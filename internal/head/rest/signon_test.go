@@ -29,7 +29,7 @@ func signOnStack(t *testing.T) (*stack, *issuertest.Issuer) {
 	return s, issuer
 }
 
-// away begins a login, goes to the provider, and returns what the page has then.
+// away begins a login, follows it to the provider and back, and returns the page's result.
 func (s *stack) away(t *testing.T, issuer *issuertest.Issuer, subject string) map[string]any {
 	t.Helper()
 	return visited(t, issuer, subject, s.do(t, request{method: "POST", path: "/api/v1/sign-on"}).json(t, http.StatusOK))

@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// TestLinksOfASpace: an editor gives out links to what is in a space; they end with the role, and
-// show nothing that is hidden from who made them.
+// TestLinksOfASpace: an editor creates links to items of a space. The links end with the role and
+// show nothing that is hidden from their creator.
 func TestLinksOfASpace(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -46,7 +46,7 @@ func TestLinksOfASpace(t *testing.T) {
 		t.Errorf("bob has %v bytes", used)
 	}
 
-	// Who sees and changes them: who made them and those who manage the folder.
+	// Their creator and the managers of the folder see and change them.
 	share, collect := "/shares/"+made["id"].(string), "/collects/"+id
 	for _, u := range []user{ann, bob} {
 		for _, at := range []string{share, collect} {
@@ -120,8 +120,8 @@ func TestSenderUploadResumesAfterReopening(t *testing.T) {
 	}
 }
 
-// TestAGuestsUploadOutlivesTheTrash: while the folder of an upload is in the trash a guest cannot
-// send, and housekeeping ends nothing. When the folder is restored the upload goes on.
+// TestAGuestsUploadOutlivesTheTrash: while the folder of a guest's upload is in the trash, the
+// guest cannot send and housekeeping does not end the upload. After a restore it continues.
 func TestAGuestsUploadOutlivesTheTrash(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -146,13 +146,13 @@ func TestAGuestsUploadOutlivesTheTrash(t *testing.T) {
 	bob.get(t, "/uploads/"+ended).problem(t, drive.Gone, map[string]any{"reason": "revoked"})
 }
 
-// archive makes a space archived, or active again.
+// archive sets a space to archived or active.
 func (u user) archive(t *testing.T, space map[string]any, state string) {
 	t.Helper()
 	u.admin(t).send(t, "PATCH", "/admin/spaces/"+space["id"].(string), map[string]any{"state": state}).json(t, http.StatusOK)
 }
 
-// TestTotalsOfASpace: what is below a folder is added up for a member who sees all of it.
+// TestTotalsOfASpace: totals are shown to members who see the whole folder.
 func TestTotalsOfASpace(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

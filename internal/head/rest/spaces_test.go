@@ -16,14 +16,14 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// space makes a space that u manages.
+// space creates a space that u manages.
 func (u user) space(t testing.TB, name string) map[string]any {
 	t.Helper()
 	me := u.get(t, "/me").json(t, http.StatusOK)["user"].(map[string]any)["id"]
 	return u.admin(t).post(t, "/admin/spaces", map[string]any{"name": name, "manager": me}).json(t, http.StatusCreated)
 }
 
-// give gives somebody a role at a node.
+// give grants a user a role at a node.
 func (u user) give(t testing.TB, node any, name, role string) map[string]any {
 	t.Helper()
 	in := map[string]any{"kind": "user", "principal": name, "role": role}
@@ -87,7 +87,7 @@ func TestASpaceIsADriveOfItsMembers(t *testing.T) {
 		t.Errorf("%d changes", n)
 	}
 
-	// The space pays, and nobody else.
+	// The file is charged to the space only.
 	if used := ann.get(t, "/spaces/"+team["id"].(string)).json(t, http.StatusOK)["usage"].(map[string]any)["used"]; used != 10.0 {
 		t.Errorf("the space has %v bytes", used)
 	}
@@ -100,8 +100,7 @@ func TestASpaceIsADriveOfItsMembers(t *testing.T) {
 		}
 	}
 
-	// Eve is not a member: nothing of it is there. Bob is one no more from the moment on that he is
-	// none.
+	// Eve is not a member, so nothing exists for her. Bob loses access at once when he is removed.
 	for _, path := range []string{"//Design", "//Design/Plans", "//design/Plans/2027/a.txt", "//nothing"} {
 		if got := eve.look(t, path); got != http.StatusNotFound {
 			t.Errorf("eve asks for %s: %d", path, got)
@@ -126,8 +125,7 @@ func pathsOf(items []map[string]any) (all []string) {
 	return all
 }
 
-// TestReceiverRenamesShare hides and renames a folder that is shared, and brings a
-// deleted space back from the list of those.
+// TestReceiverRenamesShare hides and renames a shared folder, and restores a deleted space.
 func TestReceiverRenamesShare(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -225,7 +223,7 @@ func TestAFolderIsSharedByName(t *testing.T) {
 	if got := bob.get(t, "/nodes/"+copied["id"].(string)+"/children").items(t); len(got) != 0 {
 		t.Errorf("what was hidden came with the copy: %v", got)
 	}
-	// Nobody shakes off a role that narrows.
+	// A user cannot remove a role that narrows access.
 	me := bob.get(t, "/me").json(t, http.StatusOK)["user"].(map[string]any)["id"].(string)
 	bob.send(t, "DELETE", "/nodes/"+inner+"/grants/"+me, nil).problem(t, drive.NotFound, nil)
 	if r := bob.send(t, "DELETE", "/nodes/"+folder+"/grants/"+me, nil); r.StatusCode != http.StatusNoContent {
@@ -250,7 +248,7 @@ func TestAnUploadEndsWithTheRight(t *testing.T) {
 	if r := bob.send(t, "PUT", at+"/parts/0", make([]byte, 8*drive.MiB)); r.StatusCode >= 300 {
 		t.Fatal(r)
 	}
-	// Others of the space see nothing of it, the manager included: it is bob's.
+	// Other members, the manager included, do not see it, because it belongs to bob.
 	ann.get(t, at).problem(t, drive.NotFound, nil)
 	ann.send(t, "PUT", at+"/parts/1", make([]byte, 4*drive.MiB)).problem(t, drive.NotFound, nil)
 	ann.take(t, member)

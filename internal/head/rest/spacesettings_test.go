@@ -33,7 +33,7 @@ func TestSettingsOfASpace(t *testing.T) {
 		ann.send(t, "PATCH", at, body).problem(t, drive.BadRequest, map[string]any{"field": field})
 	}
 
-	// Links: those of editors, of managers alone, of nobody.
+	// Links may be created by editors, by managers only, or by nobody.
 	link, made := bob.shareOf(t, folder, nil)
 	sends, _ := bob.collectInto(t, folder, nil)
 	anns, annMade := ann.shareOf(t, folder, nil)
@@ -59,7 +59,7 @@ func TestSettingsOfASpace(t *testing.T) {
 		u.post(t, "/collects", collect).problem(t, drive.Forbidden, nil)
 	}
 	eve.post(t, "/shares", share).problem(t, drive.NotFound, nil)
-	// Who manages the folder still sees and ends all of them, also what they have made.
+	// A manager of the folder still sees and ends all links.
 	for _, one := range []map[string]any{made, annMade} {
 		ann.get(t, "/shares/"+one["id"].(string)).json(t, http.StatusOK)
 	}
@@ -74,7 +74,7 @@ func TestSettingsOfASpace(t *testing.T) {
 	set(`{"links":"editors"}`)
 	open("again", true, true)
 
-	// Outward: what others were given gives them nothing while nobody may.
+	// While sharing outside of the space is off, roles of other users have no effect.
 	sees := func(what string, want bool) {
 		t.Helper()
 		if got := eve.get(t, "/nodes/"+folder).StatusCode == http.StatusOK; got != want {

@@ -60,8 +60,8 @@ type stack struct {
 
 const password = "correct horse"
 
-// callers at once are twice as many as a test's database has connections: more would only wait
-// longer for one than a transaction does.
+// callers is the number of concurrent requests: twice the connections of a test's database. With
+// more, requests would only wait longer for a connection than a transaction takes.
 const callers = 16
 
 func newStack(t testing.TB, opt uploadtest.Options, change ...func(*rest.Options)) *stack {
@@ -81,7 +81,8 @@ func newStackOf(t testing.TB, opt uploadtest.Options, steps files.Options, chang
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What was rolled back is waited for by nobody: nothing is published while records are told.
+	// Nothing is published while tests read records, so the reader need not wait for rolled-back
+	// offsets.
 	s.letters = outbox.New(s.DB, outbox.Options{Source: "smartdrive/test", Now: now, GapTime: time.Nanosecond})
 	secret := vault.New(vault.Options{DB: s.DB, Keys: []vault.Key{vault.NewKey()}, Now: now})
 	if err := secret.Prepare(t.Context()); err != nil {
@@ -151,8 +152,8 @@ func newStackOf(t testing.TB, opt uploadtest.Options, steps files.Options, chang
 	return s
 }
 
-// request is what a test sends. Body: nil, []byte, a string (JSON), an io.Reader (of unknown
-// length), else a value sent as JSON.
+// request is a request of a test. Body is nil, []byte, a string (JSON), an io.Reader (of unknown
+// length), or a value that is sent as JSON.
 type request struct {
 	method, path string
 	token        string
@@ -219,7 +220,7 @@ func (in request) reader(t testing.TB) io.Reader {
 	}
 }
 
-// user is somebody who is logged in.
+// user is a logged-in user.
 type user struct {
 	*stack
 	name, id, token string
@@ -237,7 +238,7 @@ func (s *stack) login(t testing.TB, name string) user {
 
 func (s *stack) admin(t testing.TB) user { return s.login(t, admin.FirstUser) }
 
-// newUser makes a user and logs in; total 0 is the default.
+// newUser creates a user and logs in. A total of 0 stands for the default quota.
 func (s *stack) newUser(t testing.TB, name string, total drive.ByteSize) user {
 	t.Helper()
 	in := map[string]any{"name": name, "password": password}

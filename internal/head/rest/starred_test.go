@@ -42,8 +42,8 @@ func (u user) wantPaths(t testing.TB, path string, want ...string) {
 	}
 }
 
-// TestStarsFollowTheirNodes tells what becomes of a star: it moves along, hides in the trash, comes
-// back, and goes with what is deleted for good.
+// TestStarsFollowTheirNodes: a star moves with its node, is hidden in the trash, returns with a
+// restore, and is deleted with the node.
 func TestStarsFollowTheirNodes(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -135,7 +135,7 @@ func TestAStarInASharedFolder(t *testing.T) {
 	bob.wantPaths(t, "/recent") // of one's own drive only
 }
 
-// TestStarsAreBounded: the one above the limit is refused, whichever way it comes.
+// TestStarsAreBounded: the star above the limit is refused on every route.
 func TestStarsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

@@ -116,8 +116,7 @@ func TestScopesLimitTokens(t *testing.T) {
 	u.post(t, "/tokens", map[string]any{"name": "x", "scopes": []string{"admin"}}).problem(t, drive.Forbidden, nil)
 }
 
-// TestForeignObjectsAreNotFound asks for every address that names a thing with the ids of somebody
-// else's.
+// TestForeignObjectsAreNotFound calls every route that names an object with ids of another user.
 func TestForeignObjectsAreNotFound(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

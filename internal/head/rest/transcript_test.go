@@ -25,7 +25,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// transcript records what a user sends and gets, with everything random replaced by a name.
+// transcript records a user's requests and responses, with names in place of random values.
 type transcript struct {
 	user
 	t     *testing.T
@@ -105,7 +105,7 @@ var (
 	random = regexp.MustCompile(`(sd_|pre_|token=|"nonce": "|"answer":"|"next_cursor": "eyJ)[0-9A-Za-z_-]+`)
 )
 
-// plain replaces what is different in every run.
+// plain replaces the values that differ in every run.
 func (tr *transcript) plain(s string) string {
 	s = regexp.MustCompile(`"request_id": "[^"]*"`).ReplaceAllString(s, `"request_id": "..."`)
 	s = random.ReplaceAllString(s, "$1...")
@@ -299,7 +299,8 @@ func TestTranscriptOfPeople(t *testing.T) {
 	tr.compare("people")
 }
 
-// TestMD5AloneNeverLinks makes sure that what collides at will gets no content without every byte.
+// TestMD5AloneNeverLinks: an MD5, which can be forged, gives no access to content without all
+// bytes.
 func TestMD5AloneNeverLinks(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

@@ -272,8 +272,8 @@ func TestAwaitUsesNoBufferForIdleReader(t *testing.T) {
 	}
 }
 
-// overlap is a connection that notices a Write while the handler awaits its room, and the other way
-// round.
+// overlap is a connection that fails the test if a Write runs while another goroutine uses the
+// paced connection.
 type overlap struct {
 	net.Conn
 	paced *pacedConn
@@ -313,7 +313,7 @@ func TestWriteAndAwaitAreSerialized(t *testing.T) {
 	}
 }
 
-// A file that is not read ends its connection and is logged as any other answer that is not.
+// A file response that the client does not read is aborted and logged like any other.
 func TestAFileThatIsNotReadIsCutOff(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})

@@ -9,8 +9,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// BenchmarkPart compares one part of 8 MiB through everything that stands before a handler with the
-// same handler bare.
+// BenchmarkPart compares a part of 8 MiB through all middleware with the bare handler.
 func BenchmarkPart(b *testing.B) {
 	take := func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.CopyBuffer(struct{ io.Writer }{io.Discard}, r.Body, make([]byte, drive.MiB))

@@ -40,8 +40,8 @@ func bodyRoutes(mux *http.ServeMux) {
 	})
 }
 
-// unhurried waits for a client that is slow because the machine is busy. How many bytes are taken
-// in stays as it is.
+// unhurried waits for clients that are slow because the machine is busy. The bound of discarded
+// bytes is unchanged.
 var unhurried = Linger{Time: time.Hour, Quiet: time.Hour}
 
 // A client that sends everything before it reads anything, as browsers do, must find the refusal
@@ -98,7 +98,7 @@ func TestARefusalIsSentBeforeTheBodyHasCome(t *testing.T) {
 	}
 }
 
-// The same with a body of unknown length, of which some has come; and the client may go on sending.
+// A chunked body is refused in the middle, and the client may continue to send.
 func TestARefusalOfAChunkedBodyComesInTheMiddle(t *testing.T) {
 	t.Parallel()
 	s := running(t, Options{Linger: unhurried}, bodyRoutes)
@@ -119,7 +119,7 @@ func TestARefusalOfAChunkedBodyComesInTheMiddle(t *testing.T) {
 	}
 }
 
-// A client that asks before it sends is not told to send what nobody wants.
+// A client that sends Expect: 100-continue gets the refusal instead of 100.
 func TestARefusalInPlaceOf100Continue(t *testing.T) {
 	t.Parallel()
 	s := running(t, Options{}, bodyRoutes)
@@ -155,7 +155,7 @@ func TestARefusedSmallBodyKeepsTheConnection(t *testing.T) {
 	})
 }
 
-// What is taken in of a refused body is bounded, and the answer comes first even so.
+// The discarded bytes of a refused body are bounded, and the response is sent first all the same.
 func TestARefusedBodyIsNotTakenInForEver(t *testing.T) {
 	t.Parallel()
 	s := running(t, Options{Linger: Linger{Bytes: drive.MiB}}, bodyRoutes)

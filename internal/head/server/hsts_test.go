@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Browsers that have come by TLS come by it from then on; where there is none they are told
-// nothing.
+// Responses over TLS have the HSTS header; responses without TLS do not.
 func TestHSTSHeader(t *testing.T) {
 	t.Parallel()
 	s := New(Options{Routes: http.NewServeMux()})

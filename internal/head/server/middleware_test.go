@@ -28,7 +28,7 @@ func readString(t *testing.T, resp *http.Response) string {
 	return string(b)
 }
 
-// What the program did not expect is an error in the log; what it did is not.
+// Unexpected errors are logged as errors; expected refusals are not.
 func TestExpectedRefusalsAreNoErrorsInTheLog(t *testing.T) {
 	t.Parallel()
 	for want, errs := range map[slog.Level][]error{
@@ -110,7 +110,7 @@ func TestAPanicIsA500AndTheServerGoesOn(t *testing.T) {
 		}
 	}
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/late", nil)
-	// A connection of its own: on a used one that breaks off, a client asks again by itself.
+	// The request needs a new connection, because a client repeats it if a reused one breaks.
 	if resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req); err == nil {
 		if _, err := io.ReadAll(resp.Body); err == nil {
 			t.Error("half an answer looked like a whole one")

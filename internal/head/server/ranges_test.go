@@ -70,7 +70,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// Nothing has no last bytes; what is answered has a range that clients can read, or none.
+// Empty content has no last bytes. A response has a valid Content-Range or none.
 func TestRangesOfAnEmptyContent(t *testing.T) {
 	t.Parallel()
 	s := running(t, Options{}, func(mux *http.ServeMux) {

@@ -97,8 +97,8 @@ func TestLateBodyBytesAreNoRequest(t *testing.T) {
 	})
 }
 
-// Two requests at once, of which the first ends its connection: the second has no answer, not a
-// wrong one.
+// Of two pipelined requests the first ends its connection. The second gets no response rather than
+// a wrong one.
 func TestRetiredConnectionIsNotServed(t *testing.T) {
 	t.Parallel()
 	var answered atomic.Int64

@@ -56,7 +56,7 @@ func TestReadyIsSaidWhenRequestsAreAnswered(t *testing.T) {
 	}
 }
 
-// stopping is a server that is stopped while it answers a request.
+// stopping is a server that is stopped while it serves a request.
 type stopping struct {
 	*Server
 	stop func()
@@ -103,8 +103,8 @@ func TestARunningRequestEndsBeforeRunReturns(t *testing.T) {
 		if r.Context().Err() != nil {
 			t.Error("a running request was cancelled while there was time")
 		}
-		// The listener closes a moment after the flag is set. Its port may be another server's at
-		// once, so nobody dials.
+		// The listener closes shortly after the flag is set. Another server may get the port at
+		// once, so the test does not dial it.
 		for s.listener.(*net.TCPListener).SetDeadline(time.Time{}) == nil {
 			runtime.Gosched()
 		}
@@ -147,7 +147,7 @@ func TestWhatDoesNotEndInTimeIsCancelled(t *testing.T) {
 	}
 }
 
-// writeCert makes a self-signed certificate for 127.0.0.1 with a serial number.
+// writeCert writes a self-signed certificate for 127.0.0.1 with a serial number.
 func writeCert(t *testing.T, certFile, keyFile string, serial int64) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

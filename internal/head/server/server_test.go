@@ -177,8 +177,8 @@ func TestRoutesSayTheirRefusalsAsProblems(t *testing.T) {
 	}
 }
 
-// A browser that asks for a page with a slash at its end is sent to the one without, wherever a
-// proxy has put it; nobody else is, and nowhere else.
+// A browser that requests a page with a trailing slash is redirected to the path without it, below
+// any prefix of a proxy. Other clients and paths are not redirected.
 func TestFinalSlashIsRedirected(t *testing.T) {
 	t.Parallel()
 	s := running(t, Options{SubPath: "/drive/"}, func(*http.ServeMux) {})

@@ -187,7 +187,7 @@ func TestReportsAreCountedByDirective(t *testing.T) {
 	}
 }
 
-// The pages of the binary are there, and their page is one that the base can be set in.
+// The binary contains the pages, and the base path can be inserted into their HTML.
 func TestTheBinaryHasPages(t *testing.T) {
 	t.Parallel()
 	ui, err := webui.New(webui.Options{SubPath: "/sub"})
