@@ -229,8 +229,8 @@ func TestAloneUsesNoDatabase(t *testing.T) {
 	}
 }
 
-// What the others tell by the clock, here by steps of a clock of the test's own, so that it runs on
-// every database.
+// Instances decide on the death of others by the database's clock. The test moves its own clock in
+// steps, so that it runs on every database.
 func TestDeathAndEndByTheDatabase(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
@@ -283,8 +283,8 @@ func TestDeathAndEndByTheDatabase(t *testing.T) {
 	}
 }
 
-// A machine that was suspended has a monotonic clock that stood still meanwhile: leases are over by
-// the clock on the wall, until the next heartbeat.
+// The monotonic clock of a suspended machine stands still. After it wakes up, the wall clock shows
+// that its leases have expired, until the next heartbeat.
 func TestASuspendedMachineTrustsNoLease(t *testing.T) {
 	t.Parallel()
 	m, _ := join(t, sqldbtest.Open(t), 1)

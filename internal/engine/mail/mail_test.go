@@ -145,7 +145,7 @@ func (h *host) server(user string) *mail.Server {
 
 var letter = mail.Message{ID: "x-1", To: "bob@example.org", Subject: "文件\r\nBcc: eve@example.org", Text: "一\n.\nBcc: eve@example.org\n", Language: "zh-CN"}
 
-// A mail arrives as it was written, over TLS in either way; what people have named makes no header.
+// A mail arrives unchanged over TLS and STARTTLS; names chosen by users cannot add headers.
 func TestMailArrives(t *testing.T) {
 	t.Parallel()
 	for name, h := range map[string]*host{"TLS": {implicit: true}, "STARTTLS": {}, "on this machine": {near: true}} {

@@ -46,8 +46,7 @@ func TestMeta(t *testing.T) {
 	step("set anew", set("anew"), true, "anew")
 }
 
-// TestSave brings a value back as it was, and leaves what it is read into alone where there is
-// none.
+// TestSave reads a saved value back, and leaves the destination unchanged if there is no value.
 func TestSave(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)

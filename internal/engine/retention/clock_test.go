@@ -25,7 +25,7 @@ type world struct {
 	all    []*machine
 }
 
-// machine is an instance with a clock of its own.
+// machine is an instance with its own clock.
 type machine struct {
 	*retention.Clock
 	off time.Duration
@@ -63,8 +63,8 @@ func (w *world) start() *machine {
 // now is the database's clock.
 func (w *world) now() time.Time { return begun.Add(w.passed + w.step) }
 
-// pass lets time pass, with a look of everybody each minute. Long times go in larger steps, each of
-// which is less than what is credited.
+// pass advances the time, and every machine reads the clock each minute. A long time passes in
+// larger steps, each shorter than the credited maximum.
 func (w *world) pass(d time.Duration) {
 	w.t.Helper()
 	for end := w.passed + d; w.passed < end; {
@@ -100,8 +100,8 @@ func TestTheClockGoesWithTheDatabases(t *testing.T) {
 	w.is(m, -30*time.Second) // between two looks it goes on
 }
 
-// The clock jumps a month ahead: nothing becomes older than it is for a day, and nothing at all
-// when somebody sets the clock in that time.
+// After a jump of a month, nothing counts as older for a day. If the clock is corrected within that
+// day, the jump has no effect.
 func TestAJumpAheadIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	for name, restart := range map[string]bool{"while it runs": false, "across a restart": true} {
@@ -147,7 +147,7 @@ func TestAStepThatStaysIsBelievedAfterADay(t *testing.T) {
 	}
 }
 
-// Steps again and again: it goes by what passes, however long that lasts.
+// A clock that jumps repeatedly is ignored: the retention clock advances by the elapsed time.
 func TestAClockThatJumpsEachNightIsNeverBelieved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -160,8 +160,7 @@ func TestAClockThatJumpsEachNightIsNeverBelieved(t *testing.T) {
 	}
 }
 
-// A clock that is set back is followed at once: what is written from now on is written with its
-// time.
+// A clock that is set back is followed at once: new rows get its time.
 func TestAStepBackIsFollowed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -174,9 +173,9 @@ func TestAStepBackIsFollowed(t *testing.T) {
 	w.is(m, 10*day)
 }
 
-// What is deleted while the clock is ten years behind is stamped with the time that would be, and
-// is not ten years old once the clock is set right: not where a process is started meanwhile, nor
-// where several look.
+// Items deleted while the clock is ten years behind are stamped with the retention time, so that
+// they are not ten years old after the clock is corrected, neither in a process started meanwhile
+// nor with several readers.
 func TestWhatIsStampedWhileTheClockIsBehindIsNotOld(t *testing.T) {
 	t.Parallel()
 	for name, restart := range map[string]bool{"while it runs": false, "across a restart": true} {
@@ -249,8 +248,8 @@ func TestAMachineThatIsOffBelievesNothing(t *testing.T) {
 	w.is(bad, -10*day)
 }
 
-// While the database is away the clock goes on for a little and then stands; before its first look
-// nothing is old.
+// Without the database the clock advances for a short time and then stops. Before its first read
+// nothing counts as old.
 func TestWithoutTheDatabaseTheClockStands(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

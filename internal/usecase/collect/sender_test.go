@@ -7,8 +7,8 @@ import (
 	"smartdrive/internal/base/ticket"
 )
 
-// FuzzPermit holds that nothing but a signature with the key is taken, and that it says what was
-// signed.
+// FuzzPermit checks that only signatures with the key are accepted and that they yield the signed
+// value.
 func FuzzPermit(f *testing.F) {
 	key := ticket.DeriveKey([]byte("secret"), "collect sender")
 	// fixed, for the seeds are made in one process and tried in another

@@ -132,7 +132,7 @@ func (s store) Reclaim(ctx context.Context, names []string) ([]string, error) {
 	return s.RemoveAll(ctx, names)
 }
 
-// ListUnsharded implements blob.Store. With a hook after the list all pages are what was there
+// ListUnsharded implements blob.Store. If a hook runs after the list, all pages show the state
 // before it.
 func (s store) ListUnsharded(ctx context.Context, fn func(blob.Entry) error) error {
 	s.listed = nil

@@ -8,8 +8,8 @@ import (
 	"smartdrive/internal/base/ticket"
 )
 
-// FuzzAccess holds that nothing but a signature with the key is taken, and that it says what was
-// signed.
+// FuzzAccess checks that only signatures with the key are accepted and that they yield the signed
+// value.
 func FuzzAccess(f *testing.F) {
 	key := ticket.DeriveKey([]byte("secret"), "share access")
 	// fixed, for the seeds are made in one process and tried in another

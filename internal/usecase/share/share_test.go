@@ -116,8 +116,8 @@ func wantKind(t testing.TB, err error, kind drive.Kind) {
 
 var home = netip.MustParseAddr("192.0.2.1")
 
-// callers at once are twice as many as a test's database has connections: more would only wait
-// longer for one than a transaction does.
+// callers is the number of concurrent requests: twice the connections of a test's database. With
+// more, requests would only wait longer for a connection than a transaction takes.
 const callers = 16
 
 // Attempts at two instances count together, concurrent or not.

@@ -266,7 +266,7 @@ func TestFinalUploadParkedByOldVersion(t *testing.T) {
 	}
 }
 
-// underFate are a site that dies, and who goes on afterwards.
+// underFate lists pairs of a site that dies and the site that continues.
 var underFate = map[string]func(t *testing.T) (*uploadtest.Site, *uploadtest.Faults, *uploadtest.Site){
 	"alone": func(t *testing.T) (*uploadtest.Site, *uploadtest.Faults, *uploadtest.Site) {
 		s, fate := siteUnderFate(t)

@@ -11,8 +11,8 @@ import (
 )
 
 // TestRandomHistoriesOfTwoInstances is TestRandomHistories with two instances over one database and
-// a shared staging: each action goes to one of them, which remembers what was true when it last
-// looked. Either may die, and the journals and timers may be emptied.
+// a shared staging. Each action goes to one of them, which may use cached state. Either may die,
+// and the journals and timers may be emptied.
 func TestRandomHistoriesOfTwoInstances(t *testing.T) {
 	t.Parallel()
 	for i := range severalWorkers {
@@ -24,8 +24,7 @@ func TestRandomHistoriesOfTwoInstances(t *testing.T) {
 	}
 }
 
-// severalWorkers make a quarter of the histories that TestRandomHistories makes: 500 where nobody
-// says otherwise.
+// severalWorkers is a quarter of modelWorkers: 500 histories by default.
 const severalWorkers = modelWorkers / 4
 
 // turn draws the instance that acts next.

@@ -25,8 +25,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// Random histories against the real Sessions on a real database and a real directory: 2,000 of them
-// in a deep run, or as many as SMARTDRIVE_SOAK says. -rapid.seed or -rapid.failfile repeats one.
+// modelWorkers run random histories against the real Sessions on a real database and directory:
+// 2,000 in a deep run, or SMARTDRIVE_SOAK. -rapid.seed or -rapid.failfile repeats one.
 const modelWorkers = 4
 
 func TestMain(m *testing.M) {

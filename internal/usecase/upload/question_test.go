@@ -62,7 +62,7 @@ func TestLargeContentOfOthersIsNotLinked(t *testing.T) {
 	if v = claimAgain(t, s, eve, v, blake(data)); v.Challenge != nil {
 		t.Fatalf("claimed again: %v", v.Challenge)
 	}
-	// A question about samples, which an older release has asked, is answered by nobody.
+	// A challenge about samples, which an older release has stored, has no valid answer.
 	var id, sum string
 	if err := s.DB.QueryRow(t.Context(), `SELECT id, digest FROM blobs`).Scan(&id, &sum); err != nil {
 		t.Fatal(err)

@@ -79,7 +79,7 @@ var acts = []raceAction{
 	}},
 }
 
-// begunBytes is what of an upload that is filled by offset has come when its act begins.
+// begunBytes is the number of bytes that an upload filled by offset has when its act begins.
 const begunBytes = 5000
 
 // byOffset are the acts on such uploads.
@@ -212,8 +212,8 @@ func finish(t *testing.T, c *raceUpload) {
 	c.s.Staged(t)
 }
 
-// G: the process dies at each call of each act, before it and after it. One outcome, nothing lost of what was acknowledged,
-// nothing refunded twice.
+// G: the process dies before or after each call of each act. There is one outcome, no acknowledged
+// byte is lost, and nothing is refunded twice.
 func TestScenarioGCrashAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, a := range acts {

@@ -18,7 +18,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// J: the disk is full: a clear answer; reads, cancels and reclaims go on; nothing is lost; and then there is room again.
+// J: the disk is full. Uploads get a clear error, reads, cancels and reclaims continue, nothing is
+// lost, and uploads continue when there is space again.
 func TestScenarioJDiskFull(t *testing.T) {
 	t.Parallel()
 	full := drive.Fail(drive.DiskFull)
@@ -71,7 +72,7 @@ func TestScenarioJDiskFull(t *testing.T) {
 	}
 }
 
-// J, the floor: what is promised to uploads never eats into it.
+// J, the floor: space reserved for uploads never reduces the minimum of free space.
 func TestScenarioJFloor(t *testing.T) {
 	t.Parallel()
 	room := 10 * drive.MiB
@@ -177,7 +178,7 @@ func TestScenarioLInstantUpload(t *testing.T) {
 	checkClean(t, s, ann, bob, carl)
 }
 
-// L: unknown content and content that is not this user's business give the same answer.
+// L: unknown content and content that the user may not link get the same reply.
 func TestScenarioLUnknownAndForbiddenLookAlike(t *testing.T) {
 	t.Parallel()
 	for _, scope := range []upload.Scope{upload.ScopeUser, upload.ScopeOff} {
@@ -201,8 +202,8 @@ func TestScenarioLUnknownAndForbiddenLookAlike(t *testing.T) {
 	}
 }
 
-// L: the last owner deletes the content while another is in the challenge: it goes on as an ordinary upload, and nothing is linked
-// to what has gone. A reference is taken only while refs > 0.
+// L: the last owner deletes the content during another user's challenge. That upload continues as
+// an ordinary one and is not linked to deleted content: a reference is added only while refs > 0.
 func TestScenarioLDeletedDuringChallenge(t *testing.T) {
 	t.Parallel()
 	fate := &uploadtest.Faults{}
@@ -249,7 +250,7 @@ func deleteVersions(t *testing.T, s *uploadtest.Site, who drive.Who, path string
 	}
 }
 
-// L: one who has no room cannot link either, and may after making some.
+// L: a user without quota cannot link content either, and can after freeing some.
 func TestScenarioLQuota(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -271,7 +272,8 @@ func TestScenarioLQuota(t *testing.T) {
 	checkClean(t, s, ann, bob)
 }
 
-// M: what a seal does is the same at every size: no byte is read again, and the database is asked as often.
+// M: a seal does the same at every size: it reads no byte again and executes the same number of
+// statements.
 func TestScenarioMSealReadsNothing(t *testing.T) {
 	t.Parallel()
 	var calls []int

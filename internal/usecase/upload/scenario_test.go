@@ -15,7 +15,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// A: one byte per idle time keeps an upload active, charged with all that it declared; the absolute cap ends it all the same.
+// A: an upload that gets one byte per idle time stays active and is charged its declared size; the
+// absolute limit ends it all the same.
 func TestScenarioADripFeed(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{MaxAge: 2 * time.Hour}})
@@ -47,7 +48,7 @@ func TestScenarioADripFeed(t *testing.T) {
 	checkClean(t, s, who)
 }
 
-// B: a client that is never idle is charged from the beginning, not when it pauses.
+// B: an upload that is never idle is charged from its beginning, not when it pauses.
 func TestScenarioBNeverIdle(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -68,7 +69,7 @@ func TestScenarioBNeverIdle(t *testing.T) {
 	checkClean(t, s, who)
 }
 
-// C: sessions that fit one by one begin together; what is reserved never passes the quota.
+// C: uploads that fit individually begin concurrently; the reserved bytes never exceed the quota.
 func TestScenarioCParallelSessions(t *testing.T) {
 	t.Parallel()
 	for _, size := range []drive.ByteSize{3 * drive.MiB, blob.UnknownSize} {
@@ -104,7 +105,7 @@ func TestScenarioCParallelSessions(t *testing.T) {
 	}
 }
 
-// D: what is sent is never more than what was declared, or granted.
+// D: no upload receives more than its declared or granted bytes.
 func TestScenarioDDeclareSmallSendBig(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -138,8 +139,8 @@ func TestScenarioDDeclareSmallSendBig(t *testing.T) {
 	checkClean(t, s, who)
 }
 
-// D, second half: of unknown length, the last byte that fits is taken and the next one is refused;
-// what came stays.
+// D, second half: with unknown length, the last byte that fits is accepted and the next one
+// refused; received bytes stay.
 func TestScenarioDUnknownLengthUpToTheLastByte(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Dir: memoryDir(t)})

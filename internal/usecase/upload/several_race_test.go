@@ -9,8 +9,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// impatient instances do not wait long for a seal that another one runs: here that one is stopped
-// in the middle of it.
+// impatient instances do not wait long for the seal of another instance, which the test stops in
+// the middle.
 var impatient = upload.Options{SealWait: 30 * time.Millisecond}
 
 // Scenario G on a shared staging: an instance crashes at each call of each action, and the other

@@ -97,9 +97,8 @@ func dyingOnS3(t *testing.T) (s *uploadtest.Site, fate *uploadtest.Faults, left 
 	return one(fate), fate, one(&uploadtest.Faults{})
 }
 
-// An instance dies at each call to the staging while it makes a file of partial uploads: another
-// one puts it together. (Calls to the database are the same everywhere:
-// TestConcatCrashAtEveryCall.)
+// An instance dies at each call to the staging while it concatenates partial uploads, and another
+// one finishes. TestConcatCrashAtEveryCall covers the database calls.
 func TestConcatCrashOnS3(t *testing.T) {
 	t.Parallel()
 	for _, how := range []uploadtest.Effect{uploadtest.Die, uploadtest.DieAfter} {

@@ -106,8 +106,7 @@ func TestLostJournal(t *testing.T) {
 				t.Fatalf("%s, %s: %v", at, name, err)
 			}
 			wantFile(t, s.a, who, "/f", data)
-			// What was found of the content is what would have been known of it: the same file
-			// again links by it.
+			// The recomputed digests equal the original ones: the same file links by them.
 			again, err := s.a.Begin(t.Context(), who, upload.Begin{
 				Path: uploadtest.Path(t, "/g"), Size: drive.ByteSize(len(data)), Digests: blake(data),
 			}, nil)

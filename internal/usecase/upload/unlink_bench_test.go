@@ -15,8 +15,9 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// BenchmarkUnlink measures how fast one instance deletes files whose grace is over: rows claimed,
-// objects deleted, rows and what was owed forgotten. The store answers each request after 20 ms.
+// BenchmarkUnlink measures how fast one instance deletes files after their grace period: it claims
+// rows, deletes objects, and deletes rows and owed bytes. The store replies to each request after
+// 20 ms.
 func BenchmarkUnlink(b *testing.B) {
 	const files = 10_000
 	for _, single := range []bool{false, true} {

@@ -14,7 +14,7 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// What the program asks for is recorded once for each process, and what a test asks for is not.
+// Statements of the program are recorded once per process; those of tests are not.
 func TestStatementsOfTheProgramAreRecorded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -51,7 +51,7 @@ func TestStatementsOfTheProgramAreRecorded(t *testing.T) {
 
 var account = drive.AccountID{15: 1}
 
-// TestAsk is what the other one has recorded.
+// TestAsk checks the statements that the other test has recorded.
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
