@@ -9,8 +9,8 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// The reply of the broker may come after the consumer was done; each publication stands behind its
-// own firing.
+// The broker's reply may arrive after the consumer is done; each publication follows its own firing
+// all the same.
 func TestPublishedFollowsFired(t *testing.T) {
 	t.Parallel()
 	at := func(gen int64, ms drive.Time, step timer.Step) Step { return Step{Gen: gen, At: ms, Step: step} }

@@ -61,7 +61,7 @@ func (d *fixture) advance(by time.Duration) {
 	d.now = d.now.Add(by)
 }
 
-// small is an operation of which little is done at a time, and nothing by the call that asks.
+// small runs operations in small transactions and never within the request.
 var small = bulk.Options{ItemsPerTransaction: 3, TransactionsPerRun: 2, MaxImmediate: -1}
 
 func newFixture(t testing.TB, opt bulk.Options) *fixture {

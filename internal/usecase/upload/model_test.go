@@ -25,8 +25,9 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// modelWorkers run random histories against the real Sessions on a real database and directory:
-// 2,000 in a deep run, or SMARTDRIVE_SOAK. -rapid.seed or -rapid.failfile repeats one.
+// modelWorkers is the number of parallel tests that together run 2,000 random histories in a deep
+// run, or SMARTDRIVE_SOAK, against the real Sessions on a real database and directory. -rapid.seed
+// or -rapid.failfile repeats one.
 const modelWorkers = 4
 
 func TestMain(m *testing.M) {

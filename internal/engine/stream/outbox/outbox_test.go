@@ -214,8 +214,8 @@ func TestNewRecordsFirstDoNotBlockTrim(t *testing.T) {
 	}
 }
 
-// Records that have to stay, a page less one of them, do not make a transaction of each one that
-// goes.
+// Retained records, one fewer than a page, do not cause a transaction for each record that is
+// deleted.
 func TestAPageOfTheOutboxIsOneTransaction(t *testing.T) {
 	t.Parallel()
 	var calls sqldbtest.Counter
@@ -232,7 +232,7 @@ func TestAPageOfTheOutboxIsOneTransaction(t *testing.T) {
 	}
 }
 
-// A run does not read a long outbox of which nothing is old to its end: the next ones go on.
+// A run stops in a long outbox without old records; the next runs continue behind it.
 func TestRunsOfTrimGoOnThroughTheOutbox(t *testing.T) {
 	t.Parallel()
 	f, o := open(t)

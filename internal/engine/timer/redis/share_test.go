@@ -109,8 +109,8 @@ func TestInstancesDivideTheShards(t *testing.T) {
 			}
 			const round = 500
 			from := 0
-			// An instance that is kept waiting is helped by the other one: the round that shows how
-			// they share is one without that.
+			// Another instance helps one that is delayed, so the test waits for a round without
+			// help, which shows the shares.
 			eventually(t, "each does its part", func() error {
 				armSome(from, round)
 				from += round
@@ -206,8 +206,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// After an outage of hours all that is due comes, the oldest first, through slices of minutes and
-// of hours.
+// After an outage of hours all due timers fire, the oldest first, through slices of minutes and
+// hours.
 func TestOutageOfHours(t *testing.T) {
 	t.Parallel()
 	opt, c := at(t, servicetest.Redis), timertest.NewClock()
