@@ -222,7 +222,7 @@ func (p *person) remove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	op, err := p.files.DeletePermanently(ctx, p.who, id, 0)
+	op, err := p.files.DeletePermanently(ctx, p.who, id, tree.Expect{})
 	if err == nil && op != nil {
 		err = p.files.Operations.Run(ctx, op.ID)
 	}
