@@ -17,6 +17,7 @@ import (
 	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/testkit/depth"
@@ -200,7 +201,7 @@ func (c *crowd) live(t *testing.T, i int) {
 		})
 		if i%5 == 4 && v.Node != nil {
 			c.do(t, []deed{{deleted, s.size}}, func(ctx context.Context) error {
-				_, err := in.files.DeletePermanently(ctx, c.members[0], v.Node.ID, 0)
+				_, err := in.files.DeletePermanently(ctx, c.members[0], v.Node.ID, tree.Expect{})
 				return err
 			})
 		}

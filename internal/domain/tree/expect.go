@@ -42,8 +42,9 @@ func IsStale(err error) bool { return errors.Is(err, errStale) }
 func (e Expect) IsEmpty() bool { return len(e.Seen) == 0 && len(e.Locks) == 0 }
 
 // Check compares the expectations with the database. It fails with an error of kind Precondition
-// that IsStale recognizes. It does not check Rev and Trashed; the changing method does. The transaction holds
-// the ledger lock of each account it changes, so the result stays valid until commit.
+// that IsStale recognizes. It does not check Rev and Trashed; the changing method does. The
+// transaction holds the ledger lock of each account it changes, so the result stays valid until
+// commit.
 func (e Expect) Check(ctx context.Context, q sqldb.Querier, t *Tree) error {
 	for _, s := range e.Seen {
 		same, err := s.isUnchanged(ctx, q, t.Reader)
