@@ -3,6 +3,9 @@ package ingest
 import (
 	"context"
 	"fmt"
+	"iter"
+	"slices"
+	"sync"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -14,28 +17,125 @@ import (
 // the first ones.
 const candidates = 8
 
-// queue claims bundles for workers and records the result of each attempt.
-type queue struct{ *core }
+// turnSlice is the time after which a bundle lets other accounts go first.
+const turnSlice = 20 * time.Second
 
-// claim claims the first due bundle under a new epoch and a lease of lease.Length. It returns nil
-// without an error if no bundle is due.
+// queue claims bundles for workers and records the result of each attempt. Accounts take turns, see
+// docs/decisions/0190-bundles-take-turns.md.
+type queue struct {
+	*core
+	turns sync.Mutex      // guards last
+	last  drive.AccountID // account of the bundle that this process claimed last
+}
+
+// claim claims a due bundle under a new epoch and a lease of lease.TTL: of the next account without
+// a running bundle or, if there is none, of the next account. It returns nil without an error if no
+// bundle is due.
 func (in *queue) claim(ctx context.Context) (*row, error) {
 	now, err := in.now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := in.opt.DB.Query(ctx, `SELECT id FROM bundles WHERE state IN ('sealed', 'running') AND due_at <= ? ORDER BY due_at, id LIMIT ?`,
-		now, candidates)
+	in.turns.Lock()
+	defer in.turns.Unlock()
+	busy, err := in.busy(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	var later []drive.AccountID
+	for account, err := range in.due(ctx, now, in.last) {
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(busy, account) {
+			later = append(later, account)
+			continue
+		}
+		if b, err := in.claimOf(ctx, now, account); b != nil || err != nil {
+			return b, err
+		}
+	}
+	for _, account := range later {
+		if b, err := in.claimOf(ctx, now, account); b != nil || err != nil {
+			return b, err
+		}
+	}
+	return nil, nil
+}
+
+// claimOf claims the first due bundle of an account, sealed or of a dead worker, and records the
+// account's turn. The caller holds turns. It returns nil without an error if other workers claimed
+// the account's due bundles.
+func (in *queue) claimOf(ctx context.Context, now drive.Time, account drive.AccountID) (*row, error) {
+	const ofState = "SELECT * FROM (SELECT id, due_at FROM bundles WHERE state = ? AND account_id = ? AND due_at <= ? ORDER BY due_at, id LIMIT ?) AS "
+	rows, err := in.opt.DB.Query(ctx, "SELECT id FROM ("+ofState+"s UNION ALL "+ofState+"r) AS d ORDER BY due_at, id LIMIT ?",
+		Sealed, account, now, candidates, Running, account, now, candidates, candidates)
 	ids, err := sqldb.Scan(rows, err, func(id *drive.BundleID, scan func(...any) error) error { return scan(id) })
 	if err != nil {
 		return nil, fmt.Errorf("look for bundles that are due: %w", err)
 	}
 	for _, id := range ids {
 		if b, err := in.claimOne(ctx, id, now); b != nil || err != nil {
+			in.last = account
 			return b, err
 		}
 	}
 	return nil, nil
+}
+
+// busy returns the accounts with a running bundle on any instance, at most one per worker.
+func (in *queue) busy(ctx context.Context, now drive.Time) ([]drive.AccountID, error) {
+	rows, err := in.opt.DB.Query(ctx, "SELECT account_id FROM bundles WHERE state = 'running' AND due_at > ?", now)
+	busy, err := sqldb.Scan(rows, err, func(id *drive.AccountID, scan func(...any) error) error { return scan(id) })
+	if err != nil {
+		return nil, fmt.Errorf("look which accounts have a running bundle: %w", err)
+	}
+	return busy, nil
+}
+
+// due yields the accounts with due bundles by id, from the one after last up to last itself. Each
+// costs one statement, which passes over the account's bundles that are not due. After an error it
+// yields no more.
+func (in *queue) due(ctx context.Context, now drive.Time, last drive.AccountID) iter.Seq2[drive.AccountID, error] {
+	const ofState = `SELECT * FROM (SELECT account_id FROM bundles WHERE state = ? AND account_id > ? AND due_at <= ? ORDER BY account_id LIMIT 1) AS `
+	return func(yield func(drive.AccountID, error) bool) {
+		for at, around := last, false; ; {
+			var next drive.AccountID
+			err := in.opt.DB.QueryRow(ctx, "SELECT account_id FROM ("+ofState+"s UNION ALL "+ofState+"r) AS d ORDER BY account_id LIMIT 1",
+				Sealed, at.String(), now, Running, at.String(), now).Scan(&next)
+			switch {
+			case drive.IsKind(err, drive.NotFound):
+				if around {
+					return
+				}
+				at, around = drive.AccountID{}, true
+				continue
+			case err != nil:
+				yield(drive.AccountID{}, fmt.Errorf("look whose turn it is: %w", err))
+				return
+			case around && next.String() > last.String():
+				return
+			}
+			if !yield(next, nil) {
+				return
+			}
+			at = next
+		}
+	}
+}
+
+// othersWait reports whether an account without a running bundle has a due one.
+func (in *queue) othersWait(ctx context.Context, now drive.Time) (bool, error) {
+	busy, err := in.busy(ctx, now)
+	if err != nil {
+		return false, err
+	}
+	for account, err := range in.due(ctx, now, drive.AccountID{}) {
+		if err != nil || !slices.Contains(busy, account) {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 // claimOne claims one bundle. It returns nil without an error if another worker was faster.

@@ -91,7 +91,7 @@ func New(opt Options) *Intake {
 	}
 	opt.Log = cmp.Or(opt.Log, slog.Default())
 	g := &core{opt: opt, log: opt.Log, wake: make(chan struct{}, 1), halt: func(string) {}}
-	in := &Intake{core: g, arrivals: &arrivals{g}, library: &library{g}, rulebook: &rulebook{g}, queue: &queue{g}, checker: &checker{g}}
+	in := &Intake{core: g, arrivals: &arrivals{g}, library: &library{g}, rulebook: &rulebook{g}, queue: &queue{core: g}, checker: &checker{g}}
 	in.catalog = &catalog{core: g, arrivals: in.arrivals}
 	in.workers = &workers{
 		core: g, queue: in.queue, checker: in.checker, rulebook: in.rulebook, library: in.library, slots: make(chan struct{}, opt.Workers), large: make(chan struct{}, 1),

@@ -79,6 +79,8 @@ type run struct {
 	at    pos                     // position after the last item of batch
 	pdfs  map[string]drive.NodeID // see pdfsOf
 
+	began drive.Time // when this turn stored its first batch; 0: it has stored none
+
 	batch []item
 	bytes int              // size of the models in batch
 	wrong map[int64]string // members that could not be decoded as a whole, and the reason, by number
@@ -259,11 +261,36 @@ func (r *run) add(one item) {
 }
 
 // flushFull stores the batch if it has batchSize items or batchBytes bytes; else it does nothing.
+// errTurnOver: the batch is stored, and another account waits.
 func (r *run) flushFull(ctx context.Context) error {
 	if len(r.batch) < batchSize && r.bytes < int(batchBytes) {
 		return nil
 	}
-	return r.flush(ctx)
+	if err := r.flush(ctx); err != nil {
+		return err
+	}
+	return r.endTurn(ctx)
+}
+
+// endTurn returns errTurnOver if another account waits and this turn has stored batches for
+// turnSlice. The time before the first batch does not count: decoding again what earlier turns
+// stored must not use up the turn.
+func (r *run) endTurn(ctx context.Context) error {
+	now, err := r.now(ctx)
+	if err != nil {
+		return err
+	}
+	if r.began == 0 {
+		r.began = now
+	}
+	if now.Sub(r.began) < turnSlice {
+		return nil
+	}
+	wait, err := r.queue.othersWait(ctx, now)
+	if err == nil && wait {
+		err = errTurnOver
+	}
+	return err
 }
 
 // flush stores the batch and the save point in one transaction and empties the batch in place.

@@ -26,6 +26,9 @@ type waiting struct{ reason, detail string }
 // Error returns the reason and its detail, for logs.
 func (w *waiting) Error() string { return w.reason + ": " + w.detail }
 
+// errTurnOver says that the bundle lets another account go first; its save point is stored.
+var errTurnOver = errors.New("the account's turn is over")
+
 // workers processes due bundles, at most Options.Workers at a time.
 type workers struct {
 	*core
@@ -118,8 +121,8 @@ func passing(err error) bool {
 	return drive.IsKind(err, drive.Unavailable, drive.Stopping, drive.DiskFull, drive.Rate, drive.TooSlow)
 }
 
-// work processes a claimed bundle and records the result in its row: done, rejected, or due again
-// after a backoff. If the lease is lost, it records nothing.
+// work processes a claimed bundle and records the result in its row: done, rejected, due again
+// after a backoff, or due at once if its turn is over. If the lease is lost, it records nothing.
 func (in *workers) work(ctx context.Context, b *row) {
 	log := in.log.With("bundle", b.ID, "epoch", b.Epoch)
 	before := b.Save
@@ -143,6 +146,8 @@ func (in *workers) work(ctx context.Context, b *row) {
 		log.InfoContext(ctx, "a bundle is taken in", "declared", b.declared, "accepted", b.accepted, "rejected", b.rejected,
 			"duplicate", b.duplicates, "conflict", b.conflicts)
 		return
+	case errors.Is(err, errTurnOver):
+		err = in.queue.giveBack(after, b, 0, 0, "", "")
 	case errors.As(err, &no):
 		err = in.refuse(after, b, no)
 	case errors.As(err, &wait):

@@ -1,0 +1,91 @@
+package ingest
+
+import (
+	"testing"
+	"time"
+)
+
+// TestAccountsTakeTurnsWithBundles checks that an account with one bundle waits for one bundle of
+// an account that sent many before, and that the latter has the rest of the time.
+func TestAccountsTakeTurnsWithBundles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	many := w.who.Account
+	for range 5 {
+		w.send(t, newParcel("acme").lines("a.ndjson", docs("many", 1)...))
+	}
+	w.addAccount(t)
+	w.pass(time.Second)
+	w.send(t, newParcel("acme").lines("a.ndjson", docs("one", 1)...))
+	in := w.process(w.db, "1")
+	var order []bool
+	for {
+		b, err := in.queue.claim(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b == nil {
+			break
+		}
+		order = append(order, b.Account == many)
+		in.workers.work(t.Context(), b)
+	}
+	if len(order) != 6 || !order[0] || order[1] {
+		t.Errorf("turns of the account with many bundles: %v", order)
+	}
+}
+
+// TestAnAccountWithoutARunningBundleGoesFirst checks that a second worker prefers the account that
+// has no worker yet, although it is another one's turn.
+func TestAnAccountWithoutARunningBundleGoesFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	busy := w.who.Account
+	w.send(t, newParcel("acme").lines("a.ndjson", docs("a", 1)...))
+	w.send(t, newParcel("acme").lines("a.ndjson", docs("b", 1)...))
+	first, err := w.process(w.db, "1").queue.claim(t.Context())
+	if err != nil || first.Account != busy {
+		t.Fatalf("claimed %v, error %v", first, err)
+	}
+	w.addAccount(t)
+	w.send(t, newParcel("acme").lines("a.ndjson", docs("c", 1)...))
+	second, err := w.process(w.db, "2").queue.claim(t.Context())
+	if err != nil || second.Account != w.who.Account {
+		t.Fatalf("claimed %v, error %v; want a bundle of the account that has none running", second, err)
+	}
+	third, err := w.process(w.db, "3").queue.claim(t.Context())
+	if err != nil || third == nil || third.Account != busy {
+		t.Fatalf("claimed %v, error %v; want the second bundle of the busy account", third, err)
+	}
+}
+
+// TestALongBundleLetsOthersGoFirst checks that a long bundle stops at a save point after its slice
+// while another account waits, and that it then ends with correct counts.
+func TestALongBundleLetsOthersGoFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	long := newParcel("acme").lines("a.ndjson", docs("long", 3*batchSize+7)...)
+	w.send(t, long)
+	w.addAccount(t)
+	short := newParcel("acme").lines("a.ndjson", docs("short", 1)...)
+	w.send(t, short)
+	in := w.process(w.db, "1")
+	var before int64 // documents of the long bundle when the short one was stored
+	stored := 0
+	in.halt = func(step string) {
+		if step != "stored" {
+			return
+		}
+		stored++
+		if w.pass(turnSlice); stored == 3 {
+			before = w.bundle(t, long).Accepted
+		}
+	}
+	w.finish(t, in)
+	if before != 2*batchSize {
+		t.Errorf("the other account had its turn after %d documents, want %d", before, 2*batchSize)
+	}
+	wantSums(t, w.bundle(t, short), "done 1=1+0+0+0")
+	wantSums(t, w.bundle(t, long), "done 607=607+0+0+0")
+	w.check(t)
+}
