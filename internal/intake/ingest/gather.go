@@ -30,6 +30,7 @@ const (
 	gatherLatest = 10 * time.Minute // files of a folder that never becomes quiet are gathered at this age
 	gatherMost   = 200              // files per bundle; each move takes about 1 ms
 	gatherLooks  = 10_000           // folders of a source that a pass visits; the next pass continues
+	gatherMade   = 50               // bundles of a source that a pass makes; the next pass continues
 )
 
 // gatherer makes bundles of files in the folder of a source that sends without manifests (K8). One
@@ -47,6 +48,8 @@ type gatherer struct {
 	arrivals *arrivals
 	seen     map[landing]round // the last round of each source
 	looks    int               // budget of folders per source and pass: gatherLooks, less in tests
+	made     int               // budget of bundles per source and pass: gatherMade, less in tests
+	left     bool              // the last pass left quiet files, because a source's budget of bundles was used up
 }
 
 // round is the progress of a traversal of a source's folder, which may take several passes. The
@@ -72,7 +75,7 @@ func (in *Intake) Gather(ctx context.Context) error { return in.newGatherer().pa
 
 // newGatherer returns a gatherer without the results of earlier rounds.
 func (in *Intake) newGatherer() *gatherer {
-	return &gatherer{core: in.core, arrivals: in.arrivals, seen: map[landing]round{}, looks: gatherLooks}
+	return &gatherer{core: in.core, arrivals: in.arrivals, seen: map[landing]round{}, looks: gatherLooks, made: gatherMade}
 }
 
 // RunGatherer gathers files until ctx is done, and then returns nil. It logs errors and tries
@@ -83,8 +86,12 @@ func (in *Intake) RunGatherer(ctx context.Context) error {
 	for ctx.Err() == nil {
 		began := time.Now()
 		outage.Record(ctx, in.log, "files without a manifest could not be gathered; that will be repeated", g.pass(ctx))
-		select { // a long pass is followed by a long pause, to leave the database to others
-		case <-time.After(max(gatherEvery, 20*time.Since(began))):
+		pause := time.Since(began) // leaves the database to others
+		if !g.left {
+			pause *= 20
+		}
+		select {
+		case <-time.After(max(gatherEvery, pause)):
 		case <-ctx.Done():
 		}
 	}
@@ -106,6 +113,7 @@ func (g *gatherer) pass(ctx context.Context) error {
 		return err
 	}
 	seen := map[landing]round{}
+	g.left = false
 	var failed []error // errors of single sources, such as a full account
 	for after := (landing{}); ; {
 		page, err := g.sources(ctx, after)
@@ -162,10 +170,11 @@ func (g *gatherer) gather(ctx context.Context, s plainSource, now drive.Time) (r
 	if s.folder.IsZero() {
 		return round{seq: s.seq, settled: true}, nil
 	}
-	l := &landed{gatherer: g, source: s, at: now, looks: g.looks, settled: r.settled}
+	l := &landed{gatherer: g, source: s, at: now, looks: g.looks, made: g.made, settled: r.settled}
 	if err := l.folder(ctx, s.folder, nil, r.at); err != nil {
 		return was, err
 	}
+	g.left = g.left || l.made <= 0
 	return round{seq: r.seq, settled: l.settled, at: l.next}, nil
 }
 
@@ -175,6 +184,7 @@ type landed struct {
 	source  plainSource
 	at      drive.Time   // the current time
 	looks   int          // folders that this pass may still visit
+	made    int          // bundles that this pass may still make
 	settled bool         // no files were left waiting
 	next    []drive.Name // the first folder that was not visited; nil: all were
 }
@@ -186,7 +196,7 @@ func (l *landed) folder(ctx context.Context, id drive.NodeID, path, from []drive
 	switch {
 	case l.next != nil:
 		return nil
-	case l.looks <= 0:
+	case l.looks <= 0 || l.made <= 0:
 		l.next = slices.Clone(path)
 		return nil
 	}
@@ -217,7 +227,7 @@ func (l *landed) folder(ctx context.Context, id drive.NodeID, path, from []drive
 }
 
 // look makes bundles of the files in a folder, and returns its subfolders. It reads the folder page
-// by page and fails with the error of a query.
+// by page, stops when the pass may make no more bundles, and fails with the error of a query.
 func (l *landed) look(ctx context.Context, id drive.NodeID) (below []tree.Node, err error) {
 	for after := drive.Name(""); ; {
 		page, err := l.opt.Tree.ChildrenAfter(ctx, l.opt.DB, id, after, comparePage)
@@ -242,11 +252,15 @@ func (l *landed) look(ctx context.Context, id drive.NodeID) (below []tree.Node, 
 		if len(page) < comparePage {
 			return below, nil
 		}
+		if l.made <= 0 { // the rest of the folder is left to a later pass
+			l.settled = false
+			return below, nil
+		}
 	}
 }
 
-// files makes bundles of files of one folder, if they are quiet. Files that changed within quietFor
-// are left to a later pass.
+// files makes bundles of files of one folder, if they are quiet. Files that changed within quietFor,
+// and those beyond the bundles that the pass may make, are left to a later pass.
 func (l *landed) files(ctx context.Context, files []tree.Node) error {
 	if len(files) == 0 {
 		return nil
@@ -260,6 +274,10 @@ func (l *landed) files(ctx context.Context, files []tree.Node) error {
 		return nil
 	}
 	for _, part := range parted(files) {
+		if l.made--; l.made < 0 {
+			l.settled = false
+			return nil
+		}
 		made, err := l.bundle(ctx, part)
 		if err != nil {
 			return err

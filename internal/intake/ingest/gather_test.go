@@ -312,6 +312,42 @@ func TestMoreFoldersThanAPassLooksAt(t *testing.T) {
 	w.check(t)
 }
 
+// TestASourceWithManyFilesDelaysNoOther checks that a pass makes a bounded number of bundles of each
+// source, so that the files of another one are gathered in the same pass, and that later passes
+// continue until all files are gathered.
+func TestASourceWithManyFilesDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.process(w.db, "1")
+	for _, source := range []string{"many", "one"} { // in the order of their names
+		w.takesAll(t, in, source)
+	}
+	for n := range 4 {
+		w.land(t, fmt.Sprintf("many/%d/in/%d.xml", n, n), string(invoicetest.UBL(invoicetest.New(uint64(n)))))
+		w.land(t, fmt.Sprintf("many/%d.xml", n), string(invoicetest.UBL(invoicetest.New(uint64(10+n)))))
+	}
+	w.land(t, "one/1.xml", string(invoicetest.UBL(invoicetest.New(100))))
+	w.pass(quietFor)
+	g := in.newGatherer()
+	g.made = 1
+	for pass, want := range []int64{2, 3, 4, 5, 6, 6} { // "one" ends with the first pass
+		if err := g.pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.count(t, "SELECT COUNT(*) FROM bundles"); got != want {
+			t.Errorf("after pass %d there are %d bundles, want %d", pass+1, got, want)
+		}
+	}
+	if g.left {
+		t.Error("the last pass left files")
+	}
+	w.finish(t, in)
+	if got := w.count(t, "SELECT COUNT(*) FROM documents"); got != 9 {
+		t.Errorf("%d documents, want 9", got)
+	}
+	w.check(t)
+}
+
 func TestFilesThatBelongTogetherStayTogether(t *testing.T) {
 	t.Parallel()
 	var files []tree.Node
