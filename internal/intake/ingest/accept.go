@@ -119,26 +119,17 @@ func (in *appeals) readAgain(ctx context.Context, b *row, at pos) (one item, err
 // before that one. WrongState: the content is damaged, the document cannot be decoded, or the
 // member has fewer documents.
 func (in *appeals) nth(ctx context.Context, m member, index int64) (*invoice.Document, error) {
-	end, err := in.workers.alone(ctx, m)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	object, err := in.openSound(ctx, m.Blob)
+	documents, end, err := in.workers.open(ctx, m)
 	if errors.Is(err, errDamaged) {
 		return nil, drive.Fail(drive.WrongState, "state", reasonDamaged)
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer object.Close() //nolint:errcheck // it was only read
-	documents, err := decode(ctx, object)
 	if fault, bad := errors.AsType[*syntax.Error](err); bad {
 		return nil, drive.Fail(drive.WrongState, "state", fault.Kind.String())
 	}
 	if err != nil {
 		return nil, err
 	}
+	defer end()
 	n := int64(0)
 	for doc, err := range documents {
 		if n++; n <= index {

@@ -259,8 +259,8 @@ func (l *landed) look(ctx context.Context, id drive.NodeID) (below []tree.Node, 
 	}
 }
 
-// files makes bundles of files of one folder, if they are quiet. Files that changed within quietFor,
-// and those beyond the bundles that the pass may make, are left to a later pass.
+// files makes bundles of files of one folder, if they are quiet. Files that changed within
+// quietFor, and those beyond the bundles that the pass may make, are left to a later pass.
 func (l *landed) files(ctx context.Context, files []tree.Node) error {
 	if len(files) == 0 {
 		return nil

@@ -312,9 +312,9 @@ func TestMoreFoldersThanAPassLooksAt(t *testing.T) {
 	w.check(t)
 }
 
-// TestASourceWithManyFilesDelaysNoOther checks that a pass makes a bounded number of bundles of each
-// source, so that the files of another one are gathered in the same pass, and that later passes
-// continue until all files are gathered.
+// TestASourceWithManyFilesDelaysNoOther checks that a pass makes a bounded number of bundles of
+// each source, so that the files of another one are gathered in the same pass, and that later
+// passes continue until all files are gathered.
 func TestASourceWithManyFilesDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -1,12 +1,18 @@
 package ingest
 
 import (
+	"archive/zip"
+	"bytes"
 	"context"
 	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/intake/invoice/envelope"
+	"smartdrive/internal/intake/invoice/invoicetest"
 )
 
 // TestAPageOfLargeConflictsIsShort checks that a page of conflicts ends at its limit of bytes, and
@@ -36,27 +42,60 @@ func TestAPageOfLargeConflictsIsShort(t *testing.T) {
 	}
 }
 
-// TestOneLargeMemberAtATime checks that one large member is decoded at a time, while small ones do
-// not wait.
+// TestOneLargeMemberAtATime checks that a worker has the place for large members while it decodes a
+// member that is large, or whose document is once it is unpacked, and that it waits for the place.
 func TestOneLargeMemberAtATime(t *testing.T) {
 	t.Parallel()
-	in := newWorld(t).process(nil, "1")
-	large := member{Size: largeMember + 1}
-	end, err := in.workers.alone(t.Context(), large)
+	w := newWorld(t)
+	in := w.process(w.db, "1")
+	large := bytes.Replace(invoicetest.UBL(doc("L", 1)), []byte("<cbc:ID>"), append(bytes.Repeat([]byte(" "), envelope.LargeDocument), "<cbc:ID>"...), 1)
+	bundle := w.send(t, newParcel("acme").add("plain.xml", 1, large).add("packed.zip", 1, zipped(t, large)).
+		add("small.zip", 1, zipped(t, invoicetest.UBL(doc("S", 1)))))
+	w.finish(t, in)
+	rows, err := w.db.Query(t.Context(), "SELECT "+memberColumns+" FROM bundle_members WHERE bundle_id = ? ORDER BY n", bundle.ID)
+	members, err := sqldb.Scan(rows, err, scanMember)
 	if err != nil {
 		t.Fatal(err)
 	}
+	var held []int
+	for _, m := range members {
+		documents, end, err := in.workers.open(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range documents {
+			if err != nil {
+				t.Errorf("%s: %v", m.Name, err)
+			}
+			held = append(held, len(in.workers.large))
+		}
+		end()
+		if len(in.workers.large) != 0 {
+			t.Fatalf("%s does not give its place back", m.Name)
+		}
+	}
+	if diff := cmp.Diff([]int{1, 1, 0}, held); diff != "" {
+		t.Error(diff)
+	}
+	in.workers.large <- struct{}{}
 	given, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := in.workers.alone(given, large); !errors.Is(err, context.Canceled) {
+	if _, _, err := in.workers.open(given, members[0]); !errors.Is(err, context.Canceled) {
 		t.Errorf("a second one beside it: %v", err)
 	}
-	if _, err := in.workers.alone(given, member{Size: largeMember}); err != nil {
-		t.Errorf("a smaller one beside it: %v", err)
+}
+
+// zipped returns an archive with one XML file.
+func zipped(t *testing.T, raw []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	f, err := z.Create("a.xml")
+	if err == nil {
+		_, err = f.Write(raw)
 	}
-	end()
-	if end, err = in.workers.alone(t.Context(), large); err != nil {
+	if err := errors.Join(err, z.Close()); err != nil {
 		t.Fatal(err)
 	}
-	end()
+	return b.Bytes()
 }

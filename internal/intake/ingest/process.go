@@ -147,39 +147,70 @@ func (r *run) undeclared(ctx context.Context, m member) (int64, error) {
 	return int64(found), err
 }
 
-// largeMember is the size in bytes above which only one member is decoded at a time per process,
-// because its model may take much memory.
-const largeMember = 2 * drive.MiB
+// alone is a place that one worker of the process holds while it decodes what may take much memory.
+type alone struct {
+	place chan struct{}
+	held  bool
+}
 
-// alone waits until no other large member is being decoded. The caller must call end when it has
-// finished. Small members do not wait. It fails with the cause of ctx; end is then nil.
-func (in *workers) alone(ctx context.Context, m member) (end func(), err error) {
-	if m.Size <= largeMember {
-		return func() {}, nil
+// hold waits for the place, unless the worker holds it. It fails with the cause of ctx.
+func (a *alone) hold(ctx context.Context) error {
+	if a.held {
+		return nil
 	}
 	select {
-	case in.large <- struct{}{}:
-		return func() { <-in.large }, nil
+	case a.place <- struct{}{}:
+		a.held = true
+		return nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
+}
+
+// release frees the place, if the worker holds it.
+func (a *alone) release() {
+	if a.held {
+		<-a.place
+		a.held = false
+	}
+}
+
+// open opens the content of a member and decodes it. While it is larger than
+// envelope.LargeDocument, or one of its documents is when it is unpacked, no other worker decodes
+// such a member. The caller must call end once it has read the documents. It fails with a
+// *syntax.Error for a format that is not supported, errDamaged, or an error of the store.
+func (in *workers) open(ctx context.Context, m member) (documents iter.Seq2[*invoice.Document, error], end func(), err error) {
+	a := &alone{place: in.large}
+	defer func() {
+		if err != nil {
+			a.release()
+		}
+	}()
+	if m.Size > envelope.LargeDocument {
+		if err := a.hold(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	object, err := in.openSound(ctx, m.Blob)
+	if err != nil {
+		return nil, nil, err
+	}
+	end = func() {
+		object.Close() //nolint:errcheck,gosec // it was only read
+		a.release()
+	}
+	documents, err = decode(ctx, object, envelope.Limits{Large: func() error { return a.hold(ctx) }})
+	if err != nil {
+		object.Close() //nolint:errcheck,gosec // it was only read
+	}
+	return documents, end, err
 }
 
 // documents decodes a member and returns the number of documents in it. If a member cannot be
 // decoded as a whole, documents rejects all of it and returns the declared number. It fails with
 // the error of storing a batch or of the store.
 func (r *run) documents(ctx context.Context, m member) (found int64, err error) {
-	end, err := r.alone(ctx, m)
-	if err != nil {
-		return 0, err
-	}
-	defer end()
-	object, err := r.openSound(ctx, m.Blob)
-	if err != nil {
-		return 0, err
-	}
-	defer object.Close() //nolint:errcheck // it was only read
-	documents, err := decode(ctx, object)
+	documents, end, err := r.open(ctx, m)
 	if fault, bad := errors.AsType[*syntax.Error](err); bad {
 		r.rejectMember(m, fault)
 		return m.Documents, nil
@@ -187,6 +218,7 @@ func (r *run) documents(ctx context.Context, m member) (found int64, err error) 
 	if err != nil {
 		return 0, err
 	}
+	defer end()
 	skip := int64(0)
 	if r.b.Save.member == m.N-1 {
 		skip = r.b.Save.index
@@ -221,20 +253,20 @@ func findingOf(fault *syntax.Error) string {
 
 // decode returns the documents of a member, in order. If the format is not supported, the error is
 // a *syntax.Error.
-func decode(ctx context.Context, object blob.Object) (iter.Seq2[*invoice.Document, error], error) {
+func decode(ctx context.Context, object blob.Object, limits envelope.Limits) (iter.Seq2[*invoice.Document, error], error) {
 	in := bufio.NewReaderSize(bounded(ctx, object), 64<<10)
 	head, err := in.Peek(syntax.SniffBytes)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	if kind := envelope.Sniff(head); kind != envelope.None {
-		return envelope.Decode(kind, timely{func() error { return context.Cause(ctx) }, object}, int64(object.Size()), syntax.Limits{}), nil
+		return envelope.Decode(kind, timely{func() error { return context.Cause(ctx) }, object}, int64(object.Size()), limits), nil
 	}
 	format := syntax.Sniff(head)
 	if format == syntax.Unknown {
 		return nil, syntax.Unread(head)
 	}
-	return syntax.Decode(format, in, syntax.Limits{}), nil
+	return syntax.Decode(format, in, limits.Limits), nil
 }
 
 // rejectMember adds one record that rejects all documents of a member from the save point on.

@@ -38,7 +38,7 @@ type workers struct {
 	library  *library
 
 	slots chan struct{} // one entry per bundle that this process works on
-	large chan struct{} // one entry while a member larger than largeMember is being decoded
+	large chan struct{} // one entry while what is larger than envelope.LargeDocument is being decoded
 }
 
 // Wake makes a worker of this process look for due bundles now. It never blocks.

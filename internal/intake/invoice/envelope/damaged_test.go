@@ -56,7 +56,7 @@ func errorsOf(kind Kind, raw []byte) (odd []error) {
 			odd = append(odd, err)
 		}
 	}
-	for _, err := range Decode(kind, bytes.NewReader(raw), int64(len(raw)), syntax.Limits{}) {
+	for _, err := range Decode(kind, bytes.NewReader(raw), int64(len(raw)), Limits{}) {
 		add(err)
 	}
 	_, err := Count(kind, bytes.NewReader(raw), int64(len(raw)))

@@ -58,7 +58,7 @@ const (
 
 // Decode yields the documents of an envelope, with the same errors as syntax.Decode. An envelope
 // without invoices yields one error of kind Unsupported.
-func Decode(kind Kind, in io.ReaderAt, size int64, limits syntax.Limits) iter.Seq2[*invoice.Document, error] {
+func Decode(kind Kind, in io.ReaderAt, size int64, limits Limits) iter.Seq2[*invoice.Document, error] {
 	return func(yield func(*invoice.Document, error) bool) {
 		from, ended := &source{ReaderAt: in}, false
 		tell := func(doc *invoice.Document, err error) bool {
@@ -68,17 +68,22 @@ func Decode(kind Kind, in io.ReaderAt, size int64, limits syntax.Limits) iter.Se
 			ended = !yield(doc, err) || from.failed != nil
 			return !ended
 		}
-		switch kind {
-		case PDF:
-			tell(fromPDF(from, size, limits))
-		case Mail:
-			fromMail(from, size, limits, tell)
-		default:
-			fromZip(from, size, limits, tell)
-		}
+		newOpening(size, limits).each(kind, from, size, tell)
 		if from.failed != nil && !ended { // the error was not reported yet
 			yield(nil, from.failed)
 		}
+	}
+}
+
+// each yields the documents of an envelope, or of one attached to it, until yield returns false.
+func (o *opening) each(kind Kind, in io.ReaderAt, size int64, yield func(*invoice.Document, error) bool) {
+	switch kind {
+	case PDF:
+		yield(o.fromPDF(in, size))
+	case Mail:
+		o.fromMail(in, size, yield)
+	default:
+		o.fromZip(in, size, yield)
 	}
 }
 
@@ -103,9 +108,9 @@ func (s *source) ReadAt(p []byte, off int64) (int, error) {
 var invoiceNames = []string{"factur-x.xml", "zugferd-invoice.xml", "xrechnung.xml", "order-x.xml"}
 
 // find opens a PDF and returns its embedded files and the index of the invoice among them; -1:
-// there is none. It fails with a pdf.Error or an error of reading in.
-func find(in io.ReaderAt, size int64) (at int, files []pdf.File, err error) {
-	d, err := pdf.Open(in, size, pdf.Limits{})
+// there is none. It fails with a pdf.Error, the error of spend or an error of reading in.
+func (o *opening) find(in io.ReaderAt, size int64) (at int, files []pdf.File, err error) {
+	d, err := pdf.Open(in, size, o.ofPDFs())
 	if err != nil {
 		return -1, nil, err
 	}
@@ -121,8 +126,8 @@ func find(in io.ReaderAt, size int64) (at int, files []pdf.File, err error) {
 
 // fromPDF decodes the invoice embedded in a PDF. It fails with a syntax.Error: Unsupported if there
 // is none, or the kind of the damage.
-func fromPDF(in io.ReaderAt, size int64, limits syntax.Limits) (*invoice.Document, error) {
-	at, files, err := find(in, size)
+func (o *opening) fromPDF(in io.ReaderAt, size int64) (*invoice.Document, error) {
+	at, files, err := o.find(in, size)
 	if err != nil {
 		return nil, ofPDF(err)
 	}
@@ -133,7 +138,7 @@ func fromPDF(in io.ReaderAt, size int64, limits syntax.Limits) (*invoice.Documen
 	if err != nil {
 		return nil, ofPDF(err)
 	}
-	doc, err := decode(xml, limits)
+	doc, err := decode(o.unpack(xml), o.limits.Limits)
 	return doc, ofPDF(err)
 }
 
@@ -168,7 +173,7 @@ func decode(in io.Reader, limits syntax.Limits) (*invoice.Document, error) {
 
 // fromZip yields each .xml member of an archive that is an invoice, or the error of reading it. A
 // damaged archive yields one error, and so does an archive without an invoice.
-func fromZip(in io.ReaderAt, size int64, limits syntax.Limits, yield func(*invoice.Document, error) bool) {
+func (o *opening) fromZip(in io.ReaderAt, size int64, yield func(*invoice.Document, error) bool) {
 	archive, err := openZip(in, size)
 	if err != nil {
 		yield(nil, ofZip(err))
@@ -179,7 +184,7 @@ func fromZip(in io.ReaderAt, size int64, limits syntax.Limits, yield func(*invoi
 		if !strings.EqualFold(path.Ext(f.Name), ".xml") {
 			continue
 		}
-		doc, err := fromMember(f, limits)
+		doc, err := o.fromMember(f)
 		if err != nil && errors.Is(err, errOther) {
 			continue
 		}
@@ -197,13 +202,13 @@ func fromZip(in io.ReaderAt, size int64, limits syntax.Limits, yield func(*invoi
 var errOther = errors.New("not an invoice")
 
 // fromMember decodes a member of an archive. errOther: it is not an invoice.
-func fromMember(f *zip.File, limits syntax.Limits) (*invoice.Document, error) {
+func (o *opening) fromMember(f *zip.File) (*invoice.Document, error) {
 	in, err := openMember(f)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close() //nolint:errcheck // it was only read
-	doc, err := decode(in, limits)
+	doc, err := decode(o.unpack(in), o.limits.Limits)
 	return doc, ofZip(err)
 }
 
@@ -322,7 +327,7 @@ func checkDirectory(in io.ReaderAt, size int64) (room int64, err error) {
 // reader.
 func Count(kind Kind, in io.ReaderAt, size int64) (int, error) {
 	from := &source{ReaderAt: in}
-	n, err := count(kind, from, size)
+	n, err := newOpening(size, Limits{}).count(kind, from, size)
 	if from.failed != nil {
 		return 0, from.failed
 	}
@@ -330,17 +335,21 @@ func Count(kind Kind, in io.ReaderAt, size int64) (int, error) {
 }
 
 // count returns the number of documents in an envelope; 0 for a damaged one or a PDF without an
-// invoice. It fails only with an error of reading in.
-func count(kind Kind, in io.ReaderAt, size int64) (int, error) {
+// invoice. A PDF that unpacks to too much counts as one unreadable document. It fails only with an
+// error of reading in.
+func (o *opening) count(kind Kind, in io.ReaderAt, size int64) (int, error) {
 	if kind == PDF {
-		at, _, err := find(in, size)
+		at, _, err := o.find(in, size)
 		if _, ours := errors.AsType[*pdf.Error](err); ours || err == nil && at < 0 {
 			return 0, nil
+		}
+		if _, ours := errors.AsType[*syntax.Error](err); ours {
+			err = nil
 		}
 		return 1, err
 	}
 	if kind == Mail {
-		return countMail(in, size)
+		return o.countMail(in, size)
 	}
 	n, err := countZip(in, size)
 	if _, ours := errors.AsType[*syntax.Error](ofZip(err)); ours {

@@ -17,7 +17,7 @@ import (
 
 // decodeAll returns the documents and errors of an envelope.
 func decodeAll(raw []byte) (docs []*invoice.Document, errs []error) {
-	for d, err := range Decode(Sniff(raw), bytes.NewReader(raw), int64(len(raw)), syntax.Limits{}) {
+	for d, err := range Decode(Sniff(raw), bytes.NewReader(raw), int64(len(raw)), Limits{}) {
 		if err != nil {
 			errs = append(errs, err)
 		} else {
@@ -112,7 +112,7 @@ func TestArchivesAreBounded(t *testing.T) {
 			t.Errorf("%s: %v", name, errs)
 		}
 	}
-	for _, err := range Decode(Zip, bytes.NewReader(bomb), int64(len(bomb)), syntax.Limits{Bytes: 1 << 10}) {
+	for _, err := range Decode(Zip, bytes.NewReader(bomb), int64(len(bomb)), Limits{Limits: syntax.Limits{Bytes: 1 << 10}}) {
 		if err == nil || !strings.HasPrefix(err.Error(), "limit") {
 			t.Errorf("a bomb: %v", err)
 		}
@@ -153,7 +153,7 @@ func TestErrorsOfTheReaderStayThemselves(t *testing.T) {
 		failed := 0
 		for calls := range 20 {
 			in := &failing{in: bytes.NewReader(raw), left: calls, err: gone}
-			for _, err := range Decode(Sniff(raw), in, int64(len(raw)), syntax.Limits{}) {
+			for _, err := range Decode(Sniff(raw), in, int64(len(raw)), Limits{}) {
 				if err != nil && !errors.Is(err, gone) {
 					t.Errorf("after %d reads: %v", calls, err)
 				}
@@ -178,7 +178,7 @@ func TestErrorsOfTheReaderOfAMailStayThemselves(t *testing.T) {
 		for size := 0; size < len(raw); size += depth.Pick(211, 67, 3) {
 			in := until{strings.NewReader(raw), int64(size), gone}
 			var errs []error
-			for _, err := range Decode(Mail, in, int64(len(raw)), syntax.Limits{}) {
+			for _, err := range Decode(Mail, in, int64(len(raw)), Limits{}) {
 				errs = append(errs, err)
 			}
 			if len(errs) == 0 || !errors.Is(errs[len(errs)-1], gone) {

@@ -22,7 +22,7 @@ var ErrNoFile = errors.New("there is no such embedded file")
 // *syntax.Error: the invoice or envelope is invalid.
 func Extract(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 	from := &source{ReaderAt: in}
-	err := extractFrom(from, size, sum, to)
+	err := newOpening(size, Limits{Unpacked: 2 * Unpacked(size)}).extractFrom(from, size, sum, to)
 	if err != nil && from.failed != nil {
 		return from.failed
 	}
@@ -32,7 +32,7 @@ func Extract(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 // extractFrom writes the embedded file with the SHA-256 sum, from the invoice or envelope in, to
 // to. It fails with ErrNoFile if no invoice contains such a file. After an error a part may be
 // written.
-func extractFrom(in io.ReaderAt, size int64, sum string, to io.Writer) error {
+func (o *opening) extractFrom(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 	head := make([]byte, syntax.SniffBytes)
 	n, err := in.ReadAt(head, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -42,11 +42,11 @@ func extractFrom(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 	case None:
 		return extract(func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(in, 0, size)), nil }, sum, to)
 	case Zip:
-		return extractZip(in, size, sum, to)
+		return o.extractZip(in, size, sum, to)
 	case Mail:
-		return extractMail(in, size, sum, to)
+		return o.extractMail(in, size, sum, to)
 	case PDF:
-		at, files, err := find(in, size)
+		at, files, err := o.find(in, size)
 		if err != nil || at < 0 {
 			return errors.Join(ofPDF(err), ErrNoFile)
 		}
@@ -55,7 +55,7 @@ func extractFrom(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 			if err != nil {
 				return nil, err
 			}
-			return io.NopCloser(xml), nil
+			return io.NopCloser(o.unpack(xml)), nil
 		}, sum, to))
 	}
 	return ErrNoFile
@@ -63,7 +63,7 @@ func extractFrom(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 
 // extractZip tries each .xml member of an archive in turn and writes the file with the sum to to.
 // Members that cannot be read are skipped. It fails with ErrNoFile.
-func extractZip(in io.ReaderAt, size int64, sum string, to io.Writer) error {
+func (o *opening) extractZip(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 	archive, err := openZip(in, size)
 	if err != nil {
 		return ofZip(err)
@@ -72,7 +72,13 @@ func extractZip(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 		if !strings.EqualFold(path.Ext(f.Name), ".xml") {
 			continue
 		}
-		err := extract(func() (io.ReadCloser, error) { return openMember(f) }, sum, to)
+		err := extract(func() (io.ReadCloser, error) {
+			xml, err := openMember(f)
+			if err != nil {
+				return nil, err
+			}
+			return &member{bufio.NewReaderSize(o.unpack(xml), syntax.SniffBytes), xml}, nil
+		}, sum, to)
 		if _, bad := errors.AsType[*syntax.Error](err); bad || errors.Is(err, errOther) || errors.Is(err, ErrNoFile) {
 			continue // another invoice may have it
 		}

@@ -70,8 +70,8 @@ func eachAttached(in io.ReaderAt, size int64, fn func(attached) error) error {
 	return err
 }
 
-// mailLimit returns a syntax.Error of kind Limit with the formatted text.
-func mailLimit(format string, args ...any) error {
+// limited returns a syntax.Error of kind Limit with the formatted text.
+func limited(format string, args ...any) error {
 	return &syntax.Error{Kind: syntax.Limit, Text: fmt.Sprintf(format, args...)}
 }
 
@@ -87,7 +87,7 @@ type guarded struct {
 // Read fails with an error of kind Limit once left bytes are read; a negative left does not limit.
 func (g *guarded) Read(p []byte) (int, error) {
 	if g.left == 0 {
-		return 0, mailLimit("the header of the e-mail is longer than %d bytes", maxMailHeader)
+		return 0, limited("the header of the e-mail is longer than %d bytes", maxMailHeader)
 	}
 	n := len(p)
 	if g.left > 0 {
@@ -116,10 +116,10 @@ func (p *parts) message(in io.Reader, depth int) error {
 // an attached file. It fails with an error of kind Limit for too many or too deeply nested parts.
 func (p *parts) part(field func(string) string, body io.Reader, depth int) error {
 	if p.left--; p.left < 0 {
-		return mailLimit("the e-mail has more than %d parts", maxMailParts)
+		return limited("the e-mail has more than %d parts", maxMailParts)
 	}
 	if depth > maxMailDepth {
-		return mailLimit("the e-mail has more than %d parts within each other", maxMailDepth)
+		return limited("the e-mail has more than %d parts within each other", maxMailDepth)
 	}
 	kind, params, err := mime.ParseMediaType(field("Content-Type"))
 	if err != nil {
@@ -179,7 +179,7 @@ func ofMail(err error) error {
 		return err
 	}
 	if strings.Contains(err.Error(), "message too large") { // error text of net/textproto
-		return mailLimit("the header of the e-mail is longer than %d bytes", maxMailHeader)
+		return limited("the header of the e-mail is longer than %d bytes", maxMailHeader)
 	}
 	_, bad := errors.AsType[base64.CorruptInputError](err)
 	for _, broken := range []error{io.ErrUnexpectedEOF, io.EOF, bufio.ErrBufferFull} { // ErrBufferFull: an overlong line of quoted-printable
@@ -211,7 +211,7 @@ func (a attached) hold() (*bytes.Reader, error) {
 		return nil, ofMail(err)
 	}
 	if len(raw) > maxMailFile {
-		return nil, mailLimit("a file in the e-mail is larger than %d bytes", maxMailFile)
+		return nil, limited("a file in the e-mail is larger than %d bytes", maxMailFile)
 	}
 	return bytes.NewReader(raw), nil
 }
@@ -247,7 +247,7 @@ func eachInvoice(in io.ReaderAt, size int64, plain func(attached) error, packed 
 
 // fromMail yields the invoices attached to an e-mail, directly or in attached archives and PDFs,
 // and the errors of those that cannot be read. An e-mail without any yields one error.
-func fromMail(in io.ReaderAt, size int64, limits syntax.Limits, yield func(*invoice.Document, error) bool) {
+func (o *opening) fromMail(in io.ReaderAt, size int64, yield func(*invoice.Document, error) bool) {
 	found := false
 	tell := func(doc *invoice.Document, err error) error {
 		found = true
@@ -257,18 +257,18 @@ func fromMail(in io.ReaderAt, size int64, limits syntax.Limits, yield func(*invo
 		return nil
 	}
 	err := eachInvoice(in, size, func(a attached) error {
-		doc, err := decode(a, limits)
+		doc, err := decode(a, o.limits.Limits)
 		return tell(doc, ofMail(err))
 	}, func(kind Kind, file *bytes.Reader) error {
-		if n, err := Count(kind, file, file.Size()); n == 0 || err != nil {
+		if n, err := o.count(kind, file, file.Size()); n == 0 || err != nil {
 			return err
 		}
-		for doc, err := range Decode(kind, file, file.Size(), limits) {
-			if stop := tell(doc, err); stop != nil {
-				return stop
-			}
-		}
-		return nil
+		var stop error
+		o.each(kind, file, file.Size(), func(doc *invoice.Document, err error) bool {
+			stop = tell(doc, err)
+			return stop == nil
+		})
+		return stop
 	})
 	switch {
 	case err != nil:
@@ -280,9 +280,9 @@ func fromMail(in io.ReaderAt, size int64, limits syntax.Limits, yield func(*invo
 
 // countMail counts the invoices attached to an e-mail. A damaged part ends the count and counts as
 // one. It fails only with an error of reading in.
-func countMail(in io.ReaderAt, size int64) (n int, err error) {
+func (o *opening) countMail(in io.ReaderAt, size int64) (n int, err error) {
 	err = eachInvoice(in, size, func(attached) error { n++; return nil }, func(kind Kind, file *bytes.Reader) error {
-		more, err := Count(kind, file, file.Size())
+		more, err := o.count(kind, file, file.Size())
 		n += more
 		return err
 	})
@@ -294,7 +294,7 @@ func countMail(in io.ReaderAt, size int64) (n int, err error) {
 
 // extractMail tries each invoice of an e-mail in turn and writes the file with the sum to to.
 // Invoices that cannot be read are skipped. It fails with ErrNoFile.
-func extractMail(in io.ReaderAt, size int64, sum string, to io.Writer) error {
+func (o *opening) extractMail(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 	found := false
 	look := func(err error) error {
 		if err == nil {
@@ -311,8 +311,8 @@ func extractMail(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 		if err != nil {
 			return look(err)
 		}
-		return look(Extract(file, file.Size(), sum, to))
-	}, func(_ Kind, file *bytes.Reader) error { return look(Extract(file, file.Size(), sum, to)) })
+		return look(o.extractFrom(file, file.Size(), sum, to))
+	}, func(_ Kind, file *bytes.Reader) error { return look(o.extractFrom(file, file.Size(), sum, to)) })
 	if err == nil && !found {
 		err = ErrNoFile
 	}

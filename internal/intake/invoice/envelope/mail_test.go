@@ -146,7 +146,7 @@ func FuzzMail(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		found := 0
-		for _, err := range Decode(Mail, bytes.NewReader(in), int64(len(in)), syntax.Limits{Bytes: 1 << 20, Kept: 1 << 18, Items: 1000}) {
+		for _, err := range Decode(Mail, bytes.NewReader(in), int64(len(in)), Limits{Limits: syntax.Limits{Bytes: 1 << 20, Kept: 1 << 18, Items: 1000}}) {
 			if found++; err != nil {
 				if bad, ok := errors.AsType[*syntax.Error](err); !ok || bad.Text == "" {
 					t.Fatalf("no error of a document: %v", err)

@@ -53,6 +53,9 @@ type Limits struct {
 	Unpack  int64 // bytes of an object stream, decompressed: 8 MiB
 	Files   int   // embedded files: 1,000
 	File    int64 // bytes of an embedded file, decompressed: 256 MiB
+
+	// Spend is told the bytes that Work counts; its error ends the work. nil: nobody is told.
+	Spend func(bytes int) error
 }
 
 // withDefaults replaces zero fields by their defaults.

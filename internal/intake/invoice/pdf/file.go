@@ -79,10 +79,13 @@ func open(in io.ReaderAt, size int64, limits Limits) (*Document, error) {
 }
 
 // effort adds n bytes to the work done. It returns an Error of kind Limit if that exceeds
-// Limits.Work.
+// Limits.Work, or the error of Limits.Spend.
 func (d *Document) effort(n int) error {
 	if d.work += int64(n); d.work > d.limits.Work {
 		return limited("more than %d bytes of the PDF would have to be read", d.limits.Work)
+	}
+	if d.limits.Spend != nil {
+		return d.limits.Spend(n)
 	}
 	return nil
 }

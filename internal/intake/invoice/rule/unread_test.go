@@ -94,7 +94,7 @@ func textsOf(t *testing.T, dir string, texts map[string]bool) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.CallExpr:
-				if slices.Contains([]string{"fail", "damaged", "limited", "mailLimit", "badValue"}, lastName(n.Fun)) {
+				if slices.Contains([]string{"fail", "damaged", "limited", "badValue"}, lastName(n.Fun)) {
 					addTexts(t, n, texts)
 				}
 			case *ast.CompositeLit:
