@@ -55,14 +55,14 @@ func TestLogLinesAreListed(t *testing.T) {
 		t.Fatalf("only %d messages were found: does this test still recognize loggers?", len(there))
 	}
 	all := documents(t)
-	row := regexp.MustCompile("(?m)^\\| `(.+?)` \\| ([A-Z, ]+) \\|")
+	row := regexp.MustCompile("(?m)^- `(.+?)`\\s+\\(([A-Z]+(?:,\\s[A-Z]+)*)\\)")
 	for _, page := range []string{"docs/log-messages.md", "docs/log-messages.zh-CN.md"} {
 		listed := map[string]string{}
 		for _, m := range row.FindAllStringSubmatch(all[page], -1) {
 			if listed[m[1]] != "" {
 				t.Errorf("%s lists %q twice", page, m[1])
 			}
-			listed[m[1]] = m[2]
+			listed[m[1]] = strings.Join(strings.Fields(m[2]), " ")
 		}
 		for message, levels := range there {
 			slices.Sort(levels)
