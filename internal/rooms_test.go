@@ -62,16 +62,16 @@ func TestRoomsAreCurrent(t *testing.T) {
 	}
 }
 
-// rooms draws a table for each folder.
+// rooms draws a list for each folder, of its packages with their layers.
 func rooms(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	drawn := map[string]bool{}
 	for _, floor := range floors {
-		fmt.Fprintf(&b, "\n**%s** (`internal/%s`): %s.\n\n| package | layer | what it is |\n|---|---|---|\n", floor.title, floor.folder, floor.says)
+		fmt.Fprintf(&b, "\n**%s** (`internal/%s`): %s.\n\n", floor.title, floor.folder, floor.says)
 		for _, pkg := range slices.SortedFunc(maps.Keys(layers), byLayer) {
 			if top, _, _ := strings.Cut(pkg, "/"); top == floor.folder {
-				fmt.Fprintf(&b, "| `%s` | %d | %s |\n", pkg, layers[pkg], sentence(t, pkg))
+				fmt.Fprintf(&b, "- `%s` (%d): %s\n", pkg, layers[pkg], sentence(t, pkg))
 				drawn[pkg] = true
 			}
 		}
@@ -113,7 +113,7 @@ func sentence(t *testing.T, pkg string) string {
 }
 
 func shorten(says string) string {
-	const fits = 140 // characters of a table's cell that one reads at a glance
+	const fits = 140 // characters of an item that one reads at a glance
 	if len(says) <= fits {
 		return says
 	}
