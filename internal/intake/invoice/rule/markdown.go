@@ -10,11 +10,15 @@ func Markdown() string {
 	var b strings.Builder
 	b.WriteString(pageHead)
 	european, rest := europeanRules(), chineseRules()
-	counts := func(rules []Rule) string { return fmt.Sprintf("%d rows", len(rules)) }
+	counts := func(rules []Rule) string { return fmt.Sprintf("%d rules", len(rules)) }
 	section := func(title string, rules []Rule) {
-		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n| rule | severity | what must hold |\n|---|---|---|\n", title, counts(rules))
+		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n", title, counts(rules))
 		for i := range rules {
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", rules[i].ID, rules[i].Severity, rules[i].Text)
+			mark := ""
+			if rules[i].Severity != Fatal {
+				mark = " (" + rules[i].Severity.String() + ")"
+			}
+			fmt.Fprintf(&b, "- %s%s: %s\n", rules[i].ID, mark, rules[i].Text)
 		}
 	}
 	section("EN 16931", european[:len(european)-len(own)])
@@ -39,7 +43,7 @@ func Markdown() string {
 
 // peppolHead introduces the table of Peppol rules.
 const peppolHead = `
-These are the rules that OpenPEPPOL publishes for all countries. Rules whose names begin with PEPPOL- and that are not in the table:
+These are the rules that OpenPEPPOL publishes for all countries. Rules whose names begin with PEPPOL- and that are not listed above:
 
 | rule | state |
 |---|---|
@@ -49,8 +53,9 @@ These are the rules that OpenPEPPOL publishes for all countries. Rules whose nam
 const releaseHead = `
 ## Each rule of the release
 
-What is done about the rules of release %s that the artefacts call fatal. A rule that is not named here is in the tables above, and covered: a document
-that breaks it is refused. A test holds this table against the list of all of them, and 10,000 changed invoices against the verdicts of the artefacts.
+What is done about the rules of release %s that the artefacts call fatal. A rule that is not named here is listed above,
+and covered: a document that breaks it is refused. A test compares this table with the list of all of them, and 10,000
+changed invoices with the verdicts of the artefacts.
 
 | rule | state | why |
 |---|---|---|
@@ -67,8 +72,9 @@ Written by ` + "`make docs`" + ` from the tables of internal/intake/invoice/rule
 
 The rules follow release **` + Release + `** of CEN/TC 434's validation artefacts for EN 16931; code lists are those of that release.
 
-A document is **rejected as invalid** when it breaks a rule that is fatal; the findings name the rule. A warning is stored with the document and
-changes nothing. What SmartDrive does not know is **unsupported**, which says nothing about the document.
+A document is **rejected as invalid** when it breaks a fatal rule; the findings name it. A warning, which is marked below,
+is stored with the document and changes nothing. What SmartDrive does not know is **unsupported**, which says nothing
+about the document.
 
 | format | read | unsupported |
 |---|---|---|
@@ -79,18 +85,20 @@ changes nothing. What SmartDrive does not know is **unsupported**, which says no
 | PDF with an embedded invoice; zip and OFD with invoices in them | the XML, as above | encrypted ones; envelopes within envelopes |
 | anything else | | always |
 
-Profiles (BT-24): ` + "`urn:cen.eu:en16931:2017`" + `, each CIUS of it (` + "`#compliant#`" + `), and the XRechnung extension. Other extensions (` + "`#conformant#`" + `) and
-ZUGFeRD 1 (UN/CEFACT D13B) are unsupported, and named: the core's rules need not hold for them. A CII of D16B that names ZUGFeRD 1's profile COMFORT is judged by the core. Profiles of Factur-X below EN 16931 (MINIMUM, BASIC WL) are rejected as ` + "`" + `booking-aid` + "`" + `. Encodings: UTF-8, UTF-16, GB18030 with GBK and
-GB 2312, ISO 8859-1 and -15, Windows-1252. A member of XML holds one document.
+Profiles (BT-24): ` + "`urn:cen.eu:en16931:2017`" + `, each CIUS of it (` + "`#compliant#`" + `), and the XRechnung extension. Other
+extensions (` + "`#conformant#`" + `) and ZUGFeRD 1 (UN/CEFACT D13B) are unsupported. A CII of D16B that names ZUGFeRD 1's profile
+COMFORT is judged by the core. Profiles of Factur-X below EN 16931 (MINIMUM, BASIC WL) are rejected as ` + "`booking-aid`" + `.
+Encodings: UTF-8, UTF-16, GB18030 with GBK and GB 2312, ISO 8859-1 and -15, Windows-1252. A member of XML holds one
+document.
 
-Tests break each rule by itself in a valid invoice and expect that rule to be reported. The 86 instances of the XRechnung test suite break none
-that is fatal.
+Tests break each rule by itself in a valid invoice and expect that rule to be reported. The 86 instances of the XRechnung
+test suite break no fatal one.
 
-Where these rules are kinder than the artefacts: an identifier's scheme that has the form of its list and is not known here is a warning, because those
-lists grow. What an invoice repeats in another way (a second telephone number, the due date of a second
-discount tier) is read once, the first counts, and a warning says where the second stands (SD-05); several descriptions, notes and terms of payment are
-all kept. Where they are stricter: see the end.
+These rules are kinder than the artefacts in two points: an unknown identifier scheme in the form of its list is a
+warning, because those lists grow; and of what an invoice repeats in another way (a second telephone number, the due date
+of a second discount tier) the first counts, and a warning names the second (SD-05). All descriptions, notes and terms of
+payment are kept. The end of this page lists where they are stricter.
 
-The same document is recognized by its seller, number and date, and by a hash of what it says. The hash does not depend on the format, so that an
-invoice in UBL and the same in CII are duplicates. Embedded files count by their SHA-256.
+A document is recognized by its seller, number and date, and by a hash of what it says in any format, so an invoice in UBL
+and the same in CII are duplicates. Embedded files count by their SHA-256.
 `
