@@ -39,7 +39,7 @@ unknown one is refused. Text is UTF-8. BT and BG are the terms of EN 16931-1. Me
 // TestDocsOfTheModel compares docs/invoice-model.md with the types and their comments.
 func TestDocsOfTheModel(t *testing.T) {
 	t.Parallel()
-	want := docsHead + tables(t) + "## An example\n\nAs one line in a file of NDJSON:\n\n```json\n" + example(t) + "\n```\n"
+	want := docsHead + members(t) + "## An example\n\nAs one line in a file of NDJSON:\n\n```json\n" + example(t) + "\n```\n"
 	if *update {
 		if err := os.WriteFile(docs, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -64,9 +64,8 @@ func example(t *testing.T) string {
 	return b.String()
 }
 
-// tables returns a table of the members of each struct of the model, with the comments of the
-// fields.
-func tables(t *testing.T) string {
+// members lists the members of each struct of the model, with the comments of the fields.
+func members(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	for _, name := range []string{"model.go", "party.go", "line.go"} {
@@ -81,9 +80,9 @@ func tables(t *testing.T) string {
 			}
 			spec := group.Specs[0].(*ast.TypeSpec)
 			if fields, ok := spec.Type.(*ast.StructType); ok {
-				fmt.Fprintf(&b, "## %s\n\n%s\n| member | value | |\n|---|---|---|\n", spec.Name.Name, group.Doc.Text())
+				fmt.Fprintf(&b, "## %s\n\n%s\n", spec.Name.Name, group.Doc.Text())
 				for _, field := range fields.Fields.List {
-					row(t, &b, field)
+					writeMember(t, &b, field)
 				}
 				b.WriteString("\n")
 			}
@@ -92,8 +91,8 @@ func tables(t *testing.T) string {
 	return b.String()
 }
 
-// row writes the table row of a member.
-func row(t *testing.T, b *strings.Builder, field *ast.Field) {
+// writeMember writes the line of a member.
+func writeMember(t *testing.T, b *strings.Builder, field *ast.Field) {
 	t.Helper()
 	tag, err := strconv.Unquote(field.Tag.Value)
 	if err != nil {
@@ -103,7 +102,8 @@ func row(t *testing.T, b *strings.Builder, field *ast.Field) {
 	if name == "-" {
 		return
 	}
-	fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, kind(field.Type), strings.TrimSpace(field.Comment.Text()))
+	line := "- `" + name + "` " + kind(field.Type) + ": " + strings.TrimSpace(field.Comment.Text())
+	b.WriteString(strings.TrimSuffix(line, ": ") + "\n")
 }
 
 // kind returns the type of a member in words.
