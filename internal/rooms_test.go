@@ -71,7 +71,7 @@ func rooms(t *testing.T) string {
 		fmt.Fprintf(&b, "\n**%s** (`internal/%s`): %s.\n\n", floor.title, floor.folder, floor.says)
 		for _, pkg := range slices.SortedFunc(maps.Keys(layers), byLayer) {
 			if top, _, _ := strings.Cut(pkg, "/"); top == floor.folder {
-				fmt.Fprintf(&b, "- `%s` (%d): %s\n", pkg, layers[pkg], sentence(t, pkg))
+				b.WriteString(wrapped(fmt.Sprintf("- `%s` (%d): %s", pkg, layers[pkg], sentence(t, pkg))))
 				drawn[pkg] = true
 			}
 		}
@@ -82,6 +82,20 @@ func rooms(t *testing.T) string {
 		}
 	}
 	return b.String() + "\n"
+}
+
+// wrapped breaks an item of a list after at most 120 characters.
+func wrapped(item string) string {
+	lines := []string{""}
+	for word := range strings.FieldsSeq(item) {
+		last := &lines[len(lines)-1]
+		if len(*last)+len(word) >= 120 {
+			lines = append(lines, " ")
+			last = &lines[len(lines)-1]
+		}
+		*last += " " + word
+	}
+	return strings.TrimPrefix(strings.Join(lines, "\n"), " ") + "\n"
 }
 
 func byLayer(a, b string) int { return cmp.Or(cmp.Compare(layers[a], layers[b]), cmp.Compare(a, b)) }
