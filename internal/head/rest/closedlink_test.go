@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/head/rest"
 	"smartdrive/internal/head/server"
 	"smartdrive/internal/head/tus"
@@ -71,6 +72,39 @@ func TestALinkIsClosedBeforeItsUploadsEnd(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// The link's folder goes to the trash before each transaction of the request that ends an upload:
+// the transaction that creates the file checks the folder. A deleted link is not tried, because its
+// deletion waits for the request.
+func TestALinkIsClosedBeforeEachTransactionOfAnUpload(t *testing.T) {
+	t.Parallel()
+	how := closings[1]
+	for way, begin := range map[string]func(*stack, testing.TB, user) *http.Request{"file": aFile, "last PATCH of tus": patchOfTus(0)} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			for skip, met := 0, true; met; skip++ {
+				s := newStack(t, uploadtest.Options{})
+				u := s.newUser(t, "ann", 0)
+				folder := u.folder(t, "/in")
+				token, link := u.collectInto(t, folder, nil)
+				r := begin(s, t, s.sender(t, token, "bob"))
+				gate := sqldbtest.NewGate(s.DB)
+				gate.Intercept(skip, func() { how.do(t, s, u, folder, link) })
+				got := s.interrupted(r, func() {})
+				if _, met = gate.Open(); !met {
+					if skip == 0 {
+						t.Error("no transaction came to the gate")
+					}
+					break
+				}
+				if got.StatusCode != http.StatusGone {
+					t.Errorf("after %d transactions it is answered %s", skip, got)
+				}
+				s.nothingIsLeft(t, u, how)
+			}
+		})
 	}
 }
 
