@@ -1,11 +1,16 @@
 package tus
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -16,7 +21,7 @@ var pages = map[string]string{
 
 var block = regexp.MustCompile("(?s)```(console|js)\n(.*?)```")
 
-// snippets are the blocks of the section, in order: curl, tus-js-client, Uppy. The server
+// snippets are the blocks of the section, in order: curl, tus-js-client, Uppy, a proof. The server
 // that they speak of is d.
 func (d *drive) snippets(of string) []string {
 	d.t.Helper()
@@ -27,7 +32,7 @@ func (d *drive) snippets(of string) []string {
 	_, rest, found := strings.Cut(string(text), pages[of])
 	mine, _, _ := strings.Cut(rest, "\n## ")
 	blocks := block.FindAllStringSubmatch(mine, -1)
-	if !found || len(blocks) != 3 {
+	if !found || len(blocks) != 4 {
 		d.t.Fatalf("%s: the section has %d blocks", of, len(blocks))
 	}
 	var all []string
@@ -57,17 +62,23 @@ func TestExamples(t *testing.T) {
 			})
 			t.Run("tus-js-client", func(t *testing.T) {
 				video := noise(3*mib, 70)
-				must(t, os.WriteFile(filepath.Join(dir, "video.mp4"), video, 0o600))
-				modules, err := filepath.Abs("node_modules")
-				must(t, err)
-				must(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
-				must(t, os.WriteFile(filepath.Join(dir, "snippet.mjs"), []byte(snippets[1]), 0o600))
-				cmd := exec.CommandContext(t.Context(), node(t), "snippet.mjs")
-				cmd.Dir, cmd.Env = dir, append(os.Environ(), "TOKEN="+d.token)
-				if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "done") {
-					t.Fatalf("%v\n%s", err, out)
-				}
+				d.runInNode(t, snippets[1], video)
 				d.holds("/films/video.mp4", video)
+			})
+			t.Run("proof", func(t *testing.T) {
+				video := noise(3*mib, 71)
+				bob := d.user("bob", 10*mib)
+				bob.sendDeclared("his", video)
+				through, requests := d.counted(t)
+				ann := d.user("ann", 10*mib)
+				ann.runInNode(t, strings.ReplaceAll(snippets[3], d.url, through), video)
+				ann.holds("/video.mp4", video)
+				if n := requests(http.MethodPatch); n != 0 {
+					t.Errorf("the content was sent, by %d requests", n)
+				}
+				if n := requests(http.MethodPost); n != 2 {
+					t.Errorf("%d requests were POST, not the creation and the proof", n)
+				}
 			})
 			t.Run("Uppy", func(t *testing.T) {
 				chromium(t)
@@ -84,6 +95,47 @@ globalThis.upload = async () => {
 				d.holds("/uppy.txt", []byte("hello"))
 			})
 		})
+	}
+}
+
+// runInNode runs a module beside video.mp4, with node_modules and the token of d. It fails unless
+// the module prints "done".
+func (d *drive) runInNode(t *testing.T, module string, video []byte) {
+	t.Helper()
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "video.mp4"), video, 0o600))
+	modules, err := filepath.Abs("node_modules")
+	must(t, err)
+	must(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
+	must(t, os.WriteFile(filepath.Join(dir, "snippet.mjs"), []byte(module), 0o600))
+	cmd := exec.CommandContext(t.Context(), node(t), "snippet.mjs")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "TOKEN="+d.token)
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "done") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// counted returns the address of a proxy before the server, and a function that returns how many
+// requests of a method it has forwarded.
+func (d *drive) counted(t *testing.T) (address string, requests func(method string) int) {
+	t.Helper()
+	to, err := url.Parse(d.url)
+	must(t, err)
+	var mu sync.Mutex
+	seen := map[string]int{}
+	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to)
+		r.Out.Host = r.In.Host // Location is then that of the proxy
+		mu.Lock()
+		defer mu.Unlock()
+		seen[r.In.Method]++
+	}}
+	server := httptest.NewServer(forward)
+	t.Cleanup(server.Close)
+	return server.URL, func(method string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return seen[method]
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"hash/crc32"
 	"io"
 	"net/http"
+	"path"
 	"strings"
 	"testing"
 	"time"
@@ -273,8 +274,7 @@ func TestADeclaredDigestIsVerified(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
 	content, other := noise(2*mib, 5), noise(2*mib, 6)
-	sum := sha256.Sum256(content)
-	h := with("Upload-Length", fmt.Sprint(len(content)), "Upload-Metadata", metadata("filename", "a", "sha256", hex.EncodeToString(sum[:])))
+	h := declared("a", content)
 	at := d.create(h)
 	d.patch(at, chunk(0), other, 422, -1)
 	if a := d.ask(http.MethodHead, at, with(), nil); a.status != 410 {
@@ -287,6 +287,45 @@ func TestADeclaredDigestIsVerified(t *testing.T) {
 		t.Errorf("what is there already was asked for again: %s %v", again, again.header)
 	}
 	d.holds("/a%20(2)", content)
+}
+
+// declared returns the headers of a creation that declares the SHA-256 of its content.
+func declared(name string, content []byte) header {
+	sum := sha256.Sum256(content)
+	return with("Upload-Length", fmt.Sprint(len(content)), "Upload-Metadata", metadata("filename", name, "sha256", hex.EncodeToString(sum[:])))
+}
+
+// sendDeclared uploads a file whose SHA-256 is declared, so that the server knows the content by
+// it.
+func (d *drive) sendDeclared(name string, content []byte) {
+	d.t.Helper()
+	d.patch(d.create(declared(name, content)), chunk(0), content, 204, len(content))
+}
+
+// After a wrong proof for content of another account, tus continues the upload as any other, and
+// there is no second question.
+func TestAWrongProofContinuesTheUpload(t *testing.T) {
+	t.Parallel()
+	d := newDrive(t)
+	content := noise(2*mib, 8)
+	d.sendDeclared("a", content)
+	bob := d.user("bob", 10*mib)
+	at := bob.create(declared("b", content))
+	native := "/uploads/" + path.Base(at)
+	var up struct {
+		State     string
+		Challenge *struct{ Nonce string }
+	}
+	if bob.api(http.MethodGet, native, nil, &up); up.Challenge == nil {
+		t.Fatal("there is no question")
+	}
+	up.Challenge = nil
+	bob.api(http.MethodPost, native+"/proof", map[string]string{"alg": "hmac-sha256", "answer": hex.EncodeToString(make([]byte, 32))}, &up)
+	if up.State != "active" || up.Challenge != nil || bob.offset(at) != "0" {
+		t.Fatalf("after a wrong answer: %+v", up)
+	}
+	bob.patch(at, chunk(0), content, 204, len(content))
+	bob.holds("/b", content)
 }
 
 func TestTermination(t *testing.T) {
