@@ -36,6 +36,7 @@ build)
 test | deep)
 	[ -d web/node_modules ] || install
 	needs "${CHROMIUM:-chromium}" chromium
+	needs sqlite3 sqlite3
 	fonts
 	bin=$(mktemp -d)
 	trap 'rm -rf "$bin"' EXIT

@@ -35,7 +35,7 @@ type Notification struct {
 	At      drive.Time      `json:"at"`
 	Read    *drive.Time     `json:"read_at" doc:"null: not yet"`
 	Kind    notice.Kind     `json:"kind" enum:"share,role,space,group,export,collect,quota,webhook,operation"`
-	What    notice.Event    `json:"what" enum:"given,changed,more,taken,ending,ended,ready,failed,arrived,full,disabled" doc:"what happened"`
+	What    notice.Event    `json:"what" enum:"given,changed,more,taken,ending,ended,late,skipped,ready,failed,arrived,full,disabled" doc:"what happened"`
 	Gone    bool            `json:"gone" doc:"the reader may not see any more what it is about: nothing else is said of it"`
 	By      string          `json:"by,omitempty" doc:"name of who did it; absent: the program, or somebody without an account"`
 	Node    drive.NodeID    `json:"node_id,omitzero" doc:"the file or folder that it is about, where the reader may see it"`
@@ -46,7 +46,7 @@ type Notification struct {
 	Expires *drive.Time     `json:"expires_at,omitempty" doc:"when the role or the export ends"`
 	Export  drive.ExportID  `json:"export_id,omitzero"`
 	Failed  int64           `json:"failed,omitempty" doc:"documents that the export does not have, or items of the operation"`
-	Reason  string          `json:"reason,omitempty" doc:"why an export failed, or a webhook was disabled; what the operation does, such as move"`
+	Reason  string          `json:"reason,omitempty" doc:"why an export failed or was skipped, or a webhook was disabled; what the operation does, such as move"`
 	Total   *drive.ByteSize `json:"total,omitempty" doc:"bytes that the drive or space may have"`
 }
 

@@ -1,8 +1,11 @@
 // What people do with more than one click: files sent through a file request, versions, drag to move, zips, a timer looked up,
 // settings changed while the server runs.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { api, launch, logIn, openPage, said, shoot, startServer, tokenOf } from "./harness.mjs";
 import { png, unzip } from "./samples.mjs";
@@ -265,6 +268,62 @@ test("an export: of a list, what failed, its zip, supplemented, linked, ended", 
   await context.close();
 });
 
+test("an export: what failed is supplied by an upload and by an address", { timeout: 600_000 }, async () => {
+  const archive = createServer((_, answer) => answer.end("%PDF-1.7 found elsewhere")).listen(0, "127.0.0.1");
+  await once(archive, "listening");
+  const host = `127.0.0.1:${archive.address().port}`;
+  const own = await startServer("--log-level", "warn", "--export-hosts", host, "--export-addresses", "any");
+  try {
+    const owner = await tokenOf(own, "admin", own.password);
+    await api(own, owner, "POST", "/nodes", { type: "folder", path: "/found" });
+    await api(own, owner, "POST", "/exports/manifest?name=disk", "id,path\nA-1,/lost/one.pdf\nA-2,/lost/two.pdf\n", { "Content-Type": "text/csv" });
+    const { page, context, complaints } = await openPage(browser, own, {});
+    await logIn(page, own, "admin", own.password);
+    await page.goto(`${own.url}/exports`);
+    const card = page.locator(".cards li", { hasText: "disk" }).last();
+    await card.getByText("ready").waitFor();
+    await card.getByText("0 of 2 packed").waitFor();
+    await card.getByRole("button", { name: "What failed", exact: true }).click();
+    const supply = page.getByRole("dialog", { name: "Supply a file" });
+
+    await card.getByRole("button", { name: "Supply a file for /lost/one.pdf" }).click();
+    await supply.getByLabel("From").selectOption("upload");
+    await supply.locator("input[type=file]").setInputFiles({ name: "one.pdf", mimeType: "application/pdf", buffer: Buffer.from("%PDF-1.7 uploaded") });
+    assert.ok(await supply.getByRole("button", { name: "Choose", exact: true }).isDisabled(), "an upload needs a folder");
+    await supply.getByRole("button", { name: "Choose a folder" }).click();
+    const picker = page.getByRole("dialog", { name: "Choose a folder" });
+    await picker.getByRole("treeitem", { name: "found" }).click();
+    await picker.getByRole("button", { name: "Choose", exact: true }).click();
+    await supply.getByRole("button", { name: "Choose", exact: true }).click();
+    await supply.waitFor({ state: "detached" });
+
+    await card.getByRole("button", { name: "Supply a file for /lost/two.pdf" }).click();
+    await supply.getByLabel("From").selectOption("url");
+    await supply.getByRole("textbox", { name: "Address" }).fill("two.pdf");
+    assert.ok(await supply.getByRole("button", { name: "Choose", exact: true }).isDisabled(), "this is no address");
+    await supply.getByRole("textbox", { name: "Address" }).fill(`http://${host}/two.pdf`);
+    await supply.getByRole("button", { name: "Choose", exact: true }).click();
+    await supply.waitFor({ state: "detached" });
+    await shoot(page, "flow-export-supplied");
+
+    await card.getByRole("button", { name: "Supplement with 2 files" }).click();
+    const next = page.locator(".cards li", { hasText: "disk-2" });
+    await next.getByText("2 of 2 packed").waitFor();
+    await next.getByText("ready").waitFor();
+    const saved = page.waitForEvent("download");
+    await next.getByRole("link", { name: "Download disk-2" }).click();
+    const packed = unzip(await bytesOf(saved));
+    assert.deepEqual(Object.fromEntries(Object.entries(packed).map(([name, bytes]) => [name, bytes.toString()])), {
+      "disk/one.pdf": "%PDF-1.7 uploaded", "disk/two.pdf": "%PDF-1.7 found elsewhere",
+    });
+    assert.deepEqual(complaints, []);
+    await context.close();
+  } finally {
+    archive.close();
+    await own.stop();
+  }
+});
+
 test("an export that goes on: what it has so far", { timeout: 600_000 }, async () => {
   const silent = createServer(() => {}).listen(0, "127.0.0.1"); // takes requests, and answers none
   await once(silent, "listening");
@@ -345,6 +404,20 @@ test("an export: of a folder, each month, of what is chosen under Files", { time
   await plan.getByRole("button").click();
   await page.getByRole("dialog").getByRole("button", { name: "End", exact: true }).click();
   await plan.waitFor({ state: "detached" });
+  await put("lists/contracts.csv", "path\n/bills/b.txt\n");
+  await page.getByRole("button", { name: "Export a list" }).click();
+  const listed = page.getByRole("dialog", { name: "Export a list" });
+  await listed.getByText("Each month, from a list in the drive").click();
+  await listed.getByLabel("Path of the list").fill("/lists/missing.csv");
+  await listed.getByRole("button", { name: "Export each month" }).click();
+  await listed.getByRole("alert").waitFor();
+  await listed.getByLabel("Path of the list").fill("/lists/contracts.csv");
+  await listed.getByRole("button", { name: "Export each month" }).click();
+  await plan.getByText("contracts").waitFor();
+  assert.equal((await call("GET", "/export-schedules")).items[0].list, (await node("/lists/contracts.csv")).id);
+  await plan.getByRole("button").click();
+  await page.getByRole("dialog").getByRole("button", { name: "End", exact: true }).click();
+  await plan.waitFor({ state: "detached" });
   await page.goto(page.url().replace("/exports", "/files/bills"));
   await entry(page, "b.txt").click({ button: "right" });
   await page.getByRole("menuitem", { name: "Export" }).click();
@@ -363,6 +436,34 @@ test("a timer is looked up", { timeout: 600_000 }, async () => {
   await page.getByPlaceholder("Id of what it watches").fill(`abandon/00000000-0000-7000-8000-000000000000`);
   await page.getByRole("button", { name: "Look up" }).click();
   await page.getByText("There is no such timer.").waitFor();
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
+
+test("dead letters are replayed: one, and all of one cause", { timeout: 600_000 }, async () => {
+  const me = await call("GET", "/me");
+  const died = Date.now();
+  /** A letter whose notification says that n files failed. */
+  const letter = (n, kind) => {
+    const data = { kind: "operation", what: "failed", account: me.account.id, user: me.user.id, data: { failed: n } };
+    const event = { specversion: "1.0", id: randomUUID(), source: "test", type: "notice.due", time: new Date(died).toISOString(), datacontenttype: "application/json", data };
+    return `INSERT INTO dead_letters (consumer, topic, "key", event, failures, kind, error, died_at)
+      VALUES ('notices', 'smartdrive.notices', '${me.account.id}', '${JSON.stringify(event)}', 5, '${kind}', 'attempt of ${n}', ${died});`;
+  };
+  execFileSync("sqlite3", ["-cmd", ".timeout 20000", join(server.data, "smartdrive.db"), letter(11, "internal") + letter(22, "unavailable") + letter(33, "unavailable")]);
+  const told = async () => (await call("GET", "/notices")).items.flatMap((x) => (x.kind === "operation" ? [x.failed] : [])).sort();
+  const { page, context, complaints } = await enter("/admin/system");
+  const one = page.getByRole("listitem").filter({ hasText: "attempt of 11" });
+  await one.getByText("smartdrive.notices").waitFor();
+  assert.deepEqual(await told(), []);
+  await shoot(page, "flow-dead-letters");
+  await one.getByRole("button", { name: "Replay" }).click();
+  await said(page, "It is on its way again.");
+  await one.waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Replay all 2" }).click();
+  await page.getByText("No dead letters").waitFor();
+  while ((await told()).length < 3) await new Promise((done) => setTimeout(done, 100)); // the test's timeout ends it
+  assert.deepEqual(await told(), [11, 22, 33]);
   assert.deepEqual(complaints, []);
   await context.close();
 });

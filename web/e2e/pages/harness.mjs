@@ -50,7 +50,7 @@ export async function startServer(...flags) {
     await Promise.race([ended, gone]);
     await rm(data, { recursive: true, force: true });
   };
-  return { url, password, stop, log: () => log };
+  return { url, password, data, stop, log: () => log };
 }
 
 const open = new Map(); // the pages that no test has closed yet, with their servers
