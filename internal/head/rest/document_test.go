@@ -217,8 +217,8 @@ query parameters; ` + "`null`" + ` is a value only where it says so. Ids are UUI
 RFC 3339 in UTC with milliseconds. Paths in JSON are absolute; in an address each name is percent-encoded by itself. An
 ETag of content is ` + "`\"b3-<hex>\"`" + `.
 
-**Reading this page.** ` + "`*`" + ` marks a member that a request must have and an answer always has. A member or parameter
-without a description is explained under [Common names](#common-names), if its name does not say enough. A page is
+**Reading this page.** ` + "`*`" + ` marks a member that a request must have and an answer always has. A member, parameter or
+answer without a description is explained under [Common names](#common-names), if its name does not say enough. A page is
 ` + "`{items, next_cursor}`" + `.
 
 **Token.** ` + "`Authorization: Bearer TOKEN`" + `, from ` + "`POST /sessions`" + ` or ` + "`POST /tokens`" + `. Each address names the scope it
@@ -244,11 +244,12 @@ type reference struct {
 	shared  map[string]bool   // bodies that more than one route takes
 	params  map[string]string // by name: a description that several parameters share
 	common  map[string]string // the same of members
+	answers map[string]string // the same of answers, by status
 }
 
 // markdown renders the reference.
 func markdown(routes []route, doc object) string {
-	r := &reference{schemas: doc["components"].(object)["schemas"].(object), shared: map[string]bool{}, params: map[string]string{}, common: map[string]string{}}
+	r := &reference{schemas: doc["components"].(object)["schemas"].(object), shared: map[string]bool{}, params: map[string]string{}, common: map[string]string{}, answers: map[string]string{}}
 	r.count(routes)
 	r.WriteString(preface)
 	last := ""
@@ -280,6 +281,7 @@ func (r *reference) isObject(name string) bool {
 // count finds the bodies and the descriptions that stand in several places.
 func (r *reference) count(routes []route) {
 	bodies, params, members := map[string]int{}, map[string]map[string]int{}, map[string]map[string]int{}
+	answers := map[string]map[string]int{}
 	add := func(places map[string]map[string]int, name, line string) {
 		if places[name] == nil {
 			places[name] = map[string]int{}
@@ -290,6 +292,11 @@ func (r *reference) count(routes []route) {
 		for j := range routes[i].query {
 			p := &routes[i].query[j]
 			add(params, p.name, p.line())
+		}
+		for _, o := range routes[i].outcomes {
+			if o.status > http.StatusNoContent { // the others differ with each route
+				add(answers, strconv.Itoa(o.status), o.description+r.bodyWords(o))
+			}
 		}
 		if name := r.body(&routes[i]); name != "" {
 			bodies[name]++
@@ -307,13 +314,14 @@ func (r *reference) count(routes []route) {
 	}
 	frequent(params, r.params)
 	frequent(members, r.common)
+	frequent(answers, r.answers)
 }
 
-// frequent stores by name the line that three or more places share. It stores none for a name that
-// has an empty line somewhere, which the stored one would seem to describe.
+// frequent stores by name the line that most places share, if two or more do. It stores none for a
+// name that has an empty line somewhere, which the stored one would seem to describe.
 func frequent(places map[string]map[string]int, into map[string]string) {
 	for name, lines := range places {
-		most := 2
+		most := 1
 		for _, line := range slices.Sorted(maps.Keys(lines)) {
 			if lines[line] > most && lines[""] == 0 {
 				into[name], most = line, lines[line]
@@ -346,7 +354,7 @@ func (r *reference) commonNames() {
 	for _, of := range []struct {
 		title string
 		lines map[string]string
-	}{{"Parameters", r.params}, {"Members", r.common}} {
+	}{{"Parameters", r.params}, {"Members", r.common}, {"Answers", r.answers}} {
 		fmt.Fprintf(r, "\n%s:\n\n", of.title)
 		for _, name := range slices.Sorted(maps.Keys(of.lines)) {
 			r.WriteString(wrap("- `" + name + "`: " + of.lines[name]))
@@ -400,7 +408,11 @@ func (r *reference) route(rt *route) {
 	}
 	r.WriteString("\n")
 	for _, o := range rt.outcomes {
-		r.WriteString(wrap(fmt.Sprintf("- **%d** %s%s", o.status, o.description, r.bodyWords(o))))
+		text := o.description + r.bodyWords(o)
+		if text == r.answers[strconv.Itoa(o.status)] {
+			text = ""
+		}
+		r.WriteString(wrap(fmt.Sprintf("- **%d** %s", o.status, text)))
 	}
 	if problems := problemWords(rt.errors); problems != "" {
 		r.WriteString(wrap("- " + problems))
