@@ -135,10 +135,11 @@ func (i Inspector) Report(ctx context.Context, b Blob, cause error) error {
 }
 
 // MarkDamaged marks a blob as damaged: nothing links to it any more, and the next upload of the
-// same content replaces it. A blob that is gone or has another file is left alone.
+// same content replaces it. The next scrub reads it again and removes the mark if the bytes are
+// sound. A blob that is gone or has another file is left alone.
 func (i Inspector) MarkDamaged(ctx context.Context, b Blob) error {
 	return i.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE blobs SET damaged_at = ? WHERE id = ? AND file = ? AND damaged_at = 0`, i.now(), b.ID, b.File)
+		_, err := tx.Exec(ctx, `UPDATE blobs SET damaged_at = ?, scrubbed_at = 0 WHERE id = ? AND file = ? AND damaged_at = 0`, i.now(), b.ID, b.File)
 		if err != nil {
 			return fmt.Errorf("mark blob %s as damaged: %w", b.ID, err)
 		}

@@ -65,7 +65,8 @@ const maxNodes = 100
 
 // damage returns the defect of a blob whose bytes do not match its row. The bytes cannot be
 // restored here. The repair only marks the blob as damaged, so that nothing links to it and the
-// next upload of the same content replaces it.
+// next upload of the same content replaces it. It also makes the blob due for the scrub, which
+// removes the mark if the bytes can be read again.
 func (p *pass) damage(ctx context.Context, b blobRow, invariant, expected, found string) (*defect, error) {
 	rows, err := p.DB.Query(ctx, `SELECT DISTINCT node_id FROM versions WHERE blob_id = ? ORDER BY node_id LIMIT ?`, b.id, maxNodes)
 	nodes, err := sqldb.Scan(rows, err, func(id *drive.NodeID, scan func(...any) error) error { return scan(id) })
@@ -74,7 +75,7 @@ func (p *pass) damage(ctx context.Context, b blobRow, invariant, expected, found
 	}
 	f := Finding{Invariant: invariant, Subject: "blob " + b.id.String(), Expected: expected, Found: found, Nodes: nodes}
 	return &defect{Finding: f, onlyMarks: true, fixTx: func(ctx context.Context, tx *sqldb.Tx, _ *Finding) (bool, error) {
-		n, err := tx.Exec(ctx, `UPDATE blobs SET damaged_at = ? WHERE id = ? AND file = ? AND damaged_at = 0`, p.now(), b.id, b.file)
+		n, err := tx.Exec(ctx, `UPDATE blobs SET damaged_at = ?, scrubbed_at = 0 WHERE id = ? AND file = ? AND damaged_at = 0`, p.now(), b.id, b.file)
 		if err != nil || n == 1 {
 			tx.AfterCommit(func() { p.Counters.Damaged.Add(n) })
 			return true, err

@@ -9,6 +9,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/content"
@@ -215,6 +216,10 @@ const (
 	maxScrubBytes = 64 * drive.MiB
 )
 
+// markedInterval is the time between two scrubs of a blob that is marked as damaged: its disk may
+// be readable again after a repair.
+const markedInterval = 24 * time.Hour
+
 // scrubBatch are blobs that were read but whose read time is not stored.
 type scrubBatch struct {
 	blobs []blobRow // read, with the time not stored yet
@@ -231,15 +236,16 @@ func (u *scrubBatch) add(ctx context.Context, p *pass, b blobRow) error {
 	return u.flush(ctx, p)
 }
 
-// flush stores the read times and empties the batch, also on an error. A blob that has moved to
-// another file is skipped.
+// flush stores the read times and empties the batch, also on an error. The read time of a marked
+// blob is stored as an earlier one, so that the scrub reads it again after markedInterval. A blob
+// that has moved to another file is skipped.
 func (u *scrubBatch) flush(ctx context.Context, p *pass) error {
 	read := u.blobs
 	*u = scrubBatch{}
 	if len(read) == 0 {
 		return nil
 	}
-	args := []any{p.now()}
+	args := []any{p.now(), p.now().Add(-max(0, p.opt.Scrub-markedInterval))}
 	for _, b := range read {
 		args = append(args, b.id)
 	}
@@ -248,7 +254,7 @@ func (u *scrubBatch) flush(ctx context.Context, p *pass) error {
 	}
 	marks := sqldb.Placeholders(len(read))
 	return p.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE blobs SET scrubbed_at = ? WHERE id IN (`+marks+`) AND file IN (`+marks+`)`, args...)
+		_, err := tx.Exec(ctx, `UPDATE blobs SET scrubbed_at = CASE WHEN damaged_at = 0 THEN ? ELSE ? END WHERE id IN (`+marks+`) AND file IN (`+marks+`)`, args...)
 		return err
 	})
 }

@@ -209,6 +209,36 @@ func TestUnreadableContentIsReported(t *testing.T) {
 	}
 }
 
+// A content that was marked because its disk could not be read is read again by the background
+// within a day, long before the scrub is due, and keeps the mark only while it cannot be read.
+func TestScrubReadsMarkedContentAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, uploadtest.Options{})
+	file := r.scalar(t, `SELECT file FROM blobs WHERE size > 12`)
+	r.audit = r.auditor(fsck.Options{Scrub: 30 * 24 * time.Hour})
+	sound := r.audit.Store
+	marked := func(store blob.Store, want string) {
+		t.Helper()
+		r.audit.Store = store
+		read := r.audit.Counters.Scrubbed.Load()
+		if _, err := r.audit.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := r.scalar(t, `SELECT COUNT(*) FROM blobs WHERE damaged_at > 0`); n != want {
+			t.Errorf("%s are marked, want %s; %d bytes were read", n, want, r.audit.Counters.Scrubbed.Load()-read)
+		}
+	}
+	r.Clock.Advance(31 * 24 * time.Hour)
+	marked(sickStore{sound, file}, "1")
+	r.Clock.Advance(25 * time.Hour)
+	marked(sickStore{sound, file}, "1")
+	r.Clock.Advance(time.Hour)
+	marked(sound, "1") // not due
+	r.Clock.Advance(24 * time.Hour)
+	marked(sound, "0")
+	r.check(t, fsck.Scope{Deep: true})
+}
+
 // A pass that reads bytes marks contents with disk errors, also without Repair, so that the next
 // upload replaces them. An unmounted store marks nothing.
 func TestReadErrorMarksBlob(t *testing.T) {
