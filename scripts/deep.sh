@@ -18,6 +18,7 @@ parts=(
 	"memory|peaks of resident memory under the worst legal input|go test ./test/memory -count 1 -v -timeout 1h"
 	"race|the race detector at full depth, on every package|make race RACE='./internal/... ./client/... ./test/services/...'"
 	"clients|clients that generators make of the document of the API|scripts/clients.sh"
+	"rclone|the test suites of rclone, with the vendors nextcloud and other|scripts/rclone.sh"
 	"fuzz|every fuzz target, 2,000 inputs|make fuzz FUZZTIME=2000x"
 	"soak-histories|5,000 random histories of uploads|SMARTDRIVE_SOAK=5000 go test ./internal/usecase/upload -run Histories -count 1 -timeout 2h"
 	"soak-kill|600 kills of the server|SMARTDRIVE_KILLS=600 go test ./test/kill -run TestKillLoop -count 1 -v -timeout 2h"
