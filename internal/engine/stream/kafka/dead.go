@@ -8,7 +8,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/stream"
 )
 
@@ -19,13 +18,17 @@ func (s *Stream) RunDead(ctx context.Context) error {
 		if err := s.ensure(ctx, topicSpec{name: s.dlq(), retention: keepDead}); err != nil {
 			return false, err
 		}
-		cl, err := s.groupClient(s.dlqGroup(), noTracking{}, s.dlq())
+		ids, err := s.topicIDs(ctx, s.dlq())
 		if err != nil {
 			return false, fmt.Errorf("read the dead letters: %w", err)
 		}
-		defer cl.CloseAllowingRebalance()
+		m, err := s.join(s.dlqGroup(), noTracking{}, ids, s.dlq())
+		if err != nil {
+			return false, fmt.Errorf("read the dead letters: %w", err)
+		}
+		defer m.CloseAllowingRebalance()
 		for ctx.Err() == nil {
-			if err := s.importDead(ctx, cl); err != nil {
+			if err := s.importDead(ctx, m); err != nil {
 				return false, err // a new member starts at the committed offset
 			}
 		}
@@ -49,9 +52,9 @@ const importBatch = 200
 // importDead polls once for up to importBatch messages of the dead letter topic, imports them into
 // Options.DeadLetters, and then commits their offsets. If it fails in between, the next poll
 // delivers them again, and Import must recognize them. It returns nil if ctx has ended.
-func (s *Stream) importDead(ctx context.Context, cl *kgo.Client) error {
-	fetches := cl.PollRecords(ctx, importBatch)
-	defer cl.AllowRebalance()
+func (s *Stream) importDead(ctx context.Context, from *member) error {
+	fetches := from.poll(ctx, importBatch)
+	defer from.AllowRebalance()
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -60,10 +63,9 @@ func (s *Stream) importDead(ctx context.Context, cl *kgo.Client) error {
 	if failed != nil {
 		return fmt.Errorf("read the dead letters: %w", classify(failed))
 	}
-	log, err := s.dlqID(ctx)
-	if err != nil {
-		return err
-	}
+	id := from.ids[s.dlq()]
+	log := s.dlq() + "/" + hex.EncodeToString(id[:]) // a recreated topic, whose offsets start again, has another id
+	var err error
 	commit := offsets{s.dlq(): {}}
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 		if err != nil || len(p.Records) == 0 {
@@ -80,24 +82,7 @@ func (s *Stream) importDead(ctx context.Context, cl *kgo.Client) error {
 		}
 	})
 	if len(commit[s.dlq()]) > 0 {
-		err = errors.Join(err, commitOffsets(ctx, cl, commit))
+		err = errors.Join(err, from.commit(ctx, commit))
 	}
 	return err
-}
-
-// dlqID identifies the present dlq topic. A recreated topic, whose offsets start again, has another
-// id.
-func (s *Stream) dlqID(ctx context.Context) (string, error) {
-	topics, err := s.admin.ListTopics(ctx, s.dlq())
-	if err == nil {
-		err = topics.Error()
-	}
-	if err != nil {
-		return "", fmt.Errorf("find the dlq: %w", classify(err))
-	}
-	detail, ok := topics[s.dlq()]
-	if !ok {
-		return "", drive.Fail(drive.Unavailable, "topic", s.dlq())
-	}
-	return s.dlq() + "/" + hex.EncodeToString(detail.ID[:]), nil
 }

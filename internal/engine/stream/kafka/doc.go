@@ -25,6 +25,13 @@
 //   - levels: forwarded, not committed: forwarded again
 //   - dead letters: in the table, not committed: skipped by the mark in the table
 //
+// # Deleted topics
+//
+// A topic of the namespace that is deleted while the process runs is created again by the next
+// sender or reader (decision 181). A producer whose client is bound to the deleted topic takes a
+// new client. A member of a group ends, and its successor ignores cursors of the deleted topic. The
+// records in the deleted topic are lost.
+//
 // # Sharing of partitions
 //
 // A consumer is a consumer group (classic protocol, cooperative-sticky). Its sessions share the

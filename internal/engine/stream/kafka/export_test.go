@@ -166,8 +166,10 @@ func (s *Stream) deadQuiet(ctx context.Context) error {
 func (s *Stream) DeleteTopics(ctx context.Context) error {
 	s.mu.Lock()
 	var names []string
-	for name := range s.known {
-		names = append(names, name)
+	for name, t := range s.topics {
+		if t.exists {
+			names = append(names, name)
+		}
 	}
 	s.mu.Unlock()
 	gone, err := s.admin.DeleteTopics(ctx, names...)

@@ -66,10 +66,10 @@ func (s *Stream) decodeForeign(m *kgo.Record) (*kgo.Record, error) {
 }
 
 // isPermanent reports whether a message can never be sent, so that it must not block later ones:
-// the brokers do not know its topic, or a topic of another producer rejects it.
+// neither the brokers nor this process know its topic, or a topic of another producer rejects it.
 func (s *Stream) isPermanent(m *kgo.Record, err error) bool {
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
-		return true
+		return !s.isOwn(m.Topic)
 	}
 	return slices.Contains(s.opt.Targets, m.Topic) && (errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.InvalidRecord) ||
 		errors.Is(err, kerr.InvalidTopicException) || errors.Is(err, kerr.TopicAuthorizationFailed))
@@ -99,7 +99,7 @@ func (r *levelRunner) forwardForeign(ctx context.Context, b batch, others []int,
 	messages := b.subset(now)
 	own, cancel := context.WithTimeout(ctx, foreignTimeout)
 	defer cancel()
-	for n, err := range r.s.produceAll(own, r.s.foreignClient, messages) {
+	for n, err := range r.s.foreign.produceAll(own, messages) {
 		m, i := messages[n], now[n]
 		switch {
 		case err == nil:
@@ -113,13 +113,7 @@ func (r *levelRunner) forwardForeign(ctx context.Context, b batch, others []int,
 			later = append(later, i)
 		}
 	}
-	again := make([]*kgo.Record, len(later))
-	for n, i := range later {
-		again[n] = forwarded(r.s.level(r.s.opt.Levels[0]), b.sources[i])
-	}
-	for n, err := range r.s.produceAll(ctx, r.s.cl, again) {
-		errs[later[n]] = err
-	}
+	r.postpone(ctx, b, later, errs)
 }
 
 // markUnavailable pauses a topic that accepted no message.

@@ -40,15 +40,17 @@ func (s *Stream) RunLevels(ctx context.Context) error {
 		for _, l := range s.opt.Levels {
 			specs = append(specs, s.levelSpec(l))
 		}
-		if err := s.ensure(ctx, append(specs, topicSpec{name: s.dlq(), retention: keepDead})...); err != nil {
-			return false, err
+		missing := s.ensure(ctx, append(specs, topicSpec{name: s.dlq(), retention: keepDead})...)
+		ids, err := s.topicIDs(ctx, topics...)
+		if err != nil {
+			return false, fmt.Errorf("read the delay levels: %w", errors.Join(missing, err))
 		}
-		cl, err := s.groupClient(s.levelGroup(), w, topics...)
+		s.warnMissing(ctx, missing) // the other levels go on
+		cl, err := s.join(s.levelGroup(), w, ids, topics...)
 		if err != nil {
 			return false, fmt.Errorf("read the delay levels: %w", err)
 		}
-		w.run(ctx, cl)
-		return true, nil
+		return true, w.run(ctx, cl)
 	}, func(context.Context) {})
 	return err
 }
@@ -56,7 +58,7 @@ func (s *Stream) RunLevels(ctx context.Context) error {
 // levelRunner forwards the records of the delay levels in this process.
 type levelRunner struct {
 	s      *Stream
-	cl     *kgo.Client
+	cl     *member
 	delays map[string]stream.Level // levels by topic
 	wake   chan struct{}           // signals that records were fetched
 
@@ -87,9 +89,10 @@ const (
 	maxForward   = 5000    // records per batch
 )
 
-// run forwards due records of the retry levels until ctx is done or fetching fails, then leaves the
-// group and closes cl. Records that are not committed are forwarded again by the next member.
-func (r *levelRunner) run(ctx context.Context, cl *kgo.Client) {
+// run forwards due records of the retry levels until ctx is done or a level is missing, then leaves
+// the group and closes cl. Records that are not committed are forwarded again by the next member.
+// It returns the error of the missing level, if any.
+func (r *levelRunner) run(ctx context.Context, cl *member) error {
 	r.mu.Lock()
 	r.cl = cl // partitions may already be assigned
 	r.mu.Unlock()
@@ -97,9 +100,10 @@ func (r *levelRunner) run(ctx context.Context, cl *kgo.Client) {
 	defer r.register(false)
 	ctx, cancel := context.WithCancel(ctx)
 	var fetching sync.WaitGroup
+	var missing error
 	fetching.Go(func() {
 		defer cancel()
-		r.fetch(ctx)
+		missing = r.fetch(ctx)
 	})
 	_ = r.s.loop(ctx, "forward", r.forwardOnce, func(ctx context.Context) { pause(ctx, r.wake, r.wait()) })
 	cancel()
@@ -108,6 +112,7 @@ func (r *levelRunner) run(ctx context.Context, cl *kgo.Client) {
 	r.mu.Lock()
 	clear(r.parts)
 	r.mu.Unlock()
+	return missing
 }
 
 // register adds the runner to levelState, or removes it.
@@ -126,15 +131,19 @@ func (r *levelRunner) register(on bool) {
 }
 
 // fetch fetches records until ctx is done. After an error it pauses with backoff, which also delays
-// other levels: a level that is gone, or that the broker forbids to read, fails every poll at once.
-func (r *levelRunner) fetch(ctx context.Context) {
+// other levels: a level that the broker forbids to read fails every poll at once. If a level was
+// deleted, it returns the error.
+func (r *levelRunner) fetch(ctx context.Context) error {
 	bound, failed := firstPause, time.Time{}
 	for ctx.Err() == nil {
-		fetches := r.cl.PollRecords(ctx, maxHeld)
+		fetches := r.cl.poll(ctx, maxHeld)
 		err := r.addFetched(fetches)
 		r.cl.AllowRebalance()
 		if err == nil || ctx.Err() != nil {
 			continue
+		}
+		if isMissing(err) {
+			return err
 		}
 		if time.Since(failed) > 2*lastPause {
 			bound = firstPause
@@ -144,13 +153,14 @@ func (r *levelRunner) fetch(ctx context.Context) {
 		pause(ctx, nil, bound)
 		bound, failed = min(2*bound, lastPause), time.Now()
 	}
+	return nil
 }
 
-// addFetched stores fetched records and returns an error of one partition, if any. It must be
-// called before AllowRebalance.
+// addFetched stores fetched records and returns an error of one partition, if any, preferably of a
+// missing level. It must be called before AllowRebalance.
 func (r *levelRunner) addFetched(fetches kgo.Fetches) (failed error) {
 	fetches.EachError(func(topic string, partition int32, err error) {
-		if failed == nil {
+		if failed == nil || isMissing(err) {
 			failed = fmt.Errorf("partition %d of %s: %w", partition, topic, err)
 		}
 	})
@@ -290,7 +300,8 @@ func (r *levelRunner) forwardOnce(ctx context.Context) (more bool, err error) {
 	return len(b.messages) > 0, errors.Join(err, r.commit(ctx))
 }
 
-// forward sends a batch and drops the sent records. It returns an error if a record was not sent.
+// forward sends a batch and drops the sent records. Records whose topic was deleted return to the
+// first level. It returns an error if a record was not sent.
 func (r *levelRunner) forward(ctx context.Context, b batch) error {
 	errs := make([]error, len(b.messages))
 	var ours, others []int
@@ -302,7 +313,7 @@ func (r *levelRunner) forward(ctx context.Context, b batch) error {
 		}
 	}
 	messages := b.subset(ours)
-	for n, err := range r.s.produceAll(ctx, r.s.cl, messages) {
+	for n, err := range r.s.own.produceAll(ctx, messages) {
 		if errs[ours[n]] = err; err != nil && r.s.isPermanent(messages[n], err) {
 			errs[ours[n]] = r.sendToDLQ(ctx, messages[n], err)
 		}
@@ -310,7 +321,26 @@ func (r *levelRunner) forward(ctx context.Context, b batch) error {
 	if len(others) > 0 {
 		r.forwardForeign(ctx, b, others, errs)
 	}
+	var later []int
+	for i, err := range errs {
+		if isMissing(err) {
+			later = append(later, i)
+		}
+	}
+	r.postpone(ctx, b, later, errs)
 	return r.dropSent(b, errs)
+}
+
+// postpone returns the messages of a batch with the given numbers to the first level, so that they
+// do not block other messages, and stores each result in errs.
+func (r *levelRunner) postpone(ctx context.Context, b batch, later []int, errs []error) {
+	again := make([]*kgo.Record, len(later))
+	for n, i := range later {
+		again[n] = forwarded(r.s.level(r.s.opt.Levels[0]), b.sources[i])
+	}
+	for n, err := range r.s.own.produceAll(ctx, again) {
+		errs[later[n]] = err
+	}
 }
 
 // dropSent drops, in each queue, the sent messages before the first failed one. errs holds the
@@ -378,7 +408,7 @@ func (r *levelRunner) commit(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTime)
 	defer cancel()
-	if err := commitOffsets(ctx, r.cl, commit); err != nil {
+	if err := r.cl.commit(ctx, commit); err != nil {
 		return fmt.Errorf("delay levels: %w", err)
 	}
 	r.mu.Lock()

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"smartdrive/internal/engine/stream"
 )
 
@@ -126,23 +124,23 @@ func (r *relay) unsent(ctx context.Context) ([]stream.Unsent, error) {
 }
 
 // send creates missing topics and passes rows to the client in order, without waiting for the
-// brokers; each result arrives through addResult. The rows are in flight until then. On an error
-// nothing was passed.
+// brokers; each result arrives through addResult. The rows are in flight until then. If a topic
+// cannot be created, it returns the error, and the client fails the rows of that topic.
 func (r *relay) send(ctx context.Context, rows []stream.Unsent) error {
-	for _, u := range rows {
-		if err := r.s.ensure(ctx, r.s.target(u)); err != nil {
-			return err
-		}
+	specs := make([]topicSpec, len(rows))
+	for i, u := range rows {
+		specs[i] = r.s.target(u)
 	}
+	err := r.s.ensure(ctx, specs...)
 	for _, u := range rows {
 		m := newMessage(r.s.target(u).name, u.Key, u.Event)
 		if u.Retry {
 			m = retryMessage(r.s.target(u).name, u.Consumer, u.Delivery, stream.Failure{})
 		}
 		r.inFlight[idOf(u)] = struct{}{}
-		r.s.cl.Produce(ctx, m, func(_ *kgo.Record, err error) { r.addResult(sendResult{u, err}) })
+		r.s.own.produce(ctx, m, func(err error) { r.addResult(sendResult{u, err}) })
 	}
-	return nil
+	return err
 }
 
 // addResult stores a result and wakes waitForResults.

@@ -7,11 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/stream"
 )
 
@@ -22,7 +19,7 @@ type session struct {
 	s     *Stream
 	sub   stream.Subscription
 	names [2]string // topics: log, retries
-	cl    *kgo.Client
+	cl    *member
 
 	ready     chan struct{} // signals that records arrived or the session failed
 	roomFreed chan struct{} // signals that Poll emptied a part of the buffers
@@ -68,7 +65,7 @@ func newSession(s *Stream, sub stream.Subscription, log, retries string) *sessio
 }
 
 // start fetches with the client cl until Close.
-func (sess *session) start(cl *kgo.Client) {
+func (sess *session) start(cl *member) {
 	ctx, cancel := context.WithCancel(context.Background())
 	sess.cl, sess.cancel = cl, cancel
 	go sess.fetch(ctx)
@@ -94,7 +91,7 @@ func (sess *session) fetch(ctx context.Context) {
 			}
 			continue
 		}
-		fetches := sess.cl.PollRecords(ctx, bufferLimit/2)
+		fetches := sess.cl.poll(ctx, bufferLimit/2)
 		failed := sess.addFetched(ctx, fetches)
 		sess.cl.AllowRebalance()
 		if failed { // a broker that refuses access fails every poll immediately
@@ -253,7 +250,7 @@ func (sess *session) Settle(ctx context.Context, outcomes []stream.Outcome) erro
 	if len(commit) == 0 {
 		return nil
 	}
-	if err := commitOffsets(ctx, sess.cl, commit); err != nil {
+	if err := sess.cl.commit(ctx, commit); err != nil {
 		return fmt.Errorf("settle for %s of %s: %w", sess.sub.Consumer, sess.sub.Topic, err)
 	}
 	return nil
@@ -287,9 +284,6 @@ func (sess *session) sendFailed(ctx context.Context, outcomes []stream.Outcome) 
 	}
 	return sess.s.produce(ctx, messages)
 }
-
-// offsets are offsets to commit, by topic and partition.
-type offsets = map[string]map[int32]kgo.EpochOffset
 
 // commitOf returns the offsets to commit so that the outcomes are not delivered again. Records of
 // partitions that were revoked since their delivery are left out, because the new owner handles
@@ -326,38 +320,4 @@ func (sess *session) Close() error {
 	<-sess.done
 	sess.cl.CloseAllowingRebalance()
 	return nil
-}
-
-// commitOffsets commits offsets. It retries during a rebalance until ctx is done. If the client is
-// no longer a member of the group, it fails with WrongState.
-func commitOffsets(ctx context.Context, cl *kgo.Client, commit offsets) error {
-	for {
-		var failed error
-		cl.CommitOffsetsSync(ctx, commit, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
-			failed = err
-			if err != nil {
-				return
-			}
-			for _, t := range resp.Topics {
-				for _, p := range t.Partitions {
-					failed = errors.Join(failed, kerr.ErrorForCode(p.ErrorCode))
-				}
-			}
-		})
-		switch {
-		case failed == nil:
-			return nil
-		case errors.Is(failed, kerr.RebalanceInProgress) && ctx.Err() == nil:
-			pause(ctx, nil, firstPause)
-		case isMembership(failed):
-			return drive.Wrap(fmt.Errorf("commit offsets: %w", failed), drive.WrongState)
-		default:
-			return fmt.Errorf("commit offsets: %w", classify(failed))
-		}
-	}
-}
-
-// isMembership reports whether the broker refused a request because of the membership of the group.
-func isMembership(err error) bool {
-	return errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.IllegalGeneration) || errors.Is(err, kerr.RebalanceInProgress)
 }

@@ -88,16 +88,24 @@ type Counters struct {
 
 // Stream is the stream on Kafka. It is safe for concurrent use.
 type Stream struct {
-	opt           Options
-	cl            *kgo.Client // producer; not a member of a group
-	foreignClient *kgo.Client // producer for topics of other producers, with timeouts; nil without Targets
-	admin         *kadm.Client
-	counters      Counters
-	levels        levelState
+	opt      Options
+	cl       *kgo.Client  // for requests; it neither produces nor consumes
+	admin    *kadm.Client // uses cl
+	own      *producer
+	foreign  *producer // for topics of other producers, with timeouts; nil without Targets
+	counters Counters
+	levels   levelState
 
-	mu    sync.Mutex
-	known map[string]bool       // topics that exist
-	open  map[*session]struct{} // sessions that are not closed
+	mu     sync.Mutex
+	topics map[string]ownTopic   // topics of the namespace that are in use, by name
+	open   map[*session]struct{} // sessions that are not closed
+}
+
+// ownTopic is a topic of the namespace. The zero flags mean that ensure must look for it.
+type ownTopic struct {
+	topicSpec
+	exists  bool // ensure found or created it
+	deleted bool // the brokers reported it as missing afterwards
 }
 
 var (
@@ -128,35 +136,23 @@ func New(opt Options) (*Stream, error) {
 	if err := opt.checkTargets(); err != nil {
 		return nil, err
 	}
-	s := &Stream{opt: opt, known: map[string]bool{}, open: map[*session]struct{}{}}
-	cl, err := s.producer()
-	if err != nil {
+	s := &Stream{opt: opt, topics: map[string]ownTopic{}, open: map[*session]struct{}{}}
+	for _, t := range s.specs() {
+		s.topics[t.name] = ownTopic{topicSpec: t}
+	}
+	var err error
+	if s.cl, err = s.newClient(); err != nil {
 		return nil, err
 	}
-	s.cl, s.admin = cl, kadm.NewClient(cl)
-	if len(opt.Targets) == 0 {
-		return s, nil
+	s.admin = kadm.NewClient(s.cl)
+	if s.own, err = s.newProducer(); err != nil {
+		return nil, err
 	}
-	// A cancelled message may have been sent; it is then sent twice.
-	if s.foreignClient, err = s.producer(kgo.AllowIdempotentProduceCancellation()); err != nil {
-		cl.Close()
+	if len(opt.Targets) > 0 {
+		// A cancelled message may have been sent; it is then sent twice.
+		s.foreign, err = s.newProducer(kgo.AllowIdempotentProduceCancellation())
 	}
 	return s, err
-}
-
-// producer returns a new client whose messages must be acknowledged by all in-sync replicas; more
-// overrides its options. It does not connect. The caller must close it.
-func (s *Stream) producer(more ...kgo.Opt) (*kgo.Client, error) {
-	cl, err := kgo.NewClient(s.client(append([]kgo.Opt{
-		kgo.RequiredAcks(kgo.AllISRAcks()),
-		kgo.ProducerLinger(linger),
-		kgo.UnknownTopicRetries(unknownTopicTries),
-		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()),
-	}, more...)...)...)
-	if err != nil {
-		return nil, fmt.Errorf("make a Kafka client: %w", err)
-	}
-	return cl, nil
 }
 
 const (
@@ -196,10 +192,11 @@ func (s *Stream) Close() error {
 	for _, one := range sessions {
 		errs = append(errs, one.Close())
 	}
-	s.cl.Close()
-	if s.foreignClient != nil {
-		s.foreignClient.Close()
+	s.own.close()
+	if s.foreign != nil {
+		s.foreign.close()
 	}
+	s.cl.Close()
 	return errors.Join(errs...)
 }
 
@@ -207,7 +204,8 @@ func (s *Stream) Close() error {
 func (s *Stream) Counters() *Counters { return &s.counters }
 
 // Send publishes records and returns nil when all are durable (stream.Sender). It sets Source, and
-// a zero Time. After an error some records may be durable.
+// a zero Time. The call that finds a topic deleted fails; the next one creates it. After an error
+// some records may be durable.
 func (s *Stream) Send(ctx context.Context, records ...stream.Record) error {
 	messages := make([]*kgo.Record, len(records))
 	for i, r := range records {
@@ -230,37 +228,12 @@ func (s *Stream) Send(ctx context.Context, records ...stream.Record) error {
 
 // produce sends messages and waits until all are durable. On error some may be durable.
 func (s *Stream) produce(ctx context.Context, messages []*kgo.Record) error {
-	for _, err := range s.produceAll(ctx, s.cl, messages) {
+	for _, err := range s.own.produceAll(ctx, messages) {
 		if err != nil {
 			return classify(err)
 		}
 	}
 	return nil
-}
-
-// produceAll sends messages in order and returns the result of each. If ctx ends first, the
-// remaining results are errUnknown; those messages may still become durable, because the client
-// does not cancel a message that a broker may have.
-func (s *Stream) produceAll(ctx context.Context, cl *kgo.Client, messages []*kgo.Record) []error {
-	type result struct {
-		i   int
-		err error
-	}
-	results := make(chan result, len(messages))
-	errs := make([]error, len(messages))
-	for i, m := range messages {
-		errs[i] = errUnknown
-		cl.Produce(ctx, m, func(_ *kgo.Record, err error) { results <- result{i, err} })
-	}
-	for range messages {
-		select {
-		case r := <-results:
-			errs[r.i] = r.err
-		case <-ctx.Done():
-			return errs
-		}
-	}
-	return errs
 }
 
 // errUnknown is the result of a message whose acknowledgement was not awaited.

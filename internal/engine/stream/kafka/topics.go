@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/stream"
@@ -120,13 +123,13 @@ func (t topicSpec) settings(replicas int16) map[string]*string {
 }
 
 // ensure creates missing topics and waits until the brokers know them. Topics created concurrently
-// are not an error.
+// are not an error. A topic that cannot be created does not keep the others from being created.
 func (s *Stream) ensure(ctx context.Context, topics ...topicSpec) error {
-	var missing []topicSpec
+	missing := map[string]ownTopic{}
 	s.mu.Lock()
 	for _, t := range topics {
-		if !s.known[t.name] {
-			missing = append(missing, t)
+		if own := s.topics[t.name]; !own.exists {
+			missing[t.name] = ownTopic{topicSpec: t, deleted: own.deleted}
 		}
 	}
 	s.mu.Unlock()
@@ -137,24 +140,67 @@ func (s *Stream) ensure(ctx context.Context, topics ...topicSpec) error {
 	if err != nil {
 		return err
 	}
-	for _, t := range missing {
-		created, err := s.admin.CreateTopics(ctx, s.opt.Partitions, replicas, t.settings(replicas), t.name)
+	var failed error
+	for name, t := range missing {
+		created, err := s.admin.CreateTopics(ctx, s.opt.Partitions, replicas, t.settings(replicas), name)
 		if err == nil {
 			err = created.Error()
 		}
-		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
-			return fmt.Errorf("create topic %s: %w", t.name, classify(err))
+		switch {
+		case err == nil && t.deleted:
+			s.opt.Log.ErrorContext(ctx, "a Kafka topic was deleted; it is created again, and the records it held are lost", "topic", name)
+		case err != nil && !errors.Is(err, kerr.TopicAlreadyExists):
+			failed = errors.Join(failed, fmt.Errorf("create topic %s: %w", name, classify(err)))
+			delete(missing, name)
 		}
 	}
-	if err := s.awaitTopics(ctx, missing); err != nil {
-		return err
+	if err := s.awaitTopics(ctx, slices.Collect(maps.Keys(missing))); err != nil {
+		return errors.Join(failed, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, t := range missing {
-		s.known[t.name] = true
+	for name, t := range missing {
+		s.topics[name] = ownTopic{topicSpec: t.topicSpec, exists: true}
 	}
-	return nil
+	return failed
+}
+
+// noteMissing notes that the brokers reported a topic as missing, so that the next ensure creates
+// it unless it exists. Topics that this process does not use are ignored.
+func (s *Stream) noteMissing(topic string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if own, ok := s.topics[topic]; ok {
+		own.exists, own.deleted = false, true
+		s.topics[topic] = own
+	}
+}
+
+// isOwn reports whether this process uses the topic, which may have been deleted.
+func (s *Stream) isOwn(topic string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.topics[topic]
+	return ok
+}
+
+// deletedTopics returns the topics of messages that noteMissing has noted.
+func (s *Stream) deletedTopics(messages []*kgo.Record) (topics []topicSpec) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range messages {
+		if own := s.topics[m.Topic]; own.deleted {
+			topics = append(topics, own.topicSpec)
+		}
+	}
+	return topics
+}
+
+// warnMissing logs an error of ensure, for callers that go on with the other topics.
+func (s *Stream) warnMissing(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		s.opt.Log.WarnContext(ctx, "a Kafka topic cannot be created; records for it wait", "error", err)
+	}
 }
 
 // spreadTime bounds the time until all brokers know a new topic. A broker that creates a thousand
@@ -163,10 +209,9 @@ const spreadTime = 2 * time.Minute
 
 // awaitTopics waits until the brokers can describe the topics, which they learn from each other
 // after the creation. It fails with the last error if spreadTime passes or ctx ends.
-func (s *Stream) awaitTopics(ctx context.Context, topics []topicSpec) error {
-	names := make([]string, len(topics))
-	for i, t := range topics {
-		names[i] = t.name
+func (s *Stream) awaitTopics(ctx context.Context, names []string) error {
+	if len(names) == 0 {
+		return nil
 	}
 	for until := time.Now().Add(spreadTime); ; pause(ctx, nil, firstPause/2) {
 		configs, err := s.admin.DescribeTopicConfigs(ctx, names...)
