@@ -38,12 +38,12 @@ func (in *queue) claim(ctx context.Context) (*row, error) {
 	}
 	in.turns.Lock()
 	defer in.turns.Unlock()
-	busy, err := in.busy(ctx, now)
+	busy, dead, err := in.running(ctx, now)
 	if err != nil {
 		return nil, err
 	}
 	var later []drive.AccountID
-	for account, err := range in.due(ctx, now, in.last) {
+	for account, err := range in.due(ctx, now, in.last, dead) {
 		if err != nil {
 			return nil, err
 		}
@@ -67,8 +67,8 @@ func (in *queue) claim(ctx context.Context) (*row, error) {
 // account's turn. The caller holds turns. It returns nil without an error if other workers claimed
 // the account's due bundles.
 func (in *queue) claimOf(ctx context.Context, now drive.Time, account drive.AccountID) (*row, error) {
-	const ofState = "SELECT * FROM (SELECT id, due_at FROM bundles WHERE state = ? AND account_id = ? AND due_at <= ? ORDER BY due_at, id LIMIT ?) AS "
-	rows, err := in.opt.DB.Query(ctx, "SELECT id FROM ("+ofState+"s UNION ALL "+ofState+"r) AS d ORDER BY due_at, id LIMIT ?",
+	const ofState = "SELECT * FROM (SELECT id, due_at FROM bundles WHERE state = ? AND account_id = ? AND due_at <= ? ORDER BY due_at LIMIT ?) AS "
+	rows, err := in.opt.DB.Query(ctx, "SELECT id FROM ("+ofState+"s UNION ALL "+ofState+"r) AS d ORDER BY due_at LIMIT ?",
 		Sealed, account, now, candidates, Running, account, now, candidates, candidates)
 	ids, err := sqldb.Scan(rows, err, func(id *drive.BundleID, scan func(...any) error) error { return scan(id) })
 	if err != nil {
@@ -83,40 +83,52 @@ func (in *queue) claimOf(ctx context.Context, now drive.Time, account drive.Acco
 	return nil, nil
 }
 
-// busy returns the accounts with a running bundle on any instance, at most one per worker.
-func (in *queue) busy(ctx context.Context, now drive.Time) ([]drive.AccountID, error) {
-	rows, err := in.opt.DB.Query(ctx, "SELECT account_id FROM bundles WHERE state = 'running' AND due_at > ?", now)
-	busy, err := sqldb.Scan(rows, err, func(id *drive.AccountID, scan func(...any) error) error { return scan(id) })
+// running returns the accounts with a running bundle on any instance, at most one per worker, and
+// those with a bundle whose worker has died.
+func (in *queue) running(ctx context.Context, now drive.Time) (busy, dead []drive.AccountID, err error) {
+	rows, err := in.opt.DB.Query(ctx, "SELECT account_id, due_at FROM bundles WHERE state = 'running'")
+	_, err = sqldb.Scan(rows, err, func(id *drive.AccountID, scan func(...any) error) error {
+		var due drive.Time
+		err := scan(id, &due)
+		if due > now {
+			busy = append(busy, *id)
+		} else {
+			dead = append(dead, *id)
+		}
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("look which accounts have a running bundle: %w", err)
+		return nil, nil, fmt.Errorf("look which accounts have a running bundle: %w", err)
 	}
-	return busy, nil
+	return busy, dead, nil
 }
 
-// due yields the accounts with due bundles by id, from the one after last up to last itself. Each
-// costs one statement, which passes over the account's bundles that are not due. After an error it
-// yields no more.
-func (in *queue) due(ctx context.Context, now drive.Time, last drive.AccountID) iter.Seq2[drive.AccountID, error] {
-	const ofState = `SELECT * FROM (SELECT account_id FROM bundles WHERE state = ? AND account_id > ? AND due_at <= ? ORDER BY account_id LIMIT 1) AS `
+// due yields the accounts with due bundles by id, from the one after last up to last itself; dead
+// are those with a bundle whose worker has died. It costs one statement for each account with
+// sealed bundles, due or not, whatever their number. After an error it yields no more.
+func (in *queue) due(ctx context.Context, now drive.Time, last drive.AccountID, dead []drive.AccountID) iter.Seq2[drive.AccountID, error] {
 	return func(yield func(drive.AccountID, error) bool) {
 		for at, around := last, false; ; {
 			var next drive.AccountID
-			err := in.opt.DB.QueryRow(ctx, "SELECT account_id FROM ("+ofState+"s UNION ALL "+ofState+"r) AS d ORDER BY account_id LIMIT 1",
-				Sealed, at.String(), now, Running, at.String(), now).Scan(&next)
-			switch {
-			case drive.IsKind(err, drive.NotFound):
-				if around {
-					return
-				}
-				at, around = drive.AccountID{}, true
-				continue
-			case err != nil:
-				yield(drive.AccountID{}, fmt.Errorf("look whose turn it is: %w", err))
-				return
-			case around && next.String() > last.String():
+			var due drive.Time // of its first bundle
+			err := in.opt.DB.QueryRow(ctx, `SELECT account_id, due_at FROM bundles WHERE state = 'sealed' AND account_id > ?
+				ORDER BY account_id, due_at LIMIT 1`, at.String()).Scan(&next, &due)
+			if err != nil && !drive.IsKind(err, drive.NotFound) {
+				yield(next, fmt.Errorf("look whose turn it is: %w", err))
 				return
 			}
-			if !yield(next, nil) {
+			for _, account := range dead {
+				if account.String() > at.String() && (next.IsZero() || account.String() <= next.String()) {
+					next, due = account, now
+				}
+			}
+			switch {
+			case next.IsZero() && !around:
+				at, around = next, true
+				continue
+			case next.IsZero(), around && next.String() > last.String():
+				return
+			case due <= now && !yield(next, nil):
 				return
 			}
 			at = next
@@ -126,11 +138,11 @@ func (in *queue) due(ctx context.Context, now drive.Time, last drive.AccountID) 
 
 // othersWait reports whether an account without a running bundle has a due one.
 func (in *queue) othersWait(ctx context.Context, now drive.Time) (bool, error) {
-	busy, err := in.busy(ctx, now)
+	busy, dead, err := in.running(ctx, now)
 	if err != nil {
 		return false, err
 	}
-	for account, err := range in.due(ctx, now, drive.AccountID{}) {
+	for account, err := range in.due(ctx, now, drive.AccountID{}, dead) {
 		if err != nil || !slices.Contains(busy, account) {
 			return err == nil, err
 		}
