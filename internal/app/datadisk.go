@@ -117,18 +117,18 @@ func (p *platform) observeDisks(m *telemetry.Metrics) {
 		}
 		return v
 	}
-	m.Gauge("disk_min_free_bytes", "Bytes that uploads leave free (--min-free).", func() float64 { return float64(p.cfg.MinFree) })
+	m.Gauge("disk_min_free_bytes", "Bytes that uploads keep free (--min-free).", func() float64 { return float64(p.cfg.MinFree) })
 	if !p.hasDataDisk() {
 		return
 	}
-	m.Gauge("data_disk_free_bytes", "Bytes free where the database is.", func() float64 {
+	m.Gauge("data_disk_free_bytes", "Free bytes on the file system of the database.", func() float64 {
 		free, err := p.dataFree()
 		return known(float64(free), err)
 	})
-	m.Gauge("backup_last_success_timestamp_seconds", "When the last backup (smartdrive admin backup) with all contents ended, in Unix time; 0: never.", func() float64 {
+	m.Gauge("backup_last_success_timestamp_seconds", "Unix time of the end of the last complete backup (smartdrive admin backup); 0: never.", func() float64 {
 		return known(p.lastBackup(context.Background()))
 	})
-	m.Gauge("database_copy_last_success_timestamp_seconds", "When the last daily copy of the database was made, in Unix time; 0: never.", func() float64 {
+	m.Gauge("database_copy_last_success_timestamp_seconds", "Unix time of the last daily copy of the database; 0: never.", func() float64 {
 		return known(p.lastCopy())
 	})
 }

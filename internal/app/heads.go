@@ -156,7 +156,7 @@ func draftHead(uploads *upload.Sessions, api *rest.API) *resumable.Head {
 // pages constructs the web pages, and counts reports of their content security policy. It fails if
 // the files cannot be read or the store cannot be asked.
 func (a *App) pages(ctx context.Context) (*webui.UI, error) {
-	blocked := a.metrics.Counter("csp_reports_total", "Reports of browsers that the policy of the pages blocked something.", "directive")
+	blocked := a.metrics.Counter("csp_reports_total", "Content-Security-Policy violation reports from browsers.", "directive")
 	for _, directive := range webui.Directives() {
 		blocked(0, directive) // a counter that first appears above 0 shows no increase
 	}

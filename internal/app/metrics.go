@@ -22,13 +22,13 @@ func counts(m *telemetry.Metrics, name, help string, n *atomic.Int64) {
 // observe registers the metrics of all parts. Expensive ones are sampled; see sample.go.
 func (a *App) observe() {
 	m, db := a.metrics, a.platform.db.Stats()
-	counts(m, "db_writes_total", "Write transactions that were committed.", &db.Writes)
-	counts(m, "db_commits_total", "Commits of the database: fewer than writes when they share one.", &db.Commits)
-	counts(m, "db_failed_total", "Write transactions that failed.", &db.Failed)
-	counts(m, "db_reruns_total", "Write transactions that ran again after a deadlock, or a lock that was not had in time.", &db.Reruns)
-	m.Gauge("db_writes_pending", "Write transactions that run or wait for their turn.", func() float64 { return float64(db.Pending.Load()) })
+	counts(m, "db_writes_total", "Committed write transactions.", &db.Writes)
+	counts(m, "db_commits_total", "Database commits; several writes may share one.", &db.Commits)
+	counts(m, "db_failed_total", "Failed write transactions.", &db.Failed)
+	counts(m, "db_reruns_total", "Write transactions repeated after a deadlock or a lock timeout.", &db.Reruns)
+	m.Gauge("db_writes_pending", "Write transactions running or queued.", func() float64 { return float64(db.Pending.Load()) })
 	if disk := a.platform.storage.store; disk.Caps().ReportsFree {
-		m.Gauge("disk_free_bytes", "Bytes free where the blobs are.", func() float64 {
+		m.Gauge("disk_free_bytes", "Free bytes on the file system of the blobs.", func() float64 {
 			free, err := disk.Free(context.Background())
 			if err != nil {
 				return -1
@@ -37,16 +37,16 @@ func (a *App) observe() {
 		})
 	}
 	a.platform.observeDisks(m)
-	counts(m, "thumbnails_made_total", "Thumbnails that were made.", &a.thumbs.Counters.Made)
-	counts(m, "thumbnails_kept_total", "Requests for thumbnails that were answered from what is kept.", &a.thumbs.Counters.Kept)
-	counts(m, "thumbnails_refused_total", "Files that no thumbnail can be made of.", &a.thumbs.Counters.Refused)
-	counts(m, "thumbnails_helped_total", "Files that a helper made a picture of, or tried to.", &a.thumbs.Counters.Helped)
-	counts(m, "thumbnails_apart_total", "Images that were decoded in a process of their own.", &a.thumbs.Counters.Apart)
-	counts(m, "unlinked_files_total", "Contents that nobody had any more and that were deleted.", &a.unlinker.Counters.Files)
-	counts(m, "unlinked_bytes_total", "Their bytes.", &a.unlinker.Counters.Bytes)
-	counts(m, "unlink_deferred_total", "Contents that nobody had any more and that stay until more of their packs is to be deleted.", &a.unlinker.Counters.Deferred)
-	counts(m, "unlink_failures_total", "Deletions of contents that failed and will be tried again.", &a.unlinker.Counters.Failed)
-	counts(m, "outbox_published_total", "Records published.", &a.outbox.Counters().Published)
+	counts(m, "thumbnails_made_total", "Thumbnails created.", &a.thumbs.Counters.Made)
+	counts(m, "thumbnails_kept_total", "Thumbnail requests served from the cache.", &a.thumbs.Counters.Kept)
+	counts(m, "thumbnails_refused_total", "Files refused for thumbnails.", &a.thumbs.Counters.Refused)
+	counts(m, "thumbnails_helped_total", "Files passed to an external preview program.", &a.thumbs.Counters.Helped)
+	counts(m, "thumbnails_apart_total", "Images decoded in a child process.", &a.thumbs.Counters.Apart)
+	counts(m, "unlinked_files_total", "Deleted unreferenced contents.", &a.unlinker.Counters.Files)
+	counts(m, "unlinked_bytes_total", "Bytes of deleted unreferenced contents.", &a.unlinker.Counters.Bytes)
+	counts(m, "unlink_deferred_total", "Unreferenced contents kept until more of their pack is unreferenced.", &a.unlinker.Counters.Deferred)
+	counts(m, "unlink_failures_total", "Failed deletions of contents, which are retried.", &a.unlinker.Counters.Failed)
+	counts(m, "outbox_published_total", "Records published to the outbox.", &a.outbox.Counters().Published)
 	observeIntake(m, a.intake)
 	observeMove(m, a.mover)
 	observeRetention(m, a.platform.kept)
@@ -65,20 +65,20 @@ func (a *App) observe() {
 
 // observeRetention registers the delay of retention after a clock step.
 func observeRetention(m *telemetry.Metrics, kept *retention.Clock) {
-	m.Gauge("retention_behind_seconds", "By how much what is kept is kept for longer, because a clock has stepped.", func() float64 {
+	m.Gauge("retention_behind_seconds", "Seconds by which retention is extended because a clock stepped.", func() float64 {
 		return kept.Behind().Seconds()
 	})
 }
 
 // observeMove registers the state of a migration.
 func observeMove(m *telemetry.Metrics, move *mover) {
-	m.Gauge("migration_phase", "Phase of the migration that is under way; -1 when nothing moves.", func() float64 {
+	m.Gauge("migration_phase", "Phase of the running migration; -1: none.", func() float64 {
 		if state := move.rows.State(); state.ID != "" {
 			return float64(state.Phase)
 		}
 		return -1
 	})
-	m.Gauge("migration_contents_waiting", "Contents that are to be copied to the other side; -1 when that cannot be asked.", func() float64 {
+	m.Gauge("migration_contents_waiting", "Contents to be copied to the other side; -1: unknown.", func() float64 {
 		n, err := move.copier.Queued(context.Background())
 		if err != nil {
 			return -1
@@ -96,8 +96,8 @@ func observeTimers(m *telemetry.Metrics, engine *timer.Engine) {
 			continue
 		}
 		kinds[kind.String()] = c
-		counts(m, "timers_"+kind.String()+"_fired_total", "Timers of this kind that were delivered.", &c.Fired)
-		counts(m, "timers_"+kind.String()+"_dead_total", "Timers of this kind whose handler failed for good.", &c.Dead)
+		counts(m, "timers_"+kind.String()+"_fired_total", "Delivered timers of this kind.", &c.Fired)
+		counts(m, "timers_"+kind.String()+"_dead_total", "Timers of this kind whose handler failed permanently.", &c.Dead)
 	}
 	for name, figure := range map[string]struct {
 		help string
@@ -115,8 +115,8 @@ func observeTimers(m *telemetry.Metrics, engine *timer.Engine) {
 			}
 		})
 	}
-	m.CounterFunc("timers_losses_total", "Times the queue was found to have lost timers.", func() float64 { return float64(engine.Losses()) })
-	m.Histograms("timers_lateness_seconds", "From when a timer was due to the start of its handler.", []string{"kind"},
+	m.CounterFunc("timers_losses_total", "Detected losses of timers in the queue.", func() float64 { return float64(engine.Losses()) })
+	m.Histograms("timers_lateness_seconds", "Seconds from a timer's due time to the start of its handler.", []string{"kind"},
 		func(set func(telemetry.HistogramState, ...string)) {
 			for kind, c := range kinds {
 				set(histogram(&c.Lateness), kind)
@@ -139,18 +139,18 @@ func histogram(h *timer.Histogram) telemetry.HistogramState {
 // observeAudit registers the results of this instance's audits.
 func observeAudit(m *telemetry.Metrics, auditor *fsck.Checker) {
 	c := &auditor.Counters
-	counts(m, "audit_passes_total", "Audits that came to their end.", &c.Passes)
-	counts(m, "audit_findings_total", "Defects that were found.", &c.Findings)
-	counts(m, "audit_repaired_total", "Defects that were repaired.", &c.Repaired)
-	counts(m, "audit_quarantined_total", "Things that nobody could explain and that were moved aside.", &c.Quarantined)
-	counts(m, "audit_damaged_total", "Blobs found missing or changed.", &c.Damaged)
-	m.Gauge("database_damaged", "1: the last check of the pages of the SQLite database has found damage; 0: it has not, or the database is on a server.", func() float64 {
+	counts(m, "audit_passes_total", "Completed audits.", &c.Passes)
+	counts(m, "audit_findings_total", "Defects found by audits.", &c.Findings)
+	counts(m, "audit_repaired_total", "Defects repaired by audits.", &c.Repaired)
+	counts(m, "audit_quarantined_total", "Unexplained files moved to quarantine.", &c.Quarantined)
+	counts(m, "audit_damaged_total", "Blobs found missing or damaged.", &c.Damaged)
+	m.Gauge("database_damaged", "1: the last check of the SQLite pages found damage; 0: no damage, or not SQLite.", func() float64 {
 		if auditor.DatabaseDamaged() {
 			return 1
 		}
 		return 0
 	})
-	m.Gauge("database_checked_timestamp_seconds", "When the pages of the SQLite database were checked last, in Unix time; 0: not since the start.", func() float64 {
+	m.Gauge("database_checked_timestamp_seconds", "Unix time of the last check of the SQLite pages; 0: not since the start.", func() float64 {
 		return float64(c.PagesAt.Load() / 1000)
 	})
 }
@@ -158,21 +158,21 @@ func observeAudit(m *telemetry.Metrics, auditor *fsck.Checker) {
 // observeExports registers the counters of this instance's export workers.
 func observeExports(m *telemetry.Metrics, exports *export.Exports) {
 	c := exports.Counters()
-	counts(m, "exports_sealed_total", "Batches of documents that were sealed.", &c.Sealed)
-	counts(m, "exports_aborted_total", "Tries of batches that failed and are repeated.", &c.Aborted)
-	counts(m, "exports_failed_total", "Batches that failed for good.", &c.Failed)
-	counts(m, "exports_late_total", "Batches that ran for longer than --export-late.", &c.Late)
-	counts(m, "exports_taken_over_total", "Batches and jobs that were taken from a worker whose lease had ended.", &c.TakenOver)
-	counts(m, "exports_lost_total", "Batches and jobs that this instance worked on and that are another's.", &c.Lost)
-	counts(m, "exports_handed_over_total", "Batches that were given to a machine that would be quicker.", &c.HandedOver)
-	counts(m, "export_entries_collected_total", "Entries of batches that have arrived.", &c.Collected)
-	counts(m, "export_entries_failed_total", "Entries of batches that could not be had.", &c.FailedEntries)
-	counts(m, "export_fetched_bytes_total", "Bytes of documents that were fetched from elsewhere.", &c.Fetched)
-	counts(m, "export_saved_total", "Zips that were written into the drive or the bucket.", &c.FinishedJobs)
-	counts(m, "export_save_failures_total", "Zips that could not be written into the drive or the bucket.", &c.FailedJobs)
-	counts(m, "export_sent_bytes_total", "Bytes of zips that were sent.", &c.Sent)
-	counts(m, "export_broken_entries_total", "Entries of zips that could not be delivered as they were sealed.", &c.BrokenEntries)
-	m.CounterFunc("export_displaced_total", "Zips that were broken off while they were sent, because others had less of the memory.", func() float64 {
+	counts(m, "exports_sealed_total", "Sealed exports.", &c.Sealed)
+	counts(m, "exports_aborted_total", "Failed attempts of exports that are retried.", &c.Aborted)
+	counts(m, "exports_failed_total", "Exports that failed permanently.", &c.Failed)
+	counts(m, "exports_late_total", "Exports that ran longer than --export-late.", &c.Late)
+	counts(m, "exports_taken_over_total", "Exports and jobs acquired from a worker whose lease expired.", &c.TakenOver)
+	counts(m, "exports_lost_total", "Exports and jobs of this instance that another instance acquired.", &c.Lost)
+	counts(m, "exports_handed_over_total", "Exports handed over to a faster machine.", &c.HandedOver)
+	counts(m, "export_entries_collected_total", "Collected entries of exports.", &c.Collected)
+	counts(m, "export_entries_failed_total", "Failed entries of exports.", &c.FailedEntries)
+	counts(m, "export_fetched_bytes_total", "Bytes of documents fetched from URLs.", &c.Fetched)
+	counts(m, "export_saved_total", "Zips saved to the drive or the bucket.", &c.FinishedJobs)
+	counts(m, "export_save_failures_total", "Failed attempts to save a zip to the drive or the bucket.", &c.FailedJobs)
+	counts(m, "export_sent_bytes_total", "Bytes of zips sent.", &c.Sent)
+	counts(m, "export_broken_entries_total", "Zip entries whose content differed from the sealed export or could not be read.", &c.BrokenEntries)
+	m.CounterFunc("export_displaced_total", "Zip downloads interrupted to free memory for others.", func() float64 {
 		return float64(exports.EvictedDownloads())
 	})
 }
@@ -180,26 +180,26 @@ func observeExports(m *telemetry.Metrics, exports *export.Exports) {
 // observeIntake registers what this instance has taken in.
 func observeIntake(m *telemetry.Metrics, intake *ingest.Intake) {
 	s := intake.Stats()
-	counts(m, "bundles_done_total", "Bundles of documents that were taken in.", &s.Done)
-	counts(m, "bundles_rejected_total", "Bundles that were rejected as a whole.", &s.Rejected)
-	counts(m, "bundles_retried_total", "Times a bundle was put off because of an error.", &s.Retried)
-	counts(m, "bundles_found_total", "Bundles that the reconciler found and nobody had told of.", &s.Found)
-	counts(m, "documents_accepted_total", "Documents of bundles that were accepted.", &s.Accepted)
-	counts(m, "documents_rejected_total", "Documents of bundles that were rejected, those of rejected bundles apart.", &s.Refused)
-	counts(m, "documents_duplicate_total", "Documents that were there already.", &s.Double)
-	counts(m, "documents_conflict_total", "Documents that contradict one that was there.", &s.Torn)
+	counts(m, "bundles_done_total", "Imported bundles.", &s.Done)
+	counts(m, "bundles_rejected_total", "Rejected bundles.", &s.Rejected)
+	counts(m, "bundles_retried_total", "Retries of bundles after an error.", &s.Retried)
+	counts(m, "bundles_found_total", "Bundles found by the reconciler without an event.", &s.Found)
+	counts(m, "documents_accepted_total", "Accepted documents.", &s.Accepted)
+	counts(m, "documents_rejected_total", "Rejected documents, except in rejected bundles.", &s.Refused)
+	counts(m, "documents_duplicate_total", "Duplicate documents.", &s.Double)
+	counts(m, "documents_conflict_total", "Documents in conflict with an existing one.", &s.Torn)
 }
 
 // observeQueue registers this instance's use of the shared timer queue.
 func observeQueue(m *telemetry.Metrics, queue *redis.Queue) {
 	c := queue.Counters()
-	counts(m, "timer_touches_total", "Times activity was reported to the queue.", &c.Touches)
-	counts(m, "timer_touches_coalesced_total", "Reports of activity that another one stood for.", &c.Coalesced)
-	counts(m, "timer_touches_dropped_total", "Reports of activity that were given up: Redis was away for long.", &c.Dropped)
-	counts(m, "timer_republished_total", "Fired timers that were handed out again.", &c.Republished)
-	counts(m, "timer_shard_losses_total", "Shards that were found empty, or on another server.", &c.Losses)
-	counts(m, "timer_clock_steps_total", "Times a clock of Redis was found off by more than a minute.", &c.Steps)
-	m.Gauge("timer_shards_owned", "Shards that are this instance's to watch.", func() float64 {
+	counts(m, "timer_touches_total", "Reports of activity to the timer queue.", &c.Touches)
+	counts(m, "timer_touches_coalesced_total", "Reports of activity coalesced with another.", &c.Coalesced)
+	counts(m, "timer_touches_dropped_total", "Reports of activity dropped during a long outage of Redis.", &c.Dropped)
+	counts(m, "timer_republished_total", "Fired timers delivered again.", &c.Republished)
+	counts(m, "timer_shard_losses_total", "Timer shards found empty or on another server.", &c.Losses)
+	counts(m, "timer_clock_steps_total", "Detected clock steps of Redis by more than a minute.", &c.Steps)
+	m.Gauge("timer_shards_owned", "Timer shards that this instance watches.", func() float64 {
 		_, own := queue.Owners()
 		return float64(own)
 	})
@@ -208,17 +208,17 @@ func observeQueue(m *telemetry.Metrics, queue *redis.Queue) {
 // observeBroker registers this instance's use of Kafka.
 func observeBroker(m *telemetry.Metrics, broker *kafka.Stream) {
 	c := broker.Counters()
-	counts(m, "stream_relayed_total", "Records of the outbox that were sent to the broker.", &c.Relayed)
-	counts(m, "stream_resent_total", "Of those, sent again because the mark could not be set.", &c.Resent)
-	counts(m, "stream_sent_total", "Fired timers that were sent to the broker.", &c.Sent)
-	counts(m, "stream_forwarded_total", "Records that came back from a delay level.", &c.Forwarded)
-	counts(m, "stream_foreign_total", "Records of other producers that went from a delay level to their topic.", &c.Foreign)
-	counts(m, "stream_drained_total", "Dead letters that were taken over into the list.", &c.Drained)
-	counts(m, "stream_partitions_moved_total", "Partitions that were taken away from this instance.", &c.Moved)
-	counts(m, "stream_outcomes_dropped_total", "Outcomes that were not settled because their partition had moved.", &c.Dropped)
-	m.Gauge("stream_level_overdue_seconds", "By how much the latest record of a delay level that this instance holds is overdue.", func() float64 {
+	counts(m, "stream_relayed_total", "Outbox records sent to the broker.", &c.Relayed)
+	counts(m, "stream_resent_total", "Outbox records sent again because marking them failed.", &c.Resent)
+	counts(m, "stream_sent_total", "Fired timers sent to the broker.", &c.Sent)
+	counts(m, "stream_forwarded_total", "Records returned from a delay level.", &c.Forwarded)
+	counts(m, "stream_foreign_total", "Records of other producers forwarded from a delay level to their topic.", &c.Foreign)
+	counts(m, "stream_drained_total", "Dead letters moved from the broker to the database.", &c.Drained)
+	counts(m, "stream_partitions_moved_total", "Partitions revoked from this instance.", &c.Moved)
+	counts(m, "stream_outcomes_dropped_total", "Outcomes not settled because the partition was revoked.", &c.Dropped)
+	m.Gauge("stream_level_overdue_seconds", "Seconds by which the latest record of a delay level on this instance is overdue.", func() float64 {
 		_, overdue := broker.Waiting()
 		return overdue.Seconds()
 	})
-	counts(m, "stream_pauses_total", "Times a loop had to pause because of an outage.", &c.Errors)
+	counts(m, "stream_pauses_total", "Pauses of consumer loops because of an outage.", &c.Errors)
 }

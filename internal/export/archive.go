@@ -14,11 +14,11 @@ import (
 // sent.
 type Archive struct {
 	ID        drive.ArchiveID `json:"id"`
-	Name      string          `json:"name" doc:"of the directory in the zip"`
+	Name      string          `json:"name" doc:"name of the directory in the zip"`
 	Total     int64           `json:"total" doc:"files"`
-	Failed    int64           `json:"failed" doc:"of them those that cannot be read; err.txt in the zip names them"`
-	Size      drive.ByteSize  `json:"size" doc:"of the zip in bytes, as the files are now"`
-	ETag      string          `json:"etag" doc:"of the zip, as the files are now"`
+	Failed    int64           `json:"failed" doc:"number of unreadable files; err.txt in the zip names them"`
+	Size      drive.ByteSize  `json:"size" doc:"size of the zip in bytes, computed from the current files"`
+	ETag      string          `json:"etag" doc:"ETag of the zip, computed from the current files"`
 	ExpiresAt drive.Time      `json:"expires_at"`
 }
 

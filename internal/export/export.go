@@ -294,32 +294,32 @@ func (c *core) find(ctx context.Context, q sqldb.Querier, where string, args ...
 // View is a batch as shown to its owner.
 type View struct {
 	ID       drive.ExportID  `json:"id"`
-	Name     string          `json:"name" doc:"of the directory in the zip"`
+	Name     string          `json:"name" doc:"name of the directory in the zip"`
 	Origin   Origin          `json:"origin" enum:"manual,schedule,supplement"`
-	Root     drive.ExportID  `json:"root" doc:"the batch that this is a revision of; itself if it is the first"`
+	Root     drive.ExportID  `json:"root" doc:"the first export of which this is a revision; its own id for the first"`
 	Revision int64           `json:"revision"`
-	Set      drive.ExportID  `json:"set" doc:"of a list that is too long for one zip: the first part of it; else itself"`
-	Part     int64           `json:"part" doc:"which part, from 1"`
-	Parts    int64           `json:"parts" doc:"how many there are; 1: it is not split"`
-	Request  json.RawMessage `json:"request,omitempty" doc:"what was asked for; absent in lists"`
+	Set      drive.ExportID  `json:"set" doc:"the first part, if the list was split into several zips; else its own id"`
+	Part     int64           `json:"part" doc:"number of this part, from 1"`
+	Parts    int64           `json:"parts" doc:"number of parts; 1: not split"`
+	Request  json.RawMessage `json:"request,omitempty" doc:"the request; absent in lists"`
 	State    State           `json:"state" enum:"pending,running,sealed,aborted,failed,cancelled,expired"`
 	Priority int64           `json:"priority"`
 
-	Total     int64          `json:"total" doc:"entries asked for"`
+	Total     int64          `json:"total" doc:"number of requested entries"`
 	Collected int64          `json:"collected"`
 	Failed    int64          `json:"failed"`
-	Bytes     drive.ByteSize `json:"bytes" doc:"of the collected"`
-	Rate      float64        `json:"rate" doc:"entries a second, while it runs"`
-	ETA       *int64         `json:"eta" nullable:"true" doc:"seconds, while it runs"`
-	Error     string         `json:"error,omitempty" doc:"why it waits, was aborted or has failed; of a sealed one: damaged"`
-	Size      drive.ByteSize `json:"size" doc:"of the zip in bytes; 0 until it is sealed"`
+	Bytes     drive.ByteSize `json:"bytes" doc:"bytes of the collected documents"`
+	Rate      float64        `json:"rate" doc:"entries per second, while the export runs"`
+	ETA       *int64         `json:"eta" nullable:"true" doc:"estimated seconds until the end, while the export runs"`
+	Error     string         `json:"error,omitempty" doc:"code of the error that the export waits for, was aborted or failed with; of a sealed export: damaged"`
+	Size      drive.ByteSize `json:"size" doc:"size of the zip in bytes; 0 until the export is sealed"`
 	ETag      string         `json:"etag,omitempty"`
 
 	CreatedAt drive.Time  `json:"created_at"`
 	BegunAt   *drive.Time `json:"begun_at" nullable:"true"`
 	EndedAt   *drive.Time `json:"ended_at" nullable:"true"`
 	ExpiresAt *drive.Time `json:"expires_at" nullable:"true"`
-	Joined    bool        `json:"joined,omitempty" doc:"of an answer to a request: there was an export of the same folder and month, and this is it"`
+	Joined    bool        `json:"joined,omitempty" doc:"true: the request returned an existing export of the same folder and month"`
 }
 
 // view converts the row for its owner at the time now. A sealed batch whose expiry has passed is

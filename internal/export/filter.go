@@ -38,8 +38,8 @@ func (f Filter) matchesAll() bool {
 
 // Selection selects documents. A document must match all set fields.
 type Selection struct {
-	Seller   string `json:"seller,omitempty" doc:"its id or name"`
-	Buyer    string `json:"buyer,omitempty" doc:"its id or name"`
+	Seller   string `json:"seller,omitempty" doc:"id or name of the party"`
+	Buyer    string `json:"buyer,omitempty" doc:"id or name of the party"`
 	Min      string `json:"min,omitempty" doc:"smallest total with VAT, such as 100.50"`
 	Max      string `json:"max,omitempty"`
 	Currency string `json:"currency,omitempty"`

@@ -22,12 +22,12 @@ import (
 type Job struct {
 	ID     drive.JobID    `json:"id"`
 	Export drive.ExportID `json:"export"`
-	Folder drive.NodeID   `json:"folder,omitzero" doc:"absent: it goes into the bucket"`
-	Object string         `json:"object,omitempty" doc:"its name in the bucket, below exports/"`
+	Folder drive.NodeID   `json:"folder,omitzero" doc:"folder that the zip is saved to; absent: the zip goes into the bucket"`
+	Object string         `json:"object,omitempty" doc:"object name in the bucket, below exports/"`
 	Name   string         `json:"name"`
 	State  string         `json:"state" enum:"pending,running,done,failed"`
-	Sent   drive.ByteSize `json:"sent" doc:"bytes of the zip that are there already"`
-	Node   *drive.NodeID  `json:"node,omitempty" doc:"of a done one"`
+	Sent   drive.ByteSize `json:"sent" doc:"bytes of the zip written so far"`
+	Node   *drive.NodeID  `json:"node,omitempty" doc:"the saved file, once the job is done"`
 	Error  string         `json:"error,omitempty"`
 
 	account drive.AccountID

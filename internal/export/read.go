@@ -81,8 +81,8 @@ func (c *catalog) views(ctx context.Context, who drive.Who, now drive.Time, wher
 
 // Failure is an entry that could not be collected, as shown to the owner.
 type Failure struct {
-	N      int64      `json:"n" doc:"its place in the list"`
-	Doc    string     `json:"id" doc:"the id that the asker gave"`
+	N      int64      `json:"n" doc:"position in the list"`
+	Doc    string     `json:"id" doc:"id from the request"`
 	Path   string     `json:"path"`
 	Reason string     `json:"reason"`
 	Detail string     `json:"detail,omitempty"`

@@ -34,17 +34,17 @@ const (
 type Schedule struct {
 	ID       drive.ScheduleID `json:"id"`
 	Folder   drive.NodeID     `json:"folder,omitzero" doc:"absent if there is a list"`
-	List     drive.NodeID     `json:"list,omitzero" doc:"a file with a list, as of POST /exports/manifest, which is read each month"`
+	List     drive.NodeID     `json:"list,omitzero" doc:"id of a list file, as in POST /exports/manifest; read each month"`
 	Name     string           `json:"name"`
 	Filter   Filter           `json:"filter,omitzero"`
 	Zone     string           `json:"zone"`
 	Priority int64            `json:"priority"`
-	Bucket   bool             `json:"bucket" doc:"each zip goes into the bucket, as soon as it is sealed"`
-	Names    string           `json:"names,omitempty" doc:"a pattern of the paths in the zips"`
-	Index    bool             `json:"index,omitempty" doc:"a list of all entries is in each zip"`
-	Month    string           `json:"month" doc:"the one that is exported next"`
+	Bucket   bool             `json:"bucket" doc:"each zip is copied to the bucket when it is sealed"`
+	Names    string           `json:"names,omitempty" doc:"pattern of the paths in the zips"`
+	Index    bool             `json:"index,omitempty" doc:"each zip contains index.csv, a list of all entries"`
+	Month    string           `json:"month" doc:"next month to export"`
 	DueAt    drive.Time       `json:"due_at"`
-	Skipped  *Skipped         `json:"skipped,omitempty" doc:"the last month of which there is none, and why"`
+	Skipped  *Skipped         `json:"skipped,omitempty" doc:"last month without an export, with the reason"`
 
 	account drive.AccountID
 	user    drive.UserID
@@ -54,7 +54,7 @@ type Schedule struct {
 // Skipped is a month without an export.
 type Skipped struct {
 	Month  string `json:"month"`
-	Reason string `json:"reason" doc:"not-found: the folder, the list or the user is gone; state: it is in the trash; too-large: there are too many files; bad-request: the list has a line that is none"`
+	Reason string `json:"reason" doc:"not-found: the folder, the list or the user does not exist any more; state: it is in the trash; too-large: too many files; bad-request: the list has an invalid line"`
 }
 
 // monthOf returns the number of a month: year*12 + month from 0.

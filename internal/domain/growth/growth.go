@@ -13,12 +13,12 @@ import (
 
 // Day holds the figures of one day as last recorded on it.
 type Day struct {
-	Day        string          `json:"day" doc:"such as 2026-11-25, in UTC"`
-	At         drive.Time      `json:"at" doc:"when the figures of the day were last taken"`
-	Accounts   int64           `json:"accounts" doc:"people and spaces that have a quota"`
-	Finished   drive.ByteSize  `json:"finished" doc:"charged to all of them for files, versions and the trash"`
-	Unfinished drive.ByteSize  `json:"unfinished" doc:"charged to all of them for unfinished uploads"`
-	Free       *drive.ByteSize `json:"free,omitempty" doc:"bytes left on the disk; absent where the store does not know"`
+	Day        string          `json:"day" doc:"UTC day, such as 2026-11-25"`
+	At         drive.Time      `json:"at" doc:"when the figures of the day were last recorded"`
+	Accounts   int64           `json:"accounts" doc:"number of users and spaces with a quota"`
+	Finished   drive.ByteSize  `json:"finished" doc:"bytes charged for files, versions and the trash"`
+	Unfinished drive.ByteSize  `json:"unfinished" doc:"bytes charged for unfinished uploads"`
+	Free       *drive.ByteSize `json:"free,omitempty" doc:"free bytes on the disk; absent if unknown"`
 }
 
 // Growth stores the figures. It is safe for concurrent use.

@@ -26,8 +26,8 @@ type Conflict struct {
 	Method  string           `json:"method"`
 	Route   string           `json:"route" doc:"the route, such as /exports"`
 	Key     string           `json:"key" doc:"the Idempotency-Key"`
-	Request string           `json:"request" doc:"body of the request that was refused, up to 4 KiB; empty if it may hold a secret, or had none"`
-	Times   int64            `json:"times" doc:"how often it was refused"`
+	Request string           `json:"request" doc:"body of the refused request, up to 4 KiB; empty: none, or it may contain a secret"`
+	Times   int64            `json:"times" doc:"number of refusals"`
 	FirstAt drive.Time       `json:"first_at"`
 	LastAt  drive.Time       `json:"last_at"`
 }

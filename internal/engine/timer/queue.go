@@ -144,7 +144,7 @@ type State struct {
 
 	Account drive.AccountID `json:"account_id,omitzero"`
 
-	PushBacks    int64      `json:"push_backs" doc:"touches that moved last since the timer was armed; those that a queue gathers into one count once"`
+	PushBacks    int64      `json:"push_backs" doc:"how often activity has postponed the timer since it was armed; touches that the queue coalesces count once"`
 	LastPushBack drive.Time `json:"last_push_back,omitzero"`
 
 	Shard string `json:"shard,omitempty"` // number of the shard and of all shards: "17/64"

@@ -31,23 +31,23 @@ func (h handovers) routes() []route {
 
 // handoverBody is the JSON request body of POST /admin/users/{id}/handover.
 type handoverBody struct {
-	ToUser  drive.UserID    `json:"to_user,omitzero" doc:"id of the user who gets the files; or to_space"`
-	ToSpace drive.AccountID `json:"to_space,omitzero" doc:"id of the space that they go to"`
-	Folder  string          `json:"folder,omitempty" doc:"name of the folder that is made for them; absent: Files of NAME. One that is taken gets a number"`
+	ToUser  drive.UserID    `json:"to_user,omitzero" doc:"id of the receiving user; or to_space"`
+	ToSpace drive.AccountID `json:"to_space,omitzero" doc:"id of the receiving space"`
+	Folder  string          `json:"folder,omitempty" doc:"name of the new folder that receives the files; absent: Files of NAME; a number is added if it is taken"`
 }
 
 // handoverView is the JSON in replies to POST /admin/users/{id}/handover, GET
 // /admin/users/{id}/handover.
 type handoverView struct {
-	ID       drive.OperationID    `json:"id" doc:"of the operation"`
+	ID       drive.OperationID    `json:"id" doc:"id of the operation"`
 	State    files.OperationState `json:"state" enum:"running,done,failed"`
-	Done     int64                `json:"done" doc:"files and folders that have gone"`
-	Total    int64                `json:"total" doc:"all that were there, as far as they are known"`
+	Done     int64                `json:"done" doc:"number of files and folders moved"`
+	Total    int64                `json:"total" doc:"number of all files and folders, as far as known"`
 	WaitsFor string               `json:"waits_for" doc:"quota: the receiver has no room for the next files, and it goes on when there is; too-large: the receiver has as many files, or old versions, as there may be; in-progress: something in the drive is being deleted or copied; empty: it does not wait"`
-	UserID   drive.UserID         `json:"user_id" doc:"whose files they were"`
-	To       string               `json:"to" doc:"name of the user or space that gets them"`
-	ToSpace  bool                 `json:"to_space" doc:"it is a space"`
-	FolderID drive.NodeID         `json:"folder_id" doc:"the folder that they go to"`
+	UserID   drive.UserID         `json:"user_id" doc:"id of the former owner"`
+	To       string               `json:"to" doc:"name of the receiving user or space"`
+	ToSpace  bool                 `json:"to_space" doc:"true: the receiver is a space"`
+	FolderID drive.NodeID         `json:"folder_id" doc:"id of the folder that receives the files"`
 }
 
 // showHandover converts its argument to the handoverView that replies contain. It does no I/O.

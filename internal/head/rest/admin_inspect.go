@@ -75,24 +75,24 @@ func (i inspection) showTimer(ctx context.Context, c *call) (reply, error) {
 // TimerView is the state of a timer and the recorded steps of its firings.
 type TimerView struct {
 	timer.State
-	Pending bool        `json:"pending" doc:"it waits, or its handler has it; without, only key and trace mean something"`
-	Trace   []TimerStep `json:"trace" doc:"the latest 200 steps, in their order"`
+	Pending bool        `json:"pending" doc:"true: the timer is armed or its handler is running; otherwise only key and trace are set"`
+	Trace   []TimerStep `json:"trace" doc:"latest 200 steps, oldest first"`
 }
 
 // TimerStep is one recorded step of a timer's firing.
 type TimerStep struct {
 	Gen      int64      `json:"gen"`
 	Step     string     `json:"step" enum:"armed,fired,published,consumed,applied,snoozed,waited,failed,dead"`
-	Began    drive.Time `json:"began" doc:"of what has ended with the step: of fired, when it was due; of consumed, when its record was published"`
+	Began    drive.Time `json:"began" doc:"begin of the period that ends with the step: for fired the due time, for consumed the time of publication"`
 	At       drive.Time `json:"at"`
 	Delivery int        `json:"delivery"`
-	Instance string     `json:"instance" doc:"the generation of the instance"`
-	Reason   string     `json:"reason,omitempty" doc:"the code of an error"`
+	Instance string     `json:"instance" doc:"generation of the instance"`
+	Reason   string     `json:"reason,omitempty" doc:"error code"`
 
-	PushBacks    *int64     `json:"push_backs,omitempty" doc:"of fired: how often activity had pushed the timer back since it was armed"`
-	LastPushBack drive.Time `json:"last_push_back,omitzero" doc:"of fired: when it was last pushed back"`
-	Shard        string     `json:"shard,omitempty" doc:"of fired: its shard, of how many"`
-	Slice        string     `json:"slice,omitempty" doc:"of fired: the UTC minute or hour that it was indexed under; absent where timers are in memory"`
+	PushBacks    *int64     `json:"push_backs,omitempty" doc:"for fired: how often activity postponed the timer since it was armed"`
+	LastPushBack drive.Time `json:"last_push_back,omitzero" doc:"for fired: time of the last postponement"`
+	Shard        string     `json:"shard,omitempty" doc:"for fired: shard and number of shards"`
+	Slice        string     `json:"slice,omitempty" doc:"for fired: UTC minute or hour of the time slice; absent if timers are in memory"`
 }
 
 // Finding is a violation of an invariant that an audit has found.
@@ -142,7 +142,7 @@ func (i inspection) showGrowth(ctx context.Context, c *call) (reply, error) {
 type Status struct {
 	Installation string                     `json:"installation"`
 	Mode         string                     `json:"mode"`
-	Restored     bool                       `json:"restored" doc:"a backup was restored: nothing is deleted before fsck is clean and the server is started again"`
+	Restored     bool                       `json:"restored" doc:"true: a backup was restored, and nothing is deleted until fsck finds no defects and the server is restarted"`
 	Instances    []Instance                 `json:"instances"`
 	Leases       []Lease                    `json:"leases"`
 	Timers       map[string]timer.DueCounts `json:"timers"` // by kind
@@ -156,8 +156,8 @@ type Status struct {
 type Backup struct {
 	TakenAt  drive.Time `json:"taken_at"`
 	Contents int64      `json:"contents"`
-	Missing  int64      `json:"missing" doc:"contents that the installation did not have"`
-	Damaged  int64      `json:"damaged" doc:"contents that were damaged in the installation"`
+	Missing  int64      `json:"missing" doc:"contents missing in the installation"`
+	Damaged  int64      `json:"damaged" doc:"contents damaged in the installation"`
 }
 
 // Instance is a process that serves the installation now or did recently.

@@ -135,7 +135,7 @@ type replayLetters struct {
 
 // replayedLetters is the JSON in replies to POST /admin/dead-letters/replay.
 type replayedLetters struct {
-	Replayed int `json:"replayed" doc:"how many of them were still there"`
+	Replayed int `json:"replayed" doc:"number of letters that still existed"`
 }
 
 // replayMany replays dead letters one by one and skips ids that do not exist any more. If a replay

@@ -17,11 +17,11 @@ func (i inspection) mailRoute() route {
 
 // MailReport is the result of probing the mail server.
 type MailReport struct {
-	State     string `json:"state" enum:"none,ok,reach,secure,login,sender" doc:"none: the server was started without --mail; ok: it would take a mail; else what fails: reach (it does not answer), secure (the connection cannot be encrypted), login, sender (it takes no mail from this address)"`
+	State     string `json:"state" enum:"none,ok,reach,secure,login,sender" doc:"none: the server was started without --mail; ok: mail can be sent; otherwise the failing step: reach (no answer), secure (no encryption), login, sender (sender address refused)"`
 	Server    string `json:"server,omitempty" doc:"host and port"`
-	From      string `json:"from,omitempty" doc:"the address that mails come from"`
-	Encrypted bool   `json:"encrypted" doc:"with ok: the connection is encrypted; it is not to a server on the same machine"`
-	Says      string `json:"says,omitempty" doc:"what the mail server or the network said of what fails"`
+	From      string `json:"from,omitempty" doc:"sender address"`
+	Encrypted bool   `json:"encrypted" doc:"with ok: true: the connection is encrypted; false for a server on the same machine"`
+	Says      string `json:"says,omitempty" doc:"error message of the mail server or the network"`
 }
 
 // showMail serves GET /admin/mail. It replies 200 with MailReport. Without a configured mail server

@@ -61,7 +61,7 @@ func (u uploads) listAll(ctx context.Context, c *call) (reply, error) {
 
 // resetBody is the JSON request body of POST /admin/uploads/reset.
 type resetBody struct {
-	AccountID *drive.AccountID `json:"account_id" nullable:"true" doc:"null: of all accounts"`
+	AccountID *drive.AccountID `json:"account_id" nullable:"true" doc:"null: all accounts"`
 }
 
 // resetView is the JSON in replies to POST /admin/uploads/reset.

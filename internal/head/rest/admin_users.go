@@ -77,7 +77,7 @@ type userBody struct {
 	Total    admin.Total `json:"total,omitempty" nullable:"true" doc:"bytes; null: unlimited; absent: the server's default"`
 	Admin    bool        `json:"admin,omitempty"`
 
-	MustChange bool `json:"must_change_password,omitempty" doc:"the first thing that a login with this password may do is to set another one"`
+	MustChange bool `json:"must_change_password,omitempty" doc:"true: a session with this password must set a new one first"`
 }
 
 // create serves POST /admin/users. It replies 201 with userView. Beyond the errors common to all
@@ -123,9 +123,9 @@ type userChangeBody struct {
 	Total    admin.Total   `json:"total,omitempty" nullable:"true" doc:"bytes; null: unlimited"`
 	Password *string       `json:"password,omitempty" doc:"10 to 1,024 bytes; ends the user's sessions and tokens"`
 	State    account.State `json:"state,omitempty" enum:"active,disabled"`
-	Admin    *bool         `json:"admin,omitempty" doc:"whether the user is an administrator; the last active one stays one"`
+	Admin    *bool         `json:"admin,omitempty" doc:"true: administrator; the last active administrator cannot be demoted"`
 
-	MustChange bool `json:"must_change_password,omitempty" doc:"the first thing that a login with the new password may do is to set another one"`
+	MustChange bool `json:"must_change_password,omitempty" doc:"true: a session with the new password must set another one first"`
 }
 
 // change serves PATCH /admin/users/{id}. It replies 200 with userView. Beyond the errors common to
@@ -159,7 +159,7 @@ type ledgerView struct {
 	Finished   drive.ByteSize  `json:"finished"`
 	Unfinished drive.ByteSize  `json:"unfinished"`
 	Reserved   drive.ByteSize  `json:"reserved"`
-	Owed       drive.ByteSize  `json:"owed" doc:"bytes that were deleted and are on the disk still; all four together may be twice the total (Q6)"`
+	Owed       drive.ByteSize  `json:"owed" doc:"bytes deleted but still stored; all four together may be twice the total (Q6)"`
 }
 
 // ledger serves GET /admin/users/{id}/ledger. It replies 200 with ledgerView. Beyond the errors

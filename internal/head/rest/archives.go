@@ -50,8 +50,8 @@ func (a archives) routes() []route {
 // archiveBody is the JSON request body of POST /archives.
 type archiveBody struct {
 	Nodes  []string `json:"nodes,omitempty" doc:"ids of up to 20,000 files and folders"`
-	Folder string   `json:"folder,omitempty" doc:"or the id of one folder, or root: its name is that of the directory in the zip"`
-	Name   string   `json:"name,omitempty" doc:"of the directory in the zip"`
+	Folder string   `json:"folder,omitempty" doc:"or the id of one folder, or root; the directory in the zip has its name"`
+	Name   string   `json:"name,omitempty" doc:"name of the directory in the zip"`
 }
 
 // create serves POST /archives. It replies 201 with export.Archive. Beyond the errors common to all

@@ -18,13 +18,13 @@ const maxUnread = 256 << 10
 
 // batchLine is the answer to an item. Without N, it is the last line of a batch.
 type batchLine struct {
-	N        *int            `json:"n,omitempty" doc:"the item; absent: the last line, which says how the batch ended"`
-	Status   int             `json:"status" doc:"what the item would have been answered alone; of the last line, 200 when all items were read"`
-	Node     *files.NodeView `json:"node,omitempty" doc:"the node as it is now; absent: it has gone since, or was trashed"`
-	Rev      int64           `json:"rev,omitempty" doc:"of a download with return=minimal: the revision of the node, instead of the node"`
-	Size     *int64          `json:"size,omitempty" doc:"of a download: how many bytes follow behind the line"`
-	Replayed bool            `json:"replayed,omitempty" doc:"the item was done by an earlier attempt under the same key"`
-	Problem  any             `json:"problem,omitempty" doc:"a problem document (RFC 9457): why the item was refused, or why the batch ended early"`
+	N        *int            `json:"n,omitempty" doc:"number of the item; absent in the last line, which reports how the batch ended"`
+	Status   int             `json:"status" doc:"status of the item as in a single request; in the last line 200 if all items were read"`
+	Node     *files.NodeView `json:"node,omitempty" doc:"the current node; absent: deleted or trashed since"`
+	Rev      int64           `json:"rev,omitempty" doc:"in a download with return=minimal: the revision of the node instead of the node"`
+	Size     *int64          `json:"size,omitempty" doc:"in a download: number of bytes that follow the line"`
+	Replayed bool            `json:"replayed,omitempty" doc:"true: an earlier attempt with the same key completed the item"`
+	Problem  any             `json:"problem,omitempty" doc:"problem document (RFC 9457): why the item was refused, or why the batch ended early"`
 }
 
 // answerWriter sends the answers of a batch from a goroutine of its own, so that a slow client does

@@ -145,8 +145,8 @@ func (b bundles) rejections(ctx context.Context, c *call) (reply, error) {
 
 // acceptBody is the JSON request body of POST /bundles/{id}/accept.
 type acceptBody struct {
-	Place  string `json:"place" doc:"of the record"`
-	Reason string `json:"reason" doc:"why, in words, up to 500 bytes"`
+	Place  string `json:"place" doc:"position of the record in the bundle"`
+	Reason string `json:"reason" doc:"reason of the decision, up to 500 bytes"`
 }
 
 // accept serves POST /bundles/{id}/accept. It replies 200 with ingest.BundleRecord. Beyond the

@@ -56,11 +56,11 @@ func (l collects) routes() []route {
 // collectBody is the JSON request body of POST /collects.
 type collectBody struct {
 	Folder    string          `json:"folder" doc:"id of a folder, or root"`
-	Title     string          `json:"title" doc:"what senders read first; at most 200 bytes"`
-	Message   string          `json:"message,omitempty" nullable:"true" doc:"what else they read; at most 2,000 bytes"`
-	ExpiresIn *int64          `json:"expires_in,omitempty" nullable:"true" minimum:"60" maximum:"315360000" doc:"seconds; for ever if absent"`
-	MaxBytes  optional[int64] `json:"max_bytes,omitempty" nullable:"true" doc:"of all files together, those that are on their way included; what the account has room for if absent"`
-	MaxFile   optional[int64] `json:"max_file,omitempty" nullable:"true" doc:"bytes of one file; any if absent"`
+	Title     string          `json:"title" doc:"title shown to senders, at most 200 bytes"`
+	Message   string          `json:"message,omitempty" nullable:"true" doc:"message shown to senders, at most 2,000 bytes"`
+	ExpiresIn *int64          `json:"expires_in,omitempty" nullable:"true" minimum:"60" maximum:"315360000" doc:"lifetime in seconds; absent: unlimited"`
+	MaxBytes  optional[int64] `json:"max_bytes,omitempty" nullable:"true" doc:"bytes of all files together, including unfinished uploads; absent: limited by the quota"`
+	MaxFile   optional[int64] `json:"max_file,omitempty" nullable:"true" doc:"bytes of one file; absent: unlimited"`
 }
 
 // collectView is the JSON in replies to POST /collects, GET /collects, GET /collects/{id}, others.
@@ -75,7 +75,7 @@ type collectView struct {
 	MaxBytes  *drive.ByteSize `json:"max_bytes"`  // null: limited only by the account
 	MaxFile   *drive.ByteSize `json:"max_file"`   // null: any
 	Files     int64           `json:"files"`      // received so far
-	Received  drive.ByteSize  `json:"received" doc:"bytes of files"`
+	Received  drive.ByteSize  `json:"received" doc:"bytes of received files"`
 	Arriving  drive.ByteSize  `json:"arriving"` // declared bytes of uploads in progress
 	Left      *drive.ByteSize `json:"left"`     // null: the link has no limit of its own
 	CreatedAt drive.Time      `json:"created_at"`
@@ -141,9 +141,9 @@ func (l collects) get(ctx context.Context, c *call, id drive.CollectID) (reply, 
 type collectChangeBody struct {
 	Title     *string         `json:"title,omitempty" doc:"at most 200 bytes"`
 	Message   *string         `json:"message,omitempty" doc:"at most 2,000 bytes"`
-	ExpiresIn optional[int64] `json:"expires_in,omitempty" nullable:"true" doc:"seconds from now on; null: for ever"`
-	MaxBytes  optional[int64] `json:"max_bytes,omitempty" nullable:"true" doc:"with what has come; null: what the account has room for"`
-	MaxFile   optional[int64] `json:"max_file,omitempty" nullable:"true" doc:"bytes of one file; null: any"`
+	ExpiresIn optional[int64] `json:"expires_in,omitempty" nullable:"true" doc:"lifetime in seconds from now; null: unlimited"`
+	MaxBytes  optional[int64] `json:"max_bytes,omitempty" nullable:"true" doc:"bytes including received files; null: limited by the quota"`
+	MaxFile   optional[int64] `json:"max_file,omitempty" nullable:"true" doc:"bytes of one file; null: unlimited"`
 }
 
 // patch serves PATCH /collects/{id}. It replies 200 with collectView. Beyond the errors common to

@@ -12,11 +12,11 @@ import (
 
 // completeBody is the JSON request body of POST /uploads/{id}/complete.
 type completeBody struct {
-	Digests  digest.Set    `json:"digests,omitempty" doc:"as at begin; a strong one is needed where several sessions sent parts"`
+	Digests  digest.Set    `json:"digests,omitempty" doc:"as at begin; a strong digest is required if several sessions sent parts"`
 	Parent   *string       `json:"parent,omitempty" doc:"id of another folder, or root"`
 	Name     nameField     `json:"name,omitempty"`
-	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" doc:"what was said before if absent; replace: of the version that is there now"`
-	Size     *int64        `json:"size,omitempty" minimum:"0" doc:"bytes; needed where begin said null"`
+	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" doc:"absent: unchanged; replace: replaces the current version"`
+	Size     *int64        `json:"size,omitempty" minimum:"0" doc:"bytes; required if begin sent null"`
 }
 
 // complete serves POST /uploads/{id}/complete. It replies 201 with uploadView, 200 with uploadView

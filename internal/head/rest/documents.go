@@ -243,9 +243,9 @@ func (d documents) conflict(ctx context.Context, c *call, id drive.DocumentID) (
 
 // settleManyBody is the JSON request body of POST /conflicts/settle.
 type settleManyBody struct {
-	Keep      string             `json:"keep" enum:"old,new" doc:"old: what is kept now; new: what came later"`
+	Keep      string             `json:"keep" enum:"old,new" doc:"old: keeps the current document; new: replaces it by the later one"`
 	Source    string             `json:"source,omitempty" doc:"only conflicts of this source"`
-	Conflicts []drive.ConflictID `json:"conflicts,omitempty" doc:"only these"`
+	Conflicts []drive.ConflictID `json:"conflicts,omitempty" doc:"only these conflicts"`
 }
 
 // settledView is the JSON in replies to POST /conflicts/settle.
@@ -284,8 +284,8 @@ func keepOf(sent string) (ingest.Keep, error) {
 
 // settleBody is the JSON request body of POST /documents/{id}/settle.
 type settleBody struct {
-	Keep     string `json:"keep" enum:"old,new" doc:"old: what is kept now; new: what came later"`
-	Conflict string `json:"conflict,omitempty" doc:"id of the conflict that was looked at; the oldest open one if absent"`
+	Keep     string `json:"keep" enum:"old,new" doc:"old: keeps the current document; new: replaces it by the later one"`
+	Conflict string `json:"conflict,omitempty" doc:"id of the conflict; absent: the oldest open one"`
 }
 
 // settle serves POST /documents/{id}/settle. It replies 200 with ingest.DocumentFull. Beyond the

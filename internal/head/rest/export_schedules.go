@@ -42,14 +42,14 @@ func (e exportSchedules) routes() []route {
 // exportScheduleBody is the JSON request body of POST /export-schedules.
 type exportScheduleBody struct {
 	Folder   string        `json:"folder,omitempty" doc:"id of a folder, or root"`
-	List     string        `json:"list,omitempty" doc:"or the id of a file with a list, as of POST /exports/manifest, which is read each month"`
-	Name     string        `json:"name,omitempty" doc:"of the directory in the zips; the folder's or the list's if absent"`
-	Filter   export.Filter `json:"filter,omitempty" doc:"which files of the folder are meant; without a month and days"`
-	Zone     string        `json:"zone,omitempty" doc:"time zone, as Asia/Shanghai; UTC if absent"`
-	Priority int64         `json:"priority,omitempty" minimum:"-100" maximum:"10" doc:"as of an export"`
-	Names    string        `json:"names,omitempty" doc:"as of an export"`
-	Index    bool          `json:"index,omitempty" doc:"as of an export"`
-	Bucket   bool          `json:"bucket,omitempty" doc:"send each zip to the bucket of --export-bucket, as soon as it is sealed"`
+	List     string        `json:"list,omitempty" doc:"or the id of a list file, as in POST /exports/manifest; read each month"`
+	Name     string        `json:"name,omitempty" doc:"name of the directory in the zips; absent: name of the folder or list"`
+	Filter   export.Filter `json:"filter,omitempty" doc:"selects files of the folder; must not contain a month or days"`
+	Zone     string        `json:"zone,omitempty" doc:"time zone such as Asia/Shanghai; absent: UTC"`
+	Priority int64         `json:"priority,omitempty" minimum:"-100" maximum:"10" doc:"as in an export"`
+	Names    string        `json:"names,omitempty" doc:"as in an export"`
+	Index    bool          `json:"index,omitempty" doc:"as in an export"`
+	Bucket   bool          `json:"bucket,omitempty" doc:"true: copies each zip to the bucket of --export-bucket when it is sealed"`
 }
 
 // create serves POST /export-schedules. It replies 201 with export.Schedule. Beyond the errors

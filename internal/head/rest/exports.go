@@ -117,13 +117,13 @@ func zipOutcomes() []outcome {
 // exportBody is the JSON request body of POST /exports.
 type exportBody struct {
 	Nodes    []string      `json:"nodes,omitempty" doc:"ids of files and folders"`
-	Folder   string        `json:"folder,omitempty" doc:"or the id of one folder, or root: its name is that of the directory in the zip"`
-	Filter   export.Filter `json:"filter,omitempty" doc:"which files of folders are meant"`
-	Name     string        `json:"name,omitempty" doc:"of the directory in the zip"`
-	Names    string        `json:"names,omitempty" doc:"a pattern of the paths in the zip, such as {seller}/{date} {number}: docs/export.md has the fields"`
-	Index    bool          `json:"index,omitempty" doc:"a list of all entries, index.csv, is in the zip"`
-	Priority int64         `json:"priority,omitempty" minimum:"-100" maximum:"10" doc:"of the caller's exports the higher goes first; above 0 also before those of others: an administrator's word"`
-	Again    bool          `json:"again,omitempty" doc:"make another export of the folder's month, although there is one"`
+	Folder   string        `json:"folder,omitempty" doc:"or the id of one folder, or root; the directory in the zip has its name"`
+	Filter   export.Filter `json:"filter,omitempty" doc:"selects files of the folders"`
+	Name     string        `json:"name,omitempty" doc:"name of the directory in the zip"`
+	Names    string        `json:"names,omitempty" doc:"pattern of the paths in the zip, such as {seller}/{date} {number}; docs/export.md lists the fields"`
+	Index    bool          `json:"index,omitempty" doc:"true: the zip contains index.csv, a list of all entries"`
+	Priority int64         `json:"priority,omitempty" minimum:"-100" maximum:"10" doc:"the caller's exports with a higher priority run first; above 0 (administrators only) also before exports of other users"`
+	Again    bool          `json:"again,omitempty" doc:"true: creates another export of the folder's month if one exists"`
 }
 
 // create serves POST /exports. It replies 201 with export.View. Beyond the errors common to all
@@ -241,17 +241,17 @@ func (e exports) cancel(ctx context.Context, c *call, id drive.ExportID) (reply,
 
 // supplementBody is the JSON request body of POST /exports/{id}/supplement.
 type supplementBody struct {
-	Mode  string     `json:"mode,omitempty" enum:"alone,complete" default:"alone" doc:"what the zip holds: what was supplied, or everything"`
-	Items []supplied `json:"items,omitempty" doc:"other sources; failures that none is named for are tried as they were"`
+	Mode  string     `json:"mode,omitempty" enum:"alone,complete" default:"alone" doc:"contents of the zip: only supplied entries, or everything"`
+	Items []supplied `json:"items,omitempty" doc:"replacement sources; failed entries without one are retried as they were"`
 }
 
 // supplied is one replacement source in the body of a supplement.
 type supplied struct {
-	N    int64  `json:"n" doc:"of the failure"`
+	N    int64  `json:"n" doc:"number of the failed entry"`
 	Node string `json:"node,omitempty" doc:"id of a file"`
-	Path string `json:"path,omitempty" doc:"or its path"`
-	URL  string `json:"url,omitempty" doc:"or a document elsewhere"`
-	Name string `json:"name,omitempty" doc:"in the zip; as it was if absent"`
+	Path string `json:"path,omitempty" doc:"or path of the file"`
+	URL  string `json:"url,omitempty" doc:"or URL of a document elsewhere"`
+	Name string `json:"name,omitempty" doc:"path in the zip; absent: unchanged"`
 }
 
 // supplement serves POST /exports/{id}/supplement. It replies 201 with export.View. Beyond the
@@ -306,7 +306,7 @@ func sendZip(ctx context.Context, c *call, d export.Download) (reply, error) {
 
 // exportLinkBody is the JSON request body of POST /exports/{id}/links.
 type exportLinkBody struct {
-	ExpiresIn int64 `json:"expires_in" minimum:"1" maximum:"604800" doc:"seconds; the end of the batch is the end of the link, too"`
+	ExpiresIn int64 `json:"expires_in" minimum:"1" maximum:"604800" doc:"lifetime in seconds; the link ends with the export at the latest"`
 }
 
 // createLink serves POST /exports/{id}/links. It replies 201 with linkView. Beyond the errors
@@ -336,8 +336,8 @@ func (e exports) openLink(ctx context.Context, c *call) (reply, error) {
 // exportFileBody is the JSON request body of POST /exports/{id}/files.
 type exportFileBody struct {
 	Folder string    `json:"folder,omitempty" doc:"id of a folder, or root"`
-	Name   nameField `json:"name,omitempty" doc:"of the file in the folder; that of the zip if absent"`
-	Bucket bool      `json:"bucket,omitempty" doc:"instead of a folder: into the bucket, where there is one"`
+	Name   nameField `json:"name,omitempty" doc:"name of the file in the folder; absent: name of the zip"`
+	Bucket bool      `json:"bucket,omitempty" doc:"instead of a folder: true: saves to the bucket, if one is configured"`
 }
 
 // materialise serves POST /exports/{id}/files. It replies 201 with export.Job. Beyond the errors

@@ -111,10 +111,10 @@ func (s spaces) grants(ctx context.Context, c *call, id drive.NodeID) (reply, er
 // grantBody is the JSON request body of POST /nodes/{id}/grants.
 type grantBody struct {
 	Kind      access.Kind `json:"kind" enum:"user,group"`
-	Principal string      `json:"principal" doc:"id, or name whatever its case, of a user or group"`
+	Principal string      `json:"principal" doc:"id or name (case-insensitive) of a user or group"`
 	Role      access.Role `json:"role" enum:"none,viewer,uploader,editor,manager"`
-	Note      string      `json:"note,omitempty" doc:"at most 1,000 bytes, for whom it is given to"`
-	ExpiresIn *int64      `json:"expires_in,omitempty" nullable:"true" minimum:"60" maximum:"315360000" doc:"seconds; for ever if absent"`
+	Note      string      `json:"note,omitempty" doc:"note for the recipient, at most 1,000 bytes"`
+	ExpiresIn *int64      `json:"expires_in,omitempty" nullable:"true" minimum:"60" maximum:"315360000" doc:"lifetime in seconds; absent: unlimited"`
 }
 
 // grant serves POST /nodes/{id}/grants. It replies 201 with roleView. Beyond the errors common to
@@ -194,7 +194,7 @@ func (s spaces) withMe(ctx context.Context, c *call) (reply, error) {
 
 // mountBody is the JSON request body of PATCH /shared-with-me/{id}.
 type mountBody struct {
-	Name   *string `json:"name,omitempty" doc:"what the caller calls it; empty: as its owner does"`
+	Name   *string `json:"name,omitempty" doc:"name shown to the caller; empty: the owner's name for it"`
 	Hidden *bool   `json:"hidden,omitempty"`
 }
 

@@ -88,7 +88,7 @@ func (g groups) list(ctx context.Context, c *call) (reply, error) {
 
 // groupBody is the JSON request body of POST /admin/groups and PATCH /admin/groups/{id}.
 type groupBody struct {
-	Name string `json:"name" doc:"1 to 64 bytes of visible characters without a slash; whatever its case, of one group alone"`
+	Name string `json:"name" doc:"1 to 64 bytes of visible characters without a slash; unique among groups, ignoring case"`
 }
 
 // create serves POST /admin/groups. It replies 201 with groupView. Beyond the errors common to all

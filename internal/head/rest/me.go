@@ -46,7 +46,7 @@ type meView struct {
 	Account meAccount `json:"account"`
 	Usage   meUsage   `json:"usage"`
 	// Pictures names the kinds of files, besides images, that have thumbnails.
-	Pictures []string `json:"pictures" doc:"kinds of files, besides images, that this server makes thumbnails of: video, pdf, heic, tiff; which ones depends on the programs that it has"`
+	Pictures []string `json:"pictures" doc:"kinds of files, besides images, that this server makes thumbnails of: video, pdf, heic, tiff; depends on the installed programs"`
 }
 
 // meUser is the user in meView.
@@ -55,7 +55,7 @@ type meUser struct {
 	Name  string       `json:"name"`
 	Admin bool         `json:"admin"`
 
-	MustChange bool `json:"must_change_password,omitempty" doc:"true: the login is good for setting a new password only; absent else"`
+	MustChange bool `json:"must_change_password,omitempty" doc:"true: the session can only set a new password; absent otherwise"`
 }
 
 // meAccount is the account in meView.
@@ -67,7 +67,7 @@ type meAccount struct {
 type meUsage struct {
 	Total *drive.ByteSize `json:"total"` // bytes; null: unlimited
 	Used  drive.ByteSize  `json:"used"`
-	Owed  drive.ByteSize  `json:"owed,omitempty" doc:"bytes that were deleted and are on the disk still; used and owed together may be twice the total (Q6)"`
+	Owed  drive.ByteSize  `json:"owed,omitempty" doc:"bytes deleted but still stored; used and owed together may be twice the total (Q6)"`
 }
 
 // usageOf converts a balance for replies; only finished bytes count as used.
@@ -91,7 +91,7 @@ func (p profile) get(ctx context.Context, c *call) (reply, error) {
 
 // passwordBody is the JSON request body of PUT /me/password.
 type passwordBody struct {
-	Current  string `json:"current" doc:"the password as it is"`
+	Current  string `json:"current" doc:"the current password"`
 	Password string `json:"password" doc:"10 to 1,024 bytes"`
 }
 

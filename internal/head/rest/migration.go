@@ -44,22 +44,22 @@ const (
 
 // MigrationStart names the target engines of a migration.
 type MigrationStart struct {
-	ToDB    string `json:"to_db,omitempty" doc:"a mysql:// URL, or the absolute path of a data directory for SQLite; absent: rows stay"`
-	ToBlobs string `json:"to_blobs,omitempty" doc:"an s3:// URL or the absolute path of a directory; absent: contents stay"`
-	ToRedis string `json:"to_redis,omitempty" doc:"with s3://: the Redis for the journals of uploads there"`
-	DryRun  bool   `json:"dry_run,omitempty" doc:"only look, and say what is missing; nothing is written, at either side"`
-	Rows    int64  `json:"rows_per_second,omitempty" doc:"bound of filling in and comparing; 0: none"`
-	Bytes   int64  `json:"bytes_per_second,omitempty" doc:"bound of rows, and of contents, each by itself; 0: none"`
+	ToDB    string `json:"to_db,omitempty" doc:"target database: a mysql:// URL, or the absolute path of a data directory for SQLite; absent: the database is not moved"`
+	ToBlobs string `json:"to_blobs,omitempty" doc:"target of file contents: an s3:// URL or the absolute path of a directory; absent: contents are not moved"`
+	ToRedis string `json:"to_redis,omitempty" doc:"with s3://: URL of the Redis that stores the journals of uploads"`
+	DryRun  bool   `json:"dry_run,omitempty" doc:"true: checks the requirements and writes nothing on either side"`
+	Rows    int64  `json:"rows_per_second,omitempty" doc:"rate limit of backfill and comparison, in rows per second; 0: unlimited"`
+	Bytes   int64  `json:"bytes_per_second,omitempty" doc:"rate limit, in bytes per second, of rows and of contents each; 0: unlimited"`
 }
 
 // MigrationBody holds the arguments of a step; each step uses some.
 type MigrationBody struct {
-	Phase   *int      `json:"phase,omitempty" doc:"of advance and rollback: the phase that this was decided in; in another one nothing is done, so that a step that is sent twice is taken once"`
-	Percent int       `json:"percent,omitempty" doc:"of percent, verify and drop-old: 0 to 100"`
-	Users   *[]string `json:"users,omitempty" doc:"of percent: up to 100 users by name whose accounts read from the new side whatever the percentage; absent: those that did; empty: none"`
-	Rows    *int64    `json:"rows_per_second,omitempty" doc:"of rate; 0: no bound; absent: as it is"`
-	Bytes   *int64    `json:"bytes_per_second,omitempty" doc:"of rate; 0: no bound; absent: as it is"`
-	Early   bool      `json:"early,omitempty" doc:"of drop-old: although the old side is to be kept for longer; of drop: although it is being dropped, and what is left there stays"`
+	Phase   *int      `json:"phase,omitempty" doc:"for advance and rollback: the expected current phase; in another phase nothing is done, so a repeated request has no effect"`
+	Percent int       `json:"percent,omitempty" doc:"for percent, verify and drop-old: 0 to 100"`
+	Users   *[]string `json:"users,omitempty" doc:"for percent: names of up to 100 users whose accounts read from the new side regardless of the percentage; absent: unchanged; empty: none"`
+	Rows    *int64    `json:"rows_per_second,omitempty" doc:"for rate; 0: unlimited; absent: unchanged"`
+	Bytes   *int64    `json:"bytes_per_second,omitempty" doc:"for rate; 0: unlimited; absent: unchanged"`
+	Early   bool      `json:"early,omitempty" doc:"for drop-old: true: before the end of the retention period; for drop: true: also while the old side is being dropped; its remaining data stays"`
 }
 
 // migrationPath is a route path below prefix: /admin/migration.
@@ -182,7 +182,7 @@ func (m migration) listMismatches(ctx context.Context, c *call) (reply, error) {
 
 // explanation is the JSON request body of POST /admin/migration/mismatches/{id}/explain.
 type explanation struct {
-	Reason string `json:"reason" doc:"why it does not matter, for whoever looks at it later; at most 2000 bytes"`
+	Reason string `json:"reason" doc:"explanation why the mismatch is harmless, at most 2000 bytes"`
 }
 
 // explain serves POST /admin/migration/mismatches/{id}/explain. It replies 204 without a body.

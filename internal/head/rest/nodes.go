@@ -100,11 +100,11 @@ func (n nodes) get(ctx context.Context, c *call, id drive.NodeID) (reply, error)
 
 // folderBody is the JSON request body of POST /nodes.
 type folderBody struct {
-	Path     pathField     `json:"path,omitempty" doc:"of the new folder; or parent and name"`
+	Path     pathField     `json:"path,omitempty" doc:"path of the new folder; or parent and name"`
 	Parent   string        `json:"parent,omitempty" doc:"id of a folder, or root"`
 	Name     nameField     `json:"name,omitempty"`
 	Type     string        `json:"type" enum:"folder"`
-	Parents  bool          `json:"parents,omitempty" doc:"make the folders of path that are missing"`
+	Parents  bool          `json:"parents,omitempty" doc:"create missing folders of path"`
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename" default:"fail"`
 }
 
@@ -155,7 +155,7 @@ type patchBody struct {
 	Name     nameField     `json:"name,omitempty"`
 	Parent   *string       `json:"parent,omitempty" doc:"id of another folder, or root"`
 	MTime    *drive.Time   `json:"mtime,omitempty"`
-	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" default:"fail" doc:"replace: what is in the way goes to the trash"`
+	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" default:"fail" doc:"replace: the node with this name is moved to the trash"`
 }
 
 // patch serves PATCH /nodes/{id}. It replies 200 with files.NodeView. Beyond the errors common to
@@ -228,8 +228,8 @@ func (n nodes) children(ctx context.Context, c *call, id drive.NodeID) (reply, e
 type totalsView struct {
 	Files   int64          `json:"files"`
 	Folders int64          `json:"folders"`
-	Size    drive.ByteSize `json:"size" doc:"bytes of the files, without older versions"`
-	More    bool           `json:"more" doc:"false: the sums are of all there is"`
+	Size    drive.ByteSize `json:"size" doc:"bytes of the current versions of all files"`
+	More    bool           `json:"more" doc:"true: the sums are incomplete; false: they cover everything"`
 }
 
 // total serves GET /nodes/{id}/totals. It replies 200 with totalsView. Beyond the errors common to
@@ -241,8 +241,8 @@ func (n nodes) total(ctx context.Context, c *call, id drive.NodeID) (reply, erro
 
 // copyBody is the JSON request body of POST /nodes/{id}/copy.
 type copyBody struct {
-	Parent   string        `json:"parent" doc:"id of the folder that the copy goes to, or root"`
-	Name     nameField     `json:"name,omitempty" doc:"the one it has if absent"`
+	Parent   string        `json:"parent" doc:"id of the target folder, or root"`
+	Name     nameField     `json:"name,omitempty" doc:"absent: unchanged"`
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" default:"fail"`
 }
 

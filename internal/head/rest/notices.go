@@ -51,8 +51,8 @@ func (n notices) list(ctx context.Context, c *call) (reply, error) {
 
 // readBody is the JSON request body of POST /notices/read.
 type readBody struct {
-	IDs  []notice.ID `json:"ids,omitempty" doc:"ids of notices, at most 1,000"`
-	UpTo *notice.ID  `json:"up_to,omitempty" doc:"id of a notice: it and all that are older"`
+	IDs  []notice.ID `json:"ids,omitempty" doc:"ids of notifications, at most 1,000"`
+	UpTo *notice.ID  `json:"up_to,omitempty" doc:"id of a notification: marks it and all older ones"`
 }
 
 // unreadView is the JSON in replies to POST /notices/read.
@@ -78,9 +78,9 @@ func (n notices) settings(ctx context.Context, c *call) (reply, error) {
 
 // noticeChangeBody is the JSON request body of PATCH /notices/settings.
 type noticeChangeBody struct {
-	Address  *string        `json:"address,omitempty" doc:"where mail goes; empty: nowhere"`
-	Language *string        `json:"language,omitempty" enum:"en,zh-CN" doc:"of the mails"`
-	Channels notice.Choices `json:"channels,omitempty" doc:"kinds that change: off, page, or mail, which is on the page, too"`
+	Address  *string        `json:"address,omitempty" doc:"e-mail address; empty: no mail"`
+	Language *string        `json:"language,omitempty" enum:"en,zh-CN" doc:"language of the mails"`
+	Channels notice.Choices `json:"channels,omitempty" doc:"changed kinds, each off, page or mail; mail includes page"`
 }
 
 // change serves PATCH /notices/settings. It replies 200 with notify.NotificationSettings. Beyond

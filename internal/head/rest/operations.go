@@ -71,20 +71,20 @@ func (o operations) routes() []route {
 type bulkBody struct {
 	Kind     string        `json:"kind" enum:"trash,restore,delete,move,copy,unshare"`
 	Nodes    idList        `json:"nodes,omitempty" doc:"ids of up to 100,000 files and folders; or all"`
-	Shares   idList        `json:"shares,omitempty" doc:"of unshare: ids of shares; or all"`
-	All      everything    `json:"all,omitzero" doc:"instead of ids: what there is at this moment"`
-	Except   idList        `json:"except,omitempty" doc:"of all: ids that are not meant"`
-	Parent   string        `json:"parent,omitempty" doc:"of move and copy: id of the folder that things go to, or root; of restore: where each was if absent"`
-	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" doc:"of move, copy and restore: what happens when a name is taken; fail if absent, of restore rename"`
+	Shares   idList        `json:"shares,omitempty" doc:"for unshare: ids of shares; or all"`
+	All      everything    `json:"all,omitzero" doc:"instead of ids: everything that matches now"`
+	Except   idList        `json:"except,omitempty" doc:"with all: ids to exclude"`
+	Parent   string        `json:"parent,omitempty" doc:"for move and copy: id of the target folder, or root; for restore: absent: the original folder"`
+	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" doc:"for move, copy and restore: what happens if a name is taken; absent: fail, for restore rename"`
 
-	TrashedUntil *drive.Time `json:"trashed_until,omitempty" doc:"of delete: only what is in the trash since this time or longer, such as the newest trashed_at of a list; other nodes fail as version-changed, and all.trash skips them"`
+	TrashedUntil *drive.Time `json:"trashed_until,omitempty" doc:"for delete: only nodes trashed at this time or before, such as the newest trashed_at of a list; other nodes fail as version-changed, and all.trash skips them"`
 }
 
 // everything selects all nodes or shares; at most one member is set.
 type everything struct {
-	Folder string `json:"folder,omitempty" doc:"what is in this folder: its id, or root"`
-	Trash  bool   `json:"trash,omitempty" doc:"of restore and delete: what is in the trash"`
-	Shares bool   `json:"shares,omitempty" doc:"of unshare: all shares"`
+	Folder string `json:"folder,omitempty" doc:"id of a folder, or root: all nodes in this folder"`
+	Trash  bool   `json:"trash,omitempty" doc:"for restore and delete: all nodes in the trash"`
+	Shares bool   `json:"shares,omitempty" doc:"for unshare: all shares"`
 }
 
 // idList is a list of ids that decodes id by id. Decoding 100,000 strings first would take about 10
@@ -209,12 +209,12 @@ func (o operations) undo(ctx context.Context, c *call, id drive.OperationID) (re
 // failureView is an item that an operation could not process. Name is empty if the node does not
 // exist any more.
 type failureView struct {
-	ID    drive.NodeID `json:"id" doc:"of a node; of unshare that of a share"`
-	Name  string       `json:"name" doc:"empty: there is no such file or folder any more"`
-	Path  string       `json:"path" doc:"where it is, or was; empty as name"`
+	ID    drive.NodeID `json:"id" doc:"id of the node; for unshare of the share"`
+	Name  string       `json:"name" doc:"name; empty: the file or folder does not exist any more"`
+	Path  string       `json:"path" doc:"current or former path; empty if name is empty"`
 	Type  tree.Type    `json:"type"`
 	Code  string       `json:"code"`
-	Title string       `json:"title" doc:"the problem in words"`
+	Title string       `json:"title" doc:"description of the problem"`
 }
 
 // failures serves GET /operations/{id}/failures. It replies 200 with files.Page[failureView].

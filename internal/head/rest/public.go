@@ -113,7 +113,7 @@ func (p publicShares) showShare(ctx context.Context, c *call) (reply, error) {
 
 // openShareBody is the JSON request body of POST /public/shares/{token}/open.
 type openShareBody struct {
-	Code string `json:"code,omitempty" nullable:"true" doc:"the extraction code; capital and small letters are the same"`
+	Code string `json:"code,omitempty" nullable:"true" doc:"extraction code, case-insensitive"`
 }
 
 // accessView is the JSON in replies to POST /public/shares/{token}/open.

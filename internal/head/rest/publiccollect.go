@@ -45,7 +45,7 @@ func (l collects) look(ctx context.Context, c *call) (reply, error) {
 
 // openCollectBody is the JSON request body of POST /public/collects/{token}/open.
 type openCollectBody struct {
-	Sender string `json:"sender,omitempty" nullable:"true" doc:"what the owner shall read as the sender's name; at most 64 bytes"`
+	Sender string `json:"sender,omitempty" nullable:"true" doc:"name of the sender, shown to the owner; at most 64 bytes"`
 }
 
 // senderView is the JSON in replies to POST /public/collects/{token}/open.

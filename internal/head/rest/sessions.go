@@ -39,7 +39,7 @@ func (s sessions) routes() []route {
 type loginBody struct {
 	Name     string `json:"name"`
 	Password string `json:"password"`
-	Cookie   bool   `json:"cookie,omitempty" doc:"set a cookie in place of showing the token"`
+	Cookie   bool   `json:"cookie,omitempty" doc:"true: sets a cookie instead of returning the token"`
 }
 
 // loginView is a new login. It has either the token, or with a cookie the user.
@@ -49,7 +49,7 @@ type loginView struct {
 	User      *meUser         `json:"user,omitempty"` // set if the login is in a cookie
 	ExpiresAt *drive.Time     `json:"expires_at"`     // null: never
 
-	MustChange bool `json:"must_change_password,omitempty" doc:"true: an administrator chose the password; until PUT /me/password has set another one everything else is 403 forbidden with reason new-password; absent else"`
+	MustChange bool `json:"must_change_password,omitempty" doc:"true: an administrator chose the password, and every request other than PUT /me/password is 403 forbidden with reason new-password; absent otherwise"`
 }
 
 // grantView is the JSON in replies to POST /tokens.

@@ -38,7 +38,7 @@ type Settings struct {
 
 // newValue is the body that changes a setting.
 type newValue struct {
-	Value string `json:"value" doc:"as it would be written in the flag"`
+	Value string `json:"value" doc:"value in the syntax of the command-line flag"`
 }
 
 // list serves GET /admin/settings. It replies 200 with all Settings that can change while the

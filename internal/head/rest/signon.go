@@ -88,7 +88,7 @@ type signOnView struct {
 
 // providerView is the identity provider in signOnView.
 type providerView struct {
-	Name string `json:"name" doc:"what people know it by"`
+	Name string `json:"name" doc:"display name of the provider"`
 }
 
 // show serves GET /sign-on. It replies 200 with the identity provider, or null if none is
@@ -110,8 +110,8 @@ func (s signOns) checkProvider() error {
 
 // signOnBegun is the JSON in replies to POST /sign-on, POST /me/sign-on.
 type signOnBegun struct {
-	URL  string `json:"url" doc:"of the provider's page"`
-	Flow string `json:"flow" doc:"what belongs to this login alone; good for an hour"`
+	URL  string `json:"url" doc:"URL of the provider's sign-in page"`
+	Flow string `json:"flow" doc:"opaque state of this sign-in; valid for an hour"`
 }
 
 // begin serves POST /sign-on. It replies 200 with signOnBegun. Beyond the errors common to all
@@ -126,7 +126,7 @@ func (s signOns) begin(ctx context.Context, c *call) (reply, error) {
 
 // passwordOnly is the JSON request body of POST /me/sign-on and POST /me/sign-on/end.
 type passwordOnly struct {
-	Password string `json:"password" doc:"of the user here"`
+	Password string `json:"password" doc:"password of the local user"`
 }
 
 // beginConnect serves POST /me/sign-on. It replies 200 with signOnBegun. Beyond the errors common
@@ -150,20 +150,20 @@ func (s signOns) end(ctx context.Context, c *call, in *passwordOnly) (reply, err
 
 // returnBody holds the parameters of the provider's redirect, and the flow.
 type returnBody struct {
-	Code  string `json:"code" doc:"as it came back"`
-	State string `json:"state" doc:"as it came back"`
-	Iss   string `json:"iss,omitempty" doc:"where the provider sends it (RFC 9207)"`
-	Flow  string `json:"flow" doc:"as it was given"`
+	Code  string `json:"code" doc:"as returned by the provider"`
+	State string `json:"state" doc:"as returned by the provider"`
+	Iss   string `json:"iss,omitempty" doc:"issuer, if the provider returns it (RFC 9207)"`
+	Flow  string `json:"flow" doc:"as returned when the sign-in began"`
 }
 
 // finishBody is returnBody with the choice of a cookie.
 type finishBody struct {
-	Code  string `json:"code" doc:"as it came back"`
-	State string `json:"state" doc:"as it came back"`
-	Iss   string `json:"iss,omitempty" doc:"where the provider sends it (RFC 9207)"`
-	Flow  string `json:"flow" doc:"as it was given"`
+	Code  string `json:"code" doc:"as returned by the provider"`
+	State string `json:"state" doc:"as returned by the provider"`
+	Iss   string `json:"iss,omitempty" doc:"issuer, if the provider returns it (RFC 9207)"`
+	Flow  string `json:"flow" doc:"as returned when the sign-in began"`
 
-	Cookie bool `json:"cookie,omitempty" doc:"set a cookie in place of showing the token"`
+	Cookie bool `json:"cookie,omitempty" doc:"true: sets a cookie instead of returning the token"`
 }
 
 // finish serves POST /sign-on/finish. It replies 201 with loginView. Beyond the errors common to

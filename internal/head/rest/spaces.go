@@ -73,10 +73,10 @@ type spaceView struct {
 	UpdatedAt drive.Time      `json:"updated_at"`
 	DeletedAt *drive.Time     `json:"deleted_at"` // null: not deleted
 
-	Links       access.SharingPolicy `json:"links" enum:"editors,managers,nobody" doc:"who may give out links; those of others do not open"`
-	Outward     access.SharingPolicy `json:"outward" enum:"managers,nobody" doc:"who may give roles in it to others than members; nobody: what others have gives them nothing"`
-	TrashDays   int                  `json:"trash_days" doc:"for how many days its trash is kept; 0: as long as the server keeps it"`
-	VersionDays int                  `json:"version_days" doc:"for how many days old versions are kept beside the last five; 0: as long as the server keeps them"`
+	Links       access.SharingPolicy `json:"links" enum:"editors,managers,nobody" doc:"who may create links; links of other users cannot be opened"`
+	Outward     access.SharingPolicy `json:"outward" enum:"managers,nobody" doc:"who may grant roles to users who are not members; nobody: existing grants to them have no effect"`
+	TrashDays   int                  `json:"trash_days" doc:"days that the trash is kept; 0: the server's setting"`
+	VersionDays int                  `json:"version_days" doc:"days that old versions are kept besides the last five; 0: the server's setting"`
 }
 
 // showSpace converts its argument to the spaceView that replies contain. It does no I/O.
@@ -134,9 +134,9 @@ func (s spaces) get(ctx context.Context, c *call, id drive.AccountID) (reply, er
 
 // spaceBody is the JSON request body of POST /admin/spaces.
 type spaceBody struct {
-	Name    string       `json:"name" doc:"1 to 64 bytes of visible characters without a slash; whatever its case, of one space alone"`
+	Name    string       `json:"name" doc:"1 to 64 bytes of visible characters without a slash; unique among spaces, ignoring case"`
 	Total   admin.Total  `json:"total,omitempty" nullable:"true" doc:"bytes; null: unlimited; absent: the server's default"`
-	Manager drive.UserID `json:"manager,omitzero" doc:"id of the user who is its first manager; the caller if absent"`
+	Manager drive.UserID `json:"manager,omitzero" doc:"id of the user who becomes the first manager; absent: the caller"`
 }
 
 // create serves POST /admin/spaces. It replies 201 with spaceView. Beyond the errors common to all
@@ -153,10 +153,10 @@ type spaceChangeBody struct {
 	Name  string       `json:"name,omitempty"`
 	State access.State `json:"state,omitempty" enum:"archived"`
 
-	Links       *access.SharingPolicy `json:"links,omitempty" enum:"editors,managers,nobody" doc:"who may give out links; those of others do not open"`
-	Outward     *access.SharingPolicy `json:"outward,omitempty" enum:"managers,nobody" doc:"who may give roles in it to others than members; nobody: what others have gives them nothing"`
-	TrashDays   *int                  `json:"trash_days,omitempty" doc:"0: as long as the server keeps the trash"`
-	VersionDays *int                  `json:"version_days,omitempty" doc:"0: as long as the server keeps old versions"`
+	Links       *access.SharingPolicy `json:"links,omitempty" enum:"editors,managers,nobody" doc:"who may create links; links of other users cannot be opened"`
+	Outward     *access.SharingPolicy `json:"outward,omitempty" enum:"managers,nobody" doc:"who may grant roles to users who are not members; nobody: existing grants to them have no effect"`
+	TrashDays   *int                  `json:"trash_days,omitempty" doc:"days that the trash is kept; 0: the server's setting"`
+	VersionDays *int                  `json:"version_days,omitempty" doc:"days that old versions are kept; 0: the server's setting"`
 }
 
 // change serves PATCH /spaces/{id}. It replies 200 with spaceView. Beyond the errors common to all
@@ -171,10 +171,10 @@ type spaceSetBody struct {
 	State access.State `json:"state,omitempty" enum:"active,archived"`
 	Total admin.Total  `json:"total,omitempty" nullable:"true" doc:"bytes; null: unlimited"`
 
-	Links       *access.SharingPolicy `json:"links,omitempty" enum:"editors,managers,nobody" doc:"who may give out links; those of others do not open"`
-	Outward     *access.SharingPolicy `json:"outward,omitempty" enum:"managers,nobody" doc:"who may give roles in it to others than members; nobody: what others have gives them nothing"`
-	TrashDays   *int                  `json:"trash_days,omitempty" doc:"0: as long as the server keeps the trash"`
-	VersionDays *int                  `json:"version_days,omitempty" doc:"0: as long as the server keeps old versions"`
+	Links       *access.SharingPolicy `json:"links,omitempty" enum:"editors,managers,nobody" doc:"who may create links; links of other users cannot be opened"`
+	Outward     *access.SharingPolicy `json:"outward,omitempty" enum:"managers,nobody" doc:"who may grant roles to users who are not members; nobody: existing grants to them have no effect"`
+	TrashDays   *int                  `json:"trash_days,omitempty" doc:"days that the trash is kept; 0: the server's setting"`
+	VersionDays *int                  `json:"version_days,omitempty" doc:"days that old versions are kept; 0: the server's setting"`
 }
 
 // set serves PATCH /admin/spaces/{id}. It replies 200 with spaceView. Beyond the errors common to

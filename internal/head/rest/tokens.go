@@ -38,10 +38,10 @@ func (s sessions) tokenRoutes() []route {
 
 // tokenBody is the JSON request body of POST /tokens.
 type tokenBody struct {
-	Name      string   `json:"name" doc:"for the one who looks at the list later; at most 64 bytes"`
+	Name      string   `json:"name" doc:"label shown in the list of tokens, at most 64 bytes"`
 	Scopes    []string `json:"scopes" enum:"read,write,admin"`
-	Heads     []string `json:"heads,omitempty" enum:"native,dav,nextcloud" doc:"the protocols that it is good for; absent: native"`
-	ExpiresIn *int64   `json:"expires_in,omitempty" minimum:"60" maximum:"315360000" doc:"seconds; absent: until it is deleted"`
+	Heads     []string `json:"heads,omitempty" enum:"native,dav,nextcloud" doc:"protocols that accept the token; absent: native"`
+	ExpiresIn *int64   `json:"expires_in,omitempty" minimum:"60" maximum:"315360000" doc:"lifetime in seconds; absent: until the token is deleted"`
 }
 
 // scopeNames lists the scopes with their names.
@@ -165,7 +165,7 @@ func (s sessions) showFlow(_ context.Context, c *call) (reply, error) {
 
 // flowBody is the JSON request body of POST /flows/{page}.
 type flowBody struct {
-	Name string `json:"name,omitempty" doc:"of the app password, in the list of tokens; absent: what the program calls itself"`
+	Name string `json:"name,omitempty" doc:"label of the app password in the list of tokens; absent: the name that the program reports"`
 }
 
 // grantFlow serves POST /flows/{page}. It replies 204 without a body. Beyond the errors common to

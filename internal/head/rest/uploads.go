@@ -150,17 +150,17 @@ func (u uploads) idOf(ctx context.Context, c *call) (drive.UploadID, error) {
 
 // beginBody is the JSON request body of POST /uploads.
 type beginBody struct {
-	Path        pathField     `json:"path,omitempty" doc:"where the file is to go: an absolute path; or parent and name"`
+	Path        pathField     `json:"path,omitempty" doc:"absolute path of the file; or parent and name"`
 	Parent      string        `json:"parent,omitempty" doc:"id of a folder, or root"`
 	Name        nameField     `json:"name,omitempty"`
-	Size        *int64        `json:"size" nullable:"true" minimum:"0" doc:"bytes; null when it is not known yet"`
-	Digests     digest.Set    `json:"digests,omitempty" doc:"algorithm (blake3, sha256, sm3, sha1, md5) to lower-case hex: claimed, and verified before the file is visible"`
-	Fingerprint string        `json:"fingerprint,omitempty" doc:"the client's own mark of the file, at most 128 bytes: an open upload with an equal one is resumed"`
+	Size        *int64        `json:"size" nullable:"true" minimum:"0" doc:"bytes; null: unknown"`
+	Digests     digest.Set    `json:"digests,omitempty" doc:"digests of the content: algorithm (blake3, sha256, sm3, sha1, md5) to lower-case hex; verified before the file is visible"`
+	Fingerprint string        `json:"fingerprint,omitempty" doc:"client-defined fingerprint of the file, at most 128 bytes; an open upload with the same fingerprint is resumed"`
 	Conflict    conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" default:"fail"`
-	Parents     bool          `json:"parents,omitempty" doc:"make the folders of path that are missing"`
-	PartSize    *int64        `json:"part_size,omitempty" doc:"bytes: a power of two from 1 MiB; the server's choice if absent"`
-	MTime       *drive.Time   `json:"mtime,omitempty" doc:"of the client's file; now if absent"`
-	Mime        mimeField     `json:"mime,omitempty" doc:"by the name's extension if absent"`
+	Parents     bool          `json:"parents,omitempty" doc:"create missing folders of path"`
+	PartSize    *int64        `json:"part_size,omitempty" doc:"bytes per part: a power of two from 1 MiB; absent: chosen by the server"`
+	MTime       *drive.Time   `json:"mtime,omitempty" doc:"modification time of the client's file; absent: now"`
+	Mime        mimeField     `json:"mime,omitempty" doc:"media type; absent: derived from the name's extension"`
 }
 
 // begin serves POST /uploads. It replies 201 with uploadView or 200 with uploadView. Beyond the
@@ -249,10 +249,10 @@ func (u uploads) get(ctx context.Context, c *call, id drive.UploadID) (reply, er
 
 // amendBody is the JSON request body of PATCH /uploads/{id}.
 type amendBody struct {
-	Digests  digest.Set    `json:"digests,omitempty" doc:"as at begin; added to what was claimed before"`
+	Digests  digest.Set    `json:"digests,omitempty" doc:"as at begin; added to the digests declared before"`
 	Parent   *string       `json:"parent,omitempty" doc:"id of another folder, or root"`
 	Name     nameField     `json:"name,omitempty"`
-	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" doc:"replace: of the version that is there now"`
+	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" doc:"replace: replaces the current version"`
 }
 
 // patch serves PATCH /uploads/{id}. It replies 200 with uploadView. Beyond the errors common to all

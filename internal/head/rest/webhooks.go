@@ -103,10 +103,10 @@ func (w webhooks) list(ctx context.Context, c *call) (reply, error) {
 
 // webhookBody is the JSON request body of POST /webhooks.
 type webhookBody struct {
-	URL   string   `json:"url" doc:"an http or https address; one inside of the server's network is refused when it is asked"`
-	Name  string   `json:"name,omitempty" doc:"for people; at most 200 bytes"`
-	Types []string `json:"types,omitempty" doc:"types of events, such as node.created, or node for all that begin with it; all but upload if absent"`
-	Space string   `json:"space,omitempty" doc:"name or id of a space; the caller's own drive if absent"`
+	URL   string   `json:"url" doc:"http or https URL; addresses inside the server's network are refused at delivery"`
+	Name  string   `json:"name,omitempty" doc:"label, at most 200 bytes"`
+	Types []string `json:"types,omitempty" doc:"event types such as node.created, or a prefix such as node; absent: all except upload"`
+	Space string   `json:"space,omitempty" doc:"name or id of a space; absent: the caller's own drive"`
 }
 
 // create serves POST /webhooks. It replies 201 with webhookView. Beyond the errors common to all
@@ -146,7 +146,7 @@ func (w webhooks) remove(ctx context.Context, c *call, id webhook.ID) (reply, er
 
 // rotateBody is the JSON request body of POST /webhooks/{id}/secret.
 type rotateBody struct {
-	KeepFor *int64 `json:"keep_for,omitempty" nullable:"true" minimum:"0" maximum:"604800" doc:"seconds for which requests are signed with the old secret, too; a day if absent, 0: not at all"`
+	KeepFor *int64 `json:"keep_for,omitempty" nullable:"true" minimum:"0" maximum:"604800" doc:"seconds that requests are also signed with the old secret; absent: one day; 0: not at all"`
 }
 
 // rotate serves POST /webhooks/{id}/secret. It replies 201 with webhookView. Beyond the errors
@@ -167,8 +167,8 @@ func (w webhooks) rotate(ctx context.Context, c *call, id webhook.ID, in *rotate
 
 // replayBody is the JSON request body of POST /webhooks/{id}/replay.
 type replayBody struct {
-	Event string      `json:"event,omitempty" doc:"id of one event: it is sent at once"`
-	Since *drive.Time `json:"since,omitempty" doc:"all that happened from this moment on"`
+	Event string      `json:"event,omitempty" doc:"id of one event, sent immediately"`
+	Since *drive.Time `json:"since,omitempty" doc:"sends all events from this time on"`
 }
 
 // replayView is the JSON in replies to POST /webhooks/{id}/replay.

@@ -84,8 +84,8 @@ func New(opt Options) *Server {
 	s := &Server{opt: opt, log: opt.Log, metrics: newMetrics(opt.Metrics)}
 	s.cert.certFile, s.cert.keyFile = opt.TLSCert, opt.TLSKey
 	s.ready.checks, s.ready.outages = opt.Checks, map[string]*telemetry.Outage{}
-	opt.Metrics.Gauge("tls_certificate_expiry_timestamp_seconds", "When the certificate of --tls-cert ends, in Unix time; +Inf without one.", s.cert.end)
-	opt.Metrics.Gauge("http_in_flight", "Requests being answered.", s.flights.count)
+	opt.Metrics.Gauge("tls_certificate_expiry_timestamp_seconds", "Unix time when the certificate of --tls-cert expires; +Inf without one.", s.cert.end)
+	opt.Metrics.Gauge("http_in_flight", "Requests in progress.", s.flights.count)
 	s.addOwnRoutes(opt.Routes)
 	return s
 }
@@ -117,13 +117,13 @@ func setDefault[T time.Duration | drive.ByteSize](field *T, value T) {
 // newMetrics registers the server's metrics in m. It must be called once per m.
 func newMetrics(m *telemetry.Metrics) metrics {
 	return metrics{
-		requests: m.Counter("http_requests_total", "Requests answered.", "route", "status"),
-		seconds: m.Histogram("http_request_seconds", "From the header of the request to the end of the answer.",
+		requests: m.Counter("http_requests_total", "Completed requests.", "route", "status"),
+		seconds: m.Histogram("http_request_seconds", "Seconds from the header of the request to the end of the response.",
 			[]float64{.001, .005, .025, .1, .5, 2.5, 10, 60, 600}, "route"),
 		received: m.Counter("http_received_bytes_total", "Bytes of request bodies, as handlers read them."),
 		sent:     m.Counter("http_sent_bytes_total", "Bytes of response bodies."),
 		panics:   m.Counter("http_panics_total", "Handlers that panicked."),
-		cut:      m.Counter("http_readers_cut_total", "Connections broken off because the client did not read."),
+		cut:      m.Counter("http_readers_cut_total", "Connections closed because the client did not read."),
 	}
 }
 

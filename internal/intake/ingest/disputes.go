@@ -27,8 +27,8 @@ type Dispute struct {
 	ID       drive.ConflictID `json:"id"`
 	Document Document         `json:"document"`
 	At       drive.Time       `json:"at"`
-	Old      ConflictSide     `json:"old" doc:"what is kept now"`
-	New      ConflictSide     `json:"new" doc:"what came later"`
+	Old      ConflictSide     `json:"old" doc:"the current document"`
+	New      ConflictSide     `json:"new" doc:"the later document"`
 }
 
 // maxPacked bounds the deflated models of a page of conflicts, in bytes. The first conflict is

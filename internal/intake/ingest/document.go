@@ -60,13 +60,13 @@ const (
 type DocumentFinding struct {
 	Rule     string `json:"rule"`
 	Severity string `json:"severity" enum:"fatal,warning"`
-	Text     string `json:"text" doc:"what must hold, and where it does not"`
-	Place    string `json:"place,omitempty" doc:"where in the file, as a path of XPath"`
-	Line     int    `json:"line,omitempty" doc:"of the file, from 1"`
-	Expected string `json:"expected,omitempty" doc:"the number that follows from the others"`
-	Found    string `json:"found,omitempty" doc:"the number that is there"`
+	Text     string `json:"text" doc:"the violated rule as text"`
+	Place    string `json:"place,omitempty" doc:"place in the file, as an XPath"`
+	Line     int    `json:"line,omitempty" doc:"line of the file, from 1"`
+	Expected string `json:"expected,omitempty" doc:"expected value, computed from the other values"`
+	Found    string `json:"found,omitempty" doc:"value in the document"`
 
-	Terms []string `json:"terms,omitempty" doc:"the business terms of EN 16931 that it is about"` // extracted from Text
+	Terms []string `json:"terms,omitempty" doc:"affected business terms of EN 16931"` // extracted from Text
 }
 
 // In returns the finding with its text translated to language l.

@@ -197,18 +197,18 @@ type Bundle struct {
 	ID       drive.BundleID `json:"id"`
 	Source   string         `json:"source"`
 	Folder   drive.NodeID   `json:"folder"`
-	SenderID string         `json:"sender_id" doc:"the id that the sender gave it"`
-	Gathered bool           `json:"gathered,omitempty" doc:"it was made of files that came without meta.json"`
+	SenderID string         `json:"sender_id" doc:"id assigned by the sender"`
+	Gathered bool           `json:"gathered,omitempty" doc:"true: created from files that arrived without meta.json"`
 	State    State          `json:"state" enum:"sealed,running,done,rejected"`
-	Reason   *string        `json:"reason" nullable:"true" doc:"why it was rejected, or what it waits for: a word"`
-	Detail   string         `json:"detail,omitempty" doc:"the same, for people"`
+	Reason   *string        `json:"reason" nullable:"true" doc:"code of the reason why it was rejected or waits"`
+	Detail   string         `json:"detail,omitempty" doc:"reason as text"`
 
-	Declared  int64 `json:"declared" doc:"documents, by the manifest; of a bundle that has ended: accepted + rejected + duplicate + conflict"`
+	Declared  int64 `json:"declared" doc:"number of documents in the manifest; in an ended bundle accepted + rejected + duplicate + conflict"`
 	Accepted  int64 `json:"accepted"`
 	Rejected  int64 `json:"rejected"`
 	Duplicate int64 `json:"duplicate"`
-	Conflict  int64 `json:"conflict" doc:"documents in conflict with others"`
-	Surplus   int64 `json:"surplus" doc:"documents found beyond the declared ones; none of them was taken"`
+	Conflict  int64 `json:"conflict" doc:"number of documents in conflict with others"`
+	Surplus   int64 `json:"surplus" doc:"number of documents beyond the declared ones; they are not imported"`
 
 	Members  int64          `json:"members"`
 	Size     drive.ByteSize `json:"size"`

@@ -35,16 +35,16 @@ type Party struct {
 type Document struct {
 	ID       drive.DocumentID `json:"id"`
 	Source   string           `json:"source"`
-	Type     string           `json:"type" doc:"code of UNTDID 1001: 380 an invoice, 381 a credit note"`
+	Type     string           `json:"type" doc:"code of UNTDID 1001: 380: invoice; 381: credit note"`
 	Number   string           `json:"number"`
 	Date     string           `json:"date"`
 	Seller   Party            `json:"seller"`
 	Buyer    Party            `json:"buyer"`
 	Currency string           `json:"currency"`
-	Total    string           `json:"total" doc:"with VAT; exact, so it is a text"`
+	Total    string           `json:"total" doc:"total with VAT; exact decimal, therefore a string"`
 	Payable  string           `json:"payable"`
 	State    string           `json:"state" enum:"accepted,conflict"`
-	File     *drive.NodeID    `json:"file" nullable:"true" doc:"the file that it was read from"`
+	File     *drive.NodeID    `json:"file" nullable:"true" doc:"id of the source file"`
 	PDF      *drive.NodeID    `json:"pdf" nullable:"true"`
 	Bundle   drive.BundleID   `json:"bundle"`
 
@@ -190,15 +190,15 @@ type DocumentEvent struct {
 	Bundle drive.BundleID `json:"bundle"`
 	Member string         `json:"member"`
 	Index  int64          `json:"index"`
-	By     *drive.UserID  `json:"by,omitempty" doc:"who settled or accepted it"`
-	Reason string         `json:"reason,omitempty" doc:"why it was accepted although it had been rejected"`
+	By     *drive.UserID  `json:"by,omitempty" doc:"id of the user who resolved or accepted it"`
+	Reason string         `json:"reason,omitempty" doc:"reason why it was accepted after a rejection"`
 }
 
 // DocumentFull is a document with its model and history.
 type DocumentFull struct {
 	Document
 	CreatedAt drive.Time      `json:"created_at"`
-	Model     json.RawMessage `json:"model" doc:"in the own model: docs/intake.md"` // nil if Packed is set
+	Model     json.RawMessage `json:"model" doc:"the document in the model of docs/intake.md"` // nil if Packed is set
 	History   []DocumentEvent `json:"history"`
 
 	// Packed is the deflated model. The model may be fifty times as long, so it is inflated

@@ -61,7 +61,7 @@ type BundleMember struct {
 	Name      string         `json:"name"`
 	Size      drive.ByteSize `json:"size"`
 	Type      string         `json:"type,omitempty"`
-	Documents int64          `json:"documents" doc:"declared"`
+	Documents int64          `json:"documents" doc:"number of declared documents"`
 	Node      *drive.NodeID  `json:"node" nullable:"true"`
 	State     string         `json:"state" enum:"pending,done,rejected"`
 	Reason    *string        `json:"reason" nullable:"true"`
@@ -70,7 +70,7 @@ type BundleMember struct {
 // BundleFull is a bundle with its members.
 type BundleFull struct {
 	Bundle
-	Members []BundleMember `json:"members" doc:"in the order of the manifest"`
+	Members []BundleMember `json:"members" doc:"members, in the order of the manifest"`
 }
 
 // own returns a bundle of the caller's account. NotFound: there is none.
@@ -114,23 +114,23 @@ func (in *catalog) bundle(ctx context.Context, who drive.Who, id drive.BundleID)
 // BundleRecord is the outcome of a document that a bundle declares, or of Count documents that have
 // no records of their own.
 type BundleRecord struct {
-	Member   string            `json:"member" doc:"name of the file; empty: the bundle was rejected as a whole"`
-	Index    int64             `json:"index" doc:"of the document in it, from 0"`
+	Member   string            `json:"member" doc:"name of the file; empty: the whole bundle was rejected"`
+	Index    int64             `json:"index" doc:"index of the document in the file, from 0"`
 	Outcome  Outcome           `json:"outcome" enum:"accepted,rejected,duplicate,conflict"`
-	Reason   *string           `json:"reason" nullable:"true" doc:"a word"`
-	Count    int64             `json:"count" doc:"documents that it stands for"`
-	Document *drive.DocumentID `json:"document" nullable:"true" doc:"what it is, or is a duplicate of, or in conflict with"`
+	Reason   *string           `json:"reason" nullable:"true" doc:"code of the reason"`
+	Count    int64             `json:"count" doc:"number of documents that this record stands for"`
+	Document *drive.DocumentID `json:"document" nullable:"true" doc:"id of the document, or of the one that it duplicates or conflicts with"`
 	Number   string            `json:"number"`
 	Findings []DocumentFinding `json:"findings"`
-	Place    string            `json:"place" doc:"where the document stands in the bundle; names it in a call to accept it"`
-	Decision *Decision         `json:"decision,omitempty" doc:"of a document that was rejected and that somebody accepted"`
+	Place    string            `json:"place" doc:"position of the document in the bundle; identifies it in a request to accept it"`
+	Decision *Decision         `json:"decision,omitempty" doc:"decision about a rejected document that a user accepted"`
 }
 
 // Decision tells who accepted a rejected document, when and why.
 type Decision struct {
 	By     drive.UserID `json:"by"`
 	At     drive.Time   `json:"at"`
-	Reason string       `json:"reason" doc:"why, in the words of who decided"`
+	Reason string       `json:"reason" doc:"reason given by the user who decided"`
 }
 
 // Records returns up to limit records of a bundle, in the order of its members. An empty outcome

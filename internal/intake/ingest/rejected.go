@@ -13,7 +13,7 @@ import (
 type Rejection struct {
 	Bundle drive.BundleID `json:"bundle"`
 	Source string         `json:"source"`
-	Ended  drive.Time     `json:"ended_at" doc:"when the bundle had ended; 0: it has not"`
+	Ended  drive.Time     `json:"ended_at" doc:"when the bundle ended; 0: not ended"`
 	BundleRecord
 }
 

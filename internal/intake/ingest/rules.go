@@ -18,18 +18,18 @@ import (
 // Rules select the documents of a source to accept: those that match all fields. An empty field
 // matches every document.
 type Rules struct {
-	Types   []string        `json:"types,omitempty" doc:"codes of UNTDID 1001, as 380 for an invoice and 381 for a credit note"`
-	From    invoice.Date    `json:"from,omitzero" doc:"first day of issue, as 2026-10-01"`
+	Types   []string        `json:"types,omitempty" doc:"codes of UNTDID 1001, such as 380 (invoice) and 381 (credit note)"`
+	From    invoice.Date    `json:"from,omitzero" doc:"first day of issue, such as 2026-10-01"`
 	To      invoice.Date    `json:"to,omitzero" doc:"last day of issue"`
-	Sellers []string        `json:"sellers,omitempty" doc:"ids of sellers: VAT id, tax number, or what the documents have"`
+	Sellers []string        `json:"sellers,omitempty" doc:"ids of sellers: VAT id, tax number, or the id in the documents"`
 	Buyers  []string        `json:"buyers,omitempty" doc:"ids of buyers"`
 	Min     invoice.Decimal `json:"min,omitzero" doc:"smallest total with VAT"`
 	Max     invoice.Decimal `json:"max,omitzero" doc:"largest total with VAT"`
 	// Conflicts resolves conflicts automatically.
-	Conflicts Keep `json:"conflicts,omitempty" doc:"what counts when a document comes that says something else than one with the same seller, number and date: old, new, or empty: somebody decides"`
+	Conflicts Keep `json:"conflicts,omitempty" doc:"which document is kept if a different one with the same seller, number and date arrives: old, new, or empty: a user decides"`
 	// Plain accepts files without a manifest.
-	Plain   bool         `json:"plain,omitempty" doc:"take in everything that lands in the folder of the source, and in folders below it, without meta.json: once nothing has come for a minute, files are moved into folders of bundles"`
-	Profile rule.Profile `json:"profile,omitempty" doc:"rules beside those of EN 16931: xrechnung, peppol, or empty"`
+	Plain   bool         `json:"plain,omitempty" doc:"true: also imports files that arrive without meta.json in the folder of the source or below; a minute after the last arrival they are moved into bundle folders"`
+	Profile rule.Profile `json:"profile,omitempty" doc:"rules in addition to EN 16931: xrechnung, peppol, or empty"`
 }
 
 // Source is a sender with its rules.

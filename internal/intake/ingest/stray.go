@@ -18,8 +18,8 @@ type Stray struct {
 	Node    drive.NodeID `json:"node"`
 	Path    string       `json:"path"`
 	Reason  StrayReason  `json:"reason" enum:"loose-file,no-manifest,folder-name,too-deep,source-name" doc:"loose-file: outside of a bundle's folder; no-manifest: a folder without meta.json; folder-name: it has meta.json, and its name is no UUIDv7; too-deep: it does not lie at /intake/SOURCE/ID; source-name: no source can have this name"`
-	Files   int64        `json:"files" doc:"files directly in it, counted up to 1,000"`
-	Changed drive.Time   `json:"changed_at" doc:"when it, or the last of these files, was changed"`
+	Files   int64        `json:"files" doc:"number of files directly in it, counted up to 1,000"`
+	Changed drive.Time   `json:"changed_at" doc:"when it, or the latest of these files, was changed"`
 }
 
 // StrayReason tells why a node is a stray.

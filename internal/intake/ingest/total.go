@@ -28,15 +28,15 @@ const (
 // Total is the sum of the documents of one key and currency. Amounts are exact. Credit notes are
 // subtracted.
 type Total struct {
-	Key       string          `json:"key" doc:"the month, the seller's id (or name), category and rate of VAT, or the currency"`
-	Name      string          `json:"name,omitempty" doc:"of the seller"`
+	Key       string          `json:"key" doc:"key of the group: month, seller's id (or name), category and rate of VAT, or currency"`
+	Name      string          `json:"name,omitempty" doc:"name of the seller"`
 	Currency  string          `json:"currency"`
-	Documents int64           `json:"documents" doc:"credit notes among them"`
-	Credits   int64           `json:"credits" doc:"credit notes"`
-	Net       invoice.Decimal `json:"net" doc:"without VAT; by VAT: the taxable amount. Exact, so it is a text"`
+	Documents int64           `json:"documents" doc:"number of documents, including credit notes"`
+	Credits   int64           `json:"credits" doc:"number of credit notes"`
+	Net       invoice.Decimal `json:"net" doc:"total without VAT; grouped by VAT the taxable amount; exact decimal, therefore a string"`
 	Tax       invoice.Decimal `json:"tax"`
-	Gross     invoice.Decimal `json:"gross" doc:"with VAT"`
-	Payable   invoice.Decimal `json:"payable" doc:"by VAT: none"`
+	Gross     invoice.Decimal `json:"gross" doc:"total with VAT"`
+	Payable   invoice.Decimal `json:"payable" doc:"payable amount; empty when grouped by VAT"`
 }
 
 // Limits of totals: documents that one call adds up, which takes some 5 s, and rows of its result.

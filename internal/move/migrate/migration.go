@@ -150,7 +150,7 @@ type Status struct {
 	Phase      Phase      `json:"phase"`
 	Epoch      int64      `json:"epoch"`
 	Percent    int        `json:"percent"`
-	Accounts   []string   `json:"accounts,omitempty" doc:"ids of those that read from the new side in phase 3 whatever the percentage"`
+	Accounts   []string   `json:"accounts,omitempty" doc:"ids of accounts that read from the new side in phase 3 regardless of the percentage"`
 	Paused     bool       `json:"paused"`
 	From       Place      `json:"from"`
 	To         Place      `json:"to"`

@@ -18,10 +18,10 @@ import (
 // Hint tells that something happened in an account, without details; the client then reads what it
 // needs.
 type Hint struct {
-	Account drive.AccountID `json:"account_id" doc:"the drive or space that it happened in"`
-	Kinds   []string        `json:"kinds" doc:"what it was about: what types begin with, such as node; access: what is shared with the caller, or what the caller may do there, is different"`
-	Folders []drive.NodeID  `json:"folders" doc:"in which folders something is different, as far as they are known; empty with many"`
-	Many    bool            `json:"many" doc:"too much to be listed: it may be any folder"` // more folders than listed may have changed
+	Account drive.AccountID `json:"account_id" doc:"account of the drive or space"`
+	Kinds   []string        `json:"kinds" doc:"prefixes of the event types, such as node; access: the items shared with the caller, or the caller's rights, have changed"`
+	Folders []drive.NodeID  `json:"folders" doc:"changed folders, as far as known; empty with many"`
+	Many    bool            `json:"many" doc:"true: too many changes to list; any folder may have changed"` // more folders than listed may have changed
 }
 
 const (

@@ -33,28 +33,28 @@ func NewInbox(parts Parts, mails bool) *Inbox {
 type Notification struct {
 	ID      notice.ID       `json:"id"`
 	At      drive.Time      `json:"at"`
-	Read    *drive.Time     `json:"read_at" doc:"null: not yet"`
+	Read    *drive.Time     `json:"read_at" doc:"when it was read; null: unread"`
 	Kind    notice.Kind     `json:"kind" enum:"share,role,space,group,export,collect,quota,webhook,operation"`
-	What    notice.Event    `json:"what" enum:"given,changed,more,taken,ending,ended,late,skipped,ready,failed,arrived,full,disabled" doc:"what happened"`
-	Gone    bool            `json:"gone" doc:"the reader may not see any more what it is about: nothing else is said of it"`
-	By      string          `json:"by,omitempty" doc:"name of who did it; absent: the program, or somebody without an account"`
-	Node    drive.NodeID    `json:"node_id,omitzero" doc:"the file or folder that it is about, where the reader may see it"`
-	Name    string          `json:"name,omitempty" doc:"of the file or folder, space, group, export or webhook; absent: of none, or it is not known any more"`
-	Path    string          `json:"path,omitempty" doc:"where the file or folder is, as an address of the reader"`
-	Space   string          `json:"space,omitempty" doc:"the space that it is about"`
-	Role    string          `json:"role,omitempty" doc:"that was given, changed, taken or ends"`
+	What    notice.Event    `json:"what" enum:"given,changed,more,taken,ending,ended,late,skipped,ready,failed,arrived,full,disabled" doc:"the event"`
+	Gone    bool            `json:"gone" doc:"true: the reader no longer has access; all other details are omitted"`
+	By      string          `json:"by,omitempty" doc:"name of the acting user; absent: the server, or someone without an account"`
+	Node    drive.NodeID    `json:"node_id,omitzero" doc:"id of the file or folder, if the reader has access"`
+	Name    string          `json:"name,omitempty" doc:"name of the file or folder, space, group, export or webhook; absent: none or unknown"`
+	Path    string          `json:"path,omitempty" doc:"path of the file or folder as seen by the reader"`
+	Space   string          `json:"space,omitempty" doc:"name of the space"`
+	Role    string          `json:"role,omitempty" doc:"role that was granted, changed, revoked or ends"`
 	Expires *drive.Time     `json:"expires_at,omitempty" doc:"when the role or the export ends"`
 	Export  drive.ExportID  `json:"export_id,omitzero"`
-	Failed  int64           `json:"failed,omitempty" doc:"documents that the export does not have, or items of the operation"`
+	Failed  int64           `json:"failed,omitempty" doc:"number of documents missing from the export, or of failed items of the operation"`
 	Reason  string          `json:"reason,omitempty" doc:"why an export failed or was skipped, or a webhook was disabled; what the operation does, such as move"`
-	Total   *drive.ByteSize `json:"total,omitempty" doc:"bytes that the drive or space may have"`
+	Total   *drive.ByteSize `json:"total,omitempty" doc:"quota of the drive or space in bytes"`
 }
 
 // NotificationPage is a page of notices, newest first.
 type NotificationPage struct {
 	Items      []Notification `json:"items"`
 	NextCursor *string        `json:"next_cursor"`
-	Unread     int            `json:"unread" doc:"how many the caller has not read, of all"`
+	Unread     int            `json:"unread" doc:"number of all unread notifications of the caller"`
 }
 
 // List returns a page of the caller's notices; with unread only unread ones. It fails with

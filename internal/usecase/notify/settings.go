@@ -18,11 +18,11 @@ import (
 
 // NotificationSettings are a user's notification settings as the API shows them.
 type NotificationSettings struct {
-	Mails    bool           `json:"mail_possible" doc:"the server sends mail"`
-	Address  string         `json:"address" doc:"where mail goes; empty: nowhere"`
-	State    notice.State   `json:"state" enum:"none,asked,confirmed,refused" doc:"asked: a code was sent to the address and is waited for; refused: its mail server has refused several mails"`
-	Language string         `json:"language" enum:"en,zh-CN" doc:"of the mails"`
-	Channels notice.Choices `json:"channels" doc:"for each kind: off, page, or mail, which is on the page, too"`
+	Mails    bool           `json:"mail_possible" doc:"true: the server can send mail"`
+	Address  string         `json:"address" doc:"e-mail address; empty: no mail"`
+	State    notice.State   `json:"state" enum:"none,asked,confirmed,refused" doc:"asked: a confirmation code was sent; refused: the address refused several mails"`
+	Language string         `json:"language" enum:"en,zh-CN" doc:"language of the mails"`
+	Channels notice.Choices `json:"channels" doc:"setting of each kind: off, page or mail; mail includes page"`
 }
 
 // Change is a change of notification settings; a nil field stays unchanged.

@@ -26,14 +26,14 @@ const lookEvery = 5 * time.Second
 
 // Setting is a setting with its current value and the origin of the value.
 type Setting struct {
-	Name      string      `json:"name" doc:"that of the flag, without the dashes"`
-	Value     string      `json:"value" doc:"as it would be written in the flag; empty: not set"`
-	Default   string      `json:"default" doc:"what it is where nobody has said anything; empty: not set"`
-	Expected  string      `json:"expected" doc:"what a value is, in words"`
-	Help      string      `json:"help" doc:"what it does"`
-	Fixed     bool        `json:"fixed" doc:"the server was started with it: it can be changed there alone"`
-	ChangedAt *drive.Time `json:"changed_at" doc:"when an administrator changed it; null: nobody has"`
-	ChangedBy *string     `json:"changed_by" doc:"name of that administrator at that time"`
+	Name      string      `json:"name" doc:"name of the command-line flag, without dashes"`
+	Value     string      `json:"value" doc:"value in the syntax of the command-line flag; empty: not set"`
+	Default   string      `json:"default" doc:"default value; empty: not set"`
+	Expected  string      `json:"expected" doc:"description of valid values"`
+	Help      string      `json:"help" doc:"description of the setting"`
+	Fixed     bool        `json:"fixed" doc:"true: set by flag, variable or file when the server started, and cannot be changed here"`
+	ChangedAt *drive.Time `json:"changed_at" doc:"when an administrator changed it; null: never"`
+	ChangedBy *string     `json:"changed_by" doc:"name of that administrator at the time"`
 }
 
 // Live is the current configuration of a running server. It is safe for concurrent use.
