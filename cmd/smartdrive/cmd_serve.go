@@ -92,7 +92,7 @@ func serve(cmd *cobra.Command) error {
 
 // softMemoryLimit is the Go memory limit in bytes unless GOMEMLIMIT is set. Budgets bound the live
 // heap; the limit makes the collector run before as much garbage accumulates.
-const softMemoryLimit = 256 << 20
+const softMemoryLimit = 192 << 20
 
 // setMemoryLimit sets softMemoryLimit unless GOMEMLIMIT is set.
 func setMemoryLimit() {

@@ -12,7 +12,7 @@ import (
 
 // crowdBound limits the server's resident memory under many idle connections, in bytes. See
 // docs/performance.md for the measured values.
-const crowdBound = 352 * mib
+const crowdBound = 300 * mib
 
 // TestACrowdFits has thousands who download and do not read, beside uploads that stall, zips and
 // long lists.

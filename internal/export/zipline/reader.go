@@ -84,7 +84,7 @@ func (a *Archive) Open(ctx context.Context, src Source, from, to drive.ByteSize,
 	r := &reader{a: a, o: o.withDefaults(), at: int64(from), to: int64(to), next: a.segmentAt(int64(from))}
 	ctx, r.cancel = context.WithCancel(ctx)
 	r.done, r.cause = ctx.Done(), func() error { return context.Cause(ctx) }
-	r.window = getWindow(a.demand(int64(from), int64(to), &r.o))
+	r.window = newWindow(a.demand(int64(from), int64(to), &r.o))
 	r.queue = make(chan *piece, queueLength)
 	r.dispatcher.Go(func() { a.dispatch(ctx, src, int64(from), int64(to), r) })
 	return r
@@ -93,17 +93,6 @@ func (a *Archive) Open(ctx context.Context, src Source, from, to drive.ByteSize,
 // queueLength is the maximum number of pieces in the window, which matters for entries of a few
 // bytes.
 const queueLength = 256
-
-// windowPool pools the buffers of readers with the default window size.
-var windowPool = sync.Pool{New: func() any { b := make([]byte, defaultWindow); return &b }}
-
-// getWindow returns a window of size bytes, from the pool if it has the default size.
-func getWindow(size int64) *window {
-	if size != int64(defaultWindow) {
-		return newWindow(make([]byte, size))
-	}
-	return newWindow(*windowPool.Get().(*[]byte))
-}
 
 // demand returns the number of content bytes that the range [from, to) reads from the store, at
 // most o.Window.
@@ -273,8 +262,8 @@ func (r *reader) Close() error {
 	if r.err == nil {
 		r.err = errClosed
 	}
-	if r.window != nil && len(r.window.buf) == int(defaultWindow) {
-		windowPool.Put(&r.window.buf)
+	if r.window != nil {
+		r.window.close()
 	}
 	r.window, r.rest, r.pending = nil, nil, nil
 	return nil

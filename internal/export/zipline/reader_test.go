@@ -235,7 +235,8 @@ func TestLargeEntryIsReadOnce(t *testing.T) {
 	}
 }
 
-// A client that does not read causes no reads beyond the window.
+// A client that does not read causes no reads beyond one piece, and occupies no more memory; a
+// client that reads causes none beyond the window.
 func TestReadAheadIsLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -249,10 +250,18 @@ func TestReadAheadIsLimited(t *testing.T) {
 		r := a.Open(t.Context(), counted, 0, a.Size(), Options{Window: 4 << 20})
 		defer r.Close()
 		synctest.Wait()
-		if got := counted.read.Load(); got > 4<<20 || got < 3<<20 {
+		if got, held := counted.read.Load(), len(r.(*reader).window.buf); got > pieceSize || got < pieceSize/2 || held > pieceSize {
+			t.Errorf("before the client reads, %d bytes were read ahead into %d", got, held)
+		}
+		const taken = 2 * pieceSize
+		if _, err := io.CopyN(io.Discard, r, taken); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := counted.read.Load() - taken; got > 4<<20 || got < 3<<20 {
 			t.Errorf("%d bytes were read ahead", got)
 		}
-		if n := s.opens.Load(); n > 42 {
+		if n := s.opens.Load(); n > 42+taken/100_000 {
 			t.Errorf("%d objects were opened", n)
 		}
 	})

@@ -16,13 +16,13 @@ import (
 // Large requests of all users share budgets in bytes. A user may have some tens of requests in
 // flight, and the number of users is unbounded, so a limit per request would bound nothing. The
 // budgets are fractions of GOMEMLIMIT, the memory above which the runtime collects garbage more
-// often. The figures in brackets are for 256 MiB, the default of serve.
+// often. The figures in brackets are for 192 MiB, the default of serve.
 const (
-	defaultMemory = int64(256 * drive.MiB)
+	defaultMemory = int64(192 * drive.MiB)
 
-	workFraction = 8  // lists and bodies being processed (32 MiB)
-	bodyFraction = 16 // JSON being received (16 MiB)
-	sendFraction = 8  // responses being sent (32 MiB)
+	workFraction = 6  // lists and bodies being processed (32 MiB)
+	bodyFraction = 12 // JSON being received (16 MiB)
+	sendFraction = 6  // responses being sent (32 MiB)
 
 	itemMemory     = 16 << 10         // per item of a page: a path of 4 KiB in the row, in its view, and in JSON whose buffer grows
 	bodyFactor     = 16               // memory per byte of JSON: 300,000 empty strings of four bytes take 16 bytes each, twice while the slice grows

@@ -52,7 +52,7 @@ func readAll(l *countedBody) (n int, err error) {
 func TestOldestResponseIsAborted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newMemory(8 * sendMemory).sending.atOnce(t)
+		a := newMemory(sendFraction * sendMemory).sending.atOnce(t)
 		var broken []int
 		var done []func() bool
 		for i := range 2 {
@@ -173,7 +173,7 @@ func TestALargeRequestIsNotOvertaken(t *testing.T) {
 func TestResponseWithoutMemoryIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newMemory(8 * sendMemory).sending.atOnce(t)
+		a := newMemory(sendFraction * sendMemory).sending.atOnce(t)
 		first := a.begin(sendMemory, func() {}) // its Write does not even end when it is told to
 		if _, err := a.responses.begin(t.Context(), sendMemory, func() {}); !drive.IsKind(err, drive.Unavailable) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("it is answered with %v", err)

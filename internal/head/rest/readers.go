@@ -10,7 +10,7 @@ type readers struct {
 }
 
 // readerMemory is the memory in bytes of a connection that a file is sent to.
-const readerMemory = 64 << 10
+const readerMemory = 48 << 10
 
 // newReaders returns the limits for a process that may use limit bytes: the default allows 4,096
 // downloads. One link gets at most three quarters of them.

@@ -35,7 +35,7 @@ type Options struct {
 	Dir string
 	// Durability of accepted parts. Sealed content is always durable. Default: Process.
 	Durability Durability
-	// BufferMemory bounds the large buffers of all running writes, in bytes. Default: 16 MiB.
+	// BufferMemory bounds the large buffers of all running writes, in bytes. Default: 8 MiB.
 	BufferMemory drive.ByteSize
 	// DirtyLimit is the number of written but unflushed bytes of one upload from which on its
 	// Writes wait for the disk. Default: 64 MiB.
@@ -52,7 +52,7 @@ type Options struct {
 // setDefaults replaces zero values by their defaults.
 func (o *Options) setDefaults() {
 	if o.BufferMemory <= 0 {
-		o.BufferMemory = 16 * drive.MiB
+		o.BufferMemory = 8 * drive.MiB
 	}
 	if o.DirtyLimit <= 0 {
 		o.DirtyLimit = 64 * drive.MiB
