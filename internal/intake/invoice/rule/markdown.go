@@ -2,6 +2,7 @@ package rule
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -10,22 +11,11 @@ func Markdown() string {
 	var b strings.Builder
 	b.WriteString(pageHead)
 	european, rest := europeanRules(), chineseRules()
-	counts := func(rules []Rule) string { return fmt.Sprintf("%d rules", len(rules)) }
-	section := func(title string, rules []Rule) {
-		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n", title, counts(rules))
-		for i := range rules {
-			mark := ""
-			if rules[i].Severity != Fatal {
-				mark = " (" + rules[i].Severity.String() + ")"
-			}
-			fmt.Fprintf(&b, "- %s%s: %s\n", rules[i].ID, mark, rules[i].Text)
-		}
-	}
-	section("EN 16931", european[:len(european)-len(own)])
-	section("Chinese fully digital invoices", rest[:len(rest)-len(own)])
-	section("All invoices", own)
-	section("XRechnung 3, for sources that ask for it", xrechnung)
-	section("Peppol BIS Billing 3.0, for sources that ask for it", peppol)
+	writeIDs(&b, "EN 16931", european[:len(european)-len(own)])
+	writeTexts(&b, "Chinese fully digital invoices", rest[:len(rest)-len(own)])
+	writeTexts(&b, "All invoices", own)
+	writeIDs(&b, "XRechnung 3, for sources that ask for it", xrechnung)
+	writeIDs(&b, "Peppol BIS Billing 3.0, for sources that ask for it", peppol)
 	b.WriteString(peppolHead)
 	for _, s := range peppolStates {
 		fmt.Fprintf(&b, "| %s | %s |\n", s[0], s[1])
@@ -39,6 +29,49 @@ func Markdown() string {
 		fmt.Fprintf(&b, "| %s | %s |\n", s[0], s[1])
 	}
 	return b.String()
+}
+
+// writeTexts writes a section that lists each rule with its text.
+func writeTexts(b *strings.Builder, title string, rules []Rule) {
+	fmt.Fprintf(b, "\n## %s\n\n%d rules.\n\n", title, len(rules))
+	for i := range rules {
+		mark := ""
+		if rules[i].Severity != Fatal {
+			mark = " (" + rules[i].Severity.String() + ")"
+		}
+		fmt.Fprintf(b, "- %s%s: %s\n", rules[i].ID, mark, rules[i].Text)
+	}
+}
+
+// writeIDs writes a section that lists the IDs of published rules, a line per prefix and severity.
+func writeIDs(b *strings.Builder, title string, rules []Rule) {
+	fmt.Fprintf(b, "\n## %s\n\n%d rules.\n\n", title, len(rules))
+	var groups []string
+	ids := map[string][]string{}
+	for i := range rules {
+		id := rules[i].ID
+		group := id[:strings.LastIndexAny(strings.TrimRight(id, "-ab"), "-")+1] + "*, " + rules[i].Severity.String()
+		if ids[group] == nil {
+			groups = append(groups, group)
+		}
+		if !slices.Contains(ids[group], id) {
+			ids[group] = append(ids[group], id)
+		}
+	}
+	for _, group := range groups {
+		line := "- " + group + ":"
+		for i, id := range ids[group] {
+			if i < len(ids[group])-1 {
+				id += ","
+			}
+			if len(line)+1+len(id) > 120 {
+				fmt.Fprintln(b, line)
+				line = " "
+			}
+			line += " " + id
+		}
+		fmt.Fprintln(b, line)
+	}
 }
 
 // peppolHead introduces the table of Peppol rules.
@@ -66,15 +99,20 @@ const pageHead = `# Rules for invoices
 
 Written by ` + "`make docs`" + ` from the tables of internal/intake/invoice/rule.
 
-> 中文摘要：本页列出接收发票时检查的全部规则。“fatal” 表示文档无效，将被拒收并附上规则编号；“warning” 仅提示，文档仍被接收。“不支持”
-> （未知的格式、编码、profile）单独报告，绝不等同于“无效”。规则依据 CEN/TC 434 校验工件的 ` + Release + ` 版；页末的表说明该版本每条规则如何处理。
+> 中文摘要：本页列出接收发票时检查的全部规则；官方规则只列编号，条文见其发布者。“fatal” 表示文档无效，
+> 将被拒收并附上规则编号；“warning” 仅提示，文档仍被接收。“不支持”（未知的格式、编码、profile）单独报告，绝不等同于“无效”。规则依据 CEN/TC 434 校验工件的 ` + Release + ` 版；页末的表说明该版本每条规则如何处理。
 > 标识符方案（ISO 6523、EAS）中未知但格式正确的代码只给出警告，因为代码表会更新。金额均为精确十进制数。
 
 The rules follow release **` + Release + `** of CEN/TC 434's validation artefacts for EN 16931; code lists are those of that release.
 
-A document is **rejected as invalid** when it breaks a fatal rule; the findings name it. A warning, which is marked below,
-is stored with the document and changes nothing. What SmartDrive does not know is **unsupported**, which says nothing
-about the document.
+A document is **rejected as invalid** when it breaks a fatal rule; the findings name it. A warning is stored
+with the document and changes nothing. What SmartDrive does not know is **unsupported**, which says nothing about the
+document.
+
+For rules of EN 16931, XRechnung and Peppol BIS this page lists the names; the publishers have the texts:
+[EN 16931](https://github.com/ConnectingEurope/eInvoicing-EN16931), [XRechnung](https://xeinkauf.de/xrechnung/),
+[Peppol BIS Billing](https://docs.peppol.eu/poacc/billing/3.0/). Each finding has the text of its rule, too. A name under
+both severities is a fatal rule for certain defects and a warning for unknown codes.
 
 | format | read | unsupported |
 |---|---|---|
