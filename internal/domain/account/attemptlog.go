@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/base/telemetry"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -113,24 +114,23 @@ func (l *attemptLog) restore(user drive.UserID, e Effect) {
 func (s *Sessions) Run(ctx context.Context) error {
 	tick := time.NewTicker(flushInterval)
 	defer tick.Stop()
+	var outage telemetry.Outage
 	for {
 		select {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalFlushTimeout)
 			defer cancel()
-			s.flush(last)
+			s.flush(last, &outage)
 			return nil
 		case <-tick.C:
-			s.flush(ctx)
+			s.flush(ctx, &outage)
 		}
 	}
 }
 
-// flush calls TellGathered and logs its error.
-func (s *Sessions) flush(ctx context.Context) {
-	if err := s.TellGathered(ctx); err != nil && ctx.Err() == nil {
-		s.opt.Log.WarnContext(ctx, "login attempts could not be recorded as activity; retrying in a minute", "error", err)
-	}
+// flush calls TellGathered and logs an outage at its beginning and end.
+func (s *Sessions) flush(ctx context.Context, outage *telemetry.Outage) {
+	outage.Record(ctx, s.opt.Log, "login attempts could not be recorded as activity; retrying in a minute", s.TellGathered(ctx))
 }
 
 // TellGathered reports combined login attempts that are due to the activity log: the first of a

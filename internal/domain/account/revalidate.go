@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/base/telemetry"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -16,14 +17,13 @@ import (
 func (a *Auth) Run(ctx context.Context) error {
 	tick := time.NewTicker(refreshInterval)
 	defer tick.Stop()
+	var outage telemetry.Outage
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			if err := a.refreshOnce(ctx); err != nil && ctx.Err() == nil {
-				a.opt.Log.Warn("cached sessions could not be refreshed; requests read the database until the next attempt", "error", err)
-			}
+			outage.Record(ctx, a.opt.Log, "cached sessions could not be refreshed; requests read the database until the next attempt", a.refreshOnce(ctx))
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"smartdrive/internal/base/telemetry"
 )
 
 const (
@@ -19,14 +21,14 @@ const (
 func (r *Runner) Run(ctx context.Context) error {
 	defer r.stop(ctx)
 	bound := firstPause
+	var outage telemetry.Outage
 	for ctx.Err() == nil {
 		stats, err := r.RunOnce(ctx)
+		outage.Record(ctx, r.log, "consumer paused by an outage; it retries", err)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
-			pause := bound/2 + rand.N(bound/2)
-			r.log.Warn("consumer paused by an outage; it retries", "pause", pause, "error", err)
-			sleep(ctx, nil, pause)
+			sleep(ctx, nil, bound/2+rand.N(bound/2))
 			bound = min(2*bound, lastPause)
 		default:
 			bound = firstPause

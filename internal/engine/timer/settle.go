@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"smartdrive/internal/base/telemetry"
 )
 
 // maxSettle bounds the outcomes of one Settle.
@@ -97,12 +99,13 @@ func (e *Engine) recoverLosses(ctx context.Context) {
 		case <-e.loss.signal:
 		}
 		e.opt.Log.ErrorContext(ctx, "timer queue lost timers; arming all of them again from the database")
+		var outage telemetry.Outage
 		for e.opt.OnLoss != nil && ctx.Err() == nil {
 			err := e.opt.OnLoss(ctx)
+			outage.Record(ctx, e.opt.Log, "arming the lost timers failed; retrying", err)
 			if err == nil {
 				break
 			}
-			e.opt.Log.WarnContext(ctx, "arming the lost timers failed; retrying", "error", err)
 			pause(ctx, transientPause+rand.N(transientPause/2))
 		}
 	}

@@ -2,20 +2,19 @@ package timer
 
 import (
 	"context"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"smartdrive/internal/base/telemetry"
 )
 
 // maxLease bounds the timers of one Lease, and so the timers that a crash delays by a whole
 // LeaseTime.
 const maxLease = 512
-
-// logEvery is the pause between two log lines about a queue that still does not answer; a call is
-// retried every second or two.
-const logEvery = time.Minute
 
 // worker delivers the timers of one kind. It limits the running handlers by slots.
 type worker struct {
@@ -65,22 +64,14 @@ func (w *worker) wakeWithin(wait time.Duration) {
 }
 
 // run delivers timers until ctx is done. Handlers run under handlerCtx and are added to handlers. A
-// failed lease is retried; the outage is logged once per logEvery.
+// failed lease is retried.
 func (w *worker) run(ctx, handlerCtx context.Context, handlers *sync.WaitGroup) {
-	var loggedAt time.Time // last log line about the outage; zero: the queue answers
+	var outage telemetry.Outage
 	for ctx.Err() == nil {
 		wait, err := w.runOnce(ctx, handlerCtx, handlers)
-		switch log := w.engine.opt.Log; {
-		case ctx.Err() != nil:
-		case err != nil:
+		outage.Record(ctx, w.engine.opt.Log, "timer queue does not answer", err, slog.String("kind", w.kind.String()))
+		if err != nil && ctx.Err() == nil {
 			w.count.LeaseErrs.Add(1)
-			if loggedAt.IsZero() || time.Since(loggedAt) >= logEvery {
-				log.WarnContext(ctx, "timer queue does not answer", "kind", w.kind.String(), "error", err)
-				loggedAt = time.Now()
-			}
-		case !loggedAt.IsZero():
-			log.InfoContext(ctx, "timer queue answers again", "kind", w.kind.String())
-			loggedAt = time.Time{}
 		}
 		w.sleep(ctx, wait)
 	}

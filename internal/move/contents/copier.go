@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/base/telemetry"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/move/migrate"
 )
@@ -74,6 +75,7 @@ const (
 // Run copies contents until ctx ends. It returns nil then, and errCannotOpenOld if another process
 // must drop the old place.
 func (c *Copier) Run(ctx context.Context) error {
+	var outage telemetry.Outage
 	for {
 		busy, err := c.runOnce(ctx)
 		if ctx.Err() != nil {
@@ -82,9 +84,7 @@ func (c *Copier) Run(ctx context.Context) error {
 		if errors.Is(err, errCannotOpenOld) { // the caller releases the lease
 			return err
 		}
-		if err != nil {
-			c.opt.Log.WarnContext(ctx, "copying contents failed; it is retried in a few seconds", "error", err)
-		}
+		outage.Record(ctx, c.opt.Log, "copying contents failed; it is retried in a few seconds", err)
 		pause := idlePause
 		switch {
 		case busy:

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"smartdrive/internal/base/telemetry"
 )
 
 // participant follows the phases in this process. One instance, the leader, also fills in and
@@ -15,6 +17,7 @@ type participant struct {
 	announcer *announcer
 	switcher  *switcher
 	oldSide   *oldSide
+	away      telemetry.Outage // polls that failed
 }
 
 // run follows the migration until ctx ends, and then returns nil. While there is no migration it
@@ -73,9 +76,7 @@ func (p *participant) participate(ctx context.Context) {
 
 // poll calls runOnce and logs its error; the next poll retries.
 func (p *participant) poll(ctx context.Context) {
-	if err := p.runOnce(ctx); err != nil && ctx.Err() == nil {
-		p.log.WarnContext(ctx, "polling the migration failed; it will be repeated", "error", err)
-	}
+	p.away.Record(ctx, p.log, "polling the migration failed; it will be repeated", p.runOnce(ctx))
 }
 
 // runOnce refreshes the view, acknowledges its epoch, and applies pending changes once; it also
@@ -131,10 +132,13 @@ func (p *participant) runOnce(ctx context.Context) error {
 func (p *participant) lead(ctx context.Context) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
+	var outage telemetry.Outage
 	for {
-		if err := p.leadOnce(ctx); err != nil && !errors.Is(err, errStop) && ctx.Err() == nil {
-			p.log.WarnContext(ctx, "a step of the migration failed; it will be repeated", "error", err)
+		err := p.leadOnce(ctx)
+		if errors.Is(err, errStop) {
+			err = nil
 		}
+		outage.Record(ctx, p.log, "a step of the migration failed; it will be repeated", err)
 		select {
 		case <-ctx.Done():
 			return nil

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
+	"smartdrive/internal/base/telemetry"
 	"smartdrive/internal/engine/stream"
 )
 
@@ -34,15 +36,15 @@ func (s *Stream) RunRelay(ctx context.Context) error {
 // logged and retried with backoff. It always returns nil.
 func (s *Stream) loop(ctx context.Context, what string, once func(context.Context) (more bool, err error), rest func(context.Context)) error {
 	bound := firstPause
+	var outage telemetry.Outage
 	for ctx.Err() == nil {
 		more, err := once(ctx)
+		outage.Record(ctx, s.opt.Log, "stream loop paused by an outage; it retries", err, slog.String("loop", what))
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
 			s.counters.Errors.Add(1)
-			wait := bound/2 + rand.N(bound/2)
-			s.opt.Log.WarnContext(ctx, "stream loop paused by an outage; it retries", "loop", what, "pause", wait, "error", err)
-			pause(ctx, nil, wait)
+			pause(ctx, nil, bound/2+rand.N(bound/2))
 			bound = min(2*bound, lastPause)
 		default:
 			bound = firstPause
