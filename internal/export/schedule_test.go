@@ -276,4 +276,10 @@ func TestScheduleRefusesOtherSelections(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	stranger := drive.Who{User: w.who.User, Account: drive.NewID[drive.AccountID]()}
+	for _, s := range []Schedule{{List: list}, {Folder: folder}} {
+		if _, err := e.CreateSchedule(t.Context(), stranger, s); !drive.IsKind(err, drive.NotFound) {
+			t.Errorf("of another account: %v", err)
+		}
+	}
 }
