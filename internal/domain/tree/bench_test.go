@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// BenchmarkFolderOf100k measures a large folder: a page by name from the middle, a page by time and
-// by size, and a new file under a name that is taken 100,000 times.
+// BenchmarkFolderOf100k measures a large folder: a page by name from the middle, a page by time, by
+// size and by type, and a new file under a name that is taken 100,000 times.
 func BenchmarkFolderOf100k(b *testing.B) {
 	g := newFixture(b, tree.Options{})
 	for i := 0; i < 100_000; i += 1000 {
@@ -46,6 +46,7 @@ func BenchmarkFolderOf100k(b *testing.B) {
 	b.Run("page by time", page(tree.List{Sort: tree.SortMTime, Desc: true}))
 	b.Run("page by time, folders first", page(tree.List{Sort: tree.SortMTime, Desc: true, FoldersFirst: true}))
 	b.Run("page by size", page(tree.List{Sort: tree.SortSize}))
+	b.Run("page by type", page(tree.List{Sort: tree.SortType}))
 	b.Run("rename policy", func(b *testing.B) {
 		for b.Loop() {
 			if err := g.tree.CheckPlace(b.Context(), g.db, g.account, tree.Place{
