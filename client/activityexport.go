@@ -25,8 +25,9 @@ func (c *Client) ExportActivity(ctx context.Context, in ActivityQuery, after str
 	return c.exportEntries(ctx, "/activity/export", in, after)
 }
 
-// ExportActivityOf is ExportActivity for the entries about a user's account, or about all accounts
-// if user is empty. It requires an administrator.
+// ExportActivityOf yields all entries about a user's account that match the query, or about all
+// accounts if user is empty, oldest first, starting after the entry with the id after. It requires
+// an administrator. It resumes and yields errors like ExportActivity.
 func (c *Client) ExportActivityOf(ctx context.Context, user, types, after string) iter.Seq2[ActivityLine, error] {
 	path := "/admin/activity/export"
 	if user != "" {

@@ -82,8 +82,9 @@ func (u *Uploader) Batch(ctx context.Context, items []BatchItem, waiting func(er
 	return u.c.batch(ctx, items, p)
 }
 
-// batch is Batch with the retry budget p; nil uses the client's RetryFor. On an error the answers
-// received so far are returned; an item without Node and Err is unanswered.
+// batch sends items in one request and resends the unanswered ones within the retry budget p; nil
+// uses the client's RetryFor. On an error it returns the answers received so far; an item without
+// Node and Err is unanswered.
 func (c *Client) batch(ctx context.Context, items []BatchItem, p *retryBudget) ([]BatchResult, error) {
 	b := &batchRun{c: c, items: items, key: rand.Text(), answers: make([]BatchResult, len(items)), done: make([]bool, len(items)), remaining: len(items)}
 	if p == nil {

@@ -28,8 +28,8 @@ func (c *Client) PutFile(ctx context.Context, f PutFile) (Node, error) {
 	return n, err
 }
 
-// putFile is PutFile with progress and a retry budget. inDoubt reports, together with an error,
-// that the server may have stored the file.
+// putFile uploads a small file in one request, reports sent bytes to count, and retries within the
+// budget p. inDoubt reports, together with an error, that the server may have stored the file.
 func (c *Client) putFile(ctx context.Context, f PutFile, count func(int64), p *retryBudget) (n Node, inDoubt bool, err error) {
 	query := url.Values{"conflict": {string(orDefault(f.Conflict, Replace))}}
 	if f.Parents {

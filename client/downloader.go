@@ -93,8 +93,8 @@ func (d *Downloader) get(ctx context.Context, root *os.Root, name string, n Node
 	return res, nil
 }
 
-// getMetered is get with progress. If the content changes or is damaged meanwhile, it starts again,
-// up to maxRounds times.
+// getMetered downloads node n to name, a path below root, and reports its progress to m. If the
+// content changes or is damaged meanwhile, it starts again, up to maxRounds times.
 func (d *Downloader) getMetered(ctx context.Context, root *os.Root, name string, n Node, o GetOptions, m *meter) (Result, error) {
 	if note, err := d.present(root, name, n, o, m); err != nil || note != "" {
 		if err == nil && !o.Keep {

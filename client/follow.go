@@ -24,8 +24,9 @@ func (c *Client) FollowActivity(ctx context.Context, in ActivityQuery, after str
 	return c.follow(ctx, in, after, followEvery)
 }
 
-// follow is FollowActivity with the polling interval every. Transient errors are retried for ever;
-// others are yielded once and end it. A canceled ctx ends it without an error.
+// follow polls the activity log every interval and yields new entries, oldest first, starting after
+// the entry with the id after. Transient errors are retried forever; others are yielded once and
+// end it. A canceled ctx ends it without an error.
 func (c *Client) follow(ctx context.Context, in ActivityQuery, after string, every time.Duration) iter.Seq2[ActivityEntry, error] {
 	return func(yield func(ActivityEntry, error) bool) {
 		seen, known := entrySeq(after), after != ""

@@ -71,8 +71,8 @@ func (c *collector) publishDrafts(s *stream, errs []error, durable bool) {
 	}
 }
 
-// publishDraftsIn is publishDrafts for the drafts below one parent folder. If a draft cannot
-// replace its folder, its files are moved one by one.
+// publishDraftsIn makes the drafts below one parent folder replace their folders. If a draft cannot
+// replace its folder, its files are moved one by one. It stores the errors in errs.
 func (c *collector) publishDraftsIn(parent string, drafts []*draft, all []stagedFile, errs []error, durable bool) {
 	at, err := c.root.OpenRoot(parent)
 	if err != nil {

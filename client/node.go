@@ -18,7 +18,7 @@ func (c *Client) NodeAt(ctx context.Context, path string) (Node, error) {
 	return c.nodeAt(ctx, path, nil)
 }
 
-// nodeAt is NodeAt with the retry budget p; nil uses the client's.
+// nodeAt returns the node at a path. It retries within the budget p; nil uses the client's.
 func (c *Client) nodeAt(ctx context.Context, path string, p *retryBudget) (Node, error) {
 	k := &request{method: http.MethodGet, path: "/nodes", query: url.Values{"path": {path}}, budget: p}
 	return fetch[Node](ctx, c, k)

@@ -29,7 +29,7 @@ type batchEntry struct {
 	item Item
 	src  Source
 	opt  PutOptions
-	dest string
+	dest string // path on the server
 	dir  bool
 }
 

@@ -40,7 +40,8 @@ func (c *Client) BeginUpload(ctx context.Context, b NewUpload) (Upload, error) {
 	return u, err
 }
 
-// begin is BeginUpload with a retry budget. found reports that the upload may have existed before.
+// begin creates an upload and retries within the budget p. found reports that the upload may have
+// existed before.
 func (c *Client) begin(ctx context.Context, b NewUpload, p *retryBudget) (u Upload, found bool, err error) {
 	k := &request{method: http.MethodPost, path: "/uploads", input: b, output: &u, withKey: true, budget: p}
 	err = c.do(ctx, k)
@@ -57,7 +58,7 @@ func (c *Client) Upload(ctx context.Context, id string) (Upload, error) {
 	return c.upload(ctx, id, nil)
 }
 
-// upload is Upload with the retry budget p; nil uses the client's.
+// upload returns the state of an upload. It retries within the budget p; nil uses the client's.
 func (c *Client) upload(ctx context.Context, id string, p *retryBudget) (Upload, error) {
 	return fetch[Upload](ctx, c, &request{method: http.MethodGet, path: uploadPath(id), budget: p})
 }
@@ -68,7 +69,8 @@ func (c *Client) AmendUpload(ctx context.Context, id string, a UploadChange) (Up
 	return c.amend(ctx, id, a, nil)
 }
 
-// amend is AmendUpload with the retry budget p; nil uses the client's.
+// amend adds digests to an open upload or changes its target. It retries within the budget p; nil
+// uses the client's.
 func (c *Client) amend(ctx context.Context, id string, a UploadChange, p *retryBudget) (Upload, error) {
 	return fetch[Upload](ctx, c, &request{method: http.MethodPatch, path: uploadPath(id), input: a, budget: p})
 }
@@ -84,7 +86,8 @@ func (c *Client) PutPart(ctx context.Context, id string, n int64, r *io.SectionR
 	return c.putPart(ctx, id, n, r, nil, nil)
 }
 
-// putPart is PutPart with progress and a retry budget; both may be nil.
+// putPart sends part n, reports sent bytes to count, and retries within the budget p; count and p
+// may be nil.
 func (c *Client) putPart(ctx context.Context, id string, n int64, r *io.SectionReader, count func(int64), p *retryBudget) error {
 	body := func() (*requestBody, error) {
 		return &requestBody{size: r.Size(), src: io.NewSectionReader(r, 0, r.Size()), count: count}, nil
@@ -97,7 +100,7 @@ func (c *Client) DeletePart(ctx context.Context, id string, n int64) error {
 	return c.deletePart(ctx, id, n, nil)
 }
 
-// deletePart is DeletePart with the retry budget p; nil uses the client's.
+// deletePart drops part n of an upload. It retries within the budget p; nil uses the client's.
 func (c *Client) deletePart(ctx context.Context, id string, n int64, p *retryBudget) error {
 	return c.do(ctx, &request{method: http.MethodDelete, path: partPath(id, n), budget: p})
 }
@@ -107,7 +110,8 @@ func (c *Client) Parts(ctx context.Context, id string, p Page) (List[Part], erro
 	return c.parts(ctx, id, p, nil)
 }
 
-// parts is Parts with the retry budget pt; nil uses the client's.
+// parts returns a page of the received parts. It retries within the budget pt; nil uses the
+// client's.
 func (c *Client) parts(ctx context.Context, id string, p Page, pt *retryBudget) (List[Part], error) {
 	return fetch[List[Part]](ctx, c, &request{method: http.MethodGet, path: uploadPath(id) + "/parts", query: p.values(), budget: pt})
 }
@@ -118,7 +122,7 @@ func (c *Client) Prove(ctx context.Context, id, alg, answer string) (Upload, err
 	return c.prove(ctx, id, alg, answer, nil)
 }
 
-// prove is Prove with the retry budget p; nil uses the client's.
+// prove answers an upload's challenge. It retries within the budget p; nil uses the client's.
 func (c *Client) prove(ctx context.Context, id, alg, answer string, p *retryBudget) (Upload, error) {
 	in := map[string]string{"alg": alg, "answer": answer}
 	k := &request{method: http.MethodPost, path: uploadPath(id) + "/proof", input: in, withKey: true, budget: p}
@@ -131,7 +135,8 @@ func (c *Client) CompleteUpload(ctx context.Context, id string, a UploadChange) 
 	return c.complete(ctx, id, a, nil)
 }
 
-// complete is CompleteUpload with the retry budget p; nil uses the client's.
+// complete turns an upload into a file version. It retries within the budget p; nil uses the
+// client's.
 func (c *Client) complete(ctx context.Context, id string, a UploadChange, p *retryBudget) (Upload, error) {
 	return fetch[Upload](ctx, c, &request{method: http.MethodPost, path: uploadPath(id) + "/complete", input: a, budget: p})
 }

@@ -91,17 +91,17 @@ const (
 	Failed   Outcome = "failed"   // its files are in failed/
 )
 
-// BundleResult is the record of an ended bundle.
+// BundleResult records a bundle of documents that the agent has sent or given up.
 type BundleResult struct {
 	ID        string    `json:"id"`
 	Source    string    `json:"source"`
-	Outcome   Outcome   `json:"outcome"`
+	Outcome   Outcome   `json:"outcome"` // how sending it ended
 	Reason    string    `json:"reason,omitempty"`
 	Files     int       `json:"files"`
 	Documents int       `json:"documents"`
-	Size      int64     `json:"size"` // bytes
-	At        time.Time `json:"at"`
-	Verdict   *Verdict  `json:"verdict,omitempty"` // the server's verdict; nil: not known yet
+	Size      int64     `json:"size"`              // bytes
+	At        time.Time `json:"at"`                // when it ended
+	Verdict   *Verdict  `json:"verdict,omitempty"` // the server's verdict on its documents; nil: not known yet
 }
 
 // Totals are counts since the state file was created.

@@ -109,8 +109,8 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (*App, error
 	return a, explainDamage(explainOwner(err, cfg.Data, cfg.Blobs), cfg.Data)
 }
 
-// open is Open with a check that runs before anything is created in the database. After an error
-// everything is closed and the App is nil.
+// open opens an installation. look runs before anything is created in the database, and its error
+// ends open. After an error everything is closed and the App is nil.
 func open(ctx context.Context, cfg config.Config, log *slog.Logger, look func(context.Context, *platform) error) (_ *App, err error) {
 	p := newPlatform(cfg, log)
 	a := &App{platform: p, metrics: telemetry.NewMetrics()}

@@ -30,9 +30,10 @@ func ConnectControl(ctx context.Context, cfg config.Config, log *slog.Logger) (c
 	return connectWithin(ctx, connectTimeout, cfg, log)
 }
 
-// connectWithin is ConnectControl with patience as the limit of its retries, every 50 ms, while the
-// directory is locked and no server answers. Then it fails with LockedError; without a database
-// file it fails at once. The caller must call done once.
+// connectWithin returns a client for the control interface: of the running server, or of this
+// process if no server runs. While the directory is locked and no server answers, it retries every
+// 50 ms for up to patience, and then fails with LockedError. Without a database file it fails at
+// once. The caller must call done once.
 func connectWithin(ctx context.Context, patience time.Duration, cfg config.Config, log *slog.Logger) (c *http.Client, done func() error, err error) {
 	if _, err := os.Stat(filepath.Join(cfg.Data, databaseFile)); errors.Is(err, fs.ErrNotExist) && cfg.MySQL == nil {
 		// A running server may use a database elsewhere.

@@ -372,8 +372,9 @@ func (m *mover) checkContents(ctx context.Context, to config.BlobLocation) (g mi
 	return migrate.Gate{Name: name, OK: true, Detail: fmt.Sprintf("%s is empty; %d bytes are to be copied", p.side.Name, sum)}, nil
 }
 
-// inspectContents is checkContents for a dry run. It does not write, so write access is only tested
-// at the start of the migration.
+// inspectContents checks the new store's owner and free space for a dry run. It does not write, so
+// write access is only tested at the start of the migration. A failed check is a closed gate and no
+// error.
 func (m *mover) inspectContents(ctx context.Context, to config.BlobLocation) (g migrate.Gate, err error) {
 	const name = "new contents"
 	p := location{side: contents.Side{Name: showContents(to)}, marks: directoryMarks(to.Dir), close: func() error { return nil }}

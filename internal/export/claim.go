@@ -164,9 +164,9 @@ func (q *queue) returnBatch(ctx context.Context, b *batch, avoid time.Duration) 
 	return q.returnCounted(ctx, b, avoid, false)
 }
 
-// returnCounted is returnBatch, and with try it also counts a failed try, up to maxTries. With
-// avoid above 0 this machine may not claim the batch for that time. It returns errFenced if the
-// worker has lost the batch.
+// returnCounted returns the batch to the queue and, with try, counts a failed try, up to maxTries.
+// With avoid above 0 this machine may not claim the batch for that time. It returns errFenced if
+// the worker has lost the batch.
 func (q *queue) returnCounted(ctx context.Context, b *batch, avoid time.Duration, try bool) error {
 	tries := 0
 	if try && b.Tries < maxTries {

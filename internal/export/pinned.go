@@ -76,8 +76,9 @@ func (r *run) limitPinned(ctx context.Context, page *outcomes) error {
 	return r.requeryPinned(ctx, page)
 }
 
-// requeryPinned is limitPinned for a page larger than the remaining budget: it reads quota and
-// pinned bytes again, and sets r.budget.
+// requeryPinned reads the quota and the pinned bytes again, sets r.budget, and moves the pins of
+// the page that exceed it to the failures. limitPinned calls it for a page larger than the
+// remaining budget.
 func (r *run) requeryPinned(ctx context.Context, page *outcomes) error {
 	balance, err := r.opt.Ledger.Get(ctx, r.opt.DB, r.b.Account)
 	if err != nil {

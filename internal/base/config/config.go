@@ -23,8 +23,8 @@ type Config struct {
 	// CreationIntervals is the minimum interval between two creations of one kind by a user, by
 	// operation, such as "POST /exports".
 	CreationIntervals map[string]time.Duration
-	// KafkaDelayTopics are topics of other producers to which records may be delivered from a delay
-	// level.
+	// KafkaDelayTopics are topics of other programs that may use the delay queue: after its delay a
+	// record is sent to one of these topics.
 	KafkaDelayTopics []string
 	Namespace        string // prefix of Redis keys, Kafka topics and consumer groups
 	Roles            Roles

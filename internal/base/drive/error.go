@@ -104,7 +104,7 @@ type Error struct {
 // "needed", n). It panics if a name is not a string.
 func Fail(kind Kind, args ...any) *Error { return Wrap(nil, kind, args...) }
 
-// Wrap is Fail with the cause err, which may be nil.
+// Wrap returns an error of the given kind and arguments with the cause err, which may be nil.
 func Wrap(err error, kind Kind, args ...any) *Error {
 	e := &Error{Kind: kind, Err: err}
 	if len(args) > 0 {

@@ -104,7 +104,8 @@ func (t *Tree) insert(ctx context.Context, tx *sqldb.Tx, e Effect) error {
 	return nil
 }
 
-// insertNode inserts the row of n and nothing else: it updates no sums and reports no effect.
+// insertNode inserts the row of n and nothing else: the caller updates the folder totals and
+// reports the change to the feed.
 func insertNode(ctx context.Context, tx *sqldb.Tx, n Node) error {
 	return wrap(tx.InsertRows(ctx, insertNodes, [][]any{nodeRow(n)}), "insert node", n.ID)
 }

@@ -50,9 +50,9 @@ type Staging interface {
 	// length of the tail, except in a store that cannot append: it merges pieces now and then,
 	// copying each byte O(log) times.
 	Extend(ctx context.Context, ref Ref, e Extend, body Body) (Part, error)
-	// PrepareExtend is Extend without the journal entry. The new bytes are invisible until
-	// Withheld.Commit, and lost if the process dies before. The caller must call Commit or Discard
-	// on the result; until then the part counts as being written.
+	// PrepareExtend stores bytes of a part like Extend, without the journal entry. The new bytes
+	// are invisible until PendingExtend.Commit, and lost if the process dies before. The caller
+	// must call Commit or Discard on the result; until then the part counts as being written.
 	PrepareExtend(ctx context.Context, ref Ref, e Extend, body Body) (PendingExtend, error)
 	// OpenTail returns a reader of the tail of part n, from its first byte. It returns NotFound if
 	// there is no tail. The caller closes the reader.

@@ -23,14 +23,14 @@ type Store interface {
 	// may use, or the name of a slot. If it is not own, the caller must call PutUnsynced once with
 	// it, and not Put.
 	ReserveName(own string, size drive.ByteSize) string
-	// PutUnsynced is Put without the final sync. The content may be lost in a power failure until a
-	// Sync with its name has returned nil. many announces that one Sync will follow for many
-	// contents.
+	// PutUnsynced stores content like Put, without the final sync. The content may be lost in a
+	// power failure until a Sync with its name has returned nil. many announces that one Sync will
+	// follow for many contents.
 	PutUnsynced(ctx context.Context, name string, body Body, many bool) (Part, error)
 	// Sync makes content stored by PutUnsynced durable, for about the cost of one sync. If it
 	// fails, the caller cannot tell which of the contents are durable.
 	Sync(ctx context.Context, names []string) error
-	// PutAtomic is Put for content that rows already refer to: the name is visible only when the
+	// PutAtomic stores content that rows already refer to: the name is visible only when the
 	// content is complete and durable.
 	PutAtomic(ctx context.Context, name string, body Body) (Part, error)
 	// Open gives random access to content; missing content is NotFound. The caller closes the

@@ -49,10 +49,10 @@ func ListArgs[T any](values []T) (marks string, args []any) {
 	return Placeholders(n), args
 }
 
-// Try runs fn in a savepoint. If fn fails or panics, its writes are rolled back, failed is its
-// error (marked with ErrUnwritten), and the transaction continues. A non-nil err means that the
-// transaction cannot continue, after an error of the engine or Rerun; the caller must return it.
-// Try must not be nested.
+// Try runs fn in a savepoint. If fn returns an error or panics, its writes are rolled back and the
+// transaction continues; failed is the error or the panic, marked with ErrUnwritten. A non-nil err
+// means that the whole transaction must end, because the database failed or fn returned Rerun; the
+// caller must return err. Try must not be nested.
 func (tx *Tx) Try(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) (failed, err error) {
 	if _, err := tx.Exec(ctx, "SAVEPOINT attempt"); err != nil {
 		return nil, err

@@ -69,7 +69,7 @@ const pragmas = "_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=sy
 // transaction makes the log longer.
 const LogSize = logPages * 4096
 
-// logPages is LogSize in pages.
+// logPages is the size of the write-ahead log in pages; see LogSize.
 const logPages = 4000
 
 // writeDSN returns the data source for writing. Temporary files stay in memory: a rollback to a

@@ -69,7 +69,7 @@ func refuseFile(c *call) error {
 	return drive.Fail(drive.Method, "method", c.r.Method, "allow", []string{"OPTIONS", "PROPFIND", "GET", "HEAD"})
 }
 
-// lookup is find for an entry that may be missing; then it returns nil.
+// lookup returns the entry at p, or nil if it is missing.
 func (c *call) lookup(ctx context.Context, p location) (*Entry, error) {
 	e, err := c.find(ctx, p)
 	if drive.IsKind(err, drive.NotFound) {

@@ -55,7 +55,8 @@ func (c sharing) itemOf(n files.NodeView) item {
 	return at
 }
 
-// itemOfNode is itemOf for a node without a view.
+// itemOfNode converts a node to the item of a share. Owner and path stay empty until they are
+// looked up.
 func itemOfNode(n tree.Node, address string) item {
 	return item{id: n.ID, parent: n.Parent, folder: n.IsFolder(), size: int64(n.Size), mime: n.Mime, mtime: n.MTime, address: address}
 }

@@ -82,9 +82,10 @@ func (f *front) checkOrigin(r *http.Request) error {
 	return nil
 }
 
-// checkSimpleRequest is checkOrigin for requests that a browser authenticates with a remembered
-// name and password and sends cross-site without a preflight. Other methods, and requests with the
-// header that clients add, need a preflight, which fails (Fetch standard, CORS-preflight).
+// checkSimpleRequest refuses, with drive.CrossOrigin, a cross-site request that a browser
+// authenticates with a remembered name and password and sends without a preflight. Other methods,
+// and requests with the header that clients add, need a preflight, which fails (Fetch standard,
+// CORS-preflight).
 func (f *front) checkSimpleRequest(r *http.Request) error {
 	if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPost}, r.Method) || r.Header.Get("Ocs-Apirequest") != "" {
 		return nil

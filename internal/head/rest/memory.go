@@ -230,9 +230,9 @@ func (c *call) startResponse(ctx context.Context, n int64) (done func(), err err
 	return c.startResponseUntil(ctx, n, func() {})
 }
 
-// startResponseUntil is startResponse for a response that may also wait for something other than
-// its client. stop ends that wait if the response is aborted. The caller must call done. It fails
-// if no memory becomes free.
+// startResponseUntil acquires memory for a response of n bytes that may also wait for something
+// other than its client. stop ends that wait if the response is aborted. The caller must call done.
+// It fails if no memory becomes free.
 func (c *call) startResponseUntil(ctx context.Context, n int64, stop func()) (done func(), err error) {
 	conn := http.NewResponseController(c.w)
 	end, err := c.memory.sending.begin(ctx, n, func() {

@@ -21,7 +21,8 @@ func newPage[T any](items []T, limit int, id func(T) string) files.Page[T] {
 	return files.Page[T]{Items: items, NextCursor: &next}
 }
 
-// newPageOf is newPage of the items as show renders them.
+// newPageOf returns a page of at most limit items, each converted by show. The caller reads limit+1
+// items: the extra one shows that a next page exists. id returns the cursor of a converted item.
 func newPageOf[V, W any](c *call, items []V, show func(*call, V) W, id func(W) string) files.Page[W] {
 	views := make([]W, len(items))
 	for i, v := range items {

@@ -156,7 +156,8 @@ type returnBody struct {
 	Flow  string `json:"flow" doc:"as returned when the sign-in began"`
 }
 
-// finishBody is returnBody with the choice of a cookie.
+// finishBody is the body of the request that ends a sign-on: what the provider returned, and
+// whether the session is stored in a cookie.
 type finishBody struct {
 	Code  string `json:"code" doc:"as returned by the provider"`
 	State string `json:"state" doc:"as returned by the provider"`

@@ -72,7 +72,7 @@ func (r Rules) check() error {
 	return nil
 }
 
-// matcher is Rules with its lists as sets of normalized ids.
+// matcher holds Rules in a form for lookups: its lists are sets of normalized ids.
 type matcher struct {
 	Rules
 	types, sellers, buyers map[string]bool

@@ -107,10 +107,10 @@ func (p *plan) count() (sum counts) {
 	return sum
 }
 
-// settleKeys compares the items with the stored documents of the same keys. It sets the final
-// outcome of each item, and adds to the plan the documents, sides and PDFs to write. A restarted
-// bundle gets the same outcomes as before. It locks the stored documents up to the end of tx and
-// fails with an error of the database.
+// settleKeys compares the items with the stored documents of the same document key. It sets the
+// final outcome of each item, and adds to the plan the rows to write: documents, sides of conflicts
+// and PDFs. A bundle whose processing starts again gets the same outcomes as before. It locks the
+// stored documents until tx ends and fails with an error of the database.
 func (r *run) settleKeys(ctx context.Context, tx *sqldb.Tx, p *plan) error {
 	there, err := r.knownOf(ctx, tx, p.items)
 	if err != nil {

@@ -55,8 +55,8 @@ func (s *pairState) askingOrder() []*Side {
 	return order
 }
 
-// sealedSide is findSide, and also finds a side that has the sealed content without its staging. It
-// returns NotFound if neither side has either.
+// sealedSide returns the side where an upload began or, if its staging is gone, the side that has
+// its sealed content. It returns NotFound if neither side has the staging or the content.
 func (u *Uploads) sealedSide(ctx context.Context, ref blob.Ref) (*Side, error) {
 	side, err := u.findSide(ctx, ref)
 	if !drive.IsKind(err, drive.NotFound) {

@@ -198,8 +198,8 @@ func (s *sides) requireView(ctx context.Context) (*view, error) {
 // AnyPhase matches every phase in Advance and Rollback.
 const AnyPhase Phase = -1
 
-// requirePhase is requireStep, and also returns WrongState if the current phase is not from.
-// AnyPhase accepts each.
+// requirePhase returns a fresh view for a step. It returns WrongState if no migration runs, if a
+// switch is under way, or if the current phase is not from. AnyPhase accepts each phase.
 func (m *Migration) requirePhase(ctx context.Context, from Phase) (*view, error) {
 	v, err := m.requireStep(ctx)
 	if err == nil && from != AnyPhase && v.Phase != from {

@@ -266,8 +266,8 @@ func (k *gatekeeper) checkLag(ctx context.Context, v *view, real bool) (Gate, er
 	return Gate{Name: "lag", OK: ok, Detail: fmt.Sprintf("%d changes are not applied yet", left)}, nil
 }
 
-// checkLagNow is checkLag as it counts for a step: it measures the lag instead of showing a recent
-// value.
+// checkLagNow measures the lag for a step, where checkLag may show a recent value: it checks that
+// all changes committed before the call are applied.
 func (k *gatekeeper) checkLagNow(ctx context.Context, v *view) (Gate, error) {
 	return k.checkLag(ctx, v, true)
 }

@@ -174,8 +174,8 @@ func (o *oldSide) dropAllowed(ctx context.Context) (bool, error) {
 	return g.OK, err
 }
 
-// noteContents calls change with the stored progress of dropping contents and stores the result. It
-// returns WrongState if this process sees no migration.
+// noteContents reads the stored progress of deleting the old side's contents, lets change modify
+// it, and stores the result. It returns WrongState if this process sees no migration.
 func (o *oldSide) noteContents(ctx context.Context, change func(*OldContents)) error {
 	v := o.currentView()
 	if v == nil || v.primary == nil {

@@ -87,8 +87,8 @@ func (r *Report) addEstimate(ctx context.Context, db *sqldb.DB, tables []*table)
 	r.Seconds = r.Rows/assumedRate + 1
 }
 
-// checkRowsReadOnly is checkRows for a dry run, with the other database opened read-only. Checks
-// that need a write, such as the right to create triggers, are left to the start.
+// checkRowsReadOnly checks the other database for a dry run, opened read-only, and adds the results
+// to r. Checks that need a write, such as the right to create triggers, are left to the start.
 func (p *inspector) checkRowsReadOnly(ctx context.Context, to string, r *Report) error {
 	tables, err := schemaOf(ctx, p.home.DB)
 	if err != nil {

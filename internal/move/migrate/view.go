@@ -289,7 +289,8 @@ func (s *sides) openHome(ctx context.Context) error {
 	return s.openHomeLocked(ctx)
 }
 
-// openHomeLocked is openHome for a caller that holds mu.
+// openHomeLocked opens the home side a second time, without foreign key checks, for replicated
+// rows, unless it is open. mu must be held.
 func (s *sides) openHomeLocked(ctx context.Context) (err error) {
 	if s.home.Unchecked == nil {
 		s.home.Unchecked, err = s.opt.Open(ctx, s.opt.Here, Opening{Unchecked: true})
@@ -342,7 +343,8 @@ func (s *sides) tablesOf(name string, from, to *Side) (source, target *table, er
 	return nil, nil, fmt.Errorf("a change of table %q, which is not there", name)
 }
 
-// openOther is openOtherLocked for a caller that does not hold mu.
+// openOther opens the database at as the other side, or returns the open one. fresh creates a
+// missing SQLite file. It acquires mu.
 func (s *sides) openOther(ctx context.Context, at string, fresh bool) (*Side, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -34,8 +34,8 @@ func lockBackup(dir string, log *slog.Logger) (*os.File, error) {
 	return f, nil
 }
 
-// lockForReading locks a backup for reading until the file is closed. It returns nil without a lock
-// if the backup is from an older release or on a read-only medium.
+// lockForReading locks a backup for reading until the returned file is closed. A backup of an older
+// release or on a read-only medium cannot be locked; then file and error are nil.
 func lockForReading(dir string) (*os.File, error) {
 	f, err := os.Open(filepath.Join(dir, lockFile))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {

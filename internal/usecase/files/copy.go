@@ -54,7 +54,7 @@ func (s *Copies) Copy(ctx context.Context, who drive.Who, id drive.NodeID, c Cop
 	return s.copyFrom(ctx, who, from, c)
 }
 
-// copyFrom is Copy for a source that the caller is authorized to read.
+// copyFrom copies a node whose caller is already authorized to read it.
 func (s *Copies) copyFrom(ctx context.Context, who drive.Who, from access.Pass, c Copy) (Result, error) {
 	src, err := s.findLive(ctx, s.db, from.Who, from.Node)
 	if err != nil {

@@ -65,8 +65,8 @@ func (o *notifyingObject) ReadAt(p []byte, at int64) (int, error) {
 	return o.Object.ReadAt(p, at)
 }
 
-// OpenForPreview is Open for generating a preview image: it does not report a download. The caller
-// must close the Download.
+// OpenForPreview opens content to generate a preview image. Unlike Open it does not report a
+// download. The caller must close the Download.
 func (c *Contents) OpenForPreview(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID) (Download, error) {
 	p, err := c.authorize(ctx, who, id, access.Read)
 	if err != nil {

@@ -74,7 +74,7 @@ func (d *presenter) ViewFor(ctx context.Context, q sqldb.Querier, who drive.Who,
 	return d.builder(q).forPass(p).view(ctx, n)
 }
 
-// ViewOf is ViewFor on the database of the node's account, for a node read earlier.
+// ViewOf returns the view of a node that was read earlier, from the database of its account.
 func (d *presenter) ViewOf(ctx context.Context, who drive.Who, n tree.Node) (NodeView, error) {
 	return d.ViewFor(ctx, d.db.For(n.Account), who, n)
 }

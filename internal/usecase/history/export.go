@@ -32,8 +32,8 @@ func (h *History) Export(ctx context.Context, who drive.Who, in Query, after str
 	return e, e.start(ctx, after)
 }
 
-// ExportSecurity is Export for the entries that ListSecurity lists: those of user's account about
-// security. It fails unless the caller may see that account.
+// ExportSecurity exports the security entries of a user's account that ListSecurity lists. It fails
+// unless the caller may see that account.
 func (h *History) ExportSecurity(ctx context.Context, who drive.Who, user drive.UserID, in Query, after string) (*Export, error) {
 	in.security, in.Node, in.Place = true, drive.NodeID{}, ""
 	e := &Export{h: h, in: in}
@@ -42,7 +42,7 @@ func (h *History) ExportSecurity(ctx context.Context, who drive.Who, user drive.
 	return e, e.start(ctx, after)
 }
 
-// ExportAllSecurity is ExportSecurity for all users together. With several instances it ends a
+// ExportAllSecurity exports the security entries of all users. With several instances it ends a
 // minute before now, because later entries may still be uncommitted. It fails like Export, and with
 // Forbidden unless the caller is an administrator.
 func (h *History) ExportAllSecurity(ctx context.Context, who drive.Who, in Query, after string) (*Export, error) {

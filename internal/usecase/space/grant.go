@@ -345,8 +345,8 @@ func (s *Spaces) ListSharedByMe(ctx context.Context, who drive.Who, after access
 	return s.sharedItems(ctx, toMounts(grants), false)
 }
 
-// ListSharedByMeIn is ListSharedByMe for up to limit grants at the direct children of a folder. For
-// a folder outside of the caller's own drive it returns nothing.
+// ListSharedByMeIn returns up to limit grants at the direct children of a folder in the caller's
+// own drive. For another folder it returns nothing.
 func (s *Spaces) ListSharedByMeIn(ctx context.Context, who drive.Who, folder drive.NodeID, limit int) ([]Shared, error) {
 	if _, err := s.parts.Tree.Find(ctx, s.parts.DB, who.Account, folder); err != nil {
 		if drive.IsKind(err, drive.NotFound) {

@@ -233,8 +233,8 @@ func (s *Spaces) Find(ctx context.Context, who drive.Who, id drive.AccountID) (V
 	return s.find(ctx, s.parts.DB, who, id)
 }
 
-// find is Find, reading from a given database or transaction. An administrator gets also spaces
-// without a role there, with no rights in the View; other callers get NotFound.
+// find returns a space, read from the given database or transaction. An administrator gets also
+// spaces without a role there, with no rights in the View; other callers get NotFound.
 func (s *Spaces) find(ctx context.Context, q sqldb.Querier, who drive.Who, id drive.AccountID) (View, error) {
 	one, err := s.parts.Access.FindSpace(ctx, q, id)
 	if err != nil {
@@ -362,9 +362,9 @@ func (s *Spaces) write(ctx context.Context, who drive.Who, account drive.Account
 	})
 }
 
-// writeAt is write in the account of a node that the caller may see; with admin, an administrator
-// may name the root of any space. fn authorizes again under the lock, so that the result holds
-// until commit.
+// writeAt runs fn in a transaction on the account of a node that the caller may see; with admin, an
+// administrator may name the root of any space. fn authorizes again under the lock, so that the
+// result holds until commit.
 func (s *Spaces) writeAt(ctx context.Context, who drive.Who, node drive.NodeID, admin bool, fn func(context.Context, *sqldb.Tx) error) error {
 	p, err := s.parts.Access.At(ctx, s.parts.DB, who, node)
 	account := p.Who.Account

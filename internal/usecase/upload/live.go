@@ -131,8 +131,8 @@ func (l *liveUpload) setStaged(row Row, staged blob.Staged) {
 	l.setStagedLocked(row, staged)
 }
 
-// setStagedIf is setStaged unless a part was accepted or dropped since accepts was read; then it
-// returns false.
+// setStagedIf sets row and staged state and returns true, unless a part was accepted or dropped
+// since accepts was read; then it changes nothing and returns false.
 func (l *liveUpload) setStagedIf(accepts int, row Row, staged blob.Staged) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
