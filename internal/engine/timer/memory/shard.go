@@ -73,8 +73,8 @@ type lease struct {
 	touched          atomic.Bool // touched since it fired
 }
 
-// kindHeap is a min-heap of the timers of one kind, as indexes into the shard's entries. next is the
-// time of the first one in ticks, for readers without the lock.
+// kindHeap is a min-heap of the timers of one kind, as indexes into the shard's entries. next is
+// the time of the first one in ticks, for readers without the lock.
 type kindHeap struct {
 	heap []int32
 	next atomic.Int64
