@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
@@ -11,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"smartdrive/internal/app"
+	"smartdrive/internal/base/telemetry"
 	"smartdrive/internal/domain/growth"
 	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/head/rest"
@@ -24,8 +28,16 @@ func (a *adminCLI) statusCommand() *cobra.Command {
 		Short: "Show instances, leases, pending timers, and consumers that are behind",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			var raw json.RawMessage
+			if stopped, ok, err := a.stoppedStatus(cmd.Context()); err != nil {
+				return withCode(exitFailed, err)
+			} else if ok {
+				if raw, err = json.Marshal(stopped); err != nil {
+					return err
+				}
+				return show(a, raw, statusText)
+			}
 			return a.withConnection(cmd.Context(), func(c *connection) error {
-				var raw json.RawMessage
 				if err := c.call(cmd.Context(), http.MethodGet, apiPath+"/admin/status", nil, &raw); err != nil {
 					return err
 				}
@@ -33,6 +45,19 @@ func (a *adminCLI) statusCommand() *cobra.Command {
 			})
 		},
 	}
+}
+
+// stoppedStatus returns app.StoppedStatus of the configured installation.
+func (a *adminCLI) stoppedStatus(ctx context.Context) (rest.Status, bool, error) {
+	cfg, err := a.config()
+	if err != nil {
+		return rest.Status{}, false, err
+	}
+	log, err := telemetry.NewLogger(a.err, slog.LevelWarn, telemetry.FormatText)
+	if err != nil {
+		return rest.Status{}, false, err
+	}
+	return app.StoppedStatus(ctx, cfg, log)
 }
 
 // statusText formats the server's status, one line per topic; the lines are not localized.

@@ -3,7 +3,9 @@
 package app
 
 import (
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -12,6 +14,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"smartdrive/internal/base/config"
 	"smartdrive/internal/testkit/usertest"
 )
 
@@ -59,6 +64,67 @@ func TestRootCommandKeepsFileOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// The status of a stopped server is read without a change to the data directory: names, owners,
+// modes, times and bytes stay.
+func TestStatusOfStoppedServerWritesNothing(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig(t)
+	a, err := Open(t.Context(), cfg, silent)
+	if err == nil {
+		err = a.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := snapshot(t, cfg.Data)
+	s, ok, err := StoppedStatus(t.Context(), cfg, silent)
+	if err != nil || !ok || s.Installation == "" || s.Mode != string(config.Embedded) {
+		t.Errorf("%+v, %v, %v", s, ok, err)
+	}
+	if diff := cmp.Diff(before, snapshot(t, cfg.Data)); diff != "" {
+		t.Errorf("the data directory has changed (-before +after):\n%s", diff)
+	}
+	if a, err = Open(t.Context(), cfg, silent); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, ok, err := StoppedStatus(t.Context(), cfg, silent); ok || err != nil {
+		t.Errorf("of a running server: %v, %v", ok, err)
+	}
+}
+
+// snapshot returns owner, mode, modification time and digest of each file below a directory, by
+// path.
+func snapshot(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		st := info.Sys().(*syscall.Stat_t)
+		all[path] = fmt.Sprint(st.Uid, st.Gid, info.Mode(), info.ModTime().UnixNano())
+		if e.Type().IsRegular() {
+			b, err := os.ReadFile(path)
+			all[path] += fmt.Sprintf(" %x", sha256.Sum256(b))
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // A start that fails at a file of another user names the chown command that helps.
