@@ -46,9 +46,9 @@ func NewClickLimiter(opt Options) *ClickLimiter {
 
 // Allow counts one operation. If the user exceeds the limit, it fails with Rate and retry_after in
 // whole seconds. operation must come from a fixed set of names.
-func (d *ClickLimiter) Allow(user drive.UserID, operation string) error {
-	now := d.opt.Now()
-	r := d.bucket(clickKey{user, operation}, now).ReserveN(now, 1)
+func (c *ClickLimiter) Allow(user drive.UserID, operation string) error {
+	now := c.opt.Now()
+	r := c.bucket(clickKey{user, operation}, now).ReserveN(now, 1)
 	wait := r.DelayFrom(now)
 	if wait == 0 {
 		return nil
@@ -58,16 +58,16 @@ func (d *ClickLimiter) Allow(user drive.UserID, operation string) error {
 }
 
 // bucket returns the limiter of a key, and creates it if necessary.
-func (d *ClickLimiter) bucket(key clickKey, now time.Time) *rate.Limiter {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	b, ok := d.buckets[key]
+func (c *ClickLimiter) bucket(key clickKey, now time.Time) *rate.Limiter {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b, ok := c.buckets[key]
 	if !ok {
-		if len(d.buckets) >= d.limit {
-			d.evictLocked()
+		if len(c.buckets) >= c.limit {
+			c.evictLocked()
 		}
 		b = &bucket{limiter: rate.NewLimiter(clickRate, clickBurst)}
-		d.buckets[key] = b
+		c.buckets[key] = b
 	}
 	b.usedAt = now
 	return b.limiter
@@ -75,11 +75,11 @@ func (d *ClickLimiter) bucket(key clickKey, now time.Time) *rate.Limiter {
 
 // evictLocked removes the least recently used of up to 16 random buckets. A bucket unused for two
 // seconds is full again, so removing it changes nothing.
-func (d *ClickLimiter) evictLocked() {
+func (c *ClickLimiter) evictLocked() {
 	var victim clickKey
 	var oldest *bucket
 	sampled := 0
-	for key, b := range d.buckets {
+	for key, b := range c.buckets {
 		if oldest == nil || b.usedAt.Before(oldest.usedAt) {
 			victim, oldest = key, b
 		}
@@ -87,5 +87,5 @@ func (d *ClickLimiter) evictLocked() {
 			break
 		}
 	}
-	delete(d.buckets, victim)
+	delete(c.buckets, victim)
 }

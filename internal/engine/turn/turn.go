@@ -37,29 +37,29 @@ func New(each, all int) *Limiter {
 
 // Acquire waits for a free slot of the account. The caller must call end when its work is done. It
 // fails only with the error of ctx.
-func (t *Limiter) Acquire(ctx context.Context, account drive.AccountID) (end func(), err error) {
-	q := t.join(account)
+func (l *Limiter) Acquire(ctx context.Context, account drive.AccountID) (end func(), err error) {
+	q := l.join(account)
 	if err := acquire(ctx, q.slots); err != nil {
-		t.leave(account, q)
+		l.leave(account, q)
 		return nil, err
 	}
-	if err := acquire(ctx, t.all); err != nil {
+	if err := acquire(ctx, l.all); err != nil {
 		<-q.slots
-		t.leave(account, q)
+		l.leave(account, q)
 		return nil, err
 	}
 	return func() {
-		if t.all != nil {
-			<-t.all
+		if l.all != nil {
+			<-l.all
 		}
 		<-q.slots
-		t.leave(account, q)
+		l.leave(account, q)
 	}, nil
 }
 
 // Do runs fn in a slot of the account. If ctx ends while waiting, it fails with Unavailable.
-func (t *Limiter) Do(ctx context.Context, account drive.AccountID, fn func() error) error {
-	end, err := t.Acquire(ctx, account)
+func (l *Limiter) Do(ctx context.Context, account drive.AccountID, fn func() error) error {
+	end, err := l.Acquire(ctx, account)
 	if err != nil {
 		return drive.Wrap(err, drive.Unavailable)
 	}
@@ -134,23 +134,23 @@ func acquire(ctx context.Context, free chan struct{}) error {
 }
 
 // join returns the queue of the account and counts a user.
-func (t *Limiter) join(account drive.AccountID) *queue {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	q := t.queues[account]
+func (l *Limiter) join(account drive.AccountID) *queue {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	q := l.queues[account]
 	if q == nil {
-		q = &queue{slots: make(chan struct{}, t.each)}
-		t.queues[account] = q
+		q = &queue{slots: make(chan struct{}, l.each)}
+		l.queues[account] = q
 	}
 	q.users++
 	return q
 }
 
 // leave removes a user and deletes an unused queue.
-func (t *Limiter) leave(account drive.AccountID, q *queue) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (l *Limiter) leave(account drive.AccountID, q *queue) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if q.users--; q.users == 0 {
-		delete(t.queues, account)
+		delete(l.queues, account)
 	}
 }

@@ -39,37 +39,37 @@ type location struct {
 
 // virtual reports whether the location is a folder that only the layout has: the top, or the list
 // of spaces or shares. Such a folder has no node.
-func (p location) virtual() bool {
-	return p.section == top || (p.section == spaces || p.section == shared) && p.name == ""
+func (l location) virtual() bool {
+	return l.section == top || (l.section == spaces || l.section == shared) && l.name == ""
 }
 
 // isRoot reports whether the location cannot be created, moved or deleted: a folder of the layout,
 // or the root of a drive, space or share.
-func (p location) isRoot() bool { return p.virtual() || len(p.path) == 0 }
+func (l location) isRoot() bool { return l.virtual() || len(l.path) == 0 }
 
 // last returns the last name of the path; "" for the root of a section.
-func (p location) last() drive.Name {
-	_, name, _ := p.path.Split()
+func (l location) last() drive.Name {
+	_, name, _ := l.path.Split()
 	return name
 }
 
 // parent returns the location of the folder. The location must not be a root.
-func (p location) parent() location {
-	up := p
-	up.path = p.path[:len(p.path)-1]
-	up.segments = p.segments[:len(p.segments)-1]
+func (l location) parent() location {
+	up := l
+	up.path = l.path[:len(l.path)-1]
+	up.segments = l.segments[:len(l.segments)-1]
 	return up
 }
 
 // same reports whether two locations are equal, names compared byte by byte.
-func (p location) same(other location) bool {
-	return p.section == other.section && p.name == other.name && slices.Equal(p.path, other.path)
+func (l location) same(other location) bool {
+	return l.section == other.section && l.name == other.name && slices.Equal(l.path, other.path)
 }
 
 // within reports whether p lies below other, at any depth; a location is not within itself.
-func (p location) within(other location) bool {
-	return p.section == other.section && p.name == other.name && len(p.path) > len(other.path) &&
-		slices.Equal(p.path[:len(other.path)], other.path)
+func (l location) within(other location) bool {
+	return l.section == other.section && l.name == other.name && len(l.path) > len(other.path) &&
+		slices.Equal(l.path[:len(other.path)], other.path)
 }
 
 // parse parses the path of a URL. It splits the path before unescaping and ignores empty segments,

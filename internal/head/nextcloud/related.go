@@ -34,26 +34,26 @@ const maxPartHeader = 16 << 10
 // next skips the rest of the current part and reads the header of the next one. Read then returns
 // its bytes. It returns io.EOF after the last part. The int64 is the length of the part. A
 // malformed delimiter, header or length fails with drive.BadRequest and ends the body.
-func (p *related) next() (http.Header, int64, error) {
-	if _, err := io.Copy(io.Discard, p); err != nil {
+func (r *related) next() (http.Header, int64, error) {
+	if _, err := io.Copy(io.Discard, r); err != nil {
 		return nil, 0, err
 	}
 	room := maxPartHeader
-	if p.begun {
-		if end, err := p.line(&room); err != nil || end != "" {
+	if r.begun {
+		if end, err := r.line(&room); err != nil || end != "" {
 			return nil, 0, orMalformed(err, "a line end behind the bytes of a part")
 		}
 	}
-	p.begun = true
-	switch delimiter, err := p.line(&room); {
+	r.begun = true
+	switch delimiter, err := r.line(&room); {
 	case err != nil && !errors.Is(err, io.EOF):
 		return nil, 0, err
-	case delimiter == "--"+p.boundary+"--":
+	case delimiter == "--"+r.boundary+"--":
 		return nil, 0, io.EOF
-	case err != nil || delimiter != "--"+p.boundary:
+	case err != nil || delimiter != "--"+r.boundary:
 		return nil, 0, orMalformed(err, "the boundary")
 	}
-	h, err := p.header(&room)
+	h, err := r.header(&room)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -61,16 +61,16 @@ func (p *related) next() (http.Header, int64, error) {
 	if err != nil || size < 0 {
 		return nil, 0, orMalformed(nil, "Content-Length of each part")
 	}
-	p.left = size
+	r.left = size
 	return h, size, nil
 }
 
 // header reads the header of a part, of at most room bytes. It reduces room and fails with
 // drive.BadRequest for a malformed or too long header.
-func (p *related) header(room *int) (http.Header, error) {
+func (r *related) header(room *int) (http.Header, error) {
 	h := http.Header{}
 	for {
-		line, err := p.line(room)
+		line, err := r.line(room)
 		if err != nil {
 			return nil, orMalformed(err, "an empty line behind the header of a part")
 		}
@@ -87,10 +87,10 @@ func (p *related) header(room *int) (http.Header, error) {
 
 // line reads a line without its end and subtracts its length from room; it fails if room runs out.
 // At the end of the body it returns the rest and io.EOF.
-func (p *related) line(room *int) (string, error) {
+func (r *related) line(room *int) (string, error) {
 	var line []byte
 	for {
-		some, err := p.in.ReadSlice('\n')
+		some, err := r.in.ReadSlice('\n')
 		if *room -= len(some); *room < 0 {
 			return "", drive.BadField("body", drive.TooLong, "limit", maxPartHeader, "sent", maxPartHeader-*room)
 		}
@@ -116,16 +116,16 @@ func orMalformed(err error, expected string) error {
 
 // Read implements io.Reader for the bytes of the current part. It fails with drive.BadRequest,
 // reason "cut", if the body ends early.
-func (p *related) Read(b []byte) (int, error) {
-	if p.left == 0 {
+func (r *related) Read(b []byte) (int, error) {
+	if r.left == 0 {
 		return 0, io.EOF
 	}
-	if int64(len(b)) > p.left {
-		b = b[:p.left]
+	if int64(len(b)) > r.left {
+		b = b[:r.left]
 	}
-	n, err := p.in.Read(b)
-	p.left -= int64(n)
-	if errors.Is(err, io.EOF) && p.left > 0 {
+	n, err := r.in.Read(b)
+	r.left -= int64(n)
+	if errors.Is(err, io.EOF) && r.left > 0 {
 		return n, drive.Wrap(io.ErrUnexpectedEOF, drive.BadRequest, "field", "body", "reason", "cut")
 	}
 	if errors.Is(err, io.EOF) {

@@ -23,21 +23,21 @@ func NewLimiter[K comparable](limit int) *Limiter[K] {
 // Acquire takes a slot for a request. It fails with Rate at once if the client has none left;
 // waiting would only accumulate requests. The caller calls release exactly once, after the
 // response.
-func (g *Limiter[K]) Acquire(client K) (release func(), err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if n := g.inUse[client]; n >= g.limit {
-		return nil, drive.Fail(drive.Rate, "limit", g.limit, "sent", n+1, "retry_after", 1)
+func (l *Limiter[K]) Acquire(client K) (release func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := l.inUse[client]; n >= l.limit {
+		return nil, drive.Fail(drive.Rate, "limit", l.limit, "sent", n+1, "retry_after", 1)
 	}
-	g.inUse[client]++
-	return func() { g.release(client) }, nil
+	l.inUse[client]++
+	return func() { l.release(client) }, nil
 }
 
 // release returns a slot of the client and deletes the counter at zero.
-func (g *Limiter[K]) release(client K) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.inUse[client]--; g.inUse[client] <= 0 {
-		delete(g.inUse, client)
+func (l *Limiter[K]) release(client K) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inUse[client]--; l.inUse[client] <= 0 {
+		delete(l.inUse, client)
 	}
 }

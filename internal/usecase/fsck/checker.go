@@ -159,15 +159,15 @@ func New(parts Dependencies, opt Options) *Checker {
 }
 
 // now returns the current time of Options.Now.
-func (a *Checker) now() drive.Time { return drive.TimeOf(a.opt.Now()) }
+func (c *Checker) now() drive.Time { return drive.TimeOf(c.opt.Now()) }
 
 // kept returns the time by which the retention of findings is measured, from a clock that cannot
 // jump if there is one.
-func (a *Checker) kept() drive.Time {
-	if a.RetentionClock == nil {
-		return a.now()
+func (c *Checker) kept() drive.Time {
+	if c.RetentionClock == nil {
+		return c.now()
 	}
-	return drive.TimeOf(a.RetentionClock())
+	return drive.TimeOf(c.RetentionClock())
 }
 
 // Scope selects what a pass does besides checking rows and file sizes.
@@ -178,21 +178,21 @@ type Scope struct {
 
 // Check runs one pass to its end at full speed, for an administrator (fsck). A background pass
 // yields. If the error is nil, the report is complete.
-func (a *Checker) Check(ctx context.Context, scope Scope) (Report, error) {
-	a.waiting.Add(1)
-	defer a.waiting.Add(-1)
-	if err := a.acquirePass(ctx); err != nil {
+func (c *Checker) Check(ctx context.Context, scope Scope) (Report, error) {
+	c.waiting.Add(1)
+	defer c.waiting.Add(-1)
+	if err := c.acquirePass(ctx); err != nil {
 		return Report{}, err
 	}
-	defer a.releasePass()
-	return a.pass(ctx, scope, false)
+	defer c.releasePass()
+	return c.pass(ctx, scope, false)
 }
 
 // acquirePass waits for the running pass of this process to end and prevents others. After nil the
 // caller must call releasePass. If ctx ends first, it returns Unavailable.
-func (a *Checker) acquirePass(ctx context.Context) error {
+func (c *Checker) acquirePass(ctx context.Context) error {
 	select {
-	case <-a.passToken:
+	case <-c.passToken:
 		return nil
 	case <-ctx.Done():
 		return drive.Wrap(ctx.Err(), drive.Unavailable)
@@ -200,7 +200,7 @@ func (a *Checker) acquirePass(ctx context.Context) error {
 }
 
 // releasePass lets the next pass run.
-func (a *Checker) releasePass() { a.passToken <- struct{}{} }
+func (c *Checker) releasePass() { c.passToken <- struct{}{} }
 
 // errYielded ends a background pass because an administrator waits.
 var errYielded = errors.New("stepped aside")
@@ -208,15 +208,15 @@ var errYielded = errors.New("stepped aside")
 // Run audits in the background until ctx ends, and then returns nil: a pass, overdue scrubs, a
 // pause. A failed audit is logged; one that yielded to an administrator is continued after a
 // minute.
-func (a *Checker) Run(ctx context.Context) error {
-	for pause := a.opt.FirstDelay; a.opt.Sleep(ctx, pause) == nil; {
-		pause = a.opt.Interval
-		_, err := a.RunOnce(ctx)
+func (c *Checker) Run(ctx context.Context) error {
+	for pause := c.opt.FirstDelay; c.opt.Sleep(ctx, pause) == nil; {
+		pause = c.opt.Interval
+		_, err := c.RunOnce(ctx)
 		switch {
 		case errors.Is(err, errYielded):
 			pause = time.Minute
 		case err != nil && ctx.Err() == nil:
-			a.opt.Log.ErrorContext(ctx, "the audit failed; the next one starts after the usual pause", "error", err)
+			c.opt.Log.ErrorContext(ctx, "the audit failed; the next one starts after the usual pause", "error", err)
 		}
 	}
 	return nil
@@ -225,16 +225,16 @@ func (a *Checker) Run(ctx context.Context) error {
 // RunOnce runs one pass as Run does, with repairs, and deletes old findings. It repairs nothing
 // while a restored backup awaits its check. It returns errYielded if an administrator waits for a
 // pass.
-func (a *Checker) RunOnce(ctx context.Context) (Report, error) {
-	if err := a.acquirePass(ctx); err != nil {
+func (c *Checker) RunOnce(ctx context.Context) (Report, error) {
+	if err := c.acquirePass(ctx); err != nil {
 		return Report{}, err
 	}
-	defer a.releasePass()
-	report, err := a.pass(ctx, Scope{Repair: true}, true)
+	defer c.releasePass()
+	report, err := c.pass(ctx, Scope{Repair: true}, true)
 	if err != nil || report.DatabaseDamaged {
 		return report, err
 	}
-	return report, a.trim(ctx)
+	return report, c.trim(ctx)
 }
 
 // maxSkew is the tolerated clock difference between instances: processes create ids by their own
@@ -242,37 +242,37 @@ func (a *Checker) RunOnce(ctx context.Context) (Report, error) {
 const maxSkew = 10 * time.Minute
 
 // oldest returns an id less than that of any upload that a live process may be about to begin.
-func (a *Checker) oldest(ctx context.Context) (id drive.UploadID, err error) {
-	if a.OldestStart == nil {
-		return a.firstID, nil
+func (c *Checker) oldest(ctx context.Context) (id drive.UploadID, err error) {
+	if c.OldestStart == nil {
+		return c.firstID, nil
 	}
-	since, err := a.OldestStart(ctx)
+	since, err := c.OldestStart(ctx)
 	if err != nil {
 		return id, fmt.Errorf("look for the oldest instance: %w", err)
 	}
 	if since == 0 {
-		return a.firstID, nil
+		return c.firstID, nil
 	}
 	ms := uint64(since.Add(-maxSkew))
 	for i := range 6 { // a UUIDv7 begins with 48 bits of Unix milliseconds (RFC 9562 §5.7)
 		id[i] = byte(ms >> (40 - 8*i))
 	}
-	if id.String() > a.firstID.String() {
-		return a.firstID, nil
+	if id.String() > c.firstID.String() {
+		return c.firstID, nil
 	}
 	return id, nil
 }
 
 // pass runs all checks. If the database pages are damaged, it runs no other check and repairs
 // nothing, because rows are unreliable.
-func (a *Checker) pass(ctx context.Context, scope Scope, background bool) (Report, error) {
-	p := &pass{Checker: a, scope: scope, background: background}
-	p.report = Report{Scope: scope, Started: a.now(), Findings: []Finding{}}
+func (c *Checker) pass(ctx context.Context, scope Scope, background bool) (Report, error) {
+	p := &pass{Checker: c, scope: scope, background: background}
+	p.report = Report{Scope: scope, Started: c.now(), Findings: []Finding{}}
 	if err := (pages{p}).check(ctx, scope.Deep); err != nil || p.report.DatabaseDamaged {
-		p.report.Ended = a.now()
+		p.report.Ended = c.now()
 		return p.report, err
 	}
-	restored, err := Restored(ctx, a.DB)
+	restored, err := Restored(ctx, c.DB)
 	if err != nil {
 		return p.report, err
 	}
@@ -286,20 +286,20 @@ func (a *Checker) pass(ctx context.Context, scope Scope, background bool) (Repor
 			return p.report, err
 		}
 	}
-	if p.oldestID, err = a.oldest(ctx); err != nil {
+	if p.oldestID, err = c.oldest(ctx); err != nil {
 		return p.report, err
 	}
 	if err = p.run(ctx); err == nil && background {
 		err = p.clearPosition(ctx)
 	}
-	p.report.Ended = a.now()
+	p.report.Ended = c.now()
 	if err != nil {
 		return p.report, fmt.Errorf("audit: %w", err)
 	}
 	p.report.Complete = true
-	a.Counters.Passes.Add(1)
+	c.Counters.Passes.Add(1)
 	if p.report.Clean() {
-		a.Counters.CleanAt.Store(int64(a.now()))
+		c.Counters.CleanAt.Store(int64(c.now()))
 	}
 	return p.report, nil
 }

@@ -1,4 +1,4 @@
 package fsck
 
 // Waiting returns the number of administrators that wait for a background pass to yield.
-func (a *Checker) Waiting() int { return int(a.waiting.Load()) }
+func (c *Checker) Waiting() int { return int(c.waiting.Load()) }

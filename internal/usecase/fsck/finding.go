@@ -138,8 +138,8 @@ func (p *pass) add(ctx context.Context, f Finding) {
 
 // record inserts a finding within tx, or updates the time of an equal unrepaired one. It sets ID
 // and times of f.
-func (a *Checker) record(ctx context.Context, tx *sqldb.Tx, f *Finding) error {
-	f.SeenAt = max(a.now(), a.kept()) // a clock that is behind must not make it look old
+func (c *Checker) record(ctx context.Context, tx *sqldb.Tx, f *Finding) error {
+	f.SeenAt = max(c.now(), c.kept()) // a clock that is behind must not make it look old
 	err := tx.QueryRow(ctx, `SELECT id, found_at FROM findings WHERE subject = ? AND invariant = ? AND expected = ? AND found = ?
 		AND repaired = 0 LIMIT 1`, f.Subject, f.Invariant, f.Expected, f.Found).Scan(&f.ID, &f.FoundAt)
 	if err == nil {
@@ -190,10 +190,10 @@ func scanFinding(f *Finding, scan func(...any) error) error {
 
 // trim deletes up to pageSize findings last seen more than keepFindings ago, by the retention clock
 // (B4).
-func (a *Checker) trim(ctx context.Context) error {
-	return a.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+func (c *Checker) trim(ctx context.Context) error {
+	return c.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.DeleteBatch(ctx, sqldb.Batch{
-			Table: "findings", Key: "id", Where: "seen_at < ?", Args: []any{a.kept().Add(-keepFindings)}, Order: "seen_at", Limit: pageSize,
+			Table: "findings", Key: "id", Where: "seen_at < ?", Args: []any{c.kept().Add(-keepFindings)}, Order: "seen_at", Limit: pageSize,
 		})
 		return err
 	})

@@ -36,13 +36,13 @@ func (p pages) check(ctx context.Context, thorough bool) error {
 
 // DatabaseDamaged reports whether the last check of the database pages found damage. Before the
 // first check it returns false.
-func (a *Checker) DatabaseDamaged() bool { return a.Counters.Pages.Load() > 0 }
+func (c *Checker) DatabaseDamaged() bool { return c.Counters.Pages.Load() > 0 }
 
 // RequestPageCheck requests a check of the pages by RunPageChecks, after an access met a damaged
 // page. It does not block.
-func (a *Checker) RequestPageCheck() {
+func (c *Checker) RequestPageCheck() {
 	select {
-	case a.pageCheck <- struct{}{}:
+	case c.pageCheck <- struct{}{}:
 	default:
 	}
 }
@@ -53,18 +53,18 @@ const suspectEvery = 10 * time.Minute
 
 // RunPageChecks checks the database pages on request of RequestPageCheck until ctx ends. It returns
 // nil.
-func (a *Checker) RunPageChecks(ctx context.Context) error {
+func (c *Checker) RunPageChecks(ctx context.Context) error {
 	for {
 		select {
-		case <-a.pageCheck:
+		case <-c.pageCheck:
 		case <-ctx.Done():
 			return nil
 		}
-		p := pages{&pass{Checker: a}}
+		p := pages{&pass{Checker: c}}
 		if err := p.check(ctx, false); err != nil && ctx.Err() == nil {
-			a.opt.Log.ErrorContext(ctx, "the database pages could not be checked after a suspicion; run fsck", "error", err)
+			c.opt.Log.ErrorContext(ctx, "the database pages could not be checked after a suspicion; run fsck", "error", err)
 		}
-		if a.opt.Sleep(ctx, suspectEvery) != nil {
+		if c.opt.Sleep(ctx, suspectEvery) != nil {
 			return nil //nolint:nilerr // ctx ended
 		}
 	}

@@ -10,12 +10,12 @@ import (
 
 // ListQuarantine returns the items of the quarantine, oldest first; none if there is no quarantine.
 // It holds them all in memory.
-func (a *Checker) ListQuarantine(ctx context.Context) ([]blob.Quarantined, error) {
-	if a.Quarantine == nil {
+func (c *Checker) ListQuarantine(ctx context.Context) ([]blob.Quarantined, error) {
+	if c.Quarantine == nil {
 		return nil, nil
 	}
 	var all []blob.Quarantined
-	err := a.Quarantine.List(ctx, func(item blob.Quarantined) error {
+	err := c.Quarantine.List(ctx, func(item blob.Quarantined) error {
 		all = append(all, item)
 		return nil
 	})
@@ -30,13 +30,13 @@ func (a *Checker) ListQuarantine(ctx context.Context) ([]blob.Quarantined, error
 
 // PurgeQuarantine permanently deletes the given items of ListQuarantine. Nothing else deletes from
 // the quarantine; only administrators may call it.
-func (a *Checker) PurgeQuarantine(ctx context.Context, items []blob.Quarantined) (Tally, error) {
+func (c *Checker) PurgeQuarantine(ctx context.Context, items []blob.Quarantined) (Tally, error) {
 	var gone Tally
 	for _, item := range items {
 		if err := ctx.Err(); err != nil {
 			return gone, err
 		}
-		if err := a.Quarantine.Purge(ctx, item); err != nil {
+		if err := c.Quarantine.Purge(ctx, item); err != nil {
 			return gone, err
 		}
 		gone.Count++

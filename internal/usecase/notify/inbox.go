@@ -59,7 +59,7 @@ type NotificationPage struct {
 
 // List returns a page of the caller's notices; with unread only unread ones. It fails with
 // CursorInvalid or BadRequest.
-func (b *Inbox) List(ctx context.Context, who drive.Who, cursor string, limit int, unread bool) (p NotificationPage, err error) {
+func (i *Inbox) List(ctx context.Context, who drive.Who, cursor string, limit int, unread bool) (p NotificationPage, err error) {
 	if limit, err = tree.CheckLimit(limit); err != nil {
 		return p, err
 	}
@@ -69,8 +69,8 @@ func (b *Inbox) List(ctx context.Context, who drive.Who, cursor string, limit in
 			return p, drive.Fail(drive.CursorInvalid)
 		}
 	}
-	q := b.parts.DB.For(who.Account)
-	all, err := b.parts.Notices.List(ctx, q, who.User, before, limit+1, unread)
+	q := i.parts.DB.For(who.Account)
+	all, err := i.parts.Notices.List(ctx, q, who.User, before, limit+1, unread)
 	if err != nil {
 		return p, err
 	}
@@ -79,10 +79,10 @@ func (b *Inbox) List(ctx context.Context, who drive.Who, cursor string, limit in
 		next := all[limit-1].ID.String()
 		p.NextCursor = &next
 	}
-	if p.Unread, err = b.parts.Notices.Unread(ctx, q, who.User); err != nil {
+	if p.Unread, err = i.parts.Notices.Unread(ctx, q, who.User); err != nil {
 		return p, err
 	}
-	p.Items, err = show(ctx, b.parts, who, all)
+	p.Items, err = show(ctx, i.parts, who, all)
 	return p, err
 }
 
@@ -97,23 +97,23 @@ const maxMarks = 1000
 
 // Read marks notices as read and returns how many remain unread. Missing notices, and those already
 // read, are ignored. It fails with BadRequest if m is empty or too long.
-func (b *Inbox) Read(ctx context.Context, who drive.Who, m ReadMark) (unread int, err error) {
+func (i *Inbox) Read(ctx context.Context, who drive.Who, m ReadMark) (unread int, err error) {
 	if len(m.IDs) > maxMarks {
 		return 0, drive.BadField("ids", drive.TooLong, "limit", maxMarks, "sent", len(m.IDs))
 	}
 	if len(m.IDs) == 0 && m.UpTo.IsZero() {
 		return 0, drive.BadField("ids", drive.Required)
 	}
-	err = b.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := b.parts.Notices.MarkRead(ctx, tx, who.User, m.IDs); err != nil {
+	err = i.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := i.parts.Notices.MarkRead(ctx, tx, who.User, m.IDs); err != nil {
 			return err
 		}
 		if !m.UpTo.IsZero() {
-			if err := b.parts.Notices.MarkReadUpTo(ctx, tx, who.User, m.UpTo); err != nil {
+			if err := i.parts.Notices.MarkReadUpTo(ctx, tx, who.User, m.UpTo); err != nil {
 				return err
 			}
 		}
-		unread, err = b.parts.Notices.Unread(ctx, tx, who.User)
+		unread, err = i.parts.Notices.Unread(ctx, tx, who.User)
 		return err
 	})
 	return unread, err

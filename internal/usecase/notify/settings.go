@@ -46,21 +46,21 @@ const (
 )
 
 // view returns the API form of settings.
-func (b *Inbox) view(p notice.Preferences) NotificationSettings {
-	return NotificationSettings{Mails: b.mails, Address: p.Address, State: p.State, Language: p.Language, Channels: p.Channels.All()}
+func (i *Inbox) view(p notice.Preferences) NotificationSettings {
+	return NotificationSettings{Mails: i.mails, Address: p.Address, State: p.State, Language: p.Language, Channels: p.Channels.All()}
 }
 
 // Settings returns the caller's notification settings; the defaults if the caller has stored none.
-func (b *Inbox) Settings(ctx context.Context, who drive.Who) (NotificationSettings, error) {
-	p, err := b.parts.Notices.FindPreferences(ctx, b.parts.DB.For(who.Account), who.User)
-	return b.view(p), err
+func (i *Inbox) Settings(ctx context.Context, who drive.Who) (NotificationSettings, error) {
+	p, err := i.parts.Notices.FindPreferences(ctx, i.parts.DB.For(who.Account), who.User)
+	return i.view(p), err
 }
 
 // Change changes the caller's notification settings. A new address is sent a code and no other mail
 // until Confirm. Setting the same unconfirmed address again sends another code. It fails with
 // BadRequest, with Rate after too many codes, and with WrongState {state: no-mail} without a mail
 // server.
-func (b *Inbox) Change(ctx context.Context, who drive.Who, c Change) (NotificationSettings, error) {
+func (i *Inbox) Change(ctx context.Context, who drive.Who, c Change) (NotificationSettings, error) {
 	if err := c.Channels.Check(); err != nil {
 		return NotificationSettings{}, err
 	}
@@ -68,7 +68,7 @@ func (b *Inbox) Change(ctx context.Context, who drive.Who, c Change) (Notificati
 		return NotificationSettings{}, drive.BadField("language", drive.NotAllowed, "allowed", []string{"en", "zh-CN"}, "sent", *c.Language)
 	}
 	if c.Address != nil && *c.Address != "" {
-		if !b.mails {
+		if !i.mails {
 			return NotificationSettings{}, drive.Fail(drive.WrongState, "state", "no-mail")
 		}
 		if err := checkAddress(*c.Address); err != nil {
@@ -76,16 +76,16 @@ func (b *Inbox) Change(ctx context.Context, who drive.Who, c Change) (Notificati
 		}
 	}
 	var p notice.Preferences
-	err := b.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		p, err = b.parts.Notices.ChangePreferences(ctx, tx, who.User, func(p *notice.Preferences) error { return b.apply(p, c) })
+	err := i.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		p, err = i.parts.Notices.ChangePreferences(ctx, tx, who.User, func(p *notice.Preferences) error { return i.apply(p, c) })
 		return err
 	})
-	return b.view(p), err
+	return i.view(p), err
 }
 
 // apply applies a change to settings in place. A new mail address is not confirmed: apply requests
 // a code to be mailed to it. It fails as requestCode does.
-func (b *Inbox) apply(p *notice.Preferences, c Change) error {
+func (i *Inbox) apply(p *notice.Preferences, c Change) error {
 	if c.Language != nil {
 		p.Language = *c.Language
 	}
@@ -100,13 +100,13 @@ func (b *Inbox) apply(p *notice.Preferences, c Change) error {
 		p.Address, p.State, p.Code, p.MailDue, p.Failures, p.FailingSince = "", notice.None, "", 0, 0, 0
 		return nil
 	}
-	return b.requestCode(p, *c.Address)
+	return i.requestCode(p, *c.Address)
 }
 
 // requestCode sets the address in p as unconfirmed, with a new code that the mailer sends; the
 // caller stores p. It returns Rate above codesPerDay codes a day.
-func (b *Inbox) requestCode(p *notice.Preferences, address string) error {
-	now := drive.TimeOf(b.parts.Now())
+func (i *Inbox) requestCode(p *notice.Preferences, address string) error {
+	now := drive.TimeOf(i.parts.Now())
 	if now >= p.CodesSince.Add(day) || p.CodesSince > now.Add(maxClockSkew) {
 		p.Codes, p.CodesSince = 0, now
 	}
@@ -134,12 +134,12 @@ func checkAddress(s string) error {
 
 // Confirm confirms the caller's address by the code sent to it. It fails with BadRequest {field:
 // code} if the code is wrong or expired. After five wrong codes the caller must request a new one.
-func (b *Inbox) Confirm(ctx context.Context, who drive.Who, code string) (NotificationSettings, error) {
+func (i *Inbox) Confirm(ctx context.Context, who drive.Who, code string) (NotificationSettings, error) {
 	var p notice.Preferences
 	right := false
-	err := b.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		p, err = b.parts.Notices.ChangePreferences(ctx, tx, who.User, func(p *notice.Preferences) error {
-			now := drive.TimeOf(b.parts.Now())
+	err := i.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		p, err = i.parts.Notices.ChangePreferences(ctx, tx, who.User, func(p *notice.Preferences) error {
+			now := drive.TimeOf(i.parts.Now())
 			if right = p.State == notice.Confirmed; right { // confirmed before: the reply was lost
 				return nil
 			}
@@ -152,7 +152,7 @@ func (b *Inbox) Confirm(ctx context.Context, who drive.Who, code string) (Notifi
 			}
 			right = true
 			p.State, p.Code, p.MailDue, p.Failures, p.FailingSince = notice.Confirmed, "", 0, 0, 0
-			waits, err := b.parts.Notices.MarkMailed(ctx, tx, who.User, nil) // waiting since an earlier address
+			waits, err := i.parts.Notices.MarkMailed(ctx, tx, who.User, nil) // waiting since an earlier address
 			if waits {
 				p.MailDue = now
 			}
@@ -163,5 +163,5 @@ func (b *Inbox) Confirm(ctx context.Context, who drive.Who, code string) (Notifi
 	if err == nil && !right {
 		err = drive.BadField("code", drive.Unknown)
 	}
-	return b.view(p), err
+	return i.view(p), err
 }

@@ -159,61 +159,61 @@ type fsSync struct {
 
 // open opens dir, which close closes, and sets w.supported to whether the system can sync its file
 // system as a whole.
-func (w *fsSync) open(dir string) (err error) {
-	w.now = time.Now
-	if w.dir, err = os.Open(dir); err == nil {
-		w.supported = wholesync.Supported(w.dir)
+func (f *fsSync) open(dir string) (err error) {
+	f.now = time.Now
+	if f.dir, err = os.Open(dir); err == nil {
+		f.supported = wholesync.Supported(f.dir)
 	}
 	return err
 }
 
 // close closes the directory. It may be called more than once.
-func (w *fsSync) close() error {
-	dir := w.dir
+func (f *fsSync) close() error {
+	dir := f.dir
 	if dir == nil {
 		return nil
 	}
-	w.dir = nil
+	f.dir = nil
 	return dir.Close()
 }
 
 // usable reports whether one sync of the whole file system can replace syncs of files: the platform
 // supports it and it has not failed before.
-func (w *fsSync) usable() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.supported && !w.failed
+func (f *fsSync) usable() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.supported && !f.failed
 }
 
 // usableNow reports whether sync can be used and will not take long, judging by the last one.
-func (w *fsSync) usableNow() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.supported && !w.failed && !w.now().Before(w.pausedUntil)
+func (f *fsSync) usableNow() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.supported && !f.failed && !f.now().Before(f.pausedUntil)
 }
 
 // sync makes everything in the file system durable; concurrent callers share a sync. It returns
 // errFSSyncFailed, without trying, once a sync has failed, because a later success would not cover
 // the lost writes.
-func (w *fsSync) sync() error {
-	return w.shared.Do(func() error {
-		if !w.usable() {
+func (f *fsSync) sync() error {
+	return f.shared.Do(func() error {
+		if !f.usable() {
 			return errFSSyncFailed
 		}
-		began := w.now()
-		err := wholesync.Sync(w.dir)
-		w.record(began, err)
+		began := f.now()
+		err := wholesync.Sync(f.dir)
+		f.record(began, err)
 		return err
 	})
 }
 
 // record records the duration and result of a sync that began at began.
-func (w *fsSync) record(began time.Time, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.failed = w.failed || err != nil
-	if ended := w.now(); ended.Sub(began) > slowSync {
-		w.pausedUntil = ended.Add(slowSyncPause * ended.Sub(began))
+func (f *fsSync) record(began time.Time, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failed = f.failed || err != nil
+	if ended := f.now(); ended.Sub(began) > slowSync {
+		f.pausedUntil = ended.Add(slowSyncPause * ended.Sub(began))
 	}
 }
 

@@ -44,26 +44,26 @@ func New(store blob.Store, minFree drive.ByteSize, rows func() error) *Reservati
 // Reserve promises n bytes to the account; DiskFull {needed, available} if the promises would no
 // longer fit. The caller must Release the bytes once they are written, because the free space
 // counts them then, or not needed.
-func (p *Reservations) Reserve(ctx context.Context, account drive.AccountID, n drive.ByteSize) error {
-	if p.rows != nil {
-		if err := p.rows(); err != nil {
+func (r *Reservations) Reserve(ctx context.Context, account drive.AccountID, n drive.ByteSize) error {
+	if r.rows != nil {
+		if err := r.rows(); err != nil {
 			return err
 		}
 	}
 	if n <= 0 {
 		return nil
 	}
-	p.Adjust(account, n)
-	free, known, err := p.free(ctx)
+	r.Adjust(account, n)
+	free, known, err := r.free(ctx)
 	if err != nil {
-		p.Release(account, n)
+		r.Release(account, n)
 		return err
 	}
 	if !known {
 		return nil
 	}
-	if ok, left := p.fits(account, free); !ok {
-		p.Release(account, n)
+	if ok, left := r.fits(account, free); !ok {
+		r.Release(account, n)
 		return drive.Fail(drive.DiskFull, "needed", n, "available", max(0, left+n))
 	}
 	return nil
@@ -71,75 +71,75 @@ func (p *Reservations) Reserve(ctx context.Context, account drive.AccountID, n d
 
 // ReserveSome promises want bytes, or only least if want does not fit, and returns the promised
 // number.
-func (p *Reservations) ReserveSome(ctx context.Context, account drive.AccountID, want, least drive.ByteSize) (drive.ByteSize, error) {
-	err := p.Reserve(ctx, account, want)
+func (r *Reservations) ReserveSome(ctx context.Context, account drive.AccountID, want, least drive.ByteSize) (drive.ByteSize, error) {
+	err := r.Reserve(ctx, account, want)
 	if drive.IsKind(err, drive.DiskFull) && least < want {
-		return least, p.Reserve(ctx, account, least)
+		return least, r.Reserve(ctx, account, least)
 	}
 	return want, err
 }
 
 // Release reduces the account's promise by n bytes.
-func (p *Reservations) Release(account drive.AccountID, n drive.ByteSize) { p.Adjust(account, -n) }
+func (r *Reservations) Release(account drive.AccountID, n drive.ByteSize) { r.Adjust(account, -n) }
 
 // Adjust changes the account's promise by n bytes, which may be negative, without checking the
 // disk.
-func (p *Reservations) Adjust(account drive.AccountID, n drive.ByteSize) {
+func (r *Reservations) Adjust(account drive.AccountID, n drive.ByteSize) {
 	if n == 0 {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.promised += n
-	if p.of[account] += n; p.of[account] == 0 {
-		delete(p.of, account)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.promised += n
+	if r.of[account] += n; r.of[account] == 0 {
+		delete(r.of, account)
 	}
 }
 
 // CheckWrite returns DiskFull if the account was counted at half and writing n bytes would use
 // space promised to others.
-func (p *Reservations) CheckWrite(ctx context.Context, account drive.AccountID, n drive.ByteSize) error {
-	if !p.over.Load() {
+func (r *Reservations) CheckWrite(ctx context.Context, account drive.AccountID, n drive.ByteSize) error {
+	if !r.over.Load() {
 		return nil
 	}
-	free, known, err := p.free(ctx)
-	if err != nil || !known || p.leavesOthers(account, n, free) {
+	free, known, err := r.free(ctx)
+	if err != nil || !known || r.leavesOthers(account, n, free) {
 		return err
 	}
 	return drive.Fail(drive.DiskFull, "needed", n, "available", 0)
 }
 
 // Total returns the total promised bytes and the number of accounts that have promises.
-func (p *Reservations) Total() (total drive.ByteSize, accounts int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.promised, len(p.of)
+func (r *Reservations) Total() (total drive.ByteSize, accounts int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.promised, len(r.of)
 }
 
 // free returns the free space of the store less MinFree, which may be negative. known is false,
 // without an error, if the store cannot tell.
-func (p *Reservations) free(ctx context.Context) (free drive.ByteSize, known bool, err error) {
-	if !p.store.Caps().ReportsFree {
+func (r *Reservations) free(ctx context.Context) (free drive.ByteSize, known bool, err error) {
+	if !r.store.Caps().ReportsFree {
 		return 0, false, nil
 	}
-	free, err = p.store.Free(ctx)
-	if err != nil && !p.store.Caps().ReportsFree { // contents were just moved off the disk
+	free, err = r.store.Free(ctx)
+	if err != nil && !r.store.Caps().ReportsFree { // contents were just moved off the disk
 		return 0, false, nil
 	}
-	return free - p.minFree, true, err
+	return free - r.minFree, true, err
 }
 
 // fits reports whether the account's promise can be kept with the given free space, and how much
 // more it could be promised (negative: how much is missing). It marks the accounts that it counted
 // at half.
-func (p *Reservations) fits(account drive.AccountID, free drive.ByteSize) (ok bool, left drive.ByteSize) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.enoughLocked(free) {
-		return true, free - p.promised
+func (r *Reservations) fits(account drive.AccountID, free drive.ByteSize) (ok bool, left drive.ByteSize) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.enoughLocked(free) {
+		return true, free - r.promised
 	}
 	left = free
-	for a, n := range p.of {
+	for a, n := range r.of {
 		if a != account {
 			n = min(n, free/2)
 		}
@@ -148,32 +148,32 @@ func (p *Reservations) fits(account drive.AccountID, free drive.ByteSize) (ok bo
 	if left < 0 {
 		return false, left
 	}
-	for a, n := range p.of {
+	for a, n := range r.of {
 		if a != account && n > free/2 {
-			p.yields[a] = true
+			r.yields[a] = true
 		}
 	}
-	p.over.Store(true)
+	r.over.Store(true)
 	return true, left
 }
 
 // enoughLocked reports whether free bytes suffice for the promises to all accounts. If so it ends
 // the limits on accounts. The caller holds the mutex of p.
-func (p *Reservations) enoughLocked(free drive.ByteSize) bool {
-	if p.promised > free {
+func (r *Reservations) enoughLocked(free drive.ByteSize) bool {
+	if r.promised > free {
 		return false
 	}
-	clear(p.yields)
-	p.over.Store(false)
+	clear(r.yields)
+	r.over.Store(false)
 	return true
 }
 
 // leavesOthers reports whether the account may write n promised bytes without using space promised
 // to others.
-func (p *Reservations) leavesOthers(account drive.AccountID, n, free drive.ByteSize) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.enoughLocked(free) || !p.yields[account] || p.promised-p.of[account]+n <= free
+func (r *Reservations) leavesOthers(account drive.AccountID, n, free drive.ByteSize) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.enoughLocked(free) || !r.yields[account] || r.promised-r.of[account]+n <= free
 }
 
 // Reservation is the promise held by one piece of work. It belongs to one goroutine at a time. A
@@ -185,8 +185,8 @@ type Reservation struct {
 }
 
 // NewReservation returns an empty Reservation for work of the account. The caller must Close it.
-func (p *Reservations) NewReservation(account drive.AccountID) *Reservation {
-	return &Reservation{promises: p, account: account}
+func (r *Reservations) NewReservation(account drive.AccountID) *Reservation {
+	return &Reservation{promises: r, account: account}
 }
 
 // Resize changes the room to n bytes, reserving or releasing the difference; DiskFull if it does
