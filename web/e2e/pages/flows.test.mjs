@@ -386,15 +386,17 @@ test("an export: of a folder, each month, of what is chosen under Files", { time
   await card.getByRole("link", { name: "Download bills-pdf" }).click();
   assert.deepEqual(Object.keys(unzip(await bytesOf(saved))).sort(), ["bills-pdf/2026-a.pdf", "index.csv"]);
   const again = page.getByRole("dialog", { name: "month-of-bills is there already" });
-  for (const answer of [undefined, "Export again"]) {
-    await choose();
-    await dialog.getByLabel("Which files").selectOption("month");
-    await dialog.getByLabel("Month", { exact: true }).fill(new Date().toISOString().slice(0, 7));
-    await dialog.getByLabel("Name of the zip").fill("month-of-bills");
-    await dialog.getByRole("button", { name: "Export", exact: true }).click();
-    if (answer) await again.getByRole("button", { name: answer }).click();
-    await dialog.waitFor({ state: "detached" });
-  }
+  // The first one is made by a program: the page takes the same request within a second for a double click.
+  const month = new Date().toISOString().slice(0, 7);
+  const zone = await page.evaluate(() => Intl.DateTimeFormat().resolvedOptions().timeZone);
+  await call("POST", "/exports", { folder: (await node("/bills")).id, name: "month-of-bills", filter: { month, zone } });
+  await choose();
+  await dialog.getByLabel("Which files").selectOption("month");
+  await dialog.getByLabel("Month", { exact: true }).fill(month);
+  await dialog.getByLabel("Name of the zip").fill("month-of-bills");
+  await dialog.getByRole("button", { name: "Export", exact: true }).click();
+  await again.getByRole("button", { name: "Export again" }).click();
+  await dialog.waitFor({ state: "detached" });
   assert.equal((await call("GET", "/exports")).items.filter((x) => x.name === "month-of-bills").length, 2);
   await choose();
   await dialog.getByLabel("Which files").selectOption("monthly");
