@@ -113,11 +113,11 @@ func runArchitectures(ctx context.Context, b *bench, t *table) error {
 	t.set(
 		text{
 			fmt.Sprintf("uploads of %d parts from %d clients, %d parts per second in all; one upload in five stops after %d parts; the idle limit is %v, and each part pushes it back; completion or expiry is one transaction that ends the row and adds to the ledger", partsOfUpload, pushers, rate, partsOfStop, idle),
-			fmt.Sprintf("每次上传 %d 片，%d 个客户端，合计每秒 %d 片；五分之一的上传在第 %d 片之后停止；静默上限 %v，由每个分片推后；完成或到期是一个事务：结束该行并记入账本", partsOfUpload, pushers, rate, partsOfStop, idle),
+			fmt.Sprintf("每次上传 %d 片，%d 个客户端，合计每秒 %d 片；五分之一的上传在第 %d 片之后停止；空闲时限 %v，由每个分片推后；完成或到期是一个事务：结束该行并记入账本", partsOfUpload, pushers, rate, partsOfStop, idle),
 		},
 		text{
 			"late: from the time of the last part plus the idle limit to the write of the ledger; schedulers look every 5 ms, and 4 expiries are written at a time; processor: servers are MariaDB and those of the architecture",
-			"延迟：从最后一个分片的时间加静默上限，到写入账本为止；调度器每 5 毫秒查一次，同时写入 4 个到期；CPU：服务指 MariaDB 和该架构用到的服务",
+			"延迟：从最后一个分片的时间加空闲时限，到写入账本为止；调度器每 5 毫秒查一次，同时写入 4 个到期；CPU：服务指 MariaDB 和该架构用到的服务",
 		},
 		text{
 			"killed: the uploads of such a row all stop, and come due in two halves, more than a second apart; the component is killed (kill -9) when half of the first half are in the ledger, and started again on its files; Redis has its default snapshots, MariaDB syncs at each commit",

@@ -94,7 +94,7 @@ func runBuckets(ctx context.Context, b *bench, t *table) error {
 		},
 		text{
 			"SmartDrive: its queue in Redis with its 64 shards, which schedulers share out among themselves; leasing keeps the task until it is acknowledged, and a call is the lease and the acknowledgement of 1,000",
-			"SmartDrive：它在 Redis 里的队列，64 个分片由各调度器分摊；任务租出后直到确认才删除，一次调用包括租出和确认 1,000 个",
+			"SmartDrive：它在 Redis 里的队列，64 个分桶由各调度器分摊；任务租出后直到确认才删除，一次调用包括租出和确认 1,000 个",
 		},
 	)
 	crowds := pick(b, []int{1, 8}, []int{1, 4})

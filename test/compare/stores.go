@@ -30,7 +30,7 @@ var storeKinds = []storeKind{
 	{name: text{"skip list (huandu/skiplist)", "跳表（huandu/skiplist）"}, make: newSkipList},
 	{name: text{"B-tree (tidwall/btree)", "B 树（tidwall/btree）"}, make: newTree},
 	{name: text{"Go's own timers (time.AfterFunc, Reset)", "Go 自带定时器（time.AfterFunc、Reset）"}, wakesItself: true, make: newGoTimers},
-	{name: text{"SmartDrive: heap with a lower bound, a push-back moves nothing", "SmartDrive：堆里存下界，推后不移动"}, make: newOwnQueue},
+	{name: text{"SmartDrive: heap with a lower bound, a push-back moves nothing", "SmartDrive：堆里存下限，推后不移动"}, make: newOwnQueue},
 }
 
 // item is a task and its due time. Items are distinct.

@@ -60,7 +60,7 @@ func runWrites(ctx context.Context, b *bench, t *table) error {
 		},
 		text{
 			"with one pause: the client stops after half of the parts, for longer than the idle limit, and resumes",
-			"中途暂停一次：客户端传完一半分片后停下，超过静默上限，然后继续",
+			"中途暂停一次：客户端传完一半分片后停下，超过空闲时限，然后继续",
 		},
 		text{
 			"SmartDrive: its upload service on MariaDB or MySQL, a directory and the timer queue in memory, under a virtual clock; parts of 1 MiB",

@@ -39,6 +39,17 @@ type Services struct {
 	DB, Redis, Kafka, Blobs string
 }
 
+// complete reports whether all URLs are set.
+func (s Services) complete() bool {
+	return s.DB != "" && s.Redis != "" && s.Kafka != "" && s.Blobs != ""
+}
+
+// servicesMissing is the error of a cluster without all Services.
+var servicesMissing = bilingual{
+	"--cluster needs --db, --redis, --kafka and --blobs s3://...; \"make services && set -a && . .services/env && set +a\" starts all four",
+	"--cluster 需要 --db、--redis、--kafka 和 --blobs s3://...；“make services && set -a && . .services/env && set +a” 可启动全部四项服务",
+}
+
 // cluster is the shared state of two instances, and the demo's connections to it.
 type cluster struct {
 	name  string   // name of the database and prefix of all keys, topics and objects
@@ -84,7 +95,7 @@ func (c *cluster) configure(s Services) error {
 	case err != nil:
 		return err
 	case c.cfg.MySQL == nil || c.cfg.Redis == nil || c.cfg.Kafka == nil || c.cfg.S3 == nil:
-		return errors.New("--cluster needs --db, --redis, --kafka and --blobs s3://...; \"make services\" starts all four")
+		return errors.New(servicesMissing.en)
 	case c.cfg.Kafka.TLS || c.cfg.Kafka.User != "" || c.cfg.MySQL.TLS != "":
 		return errors.New("--cluster reads Kafka and MySQL without TLS and Kafka without a login")
 	}

@@ -236,7 +236,7 @@ func playSharedUpload(ctx context.Context, st *harness) error {
 	sh := st.shape()
 	st.narrate(bilingual{
 		"Two instances over MySQL, Redis, Kafka and S3. ann begins an upload of %s in parts of %s at the first one; the idle limit is %s.",
-		"两个实例共用 MySQL、Redis、Kafka 和 S3。ann 在第一个实例上开始上传 %s 的文件，每片 %s，静默上限 %s。",
+		"两个实例共用 MySQL、Redis、Kafka 和 S3。ann 在第一个实例上开始上传 %s 的文件，每片 %s，空闲时限 %s。",
 	}, size(sh.file), size(sh.part), st.idle())
 	up, err := st.beginShared(ctx, "ann", 21)
 	if err != nil {

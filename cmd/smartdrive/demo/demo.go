@@ -82,6 +82,9 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	if o.Services != nil {
+		if !o.Services.complete() {
+			return errors.New((&printer{o: o}).translate(servicesMissing))
+		}
 		return withHarness(ctx, o, func(st *harness) error {
 			for i, s := range chosen {
 				if err := st.playStory(ctx, i, s); err != nil {

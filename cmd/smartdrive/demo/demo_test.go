@@ -44,3 +44,16 @@ func TestUnknownStory(t *testing.T) {
 		t.Errorf("error %v, want one that names the stories", err)
 	}
 }
+
+// TestClusterNeedsServices checks that a cluster without services is refused before a story begins,
+// with the command that starts them, in the language of the demo.
+func TestClusterNeedsServices(t *testing.T) {
+	t.Parallel()
+	for _, chinese := range []bool{false, true} {
+		var out bytes.Buffer
+		err := demo.Run(t.Context(), demo.Options{Services: &demo.Services{DB: "mysql://x"}, Chinese: chinese, Out: &out})
+		if err == nil || !strings.Contains(err.Error(), "make services") || strings.Contains(err.Error(), "需要") != chinese || out.Len() > 0 {
+			t.Errorf("error %v, output %q", err, out.String())
+		}
+	}
+}

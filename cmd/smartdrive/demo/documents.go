@@ -243,7 +243,7 @@ func playIntake(ctx context.Context, st *harness) error {
 		accepted++
 	}
 	st.printTable([]tableRow{
-		{bilingual{"decided", "已裁决"}, fmt.Sprintf("%+v", settled)},
+		{bilingual{"decided", "已裁决"}, fmt.Sprintf("settled=%d left=%d", settled.Settled, settled.Left)},
 		{bilingual{"conflicts left", "剩余冲突"}, strconv.Itoa(left)},
 		{bilingual{"documents", "单据"}, strconv.Itoa(accepted)},
 	})

@@ -98,7 +98,7 @@ func playUpload(ctx context.Context, st *harness) error {
 	}
 	st.narrate(bilingual{
 		"ann has a quota of %s. She begins an upload of %s in parts of %s; the idle limit is %s. The declared size is reserved at once.",
-		"ann 的配额是 %s。她开始上传 %s 的文件，每片 %s，静默上限 %s。声明的大小立即预留。",
+		"ann 的配额是 %s。她开始上传 %s 的文件，每片 %s，空闲时限 %s。声明的大小立即预留。",
 	}, size(sh.quota), size(sh.file), size(sh.part), st.idle())
 	declared := sh.file
 	u, err := api.BeginUpload(ctx, client.NewUpload{Path: "/report.bin", Size: &declared, PartSize: sh.part})
@@ -115,7 +115,7 @@ func playUpload(ctx context.Context, st *harness) error {
 
 	st.narrate(bilingual{
 		"Parts 1 to 3 arrive. Each one pushes the delayed task back; none of them writes to the database.",
-		"第 1 到第 3 个分片到达。每个分片把延时任务向后推；没有一个分片写数据库。",
+		"第 1 到第 3 个分片到达。每个分片把延时任务向后推；全程没有写数据库。",
 	})
 	before, err := st.metric(ctx, commits)
 	if err != nil {
