@@ -30,7 +30,7 @@ var onlyTests = map[string]string{
 // A part may be right with every option that its tests give it, and wrong in the program, which
 // never gives it one of them. So whatever switches behaviour in a test (not a number, not a name)
 // is set by the program, or has a reason here.
-func TestTheProgramSetsTheOptionsThatTestsAssume(t *testing.T) {
+func TestProgramSetsOptionsOfTests(t *testing.T) {
 	t.Parallel()
 	c := composition{fields: map[string]map[string]bool{}, program: map[string]bool{}, tests: map[string]string{}}
 	for _, dir := range []string{".", "../cmd", "../test"} {

@@ -34,7 +34,7 @@ func TestLockedErrorNamesHolder(t *testing.T) {
 	}
 }
 
-func TestTheBallastIsPlacedOnceAndAgain(t *testing.T) {
+func TestBallastIsRestored(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for range 2 {

@@ -116,7 +116,7 @@ func figuresOf(t *testing.T, m *telemetry.Metrics) string {
 }
 
 // A full disk is logged once when it fills up and once when space is free again.
-func TestAFullDiskOfTheDatabaseIsToldOfOnce(t *testing.T) {
+func TestFullDatabaseDiskIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -11,7 +11,7 @@ import (
 
 // A newer release does not change the database below an older one that uses it, and an older one
 // that has opened it just before is refused.
-func TestAFormatIsChangedWhileNobodyUsesTheDatabase(t *testing.T) {
+func TestFormatChangesOnlyInAnUnusedDatabase(t *testing.T) {
 	t.Parallel()
 	db, blobs := mysqlDatabase(t), t.TempDir()
 	older := testConfig(t, "--db", db, "--blobs", blobs, "--start-wait", "0")

@@ -137,7 +137,7 @@ func putMeta(t *testing.T, db *sqldb.DB, rows map[string]string) {
 
 // Another instance makes the installation between our look at the database and our look at the
 // mark.
-func TestAnInstallationMadeMeanwhileIsNoMixUp(t *testing.T) {
+func TestInstallationCreatedMeanwhileIsAccepted(t *testing.T) {
 	t.Parallel()
 	db, at := sqldbtest.Open(t), new(shelf)
 	var first Installation

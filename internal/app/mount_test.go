@@ -135,7 +135,7 @@ func TestTheNewPlaceOfContentsIsNotMounted(t *testing.T) {
 
 // A migration's target directory must be absolute, because the server's working directory differs
 // from the caller's and may differ at its next start.
-func TestAMigrationTakesNoRelativeDirectory(t *testing.T) {
+func TestRelativeMigrationDirectoryIsRefused(t *testing.T) {
 	t.Parallel()
 	a, _, _ := opened(t)
 	for field, in := range map[string]rest.MigrationStart{"to_blobs": {ToBlobs: "reldir"}, "to_db": {ToDB: "reldir"}} {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestAPackageThatPassesItsBudgetFails(t *testing.T) {
+func TestPackageOverBudgetFails(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "budget")
 	if err := os.WriteFile(path, []byte("# seconds of CPU\n* 10\ninternal/usecase/upload 60 # histories\n"), 0o600); err != nil {
@@ -33,7 +33,7 @@ func TestAPackageThatPassesItsBudgetFails(t *testing.T) {
 	}
 }
 
-func TestABudgetThatCannotBeReadIsRefused(t *testing.T) {
+func TestUnreadableBudgetIsRefused(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "budget")
 	for _, text := range []string{"internal/usecase/upload", "internal/usecase/upload many", "internal/usecase/upload 1 2"} {

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestAFileGoesBeforeThePack: as in the store, a file with the full name of a content takes
+// TestFileTakesPrecedenceOverPack: as in the store, a file with the full name of a content takes
 // precedence over the pack.
-func TestAFileGoesBeforeThePack(t *testing.T) {
+func TestFileTakesPrecedenceOverPack(t *testing.T) {
 	t.Parallel()
 	c := &checker{options: options{blobs: t.TempDir()}}
 	const pack = "put-3-01a21e12-c356-79f8-8420-84264dec5658"

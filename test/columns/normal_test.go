@@ -81,7 +81,7 @@ func (n *names) answer(resp *http.Response, body []byte) string {
 	return n.hide(b.String())
 }
 
-func TestWhatIsHiddenAndWhatIsNot(t *testing.T) {
+func TestVaryingValuesAreMasked(t *testing.T) {
 	t.Parallel()
 	n := &names{salt: "t123", urls: []string{"http://127.0.0.1:1"}, ids: map[string]int{}}
 	const one, two = "0198c0de-0000-7000-8000-000000000001", "0198c0de-0000-7000-8000-000000000002"

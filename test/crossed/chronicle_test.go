@@ -171,7 +171,7 @@ func spaceLedger(total drive.ByteSize) porcupine.Model {
 }
 
 // The check can fail.
-func TestAnOverdrawnSpaceIsIllegal(t *testing.T) {
+func TestOverdrawnSpaceIsRejected(t *testing.T) {
 	t.Parallel()
 	op := func(in step, out moved, at during) porcupine.Operation {
 		return porcupine.Operation{ClientId: int(at.call), Input: in, Call: at.call, Output: out, Return: at.end}

@@ -131,7 +131,7 @@ func begin(t *testing.T, in *instance, who drive.Who, i int, size drive.ByteSize
 }
 
 // The check can fail.
-func TestAnOverdrawnHistoryIsIllegal(t *testing.T) {
+func TestOverdrawnHistoryIsRejected(t *testing.T) {
 	t.Parallel()
 	ok := func(call, end int64, version int64) porcupine.Operation {
 		return porcupine.Operation{ClientId: int(call), Input: drive.ByteSize(6), Call: call, Output: answer{ok: true, version: version}, Return: end}

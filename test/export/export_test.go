@@ -163,7 +163,7 @@ func (d *desk) fill() map[string][]byte {
 
 // A download by curl resumes after the server was killed, and so does a download by our own
 // command.
-func TestADownloadGoesOnAfterAKill(t *testing.T) {
+func TestDownloadResumesAfterKill(t *testing.T) {
 	t.Parallel()
 	curl := servicetest.Tool(t, "curl")
 	d := newDesk(t)

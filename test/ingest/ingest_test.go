@@ -63,7 +63,7 @@ const recovery = time.Minute
 
 // The instance that takes bundles in is killed in the middle of one. Another takes over within a
 // minute; each document is there once, and a bundle that is sent again has duplicates only.
-func TestTheInstanceThatTakesInIsKilled(t *testing.T) {
+func TestIntakeInstanceIsKilled(t *testing.T) {
 	t.Parallel()
 	c := rig.New(t, rig.Options{})
 	api := c.Site(t, "api,scheduler,worker").Start(t)
@@ -110,7 +110,7 @@ func TestTheInstanceThatTakesInIsKilled(t *testing.T) {
 
 // A server is killed during the intake of a bundle and restarted. It continues within a minute and
 // counts the bundle once.
-func TestTheServerIsKilledWhileItTakesIn(t *testing.T) {
+func TestServerIsKilledDuringIntake(t *testing.T) {
 	t.Parallel()
 	site := system.New(t)
 	srv := site.Start(t)

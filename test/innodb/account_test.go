@@ -30,7 +30,7 @@ func draft(t *testing.T, users *account.Users) func(context.Context, *sqldb.Tx) 
 
 // Two concurrent requests claim one name. The unique key is on the name, not on the id, so the
 // duplicate may be another user's row; reading it back decides.
-func TestNameTakenAtOnce(t *testing.T) {
+func TestConcurrentClaimsOfOneName(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
 	users := newUsers(d)
@@ -44,7 +44,7 @@ func TestNameTakenAtOnce(t *testing.T) {
 }
 
 // The first transaction rolls back while two wait; one of the two gets the name.
-func TestNameWhoseFirstTakerGivesUp(t *testing.T) {
+func TestNameAfterFirstInsertRollsBack(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
 	users := newUsers(d)

@@ -179,7 +179,7 @@ func TestReleasedFilesAreClaimedWithoutWaiting(t *testing.T) {
 }
 
 // Q6: two workers forget the same file concurrently. Its owed bytes are returned once.
-func TestTwoForgetTheSameFile(t *testing.T) {
+func TestConcurrentForgetReturnsBytesOnce(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
 	account := drive.NewID[drive.AccountID]()

@@ -126,7 +126,7 @@ func TestSecondUserOfAKeyWaits(t *testing.T) {
 
 // The first transaction rolls back while two wait, and those deadlock. One of them becomes the
 // first, and the other gets its response.
-func TestKeyWhoseFirstUserGivesUp(t *testing.T) {
+func TestKeyAfterFirstUseRollsBack(t *testing.T) {
 	t.Parallel()
 	c := newClicks(t, false)
 	var a, b, x idem.Response
@@ -146,7 +146,7 @@ func TestKeyWhoseFirstUserGivesUp(t *testing.T) {
 
 // A request that has waited too long for the first use of its key is told to retry and changes
 // nothing.
-func TestSecondUserOfAKeyDoesNotWaitForEver(t *testing.T) {
+func TestSecondUseOfKeyWaitsBoundedTime(t *testing.T) {
 	t.Parallel()
 	c := newClicks(t, false)
 	var a, b idem.Response

@@ -90,7 +90,7 @@ func TestPrimaryKeyLocksOnlyTheRow(t *testing.T) {
 }
 
 // Each try takes a number, also the one that fails.
-func TestEveryTryBurnsANumber(t *testing.T) {
+func TestEveryAttemptUsesAnAutoIncrementValue(t *testing.T) {
 	t.Parallel()
 	for name, query := range map[string]string{
 		"insert":           "INSERT INTO numbered (user_id, amount) VALUES (1, 0)",

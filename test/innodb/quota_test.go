@@ -29,7 +29,7 @@ func TestLedgerOfManyFirstRequestsIsOneRow(t *testing.T) {
 
 // The first transaction rolls back while two wait, and those deadlock. No caller gets the deadlock
 // error.
-func TestLedgerWhoseFirstMakerGivesUp(t *testing.T) {
+func TestLedgerAfterFirstInsertRollsBack(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
 	account := d.newAccount(t)

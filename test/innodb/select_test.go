@@ -92,7 +92,7 @@ func TestForUpdateOnAnAbsentRowLocksNothingInReadCommitted(t *testing.T) {
 
 // On an existing row FOR UPDATE works: the second transaction waits and then sees what the first
 // has written.
-func TestForUpdateOnARowThatIsThereWaits(t *testing.T) {
+func TestForUpdateOnExistingRowWaits(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)
 	exec(t, s, "INSERT INTO balances VALUES ('ann', 1)")

@@ -160,7 +160,7 @@ func (l *loop) told() (events, repeats int) {
 }
 
 // The comparison can fail.
-func TestALostEventIsSeen(t *testing.T) {
+func TestLostEventIsDetected(t *testing.T) {
 	t.Parallel()
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {

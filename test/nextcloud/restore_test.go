@@ -11,7 +11,7 @@ import (
 )
 
 // The desktop clients have newer files than a restored backup. No file is lost on any side.
-func TestARestoreTakesNothingFromDesktops(t *testing.T) {
+func TestRestoreDeletesNothingOnDesktops(t *testing.T) {
 	t.Parallel()
 	servicetest.Tool(t, "nextcloudcmd")
 	d := newDrive(t)

@@ -122,7 +122,7 @@ func (p *proxy) stop() {
 }
 
 // A proxy that ends with a panic is started again, once.
-func TestAProxyThatPanicsIsStartedAgain(t *testing.T) {
+func TestPanickedProxyIsRestarted(t *testing.T) {
 	t.Parallel()
 	shell := servicetest.Tool(t, "sh")
 	file := filepath.Join(t.TempDir(), "runs")

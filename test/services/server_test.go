@@ -141,7 +141,7 @@ func TestOtherProcessesAreNotSignalled(t *testing.T) {
 	<-ended
 }
 
-func TestAServiceThatCannotStartSaysWhy(t *testing.T) {
+func TestFailedServiceStartSaysWhy(t *testing.T) {
 	t.Parallel()
 	s := newRedis(t)
 	must(t, s.Start)

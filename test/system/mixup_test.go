@@ -266,9 +266,9 @@ func TestASecondServerIsRefusedWithThePIDOfTheFirst(t *testing.T) {
 	f.works(t)
 }
 
-// TestALockFileOfADeadProcessIsNoObstacle: without the lock itself, the process id in a lock file
+// TestStaleLockFileIsIgnored: without the lock itself, the process id in a lock file
 // is ignored, even if a process with this id is running.
-func TestALockFileOfADeadProcessIsNoObstacle(t *testing.T) {
+func TestStaleLockFileIsIgnored(t *testing.T) {
 	t.Parallel()
 	f := furnish(t)
 	if err := os.WriteFile(filepath.Join(f.Data, "lock"), fmt.Appendf(nil, "%d\n", os.Getpid()), 0o600); err != nil {
@@ -315,7 +315,7 @@ func TestAnAddressInUseIsRefusedWithItsFlag(t *testing.T) {
 	f.works(t)
 }
 
-func TestADataDirectoryThatCannotBeWrittenIsRefused(t *testing.T) {
+func TestUnwritableDataDirectoryIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := rig.Dir(t)
 	file := filepath.Join(dir, "file")

@@ -76,9 +76,9 @@ func TestAnOldDatabaseIsAcceptedByRestore(t *testing.T) {
 	sound(t, f.Site, "-blobs", f.blobs)
 }
 
-// TestABackupOfADamagedInstallationSaysSo: the backup of an installation that has lost a content
+// TestBackupOfDamagedInstallationReportsIt: the backup of an installation that has lost a content
 // reports so in its exit code and in the status.
-func TestABackupOfADamagedInstallationSaysSo(t *testing.T) {
+func TestBackupOfDamagedInstallationReportsIt(t *testing.T) {
 	t.Parallel()
 	f := furnish(t)
 	s := f.Start(t)

@@ -229,9 +229,9 @@ func TestScenarioKAParkedUploadIsWokenAfterARestart(t *testing.T) {
 	sound(t, site)
 }
 
-// TestACreationIsNotDoneTwiceAcrossAKill: the server commits a creation and dies before its
+// TestCreationIsNotRepeatedAfterKill: the server commits a creation and dies before its
 // response is read. A retry gets the original response.
-func TestACreationIsNotDoneTwiceAcrossAKill(t *testing.T) {
+func TestCreationIsNotRepeatedAfterKill(t *testing.T) {
 	t.Parallel()
 	site := rig.New(t)
 	s := site.Start(t)

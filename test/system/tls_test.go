@@ -140,7 +140,7 @@ func TestSIGHUPReadsTheCertificateAgain(t *testing.T) {
 	s.End(t)
 }
 
-func TestACertificateThatCannotBeReadIsRefused(t *testing.T) {
+func TestUnreadableCertificateIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := rig.Dir(t)
 	site := rig.New(t, "--tls-cert", filepath.Join(dir, "cert.pem"), "--tls-key", filepath.Join(dir, "key.pem"))

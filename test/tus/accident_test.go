@@ -137,7 +137,7 @@ func TestAnOffsetSurvivesKill(t *testing.T) {
 
 // A client that got no reply to the last byte asks for the offset, and the reply says that the file
 // exists.
-func TestAllBytesAndNoAnswer(t *testing.T) {
+func TestLostReplyToLastByte(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
 	content := noise(3*mib+1, 33)
@@ -205,7 +205,7 @@ func TestTakeover(t *testing.T) {
 }
 
 // A body that breaks off is kept as far as it came; with a checksum it is all or nothing.
-func TestACutPatchKeepsWhatCame(t *testing.T) {
+func TestInterruptedPatchKeepsReceivedBytes(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
 	content := noise(5*mib, 32)

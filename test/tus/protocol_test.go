@@ -362,7 +362,7 @@ func TestMethodOverride(t *testing.T) {
 }
 
 // A name that is taken does not cost the bytes: the client may come again when it is free.
-func TestATakenNameAtTheEnd(t *testing.T) {
+func TestNameTakenAtCompletion(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
 	at := d.create(with("Upload-Length", "5", "Upload-Metadata", metadata("filename", "x", "conflict", "fail")))

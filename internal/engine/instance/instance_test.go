@@ -61,7 +61,7 @@ func isAlive(t *testing.T, by *Member, generation int64) bool {
 	return alive
 }
 
-func TestAnInstanceIsAliveWhileItsHeartbeatsCome(t *testing.T) {
+func TestInstanceIsAliveWhileHeartbeatsArrive(t *testing.T) {
 	t.Parallel()
 	sqldbtest.SQLiteOnly(t, "time stands still while the network is waited for")
 	synctest.Test(t, func(t *testing.T) {
@@ -285,7 +285,7 @@ func TestDeathAndEndByTheDatabase(t *testing.T) {
 
 // The monotonic clock of a suspended machine stands still. After it wakes up, the wall clock shows
 // that its leases have expired, until the next heartbeat.
-func TestASuspendedMachineTrustsNoLease(t *testing.T) {
+func TestSuspendedMachineDistrustsLeases(t *testing.T) {
 	t.Parallel()
 	m, _ := join(t, sqldbtest.Open(t), 1)
 	m.trust(time.Now())

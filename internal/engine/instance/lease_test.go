@@ -108,7 +108,7 @@ func holderOf(t *testing.T, m *Member) int64 {
 	return leases[0].Generation
 }
 
-func TestAJobThatFailsBeginsAgain(t *testing.T) {
+func TestFailedJobRestarts(t *testing.T) {
 	t.Parallel()
 	sqldbtest.SQLiteOnly(t, "time stands still while the network is waited for")
 	synctest.Test(t, func(t *testing.T) {

@@ -86,7 +86,7 @@ func (w *world) is(m *machine, behind time.Duration) {
 	}
 }
 
-func TestTheClockGoesWithTheDatabases(t *testing.T) {
+func TestClockFollowsDatabase(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	m := w.start()
@@ -102,7 +102,7 @@ func TestTheClockGoesWithTheDatabases(t *testing.T) {
 
 // After a jump of a month, nothing counts as older for a day. If the clock is corrected within that
 // day, the jump has no effect.
-func TestAJumpAheadIsNotBelieved(t *testing.T) {
+func TestForwardJumpIsIgnored(t *testing.T) {
 	t.Parallel()
 	for name, restart := range map[string]bool{"while it runs": false, "across a restart": true} {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestAJumpAheadIsNotBelieved(t *testing.T) {
 }
 
 // A step that everybody agrees on for a day was a correction, or the machine was switched off.
-func TestAStepThatStaysIsBelievedAfterADay(t *testing.T) {
+func TestForwardStepIsAcceptedAfterADay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	m := w.start()
@@ -148,7 +148,7 @@ func TestAStepThatStaysIsBelievedAfterADay(t *testing.T) {
 }
 
 // A clock that jumps repeatedly is ignored: the retention clock advances by the elapsed time.
-func TestAClockThatJumpsEachNightIsNeverBelieved(t *testing.T) {
+func TestRepeatedClockJumpsAreIgnored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	m := w.start()
@@ -161,7 +161,7 @@ func TestAClockThatJumpsEachNightIsNeverBelieved(t *testing.T) {
 }
 
 // A clock that is set back is followed at once: new rows get its time.
-func TestAStepBackIsFollowed(t *testing.T) {
+func TestBackwardStepIsFollowed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	m := w.start()
@@ -176,7 +176,7 @@ func TestAStepBackIsFollowed(t *testing.T) {
 // Items deleted while the clock is ten years behind are stamped with the retention time, so that
 // they are not ten years old after the clock is corrected, neither in a process started meanwhile
 // nor with several readers.
-func TestWhatIsStampedWhileTheClockIsBehindIsNotOld(t *testing.T) {
+func TestItemsStampedBySlowClockAreNotOld(t *testing.T) {
 	t.Parallel()
 	for name, restart := range map[string]bool{"while it runs": false, "across a restart": true} {
 		t.Run(name, func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestStampsFollowAClockThatIsSetBackAfterADay(t *testing.T) {
 
 // One machine's clock is off, the database's is not: nothing is hurt, and no step is believed while
 // they disagree.
-func TestAMachineThatIsOffBelievesNothing(t *testing.T) {
+func TestDisagreeingClocksAcceptNoStep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	good, bad := w.start(), w.start()

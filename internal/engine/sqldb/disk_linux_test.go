@@ -79,9 +79,9 @@ func losePower(t *testing.T, disk *disktest.Disk, db *sqldb.DB, round int, want 
 	return append(added, later...)
 }
 
-// TestDeletesGoOnOnAFullDisk: any number of rows can be deleted on a full disk. The log uses the
+// TestDeletesWorkOnFullDisk: any number of rows can be deleted on a full disk. The log uses the
 // released space and is checkpointed within it.
-func TestDeletesGoOnOnAFullDisk(t *testing.T) {
+func TestDeletesWorkOnFullDisk(t *testing.T) {
 	t.Parallel()
 	const rows = 3000
 	disk := disktest.New(t, "4096")

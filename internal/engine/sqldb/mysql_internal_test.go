@@ -110,8 +110,8 @@ func TestServerVersions(t *testing.T) {
 	}
 }
 
-// TestACommitInDoubtIsNotRunAgain: a transaction with an unknown commit result is not repeated.
-func TestACommitInDoubtIsNotRunAgain(t *testing.T) {
+// TestUnknownCommitIsNotRepeated: a transaction with an unknown commit result is not repeated.
+func TestUnknownCommitIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	for number, again := range map[uint16]bool{erDeadlock: true, erLockTimeout: false, erChanged: false, 1053: false} {
 		err := (&pool{}).notCommitted(&mysql.MySQLError{Number: number})

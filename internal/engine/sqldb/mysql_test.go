@@ -46,9 +46,9 @@ func TestEightStartersAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// TestMigrationsGoOnWhereTheyStopped: a process that dies during the migration may leave any number
+// TestMigrationsResume: a process that dies during the migration may leave any number
 // of tables, and goose's own table without its first row.
-func TestMigrationsGoOnWhereTheyStopped(t *testing.T) {
+func TestMigrationsResume(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)
 	source, admin := sqldbtest.Empty(t)

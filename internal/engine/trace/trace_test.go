@@ -84,9 +84,9 @@ func TestFiredStepHasPushBacks(t *testing.T) {
 	}
 }
 
-// TestNothingWaitsForTheRecorder: waiting steps are bounded; steps that cannot be written are
+// TestRecorderBlocksNoCaller: waiting steps are bounded; steps that cannot be written are
 // dropped and counted; later ones are written.
-func TestNothingWaitsForTheRecorder(t *testing.T) {
+func TestRecorderBlocksNoCaller(t *testing.T) {
 	t.Parallel()
 	r := New(Options{DB: sqldbtest.Open(t), Instance: "1", Log: silent})
 	f := fired()

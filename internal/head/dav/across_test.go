@@ -245,7 +245,7 @@ func TestOverwrittenNodeStaysUntilCopyCompletes(t *testing.T) {
 
 // If the source is locked after its copy exists, or the right to delete it ends, the source stays
 // and the caller gets an error.
-func TestAMoveAcrossThatMayNotEnd(t *testing.T) {
+func TestRefusedMoveAcrossKeepsSource(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		meanwhile func(*testing.T, *stack)

@@ -135,7 +135,7 @@ func TestALockKeepsOthersOut(t *testing.T) {
 
 // An upload that began before the lock does not get in when it ends: it keeps its parts, and gets
 // in when the lock has gone.
-func TestALockHoldsForWhatBeganBefore(t *testing.T) {
+func TestLockAppliesToEarlierUploads(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	withBob(t, s)
@@ -222,7 +222,7 @@ func TestLockOnMissingName(t *testing.T) {
 }
 
 // A lock ends when its owner loses the right to write, and a manager of the folder can end it.
-func TestALockOfSomebodyWhoMayNotWriteAnyMore(t *testing.T) {
+func TestLockEndsWithWriteAccess(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	withBob(t, s)
@@ -252,7 +252,7 @@ func TestALockOfSomebodyWhoMayNotWriteAnyMore(t *testing.T) {
 }
 
 // COPY and MOVE do not replace a destination that another user has locked, or a member of it.
-func TestALockHoldsForWhatIsInTheWay(t *testing.T) {
+func TestLockProtectsDestination(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	withBob(t, s)

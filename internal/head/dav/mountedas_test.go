@@ -18,7 +18,7 @@ import (
 )
 
 // Whatever happens to shared items, each is found by its name in the listing and by no other name.
-func TestAShareIsFoundByTheNameThatItHas(t *testing.T) {
+func TestShareIsFoundByItsListedName(t *testing.T) {
 	t.Parallel()
 	s := newNames(t)
 	bob := s.People["bob"]

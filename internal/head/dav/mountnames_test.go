@@ -207,7 +207,7 @@ func TestConcurrentRenamesOfShares(t *testing.T) {
 
 // While the database refuses writes, so that names cannot be stored, shares are listed under the
 // names that they keep afterwards.
-func TestWhatIsSharedIsListedWhileNothingCanBeWritten(t *testing.T) {
+func TestSharesAreListedWithoutWrites(t *testing.T) {
 	t.Parallel()
 	var faults sqldbtest.Faults
 	s := names{newStackAt(t, uploadtest.Options{DB: sqldb.Options{Connector: faults.Connector}}), t, drive.Who{}}

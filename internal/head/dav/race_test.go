@@ -144,7 +144,7 @@ func (s raceSite) left(t *testing.T) string {
 	return strings.Join(all, " ")
 }
 
-func TestARequestIsDecidedByWhatItsTransactionFinds(t *testing.T) {
+func TestRequestComparesInItsTransaction(t *testing.T) {
 	t.Parallel()
 	for _, r := range races() {
 		t.Run(r.name, func(t *testing.T) {

@@ -132,7 +132,7 @@ func TestBulkUploadCapability(t *testing.T) {
 }
 
 // Bulk upload respects locks of other users.
-func TestManyFilesObeyLocks(t *testing.T) {
+func TestBulkUploadObeysLocks(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.CreateUser(t, "bob")

@@ -47,7 +47,7 @@ func (s raceStack) left(t *testing.T) string {
 
 // The MOVE that ends a chunked upload is decided by what its transactions find: the one that begins
 // the seal, and the one that makes the file. What it is refused for leaves the chunks.
-func TestTheEndOfAChunkedUploadIsDecidedByWhatItsTransactionFinds(t *testing.T) {
+func TestChunkedUploadEndComparesInItsTransaction(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]struct {
 		to         string
@@ -137,7 +137,7 @@ func TestLockExpiresBeforePublication(t *testing.T) {
 
 // Each file of a bulk upload is decided by what its transaction finds, whether it is stored with
 // the others, by itself, or in several parts.
-func TestAFileOfABulkUploadIsDecidedByWhatItsTransactionFinds(t *testing.T) {
+func TestBulkUploadComparesInItsTransaction(t *testing.T) {
 	t.Parallel()
 	over := []string{"MOVE " + home + "x", "Destination: " + home + "f"}
 	for name, r := range map[string]struct {

@@ -149,7 +149,7 @@ func TestChunksIntoWhatIsShared(t *testing.T) {
 // When a user loses the right to write to a folder, a chunked upload into it ends with its next
 // request or by housekeeping. The bytes reserved in the owner's account are then released, not only
 // at expiry.
-func TestATransferEndsWithTheRight(t *testing.T) {
+func TestTransferEndsWithWriteAccess(t *testing.T) {
 	t.Parallel()
 	for _, ask := range []string{"PUT /2", "MOVE /.file", "PROPFIND ", "DELETE ", "MKCOL ", "nothing"} {
 		t.Run(ask, func(t *testing.T) {

@@ -238,7 +238,7 @@ func TestLeavingAShare(t *testing.T) {
 }
 
 // A user outside of a group cannot end the group's share, and loses no own role by trying.
-func TestAShareOfAnotherGroupIsNotLeft(t *testing.T) {
+func TestForeignGroupShareCannotBeLeft(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.CreateUser(t, "bob")
@@ -285,7 +285,7 @@ func TestSharingAgainLeavesAManager(t *testing.T) {
 }
 
 // Listings show how an item is shared, and a folder's shared members can be requested.
-func TestWhatIsSharedInAFolder(t *testing.T) {
+func TestSharesInFolder(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.CreateUser(t, "bob")
@@ -332,7 +332,7 @@ func TestWhatIsSharedInAFolder(t *testing.T) {
 
 // A share's number is never reused; it ends with the share, and a share that is restored before
 // keeps it.
-func TestNumbersOfShares(t *testing.T) {
+func TestShareNumbersAreNeverReused(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.CreateUser(t, "bob")

@@ -81,7 +81,7 @@ func TestChunksInAnyOrder(t *testing.T) {
 
 // A chunk was refused because the one before it was missing. A MOVE without the file's size does
 // not create a file from the stored chunks, because it would be incomplete.
-func TestNoFileLacksAChunkThatWasRefused(t *testing.T) {
+func TestRefusedChunkPreventsIncompleteFile(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.early = time.Millisecond
@@ -239,7 +239,7 @@ func (b broken) Read(p []byte) (int, error) {
 
 // An interrupted chunk is discarded; the file consists of the complete chunks. The same holds for a
 // client that names the destination only at the end and chunks by their range (version 1).
-func TestABrokenChunkLeavesNothing(t *testing.T) {
+func TestInterruptedChunkLeavesNothing(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.Do(t, "PUT "+home+"f", "", "what was there").Want(t, 201)

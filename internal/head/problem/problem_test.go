@@ -48,7 +48,7 @@ func places(s string) []string {
 	return slices.Compact(found)
 }
 
-func TestEveryTextIsThereInBothLanguagesWithTheSameArgs(t *testing.T) {
+func TestEveryTextHasBothLanguagesAndSameArgs(t *testing.T) {
 	t.Parallel()
 	check := func(where string, t1 text, noArgs bool) {
 		t.Helper()
@@ -262,7 +262,7 @@ func TestWriteMakesADocumentOfRFC9457(t *testing.T) {
 }
 
 // An arg that cannot be shown is a fault of ours, not a broken answer.
-func TestAnArgThatIsNoJSONValue(t *testing.T) {
+func TestArgThatIsNotJSON(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
 	Write(w, httptest.NewRequest("GET", "/", nil), drive.Fail(drive.NotFound, "what", func() {}))

@@ -11,7 +11,7 @@ import (
 )
 
 // The activity of an account is visible to its user and to administrators only.
-func TestWhatHappensToAnAccountIsSeenByItsUserAndAdministrators(t *testing.T) {
+func TestAccountActivityIsVisibleToUserAndAdmins(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann, bob, boss := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0), s.admin(t)

@@ -185,7 +185,7 @@ func (h *hooked) Write(b []byte) (int, error) {
 
 // An export that cannot be completed breaks its stream: a caller who loses the right, or a database
 // that is down, never causes a short list that looks complete.
-func TestAnExportIsWholeOrCutOff(t *testing.T) {
+func TestExportIsCompleteOrAborted(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
@@ -247,7 +247,7 @@ func TestActivityExportReportsDeletedGap(t *testing.T) {
 }
 
 // One user's exports do not keep all processors busy: there are two at a time.
-func TestAUserIsSentTwoExportsOfActivityAtATime(t *testing.T) {
+func TestTwoActivityExportsPerUser(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	u, other := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)

@@ -66,7 +66,7 @@ func TestAFolderIsDownloadedByItsID(t *testing.T) {
 
 // An interrupted download of a selection resumes as long as nothing has changed. Otherwise it fails
 // clearly or starts again.
-func TestADownloadOfASelectionGoesOn(t *testing.T) {
+func TestSelectionDownloadResumes(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)
 	a, b := u.put(t, "/a.txt", []byte("first"))["id"], u.put(t, "/b.txt", []byte("second"))["id"]
@@ -146,7 +146,7 @@ func TestAKeyMakesASelectionOnce(t *testing.T) {
 
 // A user whose clients do not read has a limited number of slots and does not keep others from
 // reading.
-func TestAUserHasOnlySoManyZipsAtATime(t *testing.T) {
+func TestConcurrentZipsPerUserAreLimited(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	u, other := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)

@@ -27,10 +27,10 @@ const authzFile = "testdata/authz.txt"
 // roles of others at it, and its owner.
 var authzCallers = []string{"nobody", "reader", "writer", "stranger", "viewer", "uploader", "editor", "manager", "owner", "admin"}
 
-// TestEachRouteHasItsRowInTheMatrix compares the server with testdata/authz.txt, which says for
+// TestEachRouteIsInAuthzMatrix compares the server with testdata/authz.txt, which says for
 // each route of the served description who is allowed. A new route fails until it has a row. Below
 // the deep level each route is called by two of the callers.
-func TestEachRouteHasItsRowInTheMatrix(t *testing.T) {
+func TestEachRouteIsInAuthzMatrix(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	want := readAuthz(t)

@@ -90,7 +90,7 @@ func outcomes(answers []item) string {
 	return strings.Join(all, ", ")
 }
 
-func TestABatchDoesEachItemAsItWouldBeDoneAlone(t *testing.T) {
+func TestBatchItemsEqualSingleRequests(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 5<<20)
 	big := bytes.Repeat([]byte("big content"), 1<<20/11+1)[:1<<20]
@@ -158,7 +158,7 @@ func (u user) checkLedger(t *testing.T) {
 	}
 }
 
-func TestABatchGoesOnUnderItsKey(t *testing.T) {
+func TestBatchResumesUnderItsKey(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)
 	l0, b0 := put("/a", []byte("zero"), "conflict", "rename", "n", 0)
@@ -239,7 +239,7 @@ func TestRepeatTakesOverBatch(t *testing.T) {
 	u.checkLedger(t)
 }
 
-func TestABatchThatCannotBeReadIsRefused(t *testing.T) {
+func TestUnreadableBatchIsRefused(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)
 	good, content := put("/good", []byte("good"))

@@ -465,7 +465,7 @@ func TestEveryUseCaseThatWritesIsTried(t *testing.T) {
 	}
 }
 
-func TestAGroupThatCannotBeCommittedDoesNothing(t *testing.T) {
+func TestFailedGroupCommitChangesNothing(t *testing.T) {
 	t.Parallel()
 	var faults sqldbtest.Faults
 	s := newStack(t, uploadtest.Options{DB: sqldb.Options{Connector: faults.Connector}})

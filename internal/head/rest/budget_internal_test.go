@@ -7,7 +7,7 @@ import (
 
 // One user's many small pages leave connections of the database to others: two are read at a time,
 // and the third waits until one of them has ended, while another user's is read at once.
-func TestAUserReadsFewPagesAtATime(t *testing.T) {
+func TestConcurrentPagesPerUserAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(1 << 20)

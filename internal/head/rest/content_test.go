@@ -24,7 +24,7 @@ func TestAFileOfTheEpoch(t *testing.T) {
 }
 
 // A browser would take the parts of a multipart response for separate responses.
-func TestAContentOfSeveralPartsIsBytes(t *testing.T) {
+func TestMultipartContentIsServedAsBytes(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)
 	for sent, want := range map[string]string{"Multipart/x-mixed-replace; boundary=a": drive.UnknownMime, "text/html": "text/html"} {
@@ -139,7 +139,7 @@ func TestContentIsHarmlessInABrowser(t *testing.T) {
 	}
 }
 
-func TestADeclaredSHA256IsToldBack(t *testing.T) {
+func TestDeclaredSHA256IsReturned(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)
 	const field = "sha-256=:ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=:" // of "abc"

@@ -54,7 +54,7 @@ func (b tab) send(t *testing.T, method, path string, body any, header ...string)
 	return b.do(t, in)
 }
 
-func TestABrowserLogsInByACookie(t *testing.T) {
+func TestBrowserLoginSetsCookie(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	s.newUser(t, "ann", 0)

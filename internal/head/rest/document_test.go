@@ -143,8 +143,8 @@ func (w *walker) schema(where string, s object) {
 	}
 }
 
-// TestTheDocumentTellsWhatMayBeNull pins the points where the types alone would mislead.
-func TestTheDocumentTellsWhatMayBeNull(t *testing.T) {
+// TestDocumentMarksNullableMembers pins the points where the types alone would mislead.
+func TestDocumentMarksNullableMembers(t *testing.T) {
 	t.Parallel()
 	schemas := document(t)["components"].(object)["schemas"].(object)
 	property := func(path string) any {

@@ -76,7 +76,7 @@ func TestAFolderIsExported(t *testing.T) {
 	u.get(t, one+"/content").problem(t, drive.Gone, map[string]any{"reason": "withdrawn"})
 }
 
-func TestALinkOpensAZipUntilItIsOver(t *testing.T) {
+func TestZipLinkWorksUntilItExpires(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	u := s.newUser(t, "ann", 0)

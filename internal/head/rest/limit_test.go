@@ -17,7 +17,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-func TestAUserHasOnlySoManyRequestsInFlight(t *testing.T) {
+func TestRequestsInFlightPerUserAreLimited(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{}, func(o *rest.Options) { o.Requests = server.NewLimiter[drive.UserID](2) })
 	u, other := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
@@ -44,7 +44,7 @@ func TestAUserHasOnlySoManyRequestsInFlight(t *testing.T) {
 
 // A user makes only so many requests that write in a day, by any of their protocols. Others, and
 // requests that read, are not counted.
-func TestAUserWritesOnlySoOftenADay(t *testing.T) {
+func TestWritesPerUserAndDayAreLimited(t *testing.T) {
 	t.Parallel()
 	var now atomic.Int64
 	now.Store(24 * 3600 * 100)
@@ -127,7 +127,7 @@ func TestProblemsSpeakTheReadersLanguage(t *testing.T) {
 	}
 }
 
-func TestAnAddressHasOnlySoManyRequestsInFlight(t *testing.T) {
+func TestRequestsInFlightPerAddressAreLimited(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{}, func(o *rest.Options) { o.Visitors = server.NewLimiter[netip.Prefix](1) })
 	u := s.newUser(t, "ann", 0)

@@ -136,7 +136,7 @@ func TestBudgetReservesMemoryForOtherUsers(t *testing.T) {
 
 // A large request is not overtaken for ever by small ones; a request that gives up is no longer in
 // the way, and has taken nothing.
-func TestALargeRequestIsNotOvertaken(t *testing.T) {
+func TestLargeRequestIsNotStarved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := working{t, &front{memory: newMemory(defaultMemory)}}

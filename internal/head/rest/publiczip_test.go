@@ -154,7 +154,7 @@ func TestASharedFolderIsListedInOrder(t *testing.T) {
 }
 
 // A reader that reads nothing occupies a slot. One address has a limited number of slots.
-func TestAnAddressHasOnlySoManyZipsOfShares(t *testing.T) {
+func TestShareZipsPerAddressAreLimited(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)
 	u.put(t, "/pub/a.txt", []byte("first"))

@@ -17,7 +17,7 @@ import (
 
 // Each changing request is decided by what its transaction reads. The competitor runs after the
 // request has read its preconditions and before its transaction.
-func TestARequestIsDecidedByWhatItsTransactionFinds(t *testing.T) {
+func TestRequestComparesInItsTransaction(t *testing.T) {
 	t.Parallel()
 	type call struct{ method, path, body, header, value string }
 	over := call{"PATCH", "/nodes/{x}", `{"name":"f","conflict":"replace"}`, "", ""}

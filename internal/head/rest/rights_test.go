@@ -284,8 +284,8 @@ func TestChangedPathIsResolvedAgain(t *testing.T) {
 	bob.send(t, "PUT", "/files/was/f.txt?space=Team", &bend{nil, strings.NewReader("x")}).json(t, http.StatusCreated)
 }
 
-// TestARefusedFileOfABatchMakesNoFolders, also beside others of its group.
-func TestARefusedFileOfABatchMakesNoFolders(t *testing.T) {
+// TestRefusedBatchFileCreatesNoFolders, also beside others of its group.
+func TestRefusedBatchFileCreatesNoFolders(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)
 	var parts []any

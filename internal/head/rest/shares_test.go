@@ -53,7 +53,7 @@ func (u user) shareOf(t testing.TB, node string, more map[string]any) (visitor, 
 	return visitor{stack: u.stack, token: made["token"].(string)}, made
 }
 
-func TestAShareShowsWhatIsBelowItAndNothingElse(t *testing.T) {
+func TestShareShowsOnlyItsSubtree(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)
 	inside, outside := u.put(t, "/top/pub/sub/a.txt", []byte("first")), u.put(t, "/top/secret", []byte("x"))

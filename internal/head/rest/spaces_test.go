@@ -234,9 +234,9 @@ func TestAFolderIsSharedByName(t *testing.T) {
 	}
 }
 
-// TestAnUploadEndsWithTheRight: the next part after the right is lost is refused, and the space has
+// TestUploadEndsWithWriteAccess: the next part after the right is lost is refused, and the space has
 // its room back.
-func TestAnUploadEndsWithTheRight(t *testing.T) {
+func TestUploadEndsWithWriteAccess(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)

@@ -61,7 +61,7 @@ func (s *sending) end(t *testing.T) {
 	}
 }
 
-func TestAnAnswerMustBeReadWith4KiBASecondOver60s(t *testing.T) {
+func TestResponseNeeds4KiBPerSecondOver60s(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name        string
@@ -111,7 +111,7 @@ func TestAnAnswerMustBeReadWith4KiBASecondOver60s(t *testing.T) {
 
 // A client that asks for something and does not read it loses its connection; the log and the
 // figures tell.
-func TestAReaderThatStopsIsCutOffAndLogged(t *testing.T) {
+func TestStalledReaderIsAbortedAndLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := sends(t, 1<<30, 256<<10)
@@ -204,7 +204,7 @@ func TestAWriteDeadlineOfAHandlerCounts(t *testing.T) {
 }
 
 // The same of a server that runs, over TCP and over TLS.
-func TestAServerThatRunsGivesUpReadersThatStop(t *testing.T) {
+func TestServerAbortsStalledReaders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
@@ -314,7 +314,7 @@ func TestWriteAndAwaitAreSerialized(t *testing.T) {
 }
 
 // A file response that the client does not read is aborted and logged like any other.
-func TestAFileThatIsNotReadIsCutOff(t *testing.T) {
+func TestUnreadFileIsAborted(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})
 	var opt Options

@@ -89,7 +89,7 @@ func TestScenarioNARefusedBodyOf50MiBStillGetsItsAnswer(t *testing.T) {
 }
 
 // A client that reads while it sends gets the answer before it has sent more than a little.
-func TestARefusalIsSentBeforeTheBodyHasCome(t *testing.T) {
+func TestRefusalPrecedesBody(t *testing.T) {
 	t.Parallel()
 	s := running(t, Options{}, bodyRoutes)
 	resp := exchange(t, s, "PUT /refuse HTTP/1.1\r\nHost: x\r\nContent-Length: 52428800\r\n\r\n")
@@ -99,7 +99,7 @@ func TestARefusalIsSentBeforeTheBodyHasCome(t *testing.T) {
 }
 
 // A chunked body is refused in the middle, and the client may continue to send.
-func TestARefusalOfAChunkedBodyComesInTheMiddle(t *testing.T) {
+func TestChunkedBodyIsRefusedMidway(t *testing.T) {
 	t.Parallel()
 	s := running(t, Options{Linger: unhurried}, bodyRoutes)
 	conn, err := net.Dial("tcp", s.listener.Addr().String())
@@ -120,7 +120,7 @@ func TestARefusalOfAChunkedBodyComesInTheMiddle(t *testing.T) {
 }
 
 // A client that sends Expect: 100-continue gets the refusal instead of 100.
-func TestARefusalInPlaceOf100Continue(t *testing.T) {
+func TestRefusalReplaces100Continue(t *testing.T) {
 	t.Parallel()
 	s := running(t, Options{}, bodyRoutes)
 	resp := exchange(t, s, "PUT /refuse HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n")
@@ -156,7 +156,7 @@ func TestARefusedSmallBodyKeepsTheConnection(t *testing.T) {
 }
 
 // The discarded bytes of a refused body are bounded, and the response is sent first all the same.
-func TestARefusedBodyIsNotTakenInForEver(t *testing.T) {
+func TestDiscardedBodyIsBounded(t *testing.T) {
 	t.Parallel()
 	s := running(t, Options{Linger: Linger{Bytes: drive.MiB}}, bodyRoutes)
 	conn, err := net.Dial("tcp", s.listener.Addr().String())
@@ -237,7 +237,7 @@ func drip(t *testing.T, size, piece int, period time.Duration) (resp *http.Respo
 	return resp, took
 }
 
-func TestABodyMustAverage4KiBASecondOver60s(t *testing.T) {
+func TestBodyNeeds4KiBPerSecondOver60s(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name        string

@@ -48,7 +48,7 @@ func whoAmI(mux *http.ServeMux) {
 	})
 }
 
-func TestOnlyATrustedPeerIsBelieved(t *testing.T) {
+func TestOnlyTrustedPeersSetClientAddress(t *testing.T) {
 	t.Parallel()
 	const raw = "GET /me HTTP/1.1\r\nHost: own\r\nX-Forwarded-For: 203.0.113.9\r\nX-Forwarded-Proto: https\r\n" +
 		"X-Forwarded-Host: drive.example\r\nX-Request-Id: proxy-7\r\n\r\n"

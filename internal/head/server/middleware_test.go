@@ -91,7 +91,7 @@ func lineWith(t *testing.T, book *logBook, path string) map[string]any {
 	return nil
 }
 
-func TestAPanicIsA500AndTheServerGoesOn(t *testing.T) {
+func TestPanicIs500AndServerContinues(t *testing.T) {
 	t.Parallel()
 	var book logBook
 	s := running(t, Options{Log: book.logger()}, func(mux *http.ServeMux) {
@@ -163,7 +163,7 @@ func TestSecurityHeadersAreOnEveryAnswer(t *testing.T) {
 	}
 }
 
-func TestACheckThatTakesAllTheTimeMakesNoOtherFail(t *testing.T) {
+func TestSlowCheckFailsNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Routes: http.NewServeMux(), Checks: []Check{

@@ -25,7 +25,7 @@ import (
 	"time"
 )
 
-func TestAnAddressInUseIsSaidWithItsFlag(t *testing.T) {
+func TestAddressInUseErrorNamesFlag(t *testing.T) {
 	t.Parallel()
 	first := running(t, Options{}, nil)
 	addr := first.listener.Addr().String()
@@ -118,7 +118,7 @@ func TestARunningRequestEndsBeforeRunReturns(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotEndInTimeIsCancelled(t *testing.T) {
+func TestSlowRequestIsCanceledAtStop(t *testing.T) {
 	t.Parallel()
 	var cause error
 	ended := false

@@ -120,7 +120,7 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatALaterSenderAddsIsPassedOver(t *testing.T) {
+func TestUnknownMembersAreIgnored(t *testing.T) {
 	t.Parallel()
 	in := strings.Replace(document(strings.Replace(first, `{`, `{"colour":"red",`, 1)), `{`, `{"host":"a",`, 1)
 	m, err := bundle.Decode(strings.NewReader(in))
@@ -129,9 +129,9 @@ func TestWhatALaterSenderAddsIsPassedOver(t *testing.T) {
 	}
 }
 
-// TestAnErrorOfTheReaderIsNoVerdict checks that an error of the reader is not an *Error: the
+// TestReaderErrorIsNoVerdict checks that an error of the reader is not an *Error: the
 // manifest may be readable on the next attempt.
-func TestAnErrorOfTheReaderIsNoVerdict(t *testing.T) {
+func TestReaderErrorIsNoVerdict(t *testing.T) {
 	t.Parallel()
 	_, err := bundle.Decode(io.MultiReader(strings.NewReader("{"), iotest.ErrReader(iotest.ErrTimeout)))
 	if _, verdict := errors.AsType[*bundle.Error](err); verdict || !errors.Is(err, iotest.ErrTimeout) {

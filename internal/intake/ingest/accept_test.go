@@ -198,9 +198,9 @@ func TestTheRuleOfASourceSettlesConflicts(t *testing.T) {
 	}
 }
 
-// TestADocumentOfAStrangeCurrencyIsAccepted checks that a user may accept a document with an
+// TestUnknownCurrencyIsAccepted checks that a user may accept a document with an
 // invalid currency: the column drops letters beyond ASCII, and the model keeps the text.
-func TestADocumentOfAStrangeCurrencyIsAccepted(t *testing.T) {
+func TestUnknownCurrencyIsAccepted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := w.process(w.db, "1")

@@ -132,10 +132,10 @@ func TestEmbeddedFilesCanBeHad(t *testing.T) {
 	}
 }
 
-// TestAnEmbeddedFileIsLeftInTheMiddle checks that closing or cancelling in the middle of a file
+// TestEmbeddedFileReadIsAbandoned checks that closing or cancelling in the middle of a file
 // leaves no goroutine behind. If the file of the document is replaced, its embedded file is
 // NotFound, until the file is restored.
-func TestAnEmbeddedFileIsLeftInTheMiddle(t *testing.T) {
+func TestEmbeddedFileReadIsAbandoned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := w.process(w.db, "1")

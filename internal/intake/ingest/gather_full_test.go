@@ -12,9 +12,9 @@ import (
 	"smartdrive/internal/intake/invoice/invoicetest"
 )
 
-// TestAFullAccountKeepsNobodysFilesOut checks that an account without room for a bundle's folder
+// TestFullAccountBlocksNoOther checks that an account without room for a bundle's folder
 // does not stop the gatherer from gathering the files of other accounts.
-func TestAFullAccountKeepsNobodysFilesOut(t *testing.T) {
+func TestFullAccountBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := w.process(w.db, "1")

@@ -68,8 +68,8 @@ func (w *world) gathered(t testing.TB, in *Intake, source string) (ended []strin
 	return ended
 }
 
-// TestAFileThatLandsFarDown checks that a file at the maximum depth is gathered.
-func TestAFileThatLandsFarDown(t *testing.T) {
+// TestFileAtMaximumDepthIsGathered checks that a file at the maximum depth is gathered.
+func TestFileAtMaximumDepthIsGathered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := w.process(w.db, "1")
@@ -100,7 +100,7 @@ func (w *world) strays(t testing.TB, in *Intake, limit int) (all []string) {
 	}
 }
 
-func TestFilesWithoutAManifestAreTakenIn(t *testing.T) {
+func TestFilesWithoutManifestAreProcessed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := w.process(w.db, "1")
@@ -148,9 +148,9 @@ func TestFilesWithoutAManifestAreTakenIn(t *testing.T) {
 	w.check(t)
 }
 
-// TestAFolderThatIsNeverQuiet checks that old files are gathered from a folder that changes all the
+// TestFolderThatKeepsChanging checks that old files are gathered from a folder that changes all the
 // time, and that a bundle without its manifest yet is left alone.
-func TestAFolderThatIsNeverQuiet(t *testing.T) {
+func TestFolderThatKeepsChanging(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := w.process(w.db, "1")
@@ -370,7 +370,7 @@ func TestFilesThatBelongTogetherStayTogether(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoBundleIsListed(t *testing.T) {
+func TestStrayFilesAreListed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := w.process(w.db, "1")

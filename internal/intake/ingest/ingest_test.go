@@ -160,9 +160,9 @@ func TestPoisonEnds(t *testing.T) {
 	w.check(t)
 }
 
-// TestWhatNobodyToldOfIsFound checks that the reconciler finds bundles whose arrival was not
+// TestUnannouncedBundleIsFound checks that the reconciler finds bundles whose arrival was not
 // reported, and that a bundle moved or restored into place is reported.
-func TestWhatNobodyToldOfIsFound(t *testing.T) {
+func TestUnannouncedBundleIsFound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := w.process(w.db, "1")
@@ -335,9 +335,9 @@ func TestConflictsAreSettled(t *testing.T) {
 	w.check(t)
 }
 
-// TestABundleThatBeginsAnewAfterSettling checks that a restarted bundle has the same counts as
+// TestBundleRestartsAfterSettling checks that a restarted bundle has the same counts as
 // before, even if the other side of its conflict is the document by now.
-func TestABundleThatBeginsAnewAfterSettling(t *testing.T) {
+func TestBundleRestartsAfterSettling(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name          string
@@ -384,9 +384,9 @@ func TestABundleThatBeginsAnewAfterSettling(t *testing.T) {
 	}
 }
 
-// TestAnAccountIsForgotten checks that Forget deletes all rows of the account and none of another
+// TestForgetDeletesOnlyItsAccount checks that Forget deletes all rows of the account and none of another
 // one.
-func TestAnAccountIsForgotten(t *testing.T) {
+func TestForgetDeletesOnlyItsAccount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := w.process(w.db, "1")
@@ -452,9 +452,9 @@ func TestAPDFMayComeLater(t *testing.T) {
 	}
 }
 
-// TestAPDFIsReplacedWhenItIsGone checks that a deleted PDF is replaced by the next one, and that
+// TestMissingPDFIsReplaced checks that a deleted PDF is replaced by the next one, and that
 // the PDF of a conflict's other side stays with that side until the side is kept.
-func TestAPDFIsReplacedWhenItIsGone(t *testing.T) {
+func TestMissingPDFIsReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := w.process(w.db, "1")

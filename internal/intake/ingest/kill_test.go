@@ -91,9 +91,9 @@ func TestALatePDFOutlivesItsWorker(t *testing.T) {
 	w.check(t)
 }
 
-// TestAWorkerThatStoodStillChangesNothing checks that a worker that stalls beyond its lease, at any
+// TestStoppedWorkerWritesNothing checks that a worker that stalls beyond its lease, at any
 // step, changes nothing.
-func TestAWorkerThatStoodStillChangesNothing(t *testing.T) {
+func TestStoppedWorkerWritesNothing(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"compared", "checked", "stored", "flushed"} {
 		t.Run(step, func(t *testing.T) {

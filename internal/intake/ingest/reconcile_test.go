@@ -12,9 +12,9 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// TestAnAccountThatCannotBeComparedStopsNoOther checks that an error of one account is logged, does
+// TestFailedAccountStopsNoOther checks that an error of one account is logged, does
 // not stop the pass, and that the account is compared once that is possible.
-func TestAnAccountThatCannotBeComparedStopsNoOther(t *testing.T) {
+func TestFailedAccountStopsNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var log bytes.Buffer
@@ -56,9 +56,9 @@ func TestAnAccountThatCannotBeComparedStopsNoOther(t *testing.T) {
 	}
 }
 
-// TestADatabaseThatIsAwayEndsThePass checks that an unavailable database ends the pass without
+// TestUnavailableDatabaseEndsPass checks that an unavailable database ends the pass without
 // blaming an account, and that the next pass compares all.
-func TestADatabaseThatIsAwayEndsThePass(t *testing.T) {
+func TestUnavailableDatabaseEndsPass(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var log bytes.Buffer

@@ -37,9 +37,9 @@ func (o ailingObject) ReadAt(p []byte, off int64) (int, error) {
 	return o.Object.ReadAt(p, off)
 }
 
-// TestAnErrorOfTheDiskRejectsNoBundle checks that an hour of disk errors, at any step of a worker,
+// TestDiskErrorRejectsNoBundle checks that an hour of disk errors, at any step of a worker,
 // rejects no bundle.
-func TestAnErrorOfTheDiskRejectsNoBundle(t *testing.T) {
+func TestDiskErrorRejectsNoBundle(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"", "compared", "checked"} {
 		t.Run("at "+step, func(t *testing.T) {
@@ -77,9 +77,9 @@ func wantState(t *testing.T, b Bundle, want State) {
 	}
 }
 
-// TestWhatIsFoundDamagedEndsItsBundle checks that content marked as damaged, as by fsck, rejects
+// TestDamageEndsItsBundle checks that content marked as damaged, as by fsck, rejects
 // the bundle after its wait, at any step of a worker. If the mark is removed, a retry succeeds.
-func TestWhatIsFoundDamagedEndsItsBundle(t *testing.T) {
+func TestDamageEndsItsBundle(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ step, blobs, want string }{
 		{"", "SELECT v.blob_id FROM bundles b JOIN versions v ON v.id = b.meta_version", "rejected damaged 0=0+0+0+0"},

@@ -37,7 +37,7 @@ func TestDecimalsHaveOneForm(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoDecimal(t *testing.T) {
+func TestInvalidDecimals(t *testing.T) {
 	t.Parallel()
 	for _, in := range []string{"", "-", ".", "1e3", "1,5", "1 000", "0x10", "NaN", "--1", "1.2.3", "１", strings.Repeat("9", MaxDigits+1)} {
 		if d, err := ParseDecimal(in); !errors.Is(err, ErrDecimal) {

@@ -68,10 +68,10 @@ func of(t *testing.T, s *setting.Settings, name string) setting.Setting {
 	return setting.Setting{}
 }
 
-// TestAChangeReachesAllButWhoWasStartedWithIt: a change applies at once on its own instance, on
+// TestFlagOverridesStoredSetting: a change applies at once on its own instance, on
 // others after their next read, and after a restart. It does not apply to an instance started with
 // a value.
-func TestAChangeReachesAllButWhoWasStartedWithIt(t *testing.T) {
+func TestFlagOverridesStoredSetting(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
 	one, other, fixed := instance(t, db), instance(t, db), instance(t, db, "--default-quota=7GiB")
@@ -121,7 +121,7 @@ func TestAChangeReachesAllButWhoWasStartedWithIt(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotAllowedChangesNothing(t *testing.T) {
+func TestInvalidSettingIsRefused(t *testing.T) {
 	t.Parallel()
 	s := instance(t, sqldbtest.Open(t))
 	for name, values := range map[string][]string{
@@ -150,8 +150,8 @@ func TestWhatIsNotAllowedChangesNothing(t *testing.T) {
 	}
 }
 
-// TestAValueOfAnotherVersionIsLeftOut: invalid values in the database do not prevent the start.
-func TestAValueOfAnotherVersionIsLeftOut(t *testing.T) {
+// TestInvalidStoredSettingIsIgnored: invalid values in the database do not prevent the start.
+func TestInvalidStoredSettingIsIgnored(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
 	err := db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {

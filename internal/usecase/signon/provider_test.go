@@ -20,9 +20,9 @@ import (
 	"smartdrive/internal/usecase/admin"
 )
 
-// TestWhoIsPutOutKeepsNothing: a person who leaves the required groups loses all granted rights at
+// TestRemovedPersonKeepsNoRights: a person who leaves the required groups loses all granted rights at
 // the next sign-in, although that is refused.
-func TestWhoIsPutOutKeepsNothing(t *testing.T) {
+func TestRemovedPersonKeepsNoRights(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *Options) { o.Users, o.Admins, o.Groups = []string{"drive"}, []string{"ops"}, []string{"*"} })
 	group, err := f.parts.Spaces.CreateGroup(t.Context(), admin.Local(), "ops", nil)
@@ -49,7 +49,7 @@ func TestWhoIsPutOutKeepsNothing(t *testing.T) {
 	}
 }
 
-func TestTheUserHasChangedSinceTheyWereAsked(t *testing.T) {
+func TestUserChangedDuringSignOn(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]admin.Change{
 		"another password": {Password: new("another horse")},
@@ -119,7 +119,7 @@ func TestGroupsThatAreNotThere(t *testing.T) {
 	}
 }
 
-func TestNobodyMakesUsAskWithoutEnd(t *testing.T) {
+func TestWrongCodesAreLimited(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	from := netip.MustParseAddr("192.0.2.1")
@@ -209,9 +209,9 @@ func TestALoginThatChangesNothing(t *testing.T) {
 	}
 }
 
-// TestNothingMakesAPageSendACodeAgain: clients retry transient errors automatically, so none may be
+// TestNoTransientErrorAfterCodeIsSent: clients retry transient errors automatically, so none may be
 // returned after the code was sent.
-func TestNothingMakesAPageSendACodeAgain(t *testing.T) {
+func TestNoTransientErrorAfterCodeIsSent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	for n := 1; n <= 2; n++ { // the user, the login
@@ -224,9 +224,9 @@ func TestNothingMakesAPageSendACodeAgain(t *testing.T) {
 	}
 }
 
-// TestADescriptionThatCannotBeRead: if the metadata cannot be read again, the old metadata stays in
+// TestUnreadableDescription: if the metadata cannot be read again, the old metadata stays in
 // use. If it was never read, a retry follows after a short delay.
-func TestADescriptionThatCannotBeRead(t *testing.T) {
+func TestUnreadableDescription(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.issuer.Stop(true)
@@ -275,9 +275,9 @@ func (stalled) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, context.Cause(r.Context())
 }
 
-// TestACommitWhoseReplyIsLost: after a lost reply to a COMMIT, the next sign-in continues from the
+// TestCommitWithLostReply: after a lost reply to a COMMIT, the next sign-in continues from the
 // committed state.
-func TestACommitWhoseReplyIsLost(t *testing.T) {
+func TestCommitWithLostReply(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *Options) { o.Groups, o.Admins = []string{"*"}, []string{"ops"} })
 	group, err := f.parts.Spaces.CreateGroup(t.Context(), admin.Local(), "ops", nil)

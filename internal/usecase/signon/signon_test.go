@@ -24,7 +24,7 @@ import (
 
 type claims = map[string]any
 
-func TestWhoComesForTheFirstTimeIsAUserFromThenOn(t *testing.T) {
+func TestFirstSignInCreatesUser(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna"}, nil)
@@ -43,9 +43,9 @@ func TestWhoComesForTheFirstTimeIsAUserFromThenOn(t *testing.T) {
 	}
 }
 
-// TestNobodyIsTakenForSomebodyElse: a name does not identify a person, because at many providers
+// TestIdentitiesAreNotConfused: a name does not identify a person, because at many providers
 // people choose it.
-func TestNobodyIsTakenForSomebodyElse(t *testing.T) {
+func TestIdentitiesAreNotConfused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "Admin", "email": "admin", "email_verified": true}, nil)
@@ -89,7 +89,7 @@ func TestNobodyIsTakenForSomebodyElse(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotTheEndOfAFlow(t *testing.T) {
+func TestInvalidReturnIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	person := claims{"sub": "1", "preferred_username": "anna"}
@@ -135,9 +135,9 @@ func TestWhatIsNotTheEndOfAFlow(t *testing.T) {
 	}
 }
 
-// TestAFlowThatSomebodyMade: a flow names the user to connect and the password's epoch, so the page
+// TestForgedFlowIsRefused: a flow names the user to connect and the password's epoch, so the page
 // must not be able to forge one.
-func TestAFlowThatSomebodyMade(t *testing.T) {
+func TestForgedFlowIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "eve"}, nil)
@@ -167,7 +167,7 @@ func TestAFlowThatSomebodyMade(t *testing.T) {
 	}
 }
 
-func TestACodeIsGoodOnce(t *testing.T) {
+func TestCodeIsValidOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna"}, nil)
@@ -254,7 +254,7 @@ func (f *fixture) connect(t *testing.T, user account.User, subject, password str
 	return f.Connect(t.Context(), who, f.back(t, begun), netip.Addr{})
 }
 
-func TestAUserConnectsThemselves(t *testing.T) {
+func TestUserLinksIdentity(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *Options) { o.Create = false })
 	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "admin"}, nil)
@@ -285,7 +285,7 @@ func TestAUserConnectsThemselves(t *testing.T) {
 	wantRefused(t, err, drive.Forbidden, "sign-on-unknown")
 }
 
-func TestWhoMayNotLogInHereDoesNotComeInThere(t *testing.T) {
+func TestDisabledUserIsRefusedEverywhere(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna"}, nil)
@@ -343,7 +343,7 @@ func TestMembersOfGroupsFollowTheProvider(t *testing.T) {
 	want(nil, "Sales") // added by hand
 }
 
-func TestAProviderThatDoesNotAnswer(t *testing.T) {
+func TestUnreachableProvider(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna"}, nil)
@@ -362,7 +362,7 @@ func TestAProviderThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-func TestAWordOfTheProviderEndsLogins(t *testing.T) {
+func TestProviderLogoutEndsLogins(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.issuer.SetUser(claims{"sub": "1", "preferred_username": "anna"}, nil)
@@ -402,9 +402,9 @@ func TestAWordOfTheProviderEndsLogins(t *testing.T) {
 	}
 }
 
-// TestACommitThatFails: whichever commit fails, no partial state is visible, and the next sign-in
+// TestFailedCommitLeavesNoPartialState: whichever commit fails, no partial state is visible, and the next sign-in
 // continues.
-func TestACommitThatFails(t *testing.T) {
+func TestFailedCommitLeavesNoPartialState(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *Options) { o.Groups, o.Admins = []string{"*"}, []string{"ops"} })
 	group, err := f.parts.Spaces.CreateGroup(t.Context(), admin.Local(), "ops", nil)

@@ -194,7 +194,7 @@ func TestScansAreCounted(t *testing.T) {
 	}
 }
 
-func TestAnAccountHasItsTurn(t *testing.T) {
+func TestThumbnailsTakeTurnsByAccount(t *testing.T) {
 	t.Parallel()
 	content := asJPEG(t, corner(40, 40))
 	synctest.Test(t, func(t *testing.T) {
@@ -235,7 +235,7 @@ func (d dawdling) Size() drive.ByteSize {
 	return d.file.Size()
 }
 
-func TestWhatTakesTooLongRests(t *testing.T) {
+func TestSlowImageIsRetriedLater(t *testing.T) {
 	t.Parallel()
 	content := asJPEG(t, corner(40, 40))
 	synctest.Test(t, func(t *testing.T) {

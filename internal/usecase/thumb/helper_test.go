@@ -200,8 +200,8 @@ func TestRealHelpers(t *testing.T) {
 	}
 }
 
-// TestAPieceOfALargeFilm: of a large film, the copied beginning and end suffice.
-func TestAPieceOfALargeFilm(t *testing.T) {
+// TestLargeVideoNeedsOnlyItsEnds: of a large film, the copied beginning and end suffice.
+func TestLargeVideoNeedsOnlyItsEnds(t *testing.T) {
 	t.Parallel()
 	m := helped(t, t.TempDir(), "video")
 	content := film("mp4")(t)

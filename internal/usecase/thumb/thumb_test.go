@@ -173,7 +173,7 @@ func TestEveryFormat(t *testing.T) {
 	}
 }
 
-func TestWhatCanBeSeenThroughStaysSo(t *testing.T) {
+func TestTransparencyIsKept(t *testing.T) {
 	t.Parallel()
 	img := corner(600, 600)
 	img.SetRGBA(599, 599, color.RGBA{})
@@ -306,7 +306,7 @@ func TestHostileImagesAreRefused(t *testing.T) {
 	}
 }
 
-func TestWhatWasMadeIsKept(t *testing.T) {
+func TestThumbnailIsCached(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "thumbs")
 	m := thumb.New(thumb.Options{Dir: dir})
@@ -367,7 +367,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyLooksAtGoes(t *testing.T) {
+func TestUnusedThumbnailsAreEvicted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	now := time.Now()
@@ -398,7 +398,7 @@ func TestWhatNobodyLooksAtGoes(t *testing.T) {
 	}
 }
 
-func TestTheSameIsMadeOnceAtATime(t *testing.T) {
+func TestConcurrentRequestsShareOneThumbnail(t *testing.T) {
 	t.Parallel()
 	content := asJPEG(t, corner(40, 40))
 	synctest.Test(t, func(t *testing.T) {
@@ -482,8 +482,8 @@ func (l late) ReadAt(p []byte, off int64) (int, error) {
 	return l.file.ReadAt(p, off)
 }
 
-// TestWhatWasReadAheadIsNoTime: the time limit also ends a decoder that only needs buffered data.
-func TestWhatWasReadAheadIsNoTime(t *testing.T) {
+// TestTimeLimitEndsBufferedDecoder: the time limit also ends a decoder that only needs buffered data.
+func TestTimeLimitEndsBufferedDecoder(t *testing.T) {
 	t.Parallel()
 	content := asPNG(t, corner(40, 40))
 	synctest.Test(t, func(t *testing.T) {
@@ -497,9 +497,9 @@ func TestWhatWasReadAheadIsNoTime(t *testing.T) {
 	})
 }
 
-// TestAFailedReadIsNotKept: a read error of the store is not a property of the file, so it is not
+// TestFailedReadIsNotCached: a read error of the store is not a property of the file, so it is not
 // cached.
-func TestAFailedReadIsNotKept(t *testing.T) {
+func TestFailedReadIsNotCached(t *testing.T) {
 	t.Parallel()
 	m := thumb.New(thumb.Options{Dir: t.TempDir()})
 	content, broken := asJPEG(t, corner(40, 40)), errors.New("the store is away")

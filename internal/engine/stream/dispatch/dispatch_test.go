@@ -164,9 +164,9 @@ func TestTimerWithoutHandlerIsArmedAgain(t *testing.T) {
 	}
 }
 
-// TestAHandlerThatOverrunsHasFailed: the error of a cancelled handler looks like an outage, but
+// TestOverrunningHandlerFails: the error of a cancelled handler looks like an outage, but
 // counts as a failure.
-func TestAHandlerThatOverrunsHasFailed(t *testing.T) {
+func TestOverrunningHandlerFails(t *testing.T) {
 	t.Parallel()
 	r, err := dispatch.Record(firedTimer(timer.Abandon))
 	if err != nil {

@@ -183,7 +183,7 @@ func TestSlowReclaimsDelayOnlyTheirAccount(t *testing.T) {
 	})
 }
 
-func TestAnOutageConsumesNoAttemptAndKillsNoTimer(t *testing.T) {
+func TestOutageUsesNoAttempt(t *testing.T) {
 	pipeline(t, func(t *testing.T, p *pipe) {
 		const outage = 10 * time.Minute
 		p.answer = func(context.Context, timer.Fired) error {
@@ -207,7 +207,7 @@ func TestAnOutageConsumesNoAttemptAndKillsNoTimer(t *testing.T) {
 	})
 }
 
-func TestATimerThatFailsForGoodIsDeadOnceAndCanBeReplayed(t *testing.T) {
+func TestFailedTimerBecomesOneReplayableDeadLetter(t *testing.T) {
 	pipeline(t, func(t *testing.T, p *pipe) {
 		broken := true
 		p.answer = func(context.Context, timer.Fired) error {

@@ -168,7 +168,7 @@ func (f *forgetful) MarkSent(ctx context.Context, sent []stream.Unsent) error {
 	return f.Backlog.MarkSent(ctx, sent)
 }
 
-func TestARelayThatDiesBeforeTheMarkSendsAgain(t *testing.T) {
+func TestRelaySendsAgainAfterCrash(t *testing.T) {
 	fake(t, func(t *testing.T, r *rig) {
 		var l ledger
 		backlog := &forgetful{Backlog: r.outbox, die: 2}
@@ -202,7 +202,7 @@ func TestARelayThatDiesBeforeTheMarkSendsAgain(t *testing.T) {
 	})
 }
 
-func TestALevelThatDiesBeforeTheCommitForwardsAgain(t *testing.T) {
+func TestLevelForwardsAgainAfterCrash(t *testing.T) {
 	fake(t, func(t *testing.T, r *rig) {
 		failed, calls := false, 0
 		var l ledger
@@ -258,9 +258,9 @@ func (r *rig) raw(t *testing.T, more ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
-// TestALevelCountsFromWhenTheBrokerHasIt: delays use the broker's clock, so a producer with a wrong
+// TestLevelDelayStartsAtBroker: delays use the broker's clock, so a producer with a wrong
 // clock can neither shorten a delay nor overtake others.
-func TestALevelCountsFromWhenTheBrokerHasIt(t *testing.T) {
+func TestLevelDelayStartsAtBroker(t *testing.T) {
 	t.Parallel()
 	if !servicetest.RealKafka() {
 		servicetest.Missing(t, servicetest.Kafka, "the broker in memory keeps the producer's time")

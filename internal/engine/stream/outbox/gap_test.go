@@ -55,10 +55,10 @@ func poll(t *testing.T, s stream.Session) (subjects []string, again time.Time) {
 	return subjects, again
 }
 
-// TestASmallerNumberThatCommitsLater: of two transactions the one with the greater id commits
+// TestLowerOffsetThatCommitsLater: of two transactions the one with the greater id commits
 // first. Its record is not delivered before the other transaction ends; otherwise the other's
 // record would be skipped.
-func TestASmallerNumberThatCommitsLater(t *testing.T) {
+func TestLowerOffsetThatCommitsLater(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)
 	for name, end := range map[string]struct {

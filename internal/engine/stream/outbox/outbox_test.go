@@ -90,7 +90,7 @@ func TestAcksAreGathered(t *testing.T) {
 
 // A record fails while the clock is a year ahead, and the clock is set right: its retry does not
 // wait for that year.
-func TestARetryDoesNotWaitForAClockThatWasAhead(t *testing.T) {
+func TestRetryIgnoresFastClock(t *testing.T) {
 	t.Parallel()
 	const year = 365 * 24 * time.Hour
 	f, _ := open(t)
@@ -233,7 +233,7 @@ func TestAPageOfTheOutboxIsOneTransaction(t *testing.T) {
 }
 
 // A run stops in a long outbox without old records; the next runs continue behind it.
-func TestRunsOfTrimGoOnThroughTheOutbox(t *testing.T) {
+func TestTrimResumesThroughOutbox(t *testing.T) {
 	t.Parallel()
 	f, o := open(t)
 	o.LookAt(1000)

@@ -76,7 +76,7 @@ func TestInvoicesAreFound(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotReadIsNamed(t *testing.T) {
+func TestUnsupportedFormatIsNamed(t *testing.T) {
 	t.Parallel()
 	cii := string(invoicetest.CII(invoicetest.New(1)))
 	profile := func(name string) []byte {
@@ -119,9 +119,9 @@ func TestArchivesAreBounded(t *testing.T) {
 	}
 }
 
-// TestADirectoryIsWhatItsEndSays checks that the end record of an archive bounds its directory, and
+// TestEndRecordBoundsDirectory checks that the end record of an archive bounds its directory, and
 // that members do not overlap. Otherwise a small file could exhaust memory or time.
-func TestADirectoryIsWhatItsEndSays(t *testing.T) {
+func TestEndRecordBoundsDirectory(t *testing.T) {
 	t.Parallel()
 	one := archive(t, "1.xml", "<EInvoice>"+strings.Repeat("0123456789", 100)+"</EInvoice>")
 	end, at := bytes.LastIndex(one, []byte("PK\x05\x06")), bytes.Index(one, []byte("PK\x01\x02"))

@@ -22,7 +22,7 @@ func generated() map[string]*invoice.Document {
 	return docs
 }
 
-func TestWhatIsWrittenInThreeSyntaxesIsOneDocument(t *testing.T) {
+func TestSyntaxesGiveEqualDocuments(t *testing.T) {
 	t.Parallel()
 	for name, want := range generated() {
 		for syntax, text := range map[string][]byte{

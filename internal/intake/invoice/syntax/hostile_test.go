@@ -141,7 +141,7 @@ func TestLinesAreLimited(t *testing.T) {
 	}
 }
 
-func TestABadLineDoesNotEndTheOthers(t *testing.T) {
+func TestBadLineDoesNotStopOthers(t *testing.T) {
 	t.Parallel()
 	a, b := invoicetest.New(1), invoicetest.New(2)
 	in := string(invoicetest.NDJSON(a)) + "\r\n{\"number\":\n[]\n" + strings.Repeat("x", 100<<10) + "\n" + strings.TrimSuffix(string(invoicetest.NDJSON(b)), "\n")
@@ -232,7 +232,7 @@ func TestDatesInAllSpellings(t *testing.T) {
 	}
 }
 
-func TestTheBetterOfTwoCounts(t *testing.T) {
+func TestMoreSpecificIdentifierIsUsed(t *testing.T) {
 	t.Parallel()
 	d := mustDecode(t, []byte(cii("</ram:IBANID>", "</ram:IBANID><ram:ProprietaryID>1</ram:ProprietaryID>")))
 	if d.Payments[0].Account != "DE00000000000000000000" || len(d.Repeated) > 0 {
