@@ -234,8 +234,8 @@ func TestAFolderIsSharedByName(t *testing.T) {
 	}
 }
 
-// TestUploadEndsWithWriteAccess: the next part after the right is lost is refused, and the space has
-// its room back.
+// TestUploadEndsWithWriteAccess: the next part after the right is lost is refused, and the space
+// has its room back.
 func TestUploadEndsWithWriteAccess(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

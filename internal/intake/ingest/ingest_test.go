@@ -384,8 +384,8 @@ func TestBundleRestartsAfterSettling(t *testing.T) {
 	}
 }
 
-// TestForgetDeletesOnlyItsAccount checks that Forget deletes all rows of the account and none of another
-// one.
+// TestForgetDeletesOnlyItsAccount checks that Forget deletes all rows of the account and none of
+// another one.
 func TestForgetDeletesOnlyItsAccount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -20,8 +20,8 @@ import (
 	"smartdrive/internal/usecase/admin"
 )
 
-// TestRemovedPersonKeepsNoRights: a person who leaves the required groups loses all granted rights at
-// the next sign-in, although that is refused.
+// TestRemovedPersonKeepsNoRights: a person who leaves the required groups loses all granted rights
+// at the next sign-in, although that is refused.
 func TestRemovedPersonKeepsNoRights(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *Options) { o.Users, o.Admins, o.Groups = []string{"drive"}, []string{"ops"}, []string{"*"} })

@@ -402,8 +402,8 @@ func TestProviderLogoutEndsLogins(t *testing.T) {
 	}
 }
 
-// TestFailedCommitLeavesNoPartialState: whichever commit fails, no partial state is visible, and the next sign-in
-// continues.
+// TestFailedCommitLeavesNoPartialState: whichever commit fails, no partial state is visible, and
+// the next sign-in continues.
 func TestFailedCommitLeavesNoPartialState(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *Options) { o.Groups, o.Admins = []string{"*"}, []string{"ops"} })

@@ -482,7 +482,8 @@ func (l late) ReadAt(p []byte, off int64) (int, error) {
 	return l.file.ReadAt(p, off)
 }
 
-// TestTimeLimitEndsBufferedDecoder: the time limit also ends a decoder that only needs buffered data.
+// TestTimeLimitEndsBufferedDecoder: the time limit also ends a decoder that only needs buffered
+// data.
 func TestTimeLimitEndsBufferedDecoder(t *testing.T) {
 	t.Parallel()
 	content := asPNG(t, corner(40, 40))
