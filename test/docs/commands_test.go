@@ -77,7 +77,7 @@ func functionsOf(t *testing.T, path, pkg string) (names []string) {
 	if err != nil || strings.Contains(said.String(), "matched no packages") {
 		t.Errorf("%s: there is no package %s: %v\n%s", path, pkg, err, said.String())
 	}
-	for _, file := range strings.Fields(string(out)) {
+	for file := range strings.FieldsSeq(string(out)) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"smartdrive/internal/base/drive"
@@ -41,11 +43,17 @@ func (s *Stream) RunLevels(ctx context.Context) error {
 			specs = append(specs, s.levelSpec(l))
 		}
 		missing := s.ensure(ctx, append(specs, topicSpec{name: s.dlq(), retention: keepDead})...)
-		ids, err := s.topicIDs(ctx, topics...)
-		if err != nil {
+		ids := map[string]kadm.TopicID{}
+		var err error
+		for _, topic := range topics { // one request each: the broker may forbid one of them
+			one, failed := s.topicIDs(ctx, topic)
+			maps.Copy(ids, one)
+			err = errors.Join(err, failed)
+		}
+		if err != nil && len(ids) == 0 {
 			return false, fmt.Errorf("read the delay levels: %w", errors.Join(missing, err))
 		}
-		s.warnMissing(ctx, missing) // the other levels go on
+		s.warnMissing(ctx, errors.Join(missing, err)) // the other levels go on
 		cl, err := s.join(s.levelGroup(), w, ids, topics...)
 		if err != nil {
 			return false, fmt.Errorf("read the delay levels: %w", err)

@@ -405,3 +405,104 @@ func TestRecreatedTargetReceivesMessages(t *testing.T) {
 		}
 	})
 }
+
+// TestFirstStartOnTwoInstancesBeginsAtTheEnd lets one instance set the cursors of a FromEnd
+// consumer while another one examines the group: the other must not reset them to the oldest
+// record.
+func TestFirstStartOnTwoInstancesBeginsAtTheEnd(t *testing.T) {
+	t.Parallel()
+	r := inMemory(t)
+	r.publish(t, "old", 50)
+	r.relayed(t)
+	a, b := r.open(t), r.open(t)
+	sub := stream.Subscription{Consumer: "end", Topic: stream.TopicUploads, Start: stream.FromEnd}
+	var met atomic.Bool
+	r.cluster.ControlKey(kmsg.DescribeGroups.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
+		r.cluster.KeepControl()
+		if met.CompareAndSwap(false, true) {
+			r.cluster.SleepControl(func() {
+				if _, err := a.Open(t.Context(), sub); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		return nil, nil, false
+	})
+	if _, err := b.Open(t.Context(), sub); err != nil {
+		t.Fatal(err)
+	}
+	admin := kadm.NewClient(r.raw(t))
+	cursors, err := admin.FetchOffsetsForTopics(t.Context(), "smartdrive.end.uploads", "smartdrive.uploads")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends, err := admin.ListEndOffsets(t.Context(), "smartdrive.uploads")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, at := range cursors["smartdrive.uploads"] {
+		if end, _ := ends.Lookup("smartdrive.uploads", n); at.At != end.Offset {
+			t.Errorf("the cursor of partition %d is %d, its end %d", n, at.At, end.Offset)
+		}
+	}
+}
+
+// TestRemovedGroupOfARunningConsumerSkipsNothing removes the group of a FromEnd consumer, as
+// brokers do with empty groups, while the consumer's topics are deleted. It must not count as a new
+// group.
+func TestRemovedGroupOfARunningConsumerSkipsNothing(t *testing.T) {
+	t.Parallel()
+	r := inMemory(t)
+	var l ledger
+	r.consume(t, "end", stream.FromEnd, l.handle)
+	r.awaitCursor(t, "end")
+	fault := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Topic: "smartdrive.retry.end.uploads", Err: kerr.PolicyViolation, Count: -1})
+	r.deleteAll(t, "smartdrive.uploads", "smartdrive.retry.end.uploads")
+	admin := kadm.NewClient(r.raw(t))
+	eventually(t, "the group is empty", func() error {
+		g, err := admin.DescribeGroups(t.Context(), "smartdrive.end.uploads")
+		if state := g["smartdrive.end.uploads"].State; err == nil && state != "Empty" {
+			err = fmt.Errorf("state %s", state)
+		}
+		return err
+	})
+	if _, err := admin.DeleteGroups(t.Context(), "smartdrive.end.uploads"); err != nil {
+		t.Fatal(err)
+	}
+	r.publish(t, "after", 30)
+	r.relayed(t)
+	fault.Remove()
+	l.want(t, 30)
+}
+
+// TestForbiddenLevelStopsNoOther forbids to describe one delay level. The other levels forward.
+func TestForbiddenLevelStopsNoOther(t *testing.T) {
+	t.Parallel()
+	r := hurried(t, 1, 20*time.Second)
+	r.stopLevels()
+	r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "smartdrive.delay." + testLevels[1].Name, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	background(t, r.open(t).RunLevels)
+	var l ledger
+	var tries atomic.Int64
+	l.answer = func(stream.Record) error {
+		if tries.Add(1) == 1 {
+			return errors.New("try again")
+		}
+		return nil
+	}
+	r.run(t, &l)
+	r.publish(t, "x", 1)
+	l.want(t, 1)
+}
+
+// relayed waits until the relay has sent all records of the outbox.
+func (r *rig) relayed(t *testing.T) {
+	t.Helper()
+	eventually(t, "relayed", func() error {
+		n, _, err := r.outbox.Waiting(t.Context())
+		if err == nil && n > 0 {
+			err = fmt.Errorf("%d wait", n)
+		}
+		return err
+	})
+}

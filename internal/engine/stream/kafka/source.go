@@ -39,6 +39,7 @@ func (s *Stream) Open(ctx context.Context, sub stream.Subscription) (stream.Sess
 	one.start(cl)
 	s.mu.Lock()
 	s.open[one] = struct{}{}
+	s.started[s.group(sub.Consumer, sub.Topic)] = true
 	s.mu.Unlock()
 	return one, nil
 }
@@ -48,6 +49,13 @@ func (s *Stream) Open(ctx context.Context, sub stream.Subscription) (stream.Sess
 // exists without cursors lost them with its topic, so it starts at the beginning of the new topic.
 func (s *Stream) initCursor(ctx context.Context, sub stream.Subscription, id kadm.TopicID) error {
 	group, topic := s.group(sub.Consumer, sub.Topic), s.topic(sub.Topic)
+	isNew := false
+	if sub.Start == stream.FromEnd { // before the cursors are read: another instance may set them meanwhile
+		var err error
+		if isNew, err = s.isNewGroup(ctx, group); err != nil {
+			return err
+		}
+	}
 	have, err := s.admin.FetchOffsetsForTopics(ctx, group, topic)
 	if err == nil {
 		err = have.Error()
@@ -56,14 +64,8 @@ func (s *Stream) initCursor(ctx context.Context, sub stream.Subscription, id kad
 		return classify(err)
 	}
 	list := s.admin.ListStartOffsets
-	if sub.Start == stream.FromEnd {
-		isNew, err := s.isNewGroup(ctx, group)
-		if err != nil {
-			return err
-		}
-		if isNew {
-			list = s.admin.ListEndOffsets
-		}
+	if isNew {
+		list = s.admin.ListEndOffsets
 	}
 	begin, err := list(ctx, topic)
 	if err == nil {
@@ -91,8 +93,15 @@ func (s *Stream) initCursor(ctx context.Context, sub stream.Subscription, id kad
 	return classify(err)
 }
 
-// isNewGroup reports whether the brokers do not know the group.
+// isNewGroup reports whether the brokers do not know the group and this process has not joined it.
+// Brokers remove a group that stays empty without cursors.
 func (s *Stream) isNewGroup(ctx context.Context, group string) (bool, error) {
+	s.mu.Lock()
+	started := s.started[group]
+	s.mu.Unlock()
+	if started {
+		return false, nil
+	}
 	groups, err := s.admin.DescribeGroups(ctx, group)
 	if err == nil {
 		err = groups.Error()

@@ -96,9 +96,10 @@ type Stream struct {
 	counters Counters
 	levels   levelState
 
-	mu     sync.Mutex
-	topics map[string]ownTopic   // topics of the namespace that are in use, by name
-	open   map[*session]struct{} // sessions that are not closed
+	mu      sync.Mutex
+	topics  map[string]ownTopic   // topics of the namespace that are in use, by name
+	started map[string]bool       // groups that a session has joined
+	open    map[*session]struct{} // sessions that are not closed
 }
 
 // ownTopic is a topic of the namespace. The zero flags mean that ensure must look for it.
@@ -136,7 +137,7 @@ func New(opt Options) (*Stream, error) {
 	if err := opt.checkTargets(); err != nil {
 		return nil, err
 	}
-	s := &Stream{opt: opt, topics: map[string]ownTopic{}, open: map[*session]struct{}{}}
+	s := &Stream{opt: opt, topics: map[string]ownTopic{}, open: map[*session]struct{}{}, started: map[string]bool{}}
 	for _, t := range s.specs() {
 		s.topics[t.name] = ownTopic{topicSpec: t}
 	}
@@ -204,8 +205,8 @@ func (s *Stream) Close() error {
 func (s *Stream) Counters() *Counters { return &s.counters }
 
 // Send publishes records and returns nil when all are durable (stream.Sender). It sets Source, and
-// a zero Time. The call that finds a topic deleted fails; the next one creates it. After an error
-// some records may be durable.
+// a zero Time. Calls that find a topic deleted fail until one of them has created it. After an
+// error some records may be durable.
 func (s *Stream) Send(ctx context.Context, records ...stream.Record) error {
 	messages := make([]*kgo.Record, len(records))
 	for i, r := range records {
