@@ -91,7 +91,8 @@ const (
 	Failed   Outcome = "failed"   // its files are in failed/
 )
 
-// BundleResult records a bundle of documents that the agent has sent or given up.
+// BundleResult is the agent's record of a bundle, or of files that were refused before they became
+// one. Verdict is always nil unless Outcome is Sent.
 type BundleResult struct {
 	ID        string    `json:"id"`
 	Source    string    `json:"source"`

@@ -20,11 +20,11 @@ type Config struct {
 	Redis *Redis
 	Kafka *Kafka // nil: outbox records stay in the database
 	S3    *S3
-	// CreationIntervals is the minimum interval between two creations of one kind by a user, by
-	// operation, such as "POST /exports".
+	// CreationIntervals maps operations, such as "POST /exports", to the minimum interval between two
+	// calls by one user.
 	CreationIntervals map[string]time.Duration
-	// KafkaDelayTopics are topics of other programs that may use the delay queue: after its delay a
-	// record is sent to one of these topics.
+	// KafkaDelayTopics are topics of other programs that use the delay queue: this server forwards
+	// their records to these topics after a delay.
 	KafkaDelayTopics []string
 	Namespace        string // prefix of Redis keys, Kafka topics and consumer groups
 	Roles            Roles

@@ -50,9 +50,9 @@ func ListArgs[T any](values []T) (marks string, args []any) {
 }
 
 // Try runs fn in a savepoint. If fn returns an error or panics, its writes are rolled back and the
-// transaction continues; failed is the error or the panic, marked with ErrUnwritten. A non-nil err
-// means that the whole transaction must end, because the database failed or fn returned Rerun; the
-// caller must return err. Try must not be nested.
+// transaction continues; failed is that error or the panic. A non-nil err means that the whole
+// transaction must end, because fn returned Rerun, the database reported a deadlock, the connection
+// broke or ctx ended; the caller must return err. Try must not be nested.
 func (tx *Tx) Try(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) (failed, err error) {
 	if _, err := tx.Exec(ctx, "SAVEPOINT attempt"); err != nil {
 		return nil, err

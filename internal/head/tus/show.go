@@ -10,8 +10,9 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// position returns the position of the addressed upload and completes it if it has all its bytes;
-// Gone if it was cancelled or expired.
+// position returns the position of the upload in the URL. It interrupts a running PATCH first. If
+// all bytes are there, it completes the upload, unless it is a partial one for a concatenation. It
+// fails with drive.Gone if the upload was cancelled or has expired.
 func (c *call) position() (upload.Position, error) {
 	pos, err := c.Uploads.Offset(c.r.Context(), c.who, c.id)
 	if err != nil {

@@ -107,10 +107,11 @@ func (p *plan) count() (sum counts) {
 	return sum
 }
 
-// settleKeys compares the items with the stored documents of the same document key. It sets the
-// final outcome of each item, and adds to the plan the rows to write: documents, sides of conflicts
-// and PDFs. A bundle whose processing starts again gets the same outcomes as before. It locks the
-// stored documents until tx ends and fails with an error of the database.
+// settleKeys compares the documents of a batch with the stored ones of the same document key. It
+// sets their final outcomes, and adds to the plan the rows to write: new documents, the other
+// contents of conflicting ones, and PDFs. Items without a document stay as they are. A bundle whose
+// processing starts again gets the same outcomes as before. It locks the stored documents until tx
+// ends and fails with an error of the database.
 func (r *run) settleKeys(ctx context.Context, tx *sqldb.Tx, p *plan) error {
 	there, err := r.knownOf(ctx, tx, p.items)
 	if err != nil {

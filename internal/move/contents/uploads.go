@@ -55,8 +55,9 @@ func (s *pairState) askingOrder() []*Side {
 	return order
 }
 
-// sealedSide returns the side where an upload began or, if its staging is gone, the side that has
-// its sealed content. It returns NotFound if neither side has the staging or the content.
+// sealedSide returns the side that has the upload's staging, else the side that has its sealed
+// content. It returns NotFound if both sides lack both, and the error of a side that cannot be
+// asked if the other has neither.
 func (u *Uploads) sealedSide(ctx context.Context, ref blob.Ref) (*Side, error) {
 	side, err := u.findSide(ctx, ref)
 	if !drive.IsKind(err, drive.NotFound) {

@@ -174,8 +174,9 @@ func (o *oldSide) dropAllowed(ctx context.Context) (bool, error) {
 	return g.OK, err
 }
 
-// noteContents reads the stored progress of deleting the old side's contents, lets change modify
-// it, and stores the result. It returns WrongState if this process sees no migration.
+// noteContents reads the stored progress of deleting contents at the old store, lets change modify
+// it, and stores the result. change may be called more than once. It returns WrongState if this
+// process knows of no migration, or during a switch.
 func (o *oldSide) noteContents(ctx context.Context, change func(*OldContents)) error {
 	v := o.currentView()
 	if v == nil || v.primary == nil {

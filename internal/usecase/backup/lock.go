@@ -34,8 +34,10 @@ func lockBackup(dir string, log *slog.Logger) (*os.File, error) {
 	return f, nil
 }
 
-// lockForReading locks a backup for reading until the returned file is closed. A backup of an older
-// release or on a read-only medium cannot be locked; then file and error are nil.
+// lockForReading takes a shared lock on a backup, held until the returned file is closed. It fails
+// if a backup is being written to dir. File and error are nil if there is no lock file, as in
+// backups of older releases, or no permission to open it. On a file system without locks the file
+// is returned unlocked.
 func lockForReading(dir string) (*os.File, error) {
 	f, err := os.Open(filepath.Join(dir, lockFile))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {

@@ -49,7 +49,7 @@ type RestoreResult struct {
 //
 // The restored installation gets a new generation, and its open uploads are ended. Until a check is
 // clean, it only reports: nothing is reclaimed, deleted or repaired. An interrupted Restore can be
-// run again.
+// run again, with force if the target is no longer empty.
 func Restore(ctx context.Context, from string, to Target, force bool, opt Options) (RestoreResult, error) {
 	r := restore{from: from, to: to, opt: opt.withDefaults(), aside: filepath.Join(to.Data, "before-restore-"+opt.withDefaults().Now().UTC().Format("20060102T150405.000"))}
 	r.out.Missing, r.out.Damaged = []string{}, []string{}
@@ -70,7 +70,7 @@ type restore struct {
 }
 
 // run checks backup and target, restores the database and its contents, and writes the mark last.
-// Without the mark the server refuses to start, so after an error Restore can be run again.
+// After an error Restore can be run again, with force if the target is no longer empty.
 func (r *restore) run(ctx context.Context, force bool) (err error) {
 	lock, err := lockForReading(r.from)
 	if err != nil {
@@ -99,7 +99,7 @@ func (r *restore) run(ctx context.Context, force bool) (err error) {
 	if err := r.install(ready); err != nil {
 		return err
 	}
-	// Write the mark last: without it the server refuses to start, and Restore can be run again.
+	// Write the mark last: without it the server refuses to start on a new target.
 	return r.to.WriteMark(r.to.Blobs, Marker{ID: r.out.Installation, Generation: generation})
 }
 

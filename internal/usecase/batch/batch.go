@@ -169,8 +169,9 @@ func (r *run) read(ctx context.Context) error {
 	}
 }
 
-// receive stores the bytes of an item, unless an earlier attempt under the same key has executed
-// the item; then it only computes the item's hash. Errors of the item are in p.Err.
+// receive stores the bytes of a Put item, with a remote store perhaps in the background: call
+// p.await before reading its results. An item that an earlier attempt under the same idempotency
+// key has executed is only hashed. Errors of the item are in p.Err.
 func (r *run) receive(ctx context.Context, p *pending) {
 	if r.series != nil {
 		if done, ok := r.series.Done[p.N]; ok {

@@ -183,8 +183,9 @@ func (f *Files) MoveExtent(ctx context.Context, q sqldb.Querier, who drive.Who, 
 	return f.opt.Tree.Extent(ctx, q, id)
 }
 
-// InvalidateRights invalidates cached access decisions below a folder that tx has moved. For a file
-// it does nothing.
+// InvalidateRights invalidates cached access decisions after tx has moved n: when tx commits, those
+// of this process; other instances notice by polling. It does nothing if n is a file or its account
+// has no grants. With several instances it locks a row until tx ends.
 func (f *Files) InvalidateRights(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	if !n.IsFolder() {
 		return nil

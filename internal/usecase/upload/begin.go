@@ -89,11 +89,11 @@ type creator struct {
 	log        *slog.Logger
 }
 
-// begin creates an upload. It returns an open upload with the same fingerprint instead
-// (View.Found), or the view of a finished file if the content could be linked without an upload.
-// The parameter who must act for the account of b's target. If a concurrent change wins, begin
-// tries again with a new id. once makes a repeated request return the first result. Errors are
-// those of Sessions.Begin.
+// begin creates an upload. It returns an open upload with the same target, size and digest or
+// fingerprint instead (View.Found), or the view of a finished file if the content could be linked
+// without an upload. The parameters who and b come from authorizeBegin; once is nil without an
+// idempotency key. It tries again with a new id if the content offered for linking disappears
+// meanwhile. Errors are those of Sessions.Begin.
 func (c *creator) begin(ctx context.Context, who drive.Who, b Begin, once Once[View]) (View, error) {
 	row, err := c.newRow(who, b)
 	if err != nil {

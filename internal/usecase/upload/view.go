@@ -116,8 +116,8 @@ func (vs *views) of(ctx context.Context, q sqldb.Querier, r Row) (View, error) {
 	return v, nil
 }
 
-// withParts returns the view with Received set to the ranges of adjacent part numbers in parts. The
-// caller must sort parts by number.
+// withParts returns the view with Received set to inclusive ranges of the part numbers in parts.
+// The caller must sort parts by number.
 func (v View) withParts(parts []blob.Part) View {
 	for _, p := range parts {
 		if last := len(v.Received) - 1; last >= 0 && v.Received[last][1] == p.N-1 {
