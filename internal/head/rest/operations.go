@@ -117,6 +117,9 @@ func (l *idList) UnmarshalJSON(raw []byte) error {
 // create serves POST /operations. It replies 201 with bulk.Operation. Beyond the errors common to
 // all routes it fails with drive.NotFound, drive.ParentGone, drive.TooLarge or drive.TooManyOpen.
 func (o operations) create(ctx context.Context, c *call, in *bulkBody) (reply, error) {
+	if in.TrashedUntil != nil && *in.TrashedUntil == 0 { // would count as absent
+		return reply{}, drive.BadField("trashed_until", drive.Malformed, "expected", "an RFC 3339 time")
+	}
 	wish := bulk.Request{Kind: bulk.Kind(in.Kind), Items: in.Nodes, Except: in.Except, Conflict: drive.Conflict(in.Conflict), TrashedUntil: timeOf(in.TrashedUntil)}
 	kinds := []bulk.Kind{bulk.Trash, bulk.Restore, bulk.Delete, bulk.Move, bulk.Copy, bulk.Unshare}
 	if err := oneOf("kind", wish.Kind, kinds); err != nil {

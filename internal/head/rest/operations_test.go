@@ -151,3 +151,15 @@ func TestAHundredThousandIDs(t *testing.T) {
 	u.post(t, "/operations", map[string]any{"kind": "trash", "nodes": ids}).problem(t, drive.TooLarge, map[string]any{"limit": bulk.MaxItems, "reason": "picked"})
 	u.post(t, "/archives", map[string]any{"nodes": ids}).problem(t, drive.TooLarge, map[string]any{"limit": 1 << 20})
 }
+
+// TestZeroTrashTimeIsRefused refuses a condition that would count as absent: a client that echoes
+// the missing trash time of a live node must not delete it.
+func TestZeroTrashTimeIsRefused(t *testing.T) {
+	t.Parallel()
+	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)
+	id := u.put(t, "/x", []byte("x"))["id"].(string)
+	const zero = "0001-01-01T00:00:00Z"
+	u.send(t, "DELETE", "/nodes/"+id+"?permanent=true&trashed_at="+zero, nil).problem(t, drive.BadRequest, map[string]any{"field": "trashed_at"})
+	u.post(t, "/operations", map[string]any{"kind": "delete", "nodes": []string{id}, "trashed_until": zero}).problem(t, drive.BadRequest, map[string]any{"field": "trashed_until"})
+	u.get(t, "/nodes/"+id).json(t, http.StatusOK)
+}

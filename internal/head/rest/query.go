@@ -143,7 +143,7 @@ func (c *call) time(name string) (t drive.Time, err error) {
 	if text == "" {
 		return 0, nil
 	}
-	if err := t.UnmarshalText([]byte(text)); err != nil {
+	if err := t.UnmarshalText([]byte(text)); err != nil || t == 0 { // 0 would count as absent
 		return 0, drive.Wrap(err, drive.BadRequest, "field", name, "reason", string(drive.Malformed), "expected", "an RFC 3339 time")
 	}
 	return t, nil

@@ -1,0 +1,1 @@
+import"./base-D1xpWYNb.js";
