@@ -120,17 +120,14 @@ func (s *Sessions) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalFlushTimeout)
 			defer cancel()
-			s.flush(last, &outage)
+			if err := s.TellGathered(last); err != nil {
+				s.opt.Log.WarnContext(last, "login attempts could not be recorded as activity and are lost: the process is stopping", telemetry.KeyError, err)
+			}
 			return nil
 		case <-tick.C:
-			s.flush(ctx, &outage)
+			outage.Record(ctx, s.opt.Log, "login attempts could not be recorded as activity; retrying in a minute", s.TellGathered(ctx))
 		}
 	}
-}
-
-// flush calls TellGathered and logs an outage at its beginning and end.
-func (s *Sessions) flush(ctx context.Context, outage *telemetry.Outage) {
-	outage.Record(ctx, s.opt.Log, "login attempts could not be recorded as activity; retrying in a minute", s.TellGathered(ctx))
 }
 
 // TellGathered reports combined login attempts that are due to the activity log: the first of a
