@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
 	"smartdrive/internal/base/config"
 	"smartdrive/internal/base/filelock"
@@ -15,13 +14,14 @@ import (
 	"smartdrive/internal/engine/stream/outbox"
 	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/head/rest"
+	"smartdrive/internal/move/migrate"
 )
 
 // StoppedStatus returns the status of an embedded installation whose server is not running. It
 // opens the database read-only and writes nothing to the data directory; only after a crash SQLite
 // rebuilds smartdrive.db-shm. It holds the lock of the directory meanwhile. ok is false, without an
-// error, if it cannot tell: another process holds the lock, the installation does not exist, uses
-// other engines or is migrating. The caller then uses ConnectControl.
+// error, if it cannot tell: another process holds the lock, the installation does not exist, is
+// of an older format, uses other engines or is migrating. The caller then uses ConnectControl.
 func StoppedStatus(ctx context.Context, cfg config.Config, log *slog.Logger) (s rest.Status, ok bool, err error) {
 	if cfg.Mode() != config.Embedded {
 		return s, false, nil
@@ -45,12 +45,14 @@ func StoppedStatus(ctx context.Context, cfg config.Config, log *slog.Logger) (s 
 		return s, false, explainDamage(err, cfg.Data)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	if current, err := db.HasCurrentFormat(ctx); err != nil || !current {
+		return s, false, err
+	}
 	in, err := readInstallation(ctx, db)
 	if err != nil || in.ID == "" {
 		return s, false, explainDamage(err, cfg.Data)
 	}
-	moves := newMover(cfg, log, db, time.Now)
-	if err := moves.rows.Restore(ctx); err != nil || moves.rows.State().ID != "" {
+	if migrating, err := migrate.IsRecorded(ctx, db); err != nil || migrating {
 		return s, false, err
 	}
 	o := overview{

@@ -71,22 +71,29 @@ func errTooNew(have, known int64) error {
 // CheckFormat returns an error if a newer release has changed the schema since Open, or if the
 // version cannot be read. This process must then stop.
 func (db *DB) CheckFormat(ctx context.Context) error {
+	_, err := db.HasCurrentFormat(ctx)
+	return err
+}
+
+// HasCurrentFormat reports whether the schema is of this release, false if it is older. It returns
+// an error if a newer release has changed the schema, or if the version cannot be read.
+func (db *DB) HasCurrentFormat(ctx context.Context) (bool, error) {
 	files, err := fs.ReadDir(migrations, "migrations/"+db.Dialect().String())
 	if err != nil {
-		return fmt.Errorf("read the migrations: %w", err)
+		return false, fmt.Errorf("read the migrations: %w", err)
 	}
 	known, err := goose.NumericComponent(files[len(files)-1].Name())
 	if err != nil {
-		return fmt.Errorf("read the migrations: %w", err)
+		return false, fmt.Errorf("read the migrations: %w", err)
 	}
 	var have int64
 	if err := db.QueryRow(ctx, "SELECT MAX(version_id) FROM goose_db_version WHERE is_applied").Scan(&have); err != nil {
-		return fmt.Errorf("read the schema version: %w", err)
+		return false, fmt.Errorf("read the schema version: %w", err)
 	}
 	if have > known {
-		return errTooNew(have, known)
+		return false, errTooNew(have, known)
 	}
-	return nil
+	return have == known, nil
 }
 
 // onePool returns a DB that uses db for reads and writes. It must not be closed.

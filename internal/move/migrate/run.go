@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // Migration moves the installation of Options.DB. It is safe for concurrent use. Its methods are
@@ -50,6 +51,12 @@ func New(opt Options) *Migration {
 		sides: b, gatekeeper: gates, inspector: &inspector{b, party}, switcher: switches, announcer: said, oldSide: left, traffic: to,
 		participant: &participant{gatekeeper: gates, compare: compare, announcer: said, switcher: switches, oldSide: left},
 	}
+}
+
+// IsRecorded reports whether db belongs to a migration. It reads one row.
+func IsRecorded(ctx context.Context, db *sqldb.DB) (bool, error) {
+	have, err := readRecord(ctx, db, "")
+	return have.Role != noRole, err
 }
 
 // Restore loads the state of a migration and routes opt.DB to the primary. Call it once after
