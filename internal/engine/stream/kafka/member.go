@@ -83,15 +83,13 @@ func (s *Stream) join(group string, h partitionListener, ids map[string]kadm.Top
 }
 
 // topicIDs returns the present ids of the topics. A missing topic is noted for ensure and left out.
-// If a topic cannot be described, it returns an error and the ids of the others.
+// If the broker forbids to describe one of them, it returns an error and no ids.
 func (s *Stream) topicIDs(ctx context.Context, topics ...string) (map[string]kadm.TopicID, error) {
 	details, err := s.admin.ListTopics(ctx, topics...)
-	var denied *kadm.AuthError
-	if err != nil && (!errors.As(err, &denied) || len(details) == 0) {
+	if err != nil {
 		return nil, fmt.Errorf("find the topics: %w", classify(err))
 	}
 	ids := map[string]kadm.TopicID{}
-	var failed error
 	for name, t := range details {
 		switch {
 		case t.Err == nil:
@@ -99,10 +97,10 @@ func (s *Stream) topicIDs(ctx context.Context, topics ...string) (map[string]kad
 		case isMissing(t.Err):
 			s.noteMissing(name)
 		default:
-			failed = errors.Join(failed, fmt.Errorf("find topic %s: %w", name, classify(t.Err)))
+			return nil, fmt.Errorf("find topic %s: %w", name, classify(t.Err))
 		}
 	}
-	return ids, failed
+	return ids, nil
 }
 
 // idPrefix begins the metadata of a commit. Earlier versions stored the id of the member there.
