@@ -61,7 +61,11 @@ func TestPutFailsWhenBlobsDirectoryIsReplaced(t *testing.T) {
 	for _, how := range []string{"put", "alone", "many", "received"} {
 		// where this process has made a directory it makes none again
 		first := blobtest.PutName()
-		names[how] = first[:len(first)-4] + "00" + first[len(first)-2:]
+		digits := "00"
+		if first[len(first)-4:len(first)-2] == digits {
+			digits = "01" // another name in the same shard
+		}
+		names[how] = first[:len(first)-4] + digits + first[len(first)-2:]
 		_, err := d.Blobs.Put(t.Context(), first, body())
 		noError(t, err)
 	}
