@@ -20,8 +20,8 @@ type Config struct {
 	Redis *Redis
 	Kafka *Kafka // nil: outbox records stay in the database
 	S3    *S3
-	// CreationIntervals maps operations, such as "POST /exports", to the minimum interval between two
-	// calls by one user.
+	// CreationIntervals maps operations, such as "POST /exports", to the minimum interval between
+	// two calls by one user.
 	CreationIntervals map[string]time.Duration
 	// KafkaDelayTopics are topics of other programs that use the delay queue: this server forwards
 	// their records to these topics after a delay.

@@ -20,8 +20,8 @@ type Outage struct {
 const remindEvery = time.Hour
 
 // Record records the outcome of an attempt. It logs the first error after a success, and then one
-// error each hour, as a warning with message what, and the next success as "over: " and what, with the duration and the number of
-// failures. Errors after ctx is done are ignored.
+// error each hour, as a warning with message what, and the next success as "over: " and what, with
+// the duration and the number of failures. Errors after ctx is done are ignored.
 func (o *Outage) Record(ctx context.Context, log *slog.Logger, what string, err error, attrs ...slog.Attr) {
 	if err != nil && ctx.Err() != nil {
 		return
