@@ -17,6 +17,9 @@ import (
 // the first ones.
 const candidates = 8
 
+// maxLooks is the number of accounts that a claim looks at in the order of turns.
+const maxLooks = 50
+
 // turnSlice is the time after which a bundle lets other accounts go first.
 const turnSlice = 20 * time.Second
 
@@ -25,15 +28,19 @@ const turnSlice = 20 * time.Second
 type queue struct {
 	*core
 	turns sync.Mutex      // guards last
-	last  drive.AccountID // account of the bundle that this process claimed last
+	last  drive.AccountID // account that the turns of this process have reached
 }
 
 // claim claims a due bundle under a new epoch and a lease of lease.TTL: of the next account without
-// a running bundle or, if there is none, of the next account. It returns nil without an error if no
+// a running bundle or, if there is none, of the next account. After maxLooks accounts, which may
+// all wait, it prefers the bundle that was due first instead. It returns nil without an error if no
 // bundle is due.
 func (in *queue) claim(ctx context.Context) (*row, error) {
 	now, err := in.now(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if due, err := in.anyDue(ctx, now, ""); err != nil || !due {
 		return nil, err
 	}
 	in.turns.Lock()
@@ -43,7 +50,7 @@ func (in *queue) claim(ctx context.Context) (*row, error) {
 		return nil, err
 	}
 	var later []drive.AccountID
-	for account, err := range in.due(ctx, now, in.last, dead) {
+	for account, err := range in.walk(ctx, now, dead) {
 		if err != nil {
 			return nil, err
 		}
@@ -51,32 +58,59 @@ func (in *queue) claim(ctx context.Context) (*row, error) {
 			later = append(later, account)
 			continue
 		}
-		if b, err := in.claimOf(ctx, now, account); b != nil || err != nil {
+		if b, err := in.claimFirst(ctx, now, ofAccount, account); b != nil || err != nil {
 			return b, err
 		}
+	}
+	if b, err := in.claimFirst(ctx, now, ofIdle, now); b != nil || err != nil {
+		return b, err
 	}
 	for _, account := range later {
-		if b, err := in.claimOf(ctx, now, account); b != nil || err != nil {
+		if b, err := in.claimFirst(ctx, now, ofAccount, account); b != nil || err != nil {
+			in.last = account
 			return b, err
 		}
 	}
-	return nil, nil
+	return in.claimFirst(ctx, now, "")
 }
 
-// claimOf claims the first due bundle of an account, sealed or of a dead worker, and records the
-// account's turn. The caller holds turns. It returns nil without an error if other workers claimed
-// the account's due bundles.
-func (in *queue) claimOf(ctx context.Context, now drive.Time, account drive.AccountID) (*row, error) {
-	const ofState = "SELECT * FROM (SELECT id, due_at FROM bundles WHERE state = ? AND account_id = ? AND due_at <= ? ORDER BY due_at LIMIT ?) AS "
+// Conditions on the account of a due bundle. The argument of ofAccount is the account; ofIdle means
+// an account without a running bundle on any instance, and its argument is the time.
+const (
+	ofAccount = " AND account_id = ?"
+	ofIdle    = " AND account_id NOT IN (SELECT account_id FROM bundles WHERE state = 'running' AND due_at > ?)"
+)
+
+// anyDue reports whether a bundle, sealed or of a dead worker, is due. The argument which is a
+// condition on its account, or empty. It costs one statement, which reads no bundle that waits.
+func (in *queue) anyDue(ctx context.Context, now drive.Time, which string, args ...any) (due bool, err error) {
+	err = in.opt.DB.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM bundles WHERE state IN ('sealed', 'running') AND due_at <= ?"+which+")",
+		append([]any{now}, args...)...).Scan(&due)
+	if err != nil {
+		return false, fmt.Errorf("look whether a bundle is due: %w", err)
+	}
+	return due, nil
+}
+
+// othersWait reports whether an account without a running bundle has a due one.
+func (in *queue) othersWait(ctx context.Context, now drive.Time) (bool, error) {
+	return in.anyDue(ctx, now, ofIdle, now)
+}
+
+// claimFirst claims the first due bundle, sealed or of a dead worker. The argument which is a
+// condition on its account, or empty. The caller holds turns. It returns nil without an error if no
+// such bundle is due or other workers claimed the first ones.
+func (in *queue) claimFirst(ctx context.Context, now drive.Time, which string, args ...any) (*row, error) {
+	ofState := "SELECT * FROM (SELECT id, due_at FROM bundles WHERE state = ? AND due_at <= ?" + which + " ORDER BY due_at LIMIT ?) AS "
+	sealed, running := append([]any{Sealed, now}, args...), append([]any{Running, now}, args...)
 	rows, err := in.opt.DB.Query(ctx, "SELECT id FROM ("+ofState+"s UNION ALL "+ofState+"r) AS d ORDER BY due_at LIMIT ?",
-		Sealed, account, now, candidates, Running, account, now, candidates, candidates)
+		slices.Concat(sealed, []any{candidates}, running, []any{candidates, candidates})...)
 	ids, err := sqldb.Scan(rows, err, func(id *drive.BundleID, scan func(...any) error) error { return scan(id) })
 	if err != nil {
 		return nil, fmt.Errorf("look for bundles that are due: %w", err)
 	}
 	for _, id := range ids {
 		if b, err := in.claimOne(ctx, id, now); b != nil || err != nil {
-			in.last = account
 			return b, err
 		}
 	}
@@ -103,51 +137,40 @@ func (in *queue) running(ctx context.Context, now drive.Time) (busy, dead []driv
 	return busy, dead, nil
 }
 
-// due yields the accounts with due bundles by id, from the one after last up to last itself; dead
-// are those with a bundle whose worker has died. It costs one statement for each account with
-// sealed bundles, due or not, whatever their number. After an error it yields no more.
-func (in *queue) due(ctx context.Context, now drive.Time, last drive.AccountID, dead []drive.AccountID) iter.Seq2[drive.AccountID, error] {
+// walk yields the accounts with due bundles by id, from the one after last up to last itself, but
+// passes over at most maxLooks accounts, due or not, at one statement each. It moves last to the
+// account that it has reached, so that the next walk continues there. The accounts dead are those
+// with a bundle whose worker has died. The caller holds turns. After an error it yields no more.
+func (in *queue) walk(ctx context.Context, now drive.Time, dead []drive.AccountID) iter.Seq2[drive.AccountID, error] {
 	return func(yield func(drive.AccountID, error) bool) {
-		for at, around := last, false; ; {
+		begin, around := in.last, false
+		for range maxLooks {
 			var next drive.AccountID
 			var due drive.Time // of its first bundle
 			err := in.opt.DB.QueryRow(ctx, `SELECT account_id, due_at FROM bundles WHERE state = 'sealed' AND account_id > ?
-				ORDER BY account_id, due_at LIMIT 1`, at.String()).Scan(&next, &due)
+				ORDER BY account_id, due_at LIMIT 1`, in.last.String()).Scan(&next, &due)
 			if err != nil && !drive.IsKind(err, drive.NotFound) {
 				yield(next, fmt.Errorf("look whose turn it is: %w", err))
 				return
 			}
 			for _, account := range dead {
-				if account.String() > at.String() && (next.IsZero() || account.String() <= next.String()) {
+				if account.String() > in.last.String() && (next.IsZero() || account.String() <= next.String()) {
 					next, due = account, now
 				}
 			}
 			switch {
 			case next.IsZero() && !around:
-				at, around = next, true
+				in.last, around = next, true
 				continue
-			case next.IsZero(), around && next.String() > last.String():
-				return
-			case due <= now && !yield(next, nil):
+			case next.IsZero(), around && next.String() > begin.String():
 				return
 			}
-			at = next
+			in.last = next
+			if due <= now && !yield(next, nil) {
+				return
+			}
 		}
 	}
-}
-
-// othersWait reports whether an account without a running bundle has a due one.
-func (in *queue) othersWait(ctx context.Context, now drive.Time) (bool, error) {
-	busy, dead, err := in.running(ctx, now)
-	if err != nil {
-		return false, err
-	}
-	for account, err := range in.due(ctx, now, drive.AccountID{}, dead) {
-		if err != nil || !slices.Contains(busy, account) {
-			return err == nil, err
-		}
-	}
-	return false, nil
 }
 
 // claimOne claims one bundle. It returns nil without an error if another worker was faster.

@@ -1,8 +1,14 @@
 package ingest
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // TestAccountsTakeTurnsWithBundles checks that an account with one bundle waits for one bundle of
@@ -88,4 +94,69 @@ func TestALongBundleLetsOthersGoFirst(t *testing.T) {
 	wantSums(t, w.bundle(t, short), "done 1=1+0+0+0")
 	wantSums(t, w.bundle(t, long), "done 607=607+0+0+0")
 	w.check(t)
+}
+
+// crowd stores bundles of n other accounts that all wait until a time.
+func (w *world) crowd(t testing.TB, n int, until drive.Time) {
+	t.Helper()
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		for range n {
+			if _, err := tx.Exec(ctx, `INSERT INTO bundles (id, account_id, source, sender_id, folder_id, meta_id, meta_version, state, reason, detail,
+				worker, due_at, sealed_at, waits_until) VALUES (?, ?, 'acme', '', ?, '', '', 'sealed', '', '', '', ?, 0, 0)`,
+				drive.NewID[drive.BundleID](), drive.NewID[drive.AccountID](), drive.NewID[drive.NodeID](), until); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// TestAccountsThatWaitDelayNoClaim checks that the number of statements of a claim does not grow
+// with the accounts whose bundles all wait, and that an account without a running bundle goes first
+// even if a claim does not look at all accounts.
+func TestAccountsThatWaitDelayNoClaim(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	calls := &sqldbtest.Counter{}
+	in := w.process(w.open(t, calls.Connector), "1")
+	w.crowd(t, 4*maxLooks, drive.Time(start).Add(time.Hour))
+	claim := func(most int) *row {
+		t.Helper()
+		before := calls.Count(sqldbtest.Query)
+		b, err := in.queue.claim(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := calls.Count(sqldbtest.Query) - before; n > most {
+			t.Errorf("a claim asks %d times, want at most %d", n, most)
+		}
+		return b
+	}
+	if b := claim(1); b != nil {
+		t.Errorf("claimed %v of an account that waits", b)
+	}
+	many := w.who.Account
+	for range 3 {
+		w.send(t, newParcel("acme").lines("a.ndjson", docs("many", 1)...))
+	}
+	w.addAccount(t)
+	w.pass(time.Second)
+	w.crowd(t, 4*maxLooks, drive.Time(start).Add(time.Hour))
+	w.send(t, newParcel("acme").lines("a.ndjson", docs("one", 1)...))
+	var order []bool
+	for range 4 {
+		b := claim(maxLooks + 6)
+		if b == nil {
+			t.Fatalf("a bundle that is due is not claimed after %v", order)
+		}
+		order = append(order, b.Account == many)
+		before := calls.Count(sqldbtest.Query)
+		others, err := in.queue.othersWait(t.Context(), drive.Time(w.clock.Load()))
+		if n := calls.Count(sqldbtest.Query) - before; n != 1 || others != (len(order) == 1) || err != nil {
+			t.Errorf("after %v others wait: %v, error %v, asked %d times", order, others, err, n)
+		}
+	}
+	if want := []bool{true, false, true, true}; !slices.Equal(order, want) {
+		t.Errorf("turns of the account with many bundles: %v, want %v", order, want)
+	}
 }
