@@ -110,7 +110,7 @@ func (in *queue) claimFirst(ctx context.Context, now drive.Time, which string, a
 		return nil, fmt.Errorf("look for bundles that are due: %w", err)
 	}
 	for _, id := range ids {
-		if b, err := in.claimOne(ctx, id, now); b != nil || err != nil {
+		if b, err := in.claimOne(ctx, id); b != nil || err != nil {
 			return b, err
 		}
 	}
@@ -173,8 +173,13 @@ func (in *queue) walk(ctx context.Context, now drive.Time, dead []drive.AccountI
 	}
 }
 
-// claimOne claims one bundle. It returns nil without an error if another worker was faster.
-func (in *queue) claimOne(ctx context.Context, id drive.BundleID, now drive.Time) (taken *row, err error) {
+// claimOne claims one bundle. The lease begins now, whatever it took to find the bundle. It returns
+// nil without an error if another worker was faster.
+func (in *queue) claimOne(ctx context.Context, id drive.BundleID) (taken *row, err error) {
+	now, err := in.now(ctx)
+	if err != nil {
+		return nil, err
+	}
 	err = in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		taken = nil
 		n, err := tx.Exec(ctx, `UPDATE bundles SET state = 'running', epoch = epoch + 1, worker = ?, due_at = ?, tries = tries + 1,

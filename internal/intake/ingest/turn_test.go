@@ -2,11 +2,14 @@ package ingest
 
 import (
 	"context"
+	"database/sql/driver"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/instance/lease"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
@@ -158,5 +161,37 @@ func TestAccountsThatWaitDelayNoClaim(t *testing.T) {
 	}
 	if want := []bool{true, false, true, true}; !slices.Equal(order, want) {
 		t.Errorf("turns of the account with many bundles: %v, want %v", order, want)
+	}
+}
+
+// TestALeaseBeginsWhenItIsWritten checks that the time that a worker needs to find a bundle does not
+// shorten its lease.
+func TestALeaseBeginsWhenItIsWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := newParcel("acme").lines("a.ndjson", docs("a", 1)...)
+	w.send(t, p)
+	w.crowd(t, maxLooks, drive.Time(start).Add(time.Hour))
+	var written atomic.Int64
+	slow := w.open(t, func(source string) (driver.Connector, error) {
+		return sqldbtest.Connect(source, func(call sqldbtest.Call, do func() error) error {
+			switch call {
+			case sqldbtest.Query:
+				w.pass(time.Second)
+			case sqldbtest.Exec:
+				written.Store(w.clock.Load())
+			}
+			return do()
+		})
+	})
+	in := w.process(slow, "1")
+	in.queue.last = w.who.Account
+	b, err := in.queue.claim(t.Context())
+	if err != nil || b == nil {
+		t.Fatalf("claimed %v, error %v", b, err)
+	}
+	due := w.count(t, "SELECT due_at FROM bundles WHERE id = ?", b.ID)
+	if want := written.Load() + lease.TTL.Milliseconds(); due != want {
+		t.Errorf("the lease ends %d ms after it was written, want %d", due-written.Load(), want-written.Load())
 	}
 }
