@@ -230,16 +230,16 @@ func pauseFor(tries int64) time.Duration {
 }
 
 // giveBack releases a bundle, which becomes due again after pause. The argument tries is the new
-// value of the bundle's try counter; reason and detail say what the bundle waits for.
-// lease.ErrFenced: this worker has lost the bundle.
+// value of the bundle's try counter, b.Attempts that of its attempts; reason and detail say what
+// the bundle waits for. lease.ErrFenced: this worker has lost the bundle.
 func (in *queue) giveBack(ctx context.Context, b *row, pause time.Duration, tries int64, reason, detail string) error {
 	now, err := in.now(ctx)
 	if err != nil {
 		return err
 	}
 	return in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		return b.update(ctx, tx, "state = 'sealed', epoch = epoch + 1, due_at = ?, tries = ?, reason = ?, detail = ?",
-			now.Add(pause), tries, reason, clip(detail, maxDetail))
+		return b.update(ctx, tx, "state = 'sealed', epoch = epoch + 1, due_at = ?, tries = ?, attempts = ?, reason = ?, detail = ?",
+			now.Add(pause), tries, b.Attempts, reason, clip(detail, maxDetail))
 	})
 }
 

@@ -69,7 +69,7 @@ func TestAnAccountWithoutARunningBundleGoesFirst(t *testing.T) {
 }
 
 // TestALongBundleLetsOthersGoFirst checks that a long bundle stops at a save point after its slice
-// while another account waits, and that it then ends with correct counts.
+// while another account waits, and that it then ends with correct counts, in one attempt.
 func TestALongBundleLetsOthersGoFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -96,6 +96,9 @@ func TestALongBundleLetsOthersGoFirst(t *testing.T) {
 	}
 	wantSums(t, w.bundle(t, short), "done 1=1+0+0+0")
 	wantSums(t, w.bundle(t, long), "done 607=607+0+0+0")
+	if n := w.bundle(t, long).Attempts; n != 1 {
+		t.Errorf("turns count as %d attempts, want 1", n)
+	}
 	w.check(t)
 }
 
@@ -193,5 +196,35 @@ func TestALeaseBeginsWhenItIsWritten(t *testing.T) {
 	due := w.count(t, "SELECT due_at FROM bundles WHERE id = ?", b.ID)
 	if want := written.Load() + lease.TTL.Milliseconds(); due != want {
 		t.Errorf("the lease ends %d ms after it was written, want %d", due-written.Load(), want-written.Load())
+	}
+}
+
+// TestProgressResetsTheBackoff checks that a bundle that stored documents before a component failed
+// pauses as after a first attempt, and otherwise longer with each attempt.
+func TestProgressResetsTheBackoff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	store := &ailing{Store: w.store}
+	in := w.process(w.db, "1", func(o *Options) { o.Store = store })
+	p := newParcel("acme").lines("a.ndjson", docs("a", batchSize)...).lines("b.ndjson", docs("b", 1)...)
+	w.send(t, p)
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE bundles SET attempts = 2")
+		return err
+	})
+	in.halt = func(step string) {
+		if step == "stored" {
+			store.ill.Store(true)
+		}
+	}
+	for _, want := range []time.Duration{5 * time.Second, 40 * time.Second, 80 * time.Second} {
+		w.finish(t, in)
+		if got := time.Duration(w.count(t, "SELECT due_at FROM bundles")-w.clock.Load()) * time.Millisecond; got != want {
+			t.Errorf("it pauses for %v after %d attempts, want %v", got, w.bundle(t, p).Attempts, want)
+		}
+		w.pass(want)
+	}
+	if got := w.bundle(t, p); got.Accepted != batchSize {
+		t.Errorf("%d documents are stored, want %d", got.Accepted, batchSize)
 	}
 }

@@ -122,7 +122,8 @@ func passing(err error) bool {
 }
 
 // work processes a claimed bundle and records the result in its row: done, rejected, due again
-// after a backoff, or due at once if its turn is over. If the lease is lost, it records nothing.
+// after a backoff, or due at once if its turn is over. Progress resets the backoff. If the lease is
+// lost, it records nothing.
 func (in *workers) work(ctx context.Context, b *row) {
 	log := in.log.With("bundle", b.ID, "epoch", b.Epoch)
 	before := b.Save
@@ -133,9 +134,9 @@ func (in *workers) work(ctx context.Context, b *row) {
 	defer cancel()
 	var no *refusal
 	var wait *waiting
-	tries := b.Tries
+	tries, attempts := b.Tries, b.Attempts
 	if b.Save != before {
-		tries = 1
+		tries, attempts = 1, 1
 	}
 	switch {
 	case errors.Is(err, lease.ErrFenced) || errors.Is(err, lease.ErrLost):
@@ -147,17 +148,18 @@ func (in *workers) work(ctx context.Context, b *row) {
 			"duplicate", b.duplicates, "conflict", b.conflicts)
 		return
 	case errors.Is(err, errTurnOver):
+		b.Attempts-- // the next turn continues this attempt
 		err = in.queue.giveBack(after, b, 0, 0, "", "")
 	case errors.As(err, &no):
 		err = in.refuse(after, b, no)
 	case errors.As(err, &wait):
-		err = in.queue.giveBack(after, b, pauseFor(b.Attempts), 0, wait.reason, wait.detail)
+		err = in.queue.giveBack(after, b, pauseFor(attempts), 0, wait.reason, wait.detail)
 	case ctx.Err() != nil:
 		err = in.queue.giveBack(after, b, 0, tries-1, "", "")
 	case passing(err):
 		in.stats.Retried.Add(1)
 		log.WarnContext(ctx, "bundle postponed: a component is unavailable or full", "error", err)
-		err = in.queue.giveBack(after, b, pauseFor(b.Attempts), tries-1, drive.KindOf(err).String(), "")
+		err = in.queue.giveBack(after, b, pauseFor(attempts), tries-1, drive.KindOf(err).String(), "")
 	case tries >= maxTries:
 		log.ErrorContext(ctx, "bundle failed its last try; it is rejected", "error", err)
 		err = in.refuse(after, b, &refusal{reasonFailed, drive.KindOf(err).String()})
