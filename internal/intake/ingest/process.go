@@ -304,8 +304,8 @@ func (r *run) flushFull(ctx context.Context) error {
 	return r.endTurn(ctx)
 }
 
-// endTurn returns errTurnOver if another account waits and this turn has stored batches for
-// turnSlice. The time before the first batch does not count: decoding again what earlier turns
+// endTurn returns errTurnOver if another account waits, no worker of this process is idle and this
+// turn has stored batches for turnSlice. The time before the first batch does not count: decoding again what earlier turns
 // stored must not use up the turn.
 func (r *run) endTurn(ctx context.Context) error {
 	now, err := r.now(ctx)
@@ -315,7 +315,7 @@ func (r *run) endTurn(ctx context.Context) error {
 	if r.began == 0 {
 		r.began = now
 	}
-	if now.Sub(r.began) < turnSlice {
+	if now.Sub(r.began) < turnSlice || len(r.slots) < cap(r.slots) {
 		return nil
 	}
 	wait, err := r.queue.othersWait(ctx, now)

@@ -69,37 +69,53 @@ func TestAnAccountWithoutARunningBundleGoesFirst(t *testing.T) {
 }
 
 // TestALongBundleLetsOthersGoFirst checks that a long bundle stops at a save point after its slice
-// while another account waits, and that it then ends with correct counts, in one attempt.
+// while another account waits and no worker is idle, and that it then ends with correct counts, in
+// one attempt.
 func TestALongBundleLetsOthersGoFirst(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	long := newParcel("acme").lines("a.ndjson", docs("long", 3*batchSize+7)...)
-	w.send(t, long)
-	w.addAccount(t)
-	short := newParcel("acme").lines("a.ndjson", docs("short", 1)...)
-	w.send(t, short)
-	in := w.process(w.db, "1")
-	var before int64 // documents of the long bundle when the short one was stored
-	stored := 0
-	in.halt = func(step string) {
-		if step != "stored" {
-			return
-		}
-		stored++
-		if w.pass(turnSlice); stored == 3 {
-			before = w.bundle(t, long).Accepted
-		}
+	for _, c := range []struct {
+		name string
+		idle int   // workers
+		want int64 // documents of the long bundle when the third batch of all bundles was stored
+	}{
+		{"no idle worker", 0, 2 * batchSize},
+		{"an idle worker", 1, 3 * batchSize},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			long := newParcel("acme").lines("a.ndjson", docs("long", 3*batchSize+7)...)
+			w.send(t, long)
+			w.addAccount(t)
+			short := newParcel("acme").lines("a.ndjson", docs("short", 1)...)
+			w.send(t, short)
+			in := w.process(w.db, "1")
+			for range cap(in.workers.slots) - c.idle {
+				in.workers.slots <- struct{}{}
+			}
+			var got int64
+			stored := 0
+			in.halt = func(step string) {
+				if step != "stored" {
+					return
+				}
+				stored++
+				if w.pass(turnSlice); stored == 3 {
+					got = w.bundle(t, long).Accepted
+				}
+			}
+			w.finish(t, in)
+			if got != c.want {
+				t.Errorf("the long bundle has %d documents after the third batch, want %d", got, c.want)
+			}
+			wantSums(t, w.bundle(t, short), "done 1=1+0+0+0")
+			wantSums(t, w.bundle(t, long), "done 607=607+0+0+0")
+			if n := w.bundle(t, long).Attempts; n != 1 {
+				t.Errorf("turns count as %d attempts, want 1", n)
+			}
+			w.check(t)
+		})
 	}
-	w.finish(t, in)
-	if before != 2*batchSize {
-		t.Errorf("the other account had its turn after %d documents, want %d", before, 2*batchSize)
-	}
-	wantSums(t, w.bundle(t, short), "done 1=1+0+0+0")
-	wantSums(t, w.bundle(t, long), "done 607=607+0+0+0")
-	if n := w.bundle(t, long).Attempts; n != 1 {
-		t.Errorf("turns count as %d attempts, want 1", n)
-	}
-	w.check(t)
 }
 
 // crowd stores bundles of n other accounts that all wait until a time.
