@@ -305,8 +305,8 @@ func (r *run) flushFull(ctx context.Context) error {
 }
 
 // endTurn returns errTurnOver if another account waits, no worker of this process is idle and this
-// turn has stored batches for turnSlice. The time before the first batch does not count: decoding again what earlier turns
-// stored must not use up the turn.
+// turn has stored batches for turnSlice. The time before the first batch does not count: decoding
+// again what earlier turns stored must not use up the turn.
 func (r *run) endTurn(ctx context.Context) error {
 	now, err := r.now(ctx)
 	if err != nil {
