@@ -172,6 +172,12 @@ func (c *creator) createSet(ctx context.Context, d draft) (v View, err error) {
 	if err != nil {
 		return View{}, err
 	}
+	if d.ofListSchedule() { // before its rows are written; insert checks again
+		err := c.lists.makeRoom(ctx, d.who.Account, func() error { return c.checkListSchedule(ctx, c.opt.DB, d, set) })
+		if err != nil {
+			return View{}, err
+		}
+	}
 	for i, b := range set {
 		if err = c.lists.charge(ctx, b, textBytes(pieces[i])); err == nil {
 			err = c.lists.write(ctx, b.ID, pieces[i])
@@ -181,7 +187,7 @@ func (c *creator) createSet(ctx context.Context, d draft) (v View, err error) {
 		}
 	}
 	err = c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := c.insert(ctx, tx, set, d.beforeInsert); err != nil || d.hook == nil {
+		if err := c.insert(ctx, tx, set, d); err != nil || d.hook == nil {
 			return err
 		}
 		return d.hook(ctx, tx, set[0].view(now))
@@ -221,19 +227,29 @@ func (d draft) batches(pieces [][]listEntry, now drive.Time) ([]batch, error) {
 	return set, nil
 }
 
-// insert locks the ledger and inserts the rows of a set. It returns the error of also, or of
-// checkLimit if the account has too many batches.
-func (c *creator) insert(ctx context.Context, tx *sqldb.Tx, set []batch, also func(context.Context, *sqldb.Tx) error) error {
+// ofListSchedule reports whether a schedule made the draft from a list. Such a draft has the limits
+// of a list by hand; a schedule of a folder has none.
+func (d draft) ofListSchedule() bool { return d.origin == Scheduled && d.request.Entries > 0 }
+
+// insert locks the ledger and inserts the rows of a set of d. It returns the error of
+// d.beforeInsert, or that of checkLimit or checkListSchedule if the account has too many batches.
+func (c *creator) insert(ctx context.Context, tx *sqldb.Tx, set []batch, d draft) (err error) {
 	first := set[0]
 	if err := c.opt.Ledger.Lock(ctx, tx, first.Account); err != nil {
 		return err
 	}
-	if also != nil {
-		if err := also(ctx, tx); err != nil {
+	if d.beforeInsert != nil {
+		if err := d.beforeInsert(ctx, tx); err != nil {
 			return err
 		}
 	}
-	if err := c.checkLimit(ctx, tx, first, len(set)); err != nil {
+	switch {
+	case d.ofListSchedule():
+		err = c.checkListSchedule(ctx, tx, d, set)
+	case d.origin != Scheduled:
+		err = c.checkLimit(ctx, tx, first.Account, len(set))
+	}
+	if err != nil {
 		return err
 	}
 	for i := range set {
@@ -245,20 +261,26 @@ func (c *creator) insert(ctx context.Context, tx *sqldb.Tx, set []batch, also fu
 }
 
 // checkLimit returns TooManyOpen if more batches would exceed maxHeld, or Quota if existing batches
-// hold too much. Batches of a schedule are always allowed.
-func (c *creator) checkLimit(ctx context.Context, tx *sqldb.Tx, b batch, more int) error {
-	if b.Origin == Scheduled {
-		return nil
-	}
+// hold too much.
+func (c *creator) checkLimit(ctx context.Context, q sqldb.Querier, account drive.AccountID, more int) error {
 	var held int
-	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM exports WHERE account_id = ? AND released_at = 0`, b.Account).Scan(&held)
+	err := q.QueryRow(ctx, `SELECT COUNT(*) FROM exports WHERE account_id = ? AND released_at = 0`, account).Scan(&held)
 	if err != nil {
 		return fmt.Errorf("count batches: %w", err)
 	}
 	if held+more > maxHeld {
 		return drive.Fail(drive.TooManyOpen, "reason", "exports", "limit", maxHeld, "sent", held+more)
 	}
-	return c.checkPinnedQuota(ctx, tx, b.Account)
+	return c.checkPinnedQuota(ctx, q, account)
+}
+
+// checkListSchedule returns the error of checkLimit, or that of checkTexts, for the set of a
+// schedule over a list.
+func (c *creator) checkListSchedule(ctx context.Context, q sqldb.Querier, d draft, set []batch) error {
+	if err := c.checkLimit(ctx, q, d.who.Account, len(set)); err != nil {
+		return err
+	}
+	return c.lists.checkTexts(ctx, q, d.who.Account, textBytes(d.list))
 }
 
 // insert inserts the row of the batch within tx, and its row of export_parts if it has a set. A

@@ -33,12 +33,12 @@ func pinnedBytes(ctx context.Context, q sqldb.Querier, account drive.AccountID) 
 
 // checkPinnedQuota returns Quota if the existing batches reference as many bytes as the account's
 // quota.
-func (c *creator) checkPinnedQuota(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
-	balance, err := c.opt.Ledger.Get(ctx, tx, account)
+func (c *creator) checkPinnedQuota(ctx context.Context, q sqldb.Querier, account drive.AccountID) error {
+	balance, err := c.opt.Ledger.Get(ctx, q, account)
 	if err != nil || balance.Total == nil {
 		return err
 	}
-	sum, err := pinnedBytes(ctx, tx, account)
+	sum, err := pinnedBytes(ctx, q, account)
 	if err == nil && sum >= *balance.Total && sum > 0 {
 		err = drive.Fail(drive.Quota, "needed", sum+1, "available", *balance.Total)
 	}

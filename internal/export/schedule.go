@@ -54,7 +54,7 @@ type Schedule struct {
 // Skipped is a month without an export.
 type Skipped struct {
 	Month  string `json:"month"`
-	Reason string `json:"reason" doc:"not-found: the folder, the list or the user does not exist any more; state: it is in the trash; too-large: too many files; bad-request: the list has an invalid line"`
+	Reason string `json:"reason" doc:"not-found: the folder, the list or the user does not exist any more; state: it is in the trash; too-large: too many files, or no room for the list; too-many-open: too many exports; quota: the exports hold as much as the quota; bad-request: the list has an invalid line"`
 }
 
 // monthOf returns the number of a month: year*12 + month from 0.
@@ -357,8 +357,8 @@ func (c *calendar) request(ctx context.Context, s Schedule) (in Request, err err
 }
 
 // runOne creates the batch, or the set of batches, of the due month and advances the schedule. If
-// the user is disabled, the folder or list is gone or the list is too long, it skips the month,
-// records the reason and notifies the owner.
+// the user is disabled, the folder or list is gone, or the list is too long or exceeds a limit of
+// the account, it skips the month, records the reason and notifies the owner.
 func (c *calendar) runOne(ctx context.Context, s Schedule) error {
 	zone, err := zoneOf(s.Zone)
 	if err != nil {
@@ -387,7 +387,7 @@ func (c *calendar) runOne(ctx context.Context, s Schedule) error {
 			slot:    "schedule/" + s.ID.String() + "/" + s.Month,
 		})
 	}
-	if cause := err; drive.IsKind(cause, drive.NotFound, drive.WrongState, drive.TooLarge, drive.BadRequest) {
+	if cause := err; drive.IsKind(cause, drive.NotFound, drive.WrongState, drive.TooLarge, drive.TooManyOpen, drive.Quota, drive.BadRequest) {
 		c.log.WarnContext(ctx, "a schedule skips its month; the reason is shown to its owner", "schedule", s.ID, "month", s.Month, "error", err)
 		return c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 			if err := advance(ctx, tx); err != nil {

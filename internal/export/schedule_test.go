@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -281,5 +282,119 @@ func TestScheduleRefusesOtherSelections(t *testing.T) {
 		if _, err := e.CreateSchedule(t.Context(), stranger, s); !drive.IsKind(err, drive.NotFound) {
 			t.Errorf("of another account: %v", err)
 		}
+	}
+}
+
+// A schedule over a list has the limits of a list by hand: a month that exceeds one is skipped with
+// the reason, leaves no rows, and the next one is exported when there is room again.
+func TestScheduledListHasLimitsOfAccount(t *testing.T) {
+	t.Parallel()
+	for reason, fill := range map[string]func(t *testing.T, w *world, e *Exports){
+		"too-large": func(t *testing.T, w *world, e *Exports) {
+			w.create(t, e, Request{Manifest: []Item{{Path: "/missing"}}})
+			w.write(t, exec("UPDATE export_texts SET size = ?", maxTexts))
+		},
+		"too-many-open": func(t *testing.T, w *world, e *Exports) {
+			for range maxHeld {
+				w.create(t, e, Request{Manifest: []Item{{Path: "/missing"}}})
+			}
+		},
+		"quota": func(t *testing.T, w *world, e *Exports) {
+			at := w.put(t, "/large", strings.Repeat("x", 1000))
+			w.create(t, e, Request{Nodes: []drive.NodeID{at}})
+			w.finish(t, e)
+			w.limit(t, 1000)
+		},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			e := w.process(w.db, "a", func(o *Options) { o.MaxEntries = 2 })
+			s, err := e.CreateSchedule(t.Context(), w.who, Schedule{List: w.put(t, "/list.csv", "path\n/a\n/b\n/c\n")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			fill(t, w, e)
+			batches, rows := w.count(t, "SELECT COUNT(*) FROM exports"), w.count(t, "SELECT COUNT(*) FROM export_wants")
+			w.clock.Store(int64(s.DueAt))
+			for range 2 {
+				if err := e.calendar.run(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all, err := e.Schedules(t.Context(), w.who)
+			if err != nil || len(all) != 1 {
+				t.Fatal(all, err)
+			}
+			if diff := cmp.Diff(&Skipped{Month: "2026-11", Reason: reason}, all[0].Skipped); diff != "" || all[0].Month != "2026-12" {
+				t.Error(diff, all[0])
+			}
+			if n := w.count(t, "SELECT COUNT(*) FROM outbox WHERE topic = 'smartdrive.notices' AND event LIKE ?", `%"skipped"%"`+reason+`"%`); n != 1 {
+				t.Errorf("there are %d notices", n)
+			}
+			if n := w.count(t, "SELECT COUNT(*) FROM exports"); n != batches {
+				t.Errorf("%d of %d batches", n, batches)
+			}
+			if n := w.count(t, "SELECT COUNT(*) FROM export_wants"); n != rows {
+				t.Errorf("%d of %d rows of lists", n, rows)
+			}
+			if n := w.count(t, "SELECT COUNT(*) FROM export_texts WHERE export_id NOT IN (SELECT id FROM exports)"); n != 0 {
+				t.Errorf("%d lists without a batch", n)
+			}
+			held, err := e.List(t.Context(), w.who, drive.ExportID{}, maxHeld)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range held[:min(2, len(held))] {
+				if err := e.Cancel(t.Context(), w.who, v.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := e.releaser.releaseEnded(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.clock.Store(int64(all[0].DueAt))
+			if err := e.calendar.run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := w.count(t, "SELECT COUNT(*) FROM exports WHERE origin = 'schedule'"); n != 2 {
+				t.Errorf("%d of 2 batches of the month with room", n)
+			}
+			w.check(t)
+		})
+	}
+}
+
+// Instances that make the list of one month concurrently count it once.
+func TestScheduledListThatJustFitsIsExported(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.process(w.db, "a")
+	s, err := e.CreateSchedule(t.Context(), w.who, Schedule{List: w.put(t, "/list.csv", "path\n/a\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.create(t, e, Request{Manifest: []Item{{Path: "/missing"}}})
+	list := textBytes([]listEntry{{Path: "/a", Name: "a"}})
+	w.write(t, exec("UPDATE export_texts SET size = ?", maxTexts-list))
+	w.clock.Store(int64(s.DueAt))
+	var all sync.WaitGroup
+	for i := range 5 {
+		p := w.process(w.db, fmt.Sprint(i))
+		all.Go(func() {
+			if err := p.calendar.run(t.Context()); err != nil && !drive.IsKind(err, drive.Unavailable) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if err := e.calendar.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.count(t, "SELECT COUNT(*) FROM exports WHERE origin = 'schedule'"); n != 1 {
+		t.Errorf("there are %d exports", n)
+	}
+	if n, _ := listsOf(t, w); n != maxTexts {
+		t.Errorf("the lists have %d of %d bytes", n, maxTexts)
 	}
 }

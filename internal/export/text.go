@@ -56,16 +56,24 @@ type listStore struct {
 
 // charge records the size of a batch's list before the list is written. Above maxTexts it deletes
 // the oldest ended batches of the account; if none is left, it returns TooLarge. Lists of schedules
-// are recorded but never refused.
+// are only recorded; checkTexts limits those that schedules read from a file.
 func (l *listStore) charge(ctx context.Context, b batch, size int64) error {
+	return l.makeRoom(ctx, b.Account, func() error {
+		return l.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return l.chargeTx(ctx, tx, b, size) })
+	})
+}
+
+// makeRoom calls fit, and as long as that returns errListLimit, deletes the oldest ended batch of
+// the account and calls it again. It returns the last error of fit, also if no ended batch is left.
+func (l *listStore) makeRoom(ctx context.Context, account drive.AccountID, fit func() error) error {
 	for {
-		err := l.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return l.chargeTx(ctx, tx, b, size) })
+		err := fit()
 		if !errors.Is(err, errListLimit) {
 			return err
 		}
-		old, findErr := l.find(ctx, l.opt.DB, "WHERE account_id = ? AND released_at > 0 ORDER BY released_at, id LIMIT 1", b.Account)
+		old, findErr := l.find(ctx, l.opt.DB, "WHERE account_id = ? AND released_at > 0 ORDER BY released_at, id LIMIT 1", account)
 		if drive.IsKind(findErr, drive.NotFound) {
-			return drive.Wrap(err, drive.TooLarge, "field", "entries", "reason", "lists", "limit", maxTexts, "sent", size)
+			return err
 		}
 		if findErr == nil {
 			findErr = l.deleteBatch(ctx, old.ID)
@@ -77,8 +85,8 @@ func (l *listStore) charge(ctx context.Context, b batch, size int64) error {
 }
 
 // chargeTx inserts the size of the list of b into export_texts, after it has locked the account's
-// ledger. It returns errListLimit if the account's lists would exceed maxTexts; lists of schedules
-// are exempt.
+// ledger. It returns errListLimit, as TooLarge, if the account's lists would exceed maxTexts; lists
+// of schedules are exempt.
 func (l *listStore) chargeTx(ctx context.Context, tx *sqldb.Tx, b batch, size int64) error {
 	if err := l.opt.Ledger.Lock(ctx, tx, b.Account); err != nil {
 		return err
@@ -88,10 +96,31 @@ func (l *listStore) chargeTx(ctx context.Context, tx *sqldb.Tx, b batch, size in
 		return fmt.Errorf("add up the lists of account %s: %w", b.Account, err)
 	}
 	if have+size > maxTexts && b.Origin != Scheduled {
-		return errListLimit
+		return listLimit(size)
 	}
 	_, err := tx.Exec(ctx, "INSERT INTO export_texts (export_id, account_id, size) VALUES (?, ?, ?)", b.ID, b.Account, size)
 	return err
+}
+
+// checkTexts returns errListLimit, as TooLarge, if a set with lists of size bytes would make those
+// of the account's batches exceed maxTexts. It ignores lists without a batch, so that instances
+// that make the lists of one month concurrently do not refuse each other's.
+func (l *listStore) checkTexts(ctx context.Context, q sqldb.Querier, account drive.AccountID, size int64) error {
+	var have int64
+	err := q.QueryRow(ctx, `SELECT COALESCE(SUM(t.size), 0) FROM export_texts t JOIN exports x ON x.id = t.export_id WHERE t.account_id = ?`,
+		account).Scan(&have)
+	if err != nil {
+		return fmt.Errorf("add up the lists of account %s: %w", account, err)
+	}
+	if have+size > maxTexts {
+		return listLimit(size)
+	}
+	return nil
+}
+
+// listLimit returns errListLimit as TooLarge for a list of size bytes.
+func listLimit(size int64) error {
+	return drive.Wrap(errListLimit, drive.TooLarge, "field", "entries", "reason", "lists", "limit", maxTexts, "sent", size)
 }
 
 // uncharge deletes the recorded size of list id. A list without one is no error.
