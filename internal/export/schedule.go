@@ -23,7 +23,8 @@ import (
 // The row holds the next month and its due time. One transaction creates the batch and advances the
 // row, and the slot of the batch (schedule and month) is unique. So concurrent or crashing
 // instances create exactly one batch per month (X6). After a downtime, the missed months are
-// exported one after the other.
+// exported one after the other, but the changes since the last export once: until that batch is
+// sealed, those of the other months would have the same files.
 
 const (
 	scheduleHour = 2   // hour of day, in the zone of the schedule
@@ -198,6 +199,16 @@ func (s *Schedule) setMonth(m int64, zone *time.Location) {
 	s.month, s.Month, s.DueAt = m, monthText(m), dueAt(m, zone)
 }
 
+// following returns the month that the schedule exports after its due month, in zone. Changes since
+// the last export skip the months that are due at now.
+func (s Schedule) following(now drive.Time, zone *time.Location) int64 {
+	m := s.month + 1
+	for s.Filter.SinceLast && dueAt(m, zone) <= now {
+		m++
+	}
+	return m
+}
+
 // insert inserts a schedule within tx, after it has locked the account's ledger and counted. It
 // returns TooManyOpen if the account has maxSchedules already.
 func (c *calendar) insert(ctx context.Context, tx *sqldb.Tx, s Schedule, now drive.Time) error {
@@ -364,6 +375,11 @@ func (c *calendar) runOne(ctx context.Context, s Schedule) error {
 	if err != nil {
 		return err
 	}
+	now, err := c.now(ctx)
+	if err != nil {
+		return err
+	}
+	next := s.following(now, zone)
 	who := drive.Who{User: s.user, Account: s.account}
 	var list *listBuilder
 	in, err := c.request(ctx, s)
@@ -374,7 +390,7 @@ func (c *calendar) runOne(ctx context.Context, s Schedule) error {
 		list, err = c.creator.buildList(ctx, who, &in)
 	}
 	advance := func(ctx context.Context, tx *sqldb.Tx) error {
-		n, err := tx.Exec(ctx, "UPDATE export_schedules SET month = ?, due_at = ? WHERE id = ? AND month = ?", s.month+1, dueAt(s.month+1, zone), s.ID, s.month)
+		n, err := tx.Exec(ctx, "UPDATE export_schedules SET month = ?, due_at = ? WHERE id = ? AND month = ?", next, dueAt(next, zone), s.ID, s.month)
 		if err == nil && n == 0 {
 			err = errExists
 		}

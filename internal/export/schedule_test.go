@@ -80,6 +80,41 @@ func TestScheduleCreatesEachMonthOnce(t *testing.T) {
 	}
 }
 
+// After a downtime of several months, the changes since the last export are exported once, and the
+// schedule continues with the month that is running.
+func TestScheduleExportsMissedChangesOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.put(t, "/in/nov.pdf", "november")
+	e := w.process(w.db, "a")
+	s, err := e.CreateSchedule(t.Context(), w.who, Schedule{Folder: w.folder(t, "/in"), Zone: "Asia/Shanghai", Filter: Filter{SinceLast: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Store(int64(dueAt(s.month+3, time.FixedZone("", 8*3600)))) // November to February are due
+	for range 3 {
+		if err := e.calendar.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"2026-11 1"}, w.months(t)); diff != "" {
+		t.Error(diff)
+	}
+	all, err := e.Schedules(t.Context(), w.who)
+	if err != nil || len(all) != 1 || all[0].Month != "2027-03" {
+		t.Fatalf("the schedules are %+v: %v", all, err)
+	}
+	w.finish(t, e)
+	w.put(t, "/in/march.pdf", "march")
+	w.clock.Store(int64(all[0].DueAt))
+	if err := e.calendar.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"2027-03 1", "2026-11 1"}, w.months(t)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // A process that crashes at any call has created the month's batch or not; the next process
 // completes it.
 func TestScheduleSurvivesCrashAnywhere(t *testing.T) {
