@@ -101,7 +101,7 @@ type Exports struct {
 	jobs      *jobRunner
 	workers   *workerPool
 
-	reading atomic.Int64 // bytes of request bodies being read; see LimitBody
+	reading atomic.Int64 // bytes of lists being read; see LimitBody
 }
 
 // core is shared by all types of the package: options, database, clocks and counters.
@@ -156,7 +156,7 @@ func compose(g *core) *Exports {
 	e := &Exports{core: g}
 	e.lists = &listStore{core: g, turns: turn.New(1, maxLayouts)}
 	e.creator = &creator{core: g, lists: e.lists}
-	e.calendar = &calendar{core: g, creator: e.creator}
+	e.calendar = &calendar{core: g, creator: e.creator, reading: &e.reading}
 	e.catalog = &catalog{core: g}
 	e.queue = &queue{core: g}
 	e.sender = &sender{core: g, budget: zipline.NewBudget(sendMemory), turns: turn.New(1, maxLayouts), directMost: directMost}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"path"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -74,6 +75,7 @@ func dueAt(m int64, zone *time.Location) drive.Time {
 type calendar struct {
 	*core
 	creator *creator
+	reading *atomic.Int64 // bytes of lists being read; see LimitedBody
 }
 
 // CreateSchedule creates a schedule for in.Folder or in.List, starting with the current month. The
@@ -153,7 +155,9 @@ func (c *calendar) checkSource(ctx context.Context, who drive.Who, in *Schedule)
 		return err
 	}
 	defer end()
-	n, _, err := c.readList(ctx, who.Account, in.List)
+	text := &LimitedBody{all: c.reading}
+	defer text.Close()
+	n, _, err := c.readList(ctx, who.Account, in.List, text)
 	if err == nil && in.Name == "" {
 		in.Name = strings.TrimSuffix(string(n.Name), path.Ext(string(n.Name)))
 	}
@@ -163,10 +167,11 @@ func (c *calendar) checkSource(ctx context.Context, who drive.Who, in *Schedule)
 // MaxManifest is the longest list in bytes: about three kilobytes for each of 10,000 entries.
 const MaxManifest = 32 * drive.MiB
 
-// readList returns a file of the account's drive and the items of the list that is its content now.
-// It returns NotFound for a file that is gone, WrongState for one in the trash, NotAllowed for a
-// folder, TooLarge above MaxManifest, and the errors of ReadManifest.
-func (c *calendar) readList(ctx context.Context, account drive.AccountID, id drive.NodeID) (n tree.Node, items []Item, err error) {
+// readList returns a file of the account's drive and the items of the list that is its content now,
+// which it reads through text. The caller closes text when the items are no longer in memory. It
+// returns NotFound for a file that is gone, WrongState for one in the trash, NotAllowed for a
+// folder, TooLarge above MaxManifest, Unavailable without memory, and the errors of ReadManifest.
+func (c *calendar) readList(ctx context.Context, account drive.AccountID, id drive.NodeID, text *LimitedBody) (n tree.Node, items []Item, err error) {
 	if n, err = c.opt.Tree.Find(ctx, c.opt.DB, account, id); err != nil {
 		return n, nil, err
 	}
@@ -189,7 +194,10 @@ func (c *calendar) readList(ctx context.Context, account drive.AccountID, id dri
 	if err != nil {
 		return n, nil, fmt.Errorf("open list %s: %w", id, err)
 	}
-	items, err = ReadManifest(io.NewSectionReader(obj, 0, int64(obj.Size())), c.MaxList())
+	text.src = io.NewSectionReader(obj, 0, int64(obj.Size()))
+	if items, err = ReadManifest(text, c.MaxList()); text.Err() != nil {
+		err = text.Err() // the parser may take the missing text for an invalid line
+	}
 	return n, items, errors.Join(err, obj.Close())
 }
 
@@ -353,8 +361,8 @@ func (c *calendar) skip(ctx context.Context, tx *sqldb.Tx, s Schedule, reason st
 }
 
 // request returns what the schedule asks for in its due month. It reads the list, if the schedule
-// has one, and fails as readList does.
-func (c *calendar) request(ctx context.Context, s Schedule) (in Request, err error) {
+// has one, through text, and fails as readList does.
+func (c *calendar) request(ctx context.Context, s Schedule, text *LimitedBody) (in Request, err error) {
 	in = Request{Name: s.Name, Folder: s.Folder, Filter: s.Filter, Priority: s.Priority, Names: s.Names, Index: s.Index}
 	if s.List.IsZero() {
 		in.Filter.Zone = s.Zone
@@ -363,7 +371,7 @@ func (c *calendar) request(ctx context.Context, s Schedule) (in Request, err err
 		}
 		return in, nil
 	}
-	_, in.Manifest, err = c.readList(ctx, s.account, s.List)
+	_, in.Manifest, err = c.readList(ctx, s.account, s.List, text)
 	return in, err
 }
 
@@ -382,7 +390,14 @@ func (c *calendar) runOne(ctx context.Context, s Schedule) error {
 	next := s.following(now, zone)
 	who := drive.Who{User: s.user, Account: s.account}
 	var list *listBuilder
-	in, err := c.request(ctx, s)
+	end, err := acquireTurn(ctx, c.creator.lists.turns, s.account)
+	if err != nil {
+		return err
+	}
+	defer end()
+	text := &LimitedBody{all: c.reading}
+	defer text.Close()
+	in, err := c.request(ctx, s, text)
 	if err == nil {
 		err = c.checkOwner(ctx, s, &in)
 	}

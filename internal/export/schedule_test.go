@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -431,5 +432,49 @@ func TestScheduledListThatJustFitsIsExported(t *testing.T) {
 	}
 	if n, _ := listsOf(t, w); n != maxTexts {
 		t.Errorf("the lists have %d of %d bytes", n, maxTexts)
+	}
+}
+
+// The list of a schedule is read within the memory of all lists: without room the month waits, and
+// no schedule is created.
+func TestScheduledListWaitsForMemory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.process(w.db, "a")
+	list := w.put(t, "/list.csv", "path\n/a\n"+strings.Repeat("\n", int(uncountedBody)))
+	small := w.put(t, "/small.csv", "path\n/a\n")
+	s, err := e.CreateSchedule(t.Context(), w.who, Schedule{List: list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := e.reading.Load(); n != 0 {
+		t.Fatalf("%d bytes are not given back", n)
+	}
+	other := e.LimitBody(io.LimitReader(zeros{}, uncountedBody+bodyMemory))
+	if _, err := io.Copy(io.Discard, other); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.CreateSchedule(t.Context(), w.who, Schedule{List: list}); !drive.IsKind(err, drive.Unavailable) {
+		t.Errorf("a second schedule: %v", err)
+	}
+	if _, err := e.CreateSchedule(t.Context(), w.who, Schedule{List: small}); err != nil {
+		t.Errorf("one of a small list: %v", err)
+	}
+	w.clock.Store(int64(s.DueAt))
+	if err := e.calendar.run(t.Context()); !drive.IsKind(err, drive.Unavailable) {
+		t.Errorf("without memory: %v", err)
+	}
+	if n := w.count(t, "SELECT COUNT(*) FROM exports"); n != 1 {
+		t.Errorf("%d exports, of which the small list has one", n)
+	}
+	other.Close()
+	if err := e.calendar.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.count(t, "SELECT COUNT(*) FROM exports"); n != 2 {
+		t.Errorf("%d of 2 exports when there is memory", n)
+	}
+	if n := e.reading.Load(); n != 0 {
+		t.Errorf("%d bytes are not given back", n)
 	}
 }

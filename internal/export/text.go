@@ -13,7 +13,7 @@ import (
 )
 
 // Lists are not part of the quota. So the text of all lists of an account has its own limit, and so
-// has the memory for request bodies being read.
+// has the memory for lists being read, from request bodies or for schedules.
 const (
 	maxTexts      = int64(128 * drive.MiB) // per account; 50 batches of 10,000 entries with usual names have some 80 MiB
 	rowTextBytes  = 100                    // bytes of a row beside its texts
