@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"path"
 	"strings"
 	"sync/atomic"
@@ -13,7 +12,6 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/notice"
-	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -56,7 +54,7 @@ type Schedule struct {
 // Skipped is a month without an export.
 type Skipped struct {
 	Month  string `json:"month"`
-	Reason string `json:"reason" doc:"not-found: the folder, the list or the user does not exist any more; state: it is in the trash; too-large: too many files, or no room for the list; too-many-open: too many exports; quota: the exports hold as much as the quota; bad-request: the list has an invalid line"`
+	Reason string `json:"reason" doc:"not-found: the folder, the list or the user does not exist any more; state: it is in the trash; too-large: too many files, or no room for the list; too-many-open: too many exports; quota: the exports hold as much as the quota; bad-request: the list has an invalid line; damaged: the stored content of the list is damaged"`
 }
 
 // monthOf returns the number of a month: year*12 + month from 0.
@@ -162,43 +160,6 @@ func (c *calendar) checkSource(ctx context.Context, who drive.Who, in *Schedule)
 		in.Name = strings.TrimSuffix(string(n.Name), path.Ext(string(n.Name)))
 	}
 	return err
-}
-
-// MaxManifest is the longest list in bytes: about three kilobytes for each of 10,000 entries.
-const MaxManifest = 32 * drive.MiB
-
-// readList returns a file of the account's drive and the items of the list that is its content now,
-// which it reads through text. The caller closes text when the items are no longer in memory. It
-// returns NotFound for a file that is gone, WrongState for one in the trash, NotAllowed for a
-// folder, TooLarge above MaxManifest, Unavailable without memory, and the errors of ReadManifest.
-func (c *calendar) readList(ctx context.Context, account drive.AccountID, id drive.NodeID, text *LimitedBody) (n tree.Node, items []Item, err error) {
-	if n, err = c.opt.Tree.Find(ctx, c.opt.DB, account, id); err != nil {
-		return n, nil, err
-	}
-	_, live, err := c.opt.Tree.PathOf(ctx, c.opt.DB, id)
-	switch {
-	case err != nil:
-		return n, nil, err
-	case !live:
-		return n, nil, drive.Fail(drive.WrongState, "state", "trashed")
-	case n.IsFolder():
-		return n, nil, drive.BadField("list", drive.NotAllowed, "allowed", []string{"file"}, "sent", "folder")
-	case n.Size > MaxManifest:
-		return n, nil, drive.Fail(drive.TooLarge, "limit", int64(MaxManifest), "sent", int64(n.Size))
-	}
-	b, err := c.opt.Content.Find(ctx, c.opt.DB, n.Blob)
-	if err != nil {
-		return n, nil, err
-	}
-	obj, err := c.opt.Store.Open(ctx, b.File)
-	if err != nil {
-		return n, nil, fmt.Errorf("open list %s: %w", id, err)
-	}
-	text.src = io.NewSectionReader(obj, 0, int64(obj.Size()))
-	if items, err = ReadManifest(text, c.MaxList()); text.Err() != nil {
-		err = text.Err() // the parser may take the missing text for an invalid line
-	}
-	return n, items, errors.Join(err, obj.Close())
 }
 
 // setMonth sets the month that the schedule exports next, and the time at which that is due in
@@ -318,8 +279,11 @@ const duePage = 20
 // errExists reports that another instance or request created the batch first.
 var errExists = errors.New("the month's batch is made already")
 
+// retrySchedule is the time after which a schedule that failed is due again.
+const retrySchedule = time.Minute
+
 // run creates the batches of up to duePage due schedules. A failing schedule does not block the
-// others.
+// others, and comes after them in the next calls.
 func (c *calendar) run(ctx context.Context) error {
 	now, err := c.now(ctx)
 	if err != nil {
@@ -333,10 +297,23 @@ func (c *calendar) run(ctx context.Context) error {
 	var errs []error
 	for _, s := range due {
 		if err := c.runOne(ctx, s); err != nil && !errors.Is(err, errExists) {
-			errs = append(errs, fmt.Errorf("run schedule %s for %s: %w", s.ID, s.Month, err))
+			errs = append(errs, fmt.Errorf("run schedule %s for %s: %w", s.ID, s.Month, err), c.postpone(ctx, s))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// postpone makes a schedule that failed due again after retrySchedule, unless another instance has
+// changed it since.
+func (c *calendar) postpone(ctx context.Context, s Schedule) error {
+	now, err := c.now(ctx)
+	if err != nil {
+		return err
+	}
+	return c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE export_schedules SET due_at = ? WHERE id = ? AND month = ? AND due_at = ?", now.Add(retrySchedule), s.ID, s.month, s.DueAt)
+		return err
+	})
 }
 
 // skip stores within tx why the due month has no batch, which replaces the reason of an earlier
@@ -376,8 +353,8 @@ func (c *calendar) request(ctx context.Context, s Schedule, text *LimitedBody) (
 }
 
 // runOne creates the batch, or the set of batches, of the due month and advances the schedule. If
-// the user is disabled, the folder or list is gone, or the list is too long or exceeds a limit of
-// the account, it skips the month, records the reason and notifies the owner.
+// the user is disabled, the folder or list is gone, or the list is damaged, too long or exceeds a
+// limit of the account, it skips the month, records the reason and notifies the owner.
 func (c *calendar) runOne(ctx context.Context, s Schedule) error {
 	zone, err := zoneOf(s.Zone)
 	if err != nil {
@@ -424,10 +401,19 @@ func (c *calendar) runOne(ctx context.Context, s Schedule) error {
 			if err := advance(ctx, tx); err != nil {
 				return err
 			}
-			return c.skip(ctx, tx, s, drive.KindOf(cause).String())
+			return c.skip(ctx, tx, s, skipReason(cause))
 		})
 	}
 	return err
+}
+
+// skipReason returns the code that is shown for a month without an export: reasonDamaged for a
+// damaged list, else the kind of err.
+func skipReason(err error) string {
+	if errors.Is(err, errListDamaged) {
+		return reasonDamaged
+	}
+	return drive.KindOf(err).String()
 }
 
 // checkOwner returns NotFound if the user of the schedule is disabled or deleted. If the user is no

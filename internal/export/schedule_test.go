@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -250,17 +251,29 @@ func TestScheduleExportsItsSelection(t *testing.T) {
 	}
 }
 
-// A list that is gone, in the trash or not a list any more skips the month: its owner gets a notice
-// with the reason, and the schedule continues with the next month.
+// A list that is gone, in the trash, damaged or not a list any more skips the month: its owner gets
+// a notice with the reason, and the schedule continues with the next month.
 func TestScheduleWithoutItsListNotifiesOwner(t *testing.T) {
 	t.Parallel()
 	for reason, spoil := range map[string]func(t *testing.T, w *world, list drive.NodeID){
 		"not-found":   func(t *testing.T, w *world, list drive.NodeID) { w.purge(t, list) },
 		"state":       func(t *testing.T, w *world, list drive.NodeID) { w.trash(t, list) },
 		"bad-request": func(t *testing.T, w *world, list drive.NodeID) { w.replace(t, list, "column\nvalue\n") },
+		"damaged":     func(t *testing.T, w *world, list drive.NodeID) { w.corrupt(t, w.fileOf(t, list), "path\n/a.pdf\n") },
+		"damaged, as marked": func(t *testing.T, w *world, list drive.NodeID) {
+			w.write(t, exec("UPDATE blobs SET damaged_at = 1 WHERE file = ?", w.fileOf(t, list)))
+		},
+		"damaged: lost": func(t *testing.T, w *world, list drive.NodeID) {
+			if err := w.store.Remove(t.Context(), w.fileOf(t, list)); err != nil {
+				t.Fatal(err)
+			}
+		},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
+			if strings.HasPrefix(reason, reasonDamaged) {
+				reason = reasonDamaged
+			}
 			w := newWorld(t)
 			list := w.put(t, "/list.csv", "path\n/a.pdf\n")
 			e := w.process(w.db, "a")
@@ -468,6 +481,7 @@ func TestScheduledListWaitsForMemory(t *testing.T) {
 		t.Errorf("%d exports, of which the small list has one", n)
 	}
 	other.Close()
+	w.advance(retrySchedule)
 	if err := e.calendar.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -476,5 +490,49 @@ func TestScheduledListWaitsForMemory(t *testing.T) {
 	}
 	if n := e.reading.Load(); n != 0 {
 		t.Errorf("%d bytes are not given back", n)
+	}
+}
+
+// Schedules that fail, more than one call runs, do not keep later ones from their turn; they are
+// tried again, and their month is exported when the store gives their list.
+func TestFailingSchedulesDoNotBlockOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var away atomic.Bool
+	var refused atomic.Pointer[string]
+	e := w.process(w.db, "a", func(o *Options) { o.Store = refusingStore{absentStore{w.store, &away}, &refused} })
+	bad, good := w.put(t, "/bad.csv", "path\n/a.pdf\n"), w.put(t, "/good.csv", "path\n/b.pdf\n")
+	var s Schedule
+	for i := range duePage + 1 {
+		in := Schedule{List: bad, Zone: "Asia/Shanghai"} // due before the good one
+		if i == duePage {
+			in = Schedule{List: good}
+		}
+		var err error
+		if s, err = e.CreateSchedule(t.Context(), w.who, in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := w.fileOf(t, bad)
+	refused.Store(&file)
+	w.clock.Store(int64(s.DueAt))
+	for _, want := range []int64{0, 1} {
+		if err := e.calendar.run(t.Context()); (err == nil) != (want == 1) {
+			t.Errorf("with %d exports to be made: %v", want, err)
+		}
+		if n := w.count(t, "SELECT COUNT(*) FROM exports"); n != want {
+			t.Errorf("%d of %d exports", n, want)
+		}
+	}
+	refused.Store(nil)
+	w.advance(retrySchedule)
+	if err := e.calendar.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.count(t, "SELECT COUNT(*) FROM exports"); n != duePage+1 {
+		t.Errorf("%d of %d exports", n, duePage+1)
+	}
+	if n := w.count(t, "SELECT COUNT(*) FROM export_schedules WHERE month = ?", s.month+1); n != duePage+1 {
+		t.Errorf("%d of %d schedules continue", n, duePage+1)
 	}
 }
