@@ -65,7 +65,7 @@ const messages: WorkMessages = {
     fromFolder: "导出文件夹", chooseFolder: "选择文件夹", choose: "选择", when: "哪些文件", ways: { all: "全部", month: "在某个月内修改的", days: "在某段日期内修改的", since: "自上次导出以来有变化的", monthly: "每月：当月的文件", monthlySince: "每月：自上次导出以来有变化的" },
     monthlyHint: "每月 1 日 02:00（{zone}）导出上个月最后修改的文件。当前月份是第一个。", from: "从", to: "到", documents: "已接收的发票：PDF，按发票日期（用于 intake 及各来源的文件夹）", xml: "PDF 旁附上 XML",
     ext: "扩展名", pattern: "名称形如", names: "zip 内的名称", namesHint: "留空则保持原样。可用字段：", index: "在 zip 内附上清单（index.csv）", split: "内容超过一个压缩包的上限，将分成 {n} 个。", month: "月份", joinedTitle: "{name} 已存在", joinedText: "此前已按相同设置导出过该月份，该导出在到期前一直可用。要按现在的内容再导出一份吗？", anew: "再次导出", plan: "每月导出", plans: "每月导出", planNext: "{month}，于 {when}（{zone}）",
-    planSkipped: "缺少 {month}：{why}", planEndTitle: "结束 {name} 的每月导出？", planEndText: "已创建的导出保留。", skips: { "not-found": "文件夹或清单已不存在", state: "文件夹或清单在回收站中", "too-large": "文件过多", "bad-request": "清单中有无效的行" },
+    planSkipped: "缺少 {month}：{why}", planEndTitle: "结束 {name} 的每月导出？", planEndText: "已创建的导出保留。", skips: { "not-found": "文件夹或清单已不存在", state: "文件夹或清单在回收站中", "too-large": "文件过多，或清单超出限额", "too-many-open": "导出过多", quota: "导出占用的空间已达配额", damaged: "清单已损坏", "bad-request": "清单中有无效的行" },
     name: "压缩包名称", list: "清单", file: "或选择清单文件", make: "导出",
     listMonthly: "每月按网盘中的清单导出", listMonthlyHint: "每月 1 日 02:00（{zone}）读取清单当时的内容。清单缺失时会通知您。", listPath: "清单的路径",
     listHint: "带标题行的 CSV，或每行一个 JSON 对象。每行含网盘路径 path、允许的主机上的 url 或 node 之一，还可带自定的 id 和包内名称 name。",

@@ -1,1 +1,0 @@
-import"./base-D1xpWYNb.js";

@@ -1,1 +1,0 @@
-import{X as e}from"./base-D1xpWYNb.js";function t(){let{t,te:n}=e();return e=>n(`bundles.reasons.${e}`)?t(`bundles.reasons.${e}`):e}var n=e=>({sealed:`info`,running:`primary`,done:`success`,rejected:`danger`})[e],r=e=>({accepted:`success`,rejected:`danger`,duplicate:`info`,conflict:`warning`})[e];export{n,t as r,r as t};
