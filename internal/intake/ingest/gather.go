@@ -70,8 +70,8 @@ type landing struct {
 }
 
 // Gather makes bundles of quiet files of sources without manifests, in one pass: of each source it
-// looks at gatherLooks folders and makes gatherMade bundles at most, and leaves the rest. It is safe
-// to run concurrently on any instance.
+// looks at gatherLooks folders and makes gatherMade bundles at most, and leaves the rest. It is
+// safe to run concurrently on any instance.
 func (in *Intake) Gather(ctx context.Context) error { return in.newGatherer().pass(ctx) }
 
 // newGatherer returns a gatherer without the results of earlier rounds.

@@ -183,8 +183,8 @@ func TestAccountsThatWaitDelayNoClaim(t *testing.T) {
 	}
 }
 
-// TestALeaseBeginsWhenItIsWritten checks that the time that a worker needs to find a bundle does not
-// shorten its lease.
+// TestALeaseBeginsWhenItIsWritten checks that the time that a worker needs to find a bundle does
+// not shorten its lease.
 func TestALeaseBeginsWhenItIsWritten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
