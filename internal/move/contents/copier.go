@@ -39,7 +39,6 @@ type Copier struct {
 
 	page       int            // rows between two save points of the sweep; used only by Run
 	drainAfter time.Time      // time before which a failed queue is not tried again; used only by Run
-	drainErr   error          // error of the last try of the queue; used only by Run
 	tries      map[string]int // consecutive failed tries by blob id; used only by Run
 
 	mu      sync.Mutex
@@ -129,14 +128,14 @@ func (c *Copier) runOnce(ctx context.Context) (busy bool, err error) {
 }
 
 // drainUnlessFailing drains the queue. Within failPause after a failure it does nothing and returns
-// the same error, so that the outage is not reported as over.
+// nil.
 func (c *Copier) drainUnlessFailing(ctx context.Context) error {
 	now := c.opt.Now()
 	if now.Before(c.drainAfter) {
-		return c.drainErr
+		return nil
 	}
 	err := c.drain(ctx)
-	if c.drainErr = err; err != nil {
+	if err != nil {
 		c.drainAfter = now.Add(failPause)
 	}
 	return err
