@@ -269,7 +269,8 @@ const columns = `id, account_id, user_id, name, origin, request, slot, root_id, 
 	bytes, save_point, epoch, worker, machine, due_at, yield_at, avoid, avoid_until, tries, handovers, claimed_at, claimed_done, error, size,
 	etag, list_epoch, created_at, begun_at, ended_at, expires_at, released_at`
 
-// selectViews selects batches without their stored requests, which may take megabytes in a page.
+// selectViews selects batches for a listing, with empty stored requests: those of one page may take
+// megabytes.
 var selectViews = strings.Replace(selectBatches, " request,", " '',", 1)
 
 // selectBatches selects batches with their set for scanBatch; a batch without a set is part 1 of 1.

@@ -53,16 +53,7 @@ func TestScheduleCreatesEachMonthOnce(t *testing.T) {
 	}
 	w.clock.Store(int64(s.DueAt))
 	for range 2 {
-		var all sync.WaitGroup
-		for i := range 10 {
-			p := w.process(w.db, fmt.Sprint(i))
-			all.Go(func() {
-				if err := p.calendar.run(t.Context()); err != nil && !drive.IsKind(err, drive.Unavailable) {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
+		w.runSchedules(t, 10)
 	}
 	if diff := cmp.Diff([]string{"2026-11 1"}, w.months(t)); diff != "" {
 		t.Fatal(diff)
@@ -427,16 +418,7 @@ func TestScheduledListThatJustFitsIsExported(t *testing.T) {
 	list := textBytes([]listEntry{{Path: "/a", Name: "a"}})
 	w.write(t, exec("UPDATE export_texts SET size = ?", maxTexts-list))
 	w.clock.Store(int64(s.DueAt))
-	var all sync.WaitGroup
-	for i := range 5 {
-		p := w.process(w.db, fmt.Sprint(i))
-		all.Go(func() {
-			if err := p.calendar.run(t.Context()); err != nil && !drive.IsKind(err, drive.Unavailable) {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
+	w.runSchedules(t, 5)
 	if err := e.calendar.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -535,4 +517,20 @@ func TestFailingSchedulesDoNotBlockOthers(t *testing.T) {
 	if n := w.count(t, "SELECT COUNT(*) FROM export_schedules WHERE month = ?", s.month+1); n != duePage+1 {
 		t.Errorf("%d of %d schedules continue", n, duePage+1)
 	}
+}
+
+// runSchedules lets n processes create the batches of due schedules concurrently. A process may
+// fail with Unavailable if another one was faster.
+func (w *world) runSchedules(t *testing.T, n int) {
+	t.Helper()
+	var all sync.WaitGroup
+	for i := range n {
+		p := w.process(w.db, fmt.Sprint(i))
+		all.Go(func() {
+			if err := p.calendar.run(t.Context()); err != nil && !drive.IsKind(err, drive.Unavailable) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }

@@ -22,9 +22,10 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// Flags creates the backing services of an installation for the time of the test, and
-// returns the flags that name it: SQLite and a directory where there are none. A test on a machine
-// that lacks one is skipped, or fails where that one is required.
+// Flags returns flags of "serve" for the given services, with a database, namespace and bucket
+// prefix of the test's own, which are removed at its end. Without services the installation uses
+// SQLite and a directory. If the machine lacks a service, the test is skipped, or fails if the
+// service is required (SMARTDRIVE_TEST_REQUIRE).
 func Flags(t testing.TB, of ...servicetest.Service) (flags []string) {
 	t.Helper()
 	name := servicetest.Unique()

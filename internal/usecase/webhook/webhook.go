@@ -364,8 +364,9 @@ func find(ctx context.Context, q sqldb.Querier, id ID) (h Hook, err error) {
 	return h, err
 }
 
-// findForUpdate reads a webhook and locks its row, for a transaction that writes back what it read,
-// because the results of attempts are stored without the ledger lock.
+// findForUpdate reads a webhook and locks its row until tx ends. A transaction that writes back
+// what it read needs the row lock: deliveries store their results in the row without the ledger
+// lock.
 func findForUpdate(ctx context.Context, tx *sqldb.Tx, id ID) (h Hook, err error) {
 	err = scanHook(&h, tx.QueryRow(ctx, "SELECT "+columns+" FROM webhooks WHERE id = ?"+tx.ForUpdate(), id).Scan)
 	return h, err

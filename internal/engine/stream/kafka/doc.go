@@ -28,9 +28,9 @@
 // # Deleted topics
 //
 // A topic of the namespace that is deleted while the process runs is created again by the next
-// sender or reader (decision 181). A producer whose client is bound to the deleted topic takes a
-// new client. A member of a group ends, and its successor ignores cursors of the deleted topic. The
-// records in the deleted topic are lost.
+// sender or reader (decision 181). A Kafka client remembers the id of the deleted topic, so the
+// producer replaces its client, and a group member closes. The member that joins next ignores the
+// committed offsets of the deleted topic. The records in the deleted topic are lost.
 //
 // # Sharing of partitions
 //

@@ -134,8 +134,9 @@ func (m *member) valid(resp *kmsg.OffsetFetchResponse) map[string]map[int32]bool
 	return valid
 }
 
-// poll returns up to n records (kgo.Client.PollRecords). Records of a topic with another id than
-// m.ids are replaced by the error UnknownTopicID.
+// poll returns up to n records, as kgo.Client.PollRecords does. If a topic was deleted and created
+// again since the member joined, its id differs from the one in m.ids; poll then returns the error
+// UnknownTopicID in place of the topic's records.
 func (m *member) poll(ctx context.Context, n int) kgo.Fetches {
 	fetches := m.PollRecords(ctx, n)
 	for _, f := range fetches {

@@ -122,8 +122,9 @@ func (t topicSpec) settings(replicas int16) map[string]*string {
 	return set
 }
 
-// ensure creates missing topics and waits until the brokers know them. Topics created concurrently
-// are not an error. A topic that cannot be created does not keep the others from being created.
+// ensure creates missing topics and waits until the brokers know them. A topic that another process
+// creates at the same time is not an error. If a topic cannot be created, ensure creates the others
+// and returns the error.
 func (s *Stream) ensure(ctx context.Context, topics ...topicSpec) error {
 	missing := map[string]ownTopic{}
 	s.mu.Lock()

@@ -107,8 +107,9 @@ func (s *source) ReadAt(p []byte, off int64) (int, error) {
 // invoiceNames holds the standard names of the XML in a PDF, in lower case.
 var invoiceNames = []string{"factur-x.xml", "zugferd-invoice.xml", "xrechnung.xml", "order-x.xml"}
 
-// find opens a PDF and returns its embedded files and the index of the invoice among them; -1:
-// there is none. It fails with a pdf.Error, the error of spend or an error of reading in.
+// find opens a PDF and returns its embedded files and the index of the invoice among them, or -1 if
+// the PDF has no invoice. It fails with a pdf.Error for a malformed PDF, with the error of spend if
+// unpacking exceeds its allowance, and with the error of reading in.
 func (o *opening) find(in io.ReaderAt, size int64) (at int, files []pdf.File, err error) {
 	d, err := pdf.Open(in, size, o.ofPDFs())
 	if err != nil {
