@@ -456,6 +456,8 @@ func TestRemovedGroupOfARunningConsumerSkipsNothing(t *testing.T) {
 	var l ledger
 	r.consume(t, "end", stream.FromEnd, l.handle)
 	r.awaitCursor(t, "end")
+	r.publish(t, "before", 1)
+	l.want(t, 1) // a member without partitions would not notice the deletion
 	fault := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Topic: "smartdrive.retry.end.uploads", Err: kerr.PolicyViolation, Count: -1})
 	r.deleteAll(t, "smartdrive.uploads", "smartdrive.retry.end.uploads")
 	admin := kadm.NewClient(r.raw(t))
@@ -472,7 +474,7 @@ func TestRemovedGroupOfARunningConsumerSkipsNothing(t *testing.T) {
 	r.publish(t, "after", 30)
 	r.relayed(t)
 	fault.Remove()
-	l.want(t, 30)
+	l.want(t, 31)
 }
 
 // TestForbiddenLevelStopsNoOther forbids to describe one delay level. The other levels forward.
