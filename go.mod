@@ -1,4 +1,4 @@
-module smartdrive
+module example.org/smartdrive
 
 go 1.26.0
 

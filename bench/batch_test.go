@@ -20,8 +20,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/client"
-	"smartdrive/internal/base/wholesync"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/internal/base/wholesync"
 )
 
 const (

@@ -13,8 +13,8 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"smartdrive/internal/testkit/servicetest"
-	"smartdrive/test/services"
+	"example.org/smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/test/services"
 )
 
 // backing is the set of services of a benchmark's own cluster. Nothing else uses them, so their CPU

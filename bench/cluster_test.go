@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 const (

@@ -19,13 +19,13 @@ import (
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
 
-	"smartdrive/client"
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/internal/usecase/upload"
-	"smartdrive/test/process"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/test/process"
 )
 
 // BenchmarkInstant adds a file of 10 GiB by its digest to the drive of a user who already owns the

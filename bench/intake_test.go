@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/intake/bundle"
-	"smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
 )
 
 // BenchmarkIntake takes in a bundle of 20,000 invoices, some 50 MB of JSON lines. It measures the

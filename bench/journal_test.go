@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // accept changes the staged upload in dir as if parts had arrived in random order, as

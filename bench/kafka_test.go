@@ -15,17 +15,17 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/engine/stream/dispatch"
-	"smartdrive/internal/engine/stream/kafka"
-	"smartdrive/internal/engine/stream/outbox"
-	"smartdrive/internal/engine/stream/streamtest"
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/engine/timer/timertest"
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/stream/dispatch"
+	"example.org/smartdrive/internal/engine/stream/kafka"
+	"example.org/smartdrive/internal/engine/stream/outbox"
+	"example.org/smartdrive/internal/engine/stream/streamtest"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer/timertest"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 // BenchmarkKafkaDispatch measures how many due timers per second move from one Redis to a topic,

@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"smartdrive/test/process"
+	"example.org/smartdrive/test/process"
 )
 
 // bareDir is the environment variable that starts this binary as the bare server; it names the

@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/idem"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/idem"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // BenchmarkClicks compares ways to create one thing for a double click (SOURCES I3): 500 people

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/quota"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // BenchmarkRows compares schemes to create one row per user by whichever request comes first

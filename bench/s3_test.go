@@ -15,10 +15,10 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/s3"
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/s3"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 // BenchmarkS3Upload compares an upload through the staging on S3, with hashing, leases and a

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/usecase/upload"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // BenchmarkSeal completes uploads of 1, 10 and 50 GiB whose parts arrived in random order. All

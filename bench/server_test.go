@@ -20,7 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"smartdrive/test/process"
+	"example.org/smartdrive/test/process"
 )
 
 // server is a running server process to measure.
@@ -64,7 +64,7 @@ func launch(b *testing.B, data string, flags ...string) (s *server, ready time.D
 	b.Helper()
 	log, err := os.Create(filepath.Join(b.TempDir(), "log"))
 	must(b, err)
-	binary := process.Build(b, "smartdrive/cmd/smartdrive", "-pgo=../cmd/smartdrive/serve.pgo") // as "make build" does
+	binary := process.Build(b, "example.org/smartdrive/cmd/smartdrive", "-pgo=../cmd/smartdrive/serve.pgo") // as "make build" does
 	start := time.Now()
 	p, err := process.Start(process.Options{
 		Binary: binary, Data: data, Listen: "127.0.0.1:0", Args: append([]string{"--default-quota", "1TiB", "--blob-grace", "1s"}, flags...),

@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/engine/timer/memory"
-	"smartdrive/internal/engine/timer/timertest"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer/memory"
+	"example.org/smartdrive/internal/engine/timer/timertest"
 )
 
 // BenchmarkTimers measures the memory queue with a million pending timers: memory per timer, rate

@@ -3,7 +3,7 @@ package client_test
 import (
 	"testing"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 func TestPathsKeepTheirPlace(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/client/clienttest"
+	"example.org/smartdrive/client/clienttest"
 )
 
 func TestNewRefusesAddresses(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/client/clienttest"
+	"example.org/smartdrive/client/clienttest"
 )
 
 // A name that is not UTF-8 is not sent, so that it cannot be stored under another name.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/client/clienttest"
+	"example.org/smartdrive/client/clienttest"
 )
 
 // A zip download that breaks repeatedly completes without requesting a byte twice, and its progress

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/client/clienttest"
+	"example.org/smartdrive/client/clienttest"
 )
 
 func newDownloader(t *testing.T, s *clienttest.Server) *Downloader {

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"smartdrive/internal/base/wholesync"
+	"example.org/smartdrive/internal/base/wholesync"
 )
 
 // errFolderMoved reports that a local folder is no longer at its path.

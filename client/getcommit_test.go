@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/client/clienttest"
+	"example.org/smartdrive/client/clienttest"
 )
 
 func isStream(_, path string) bool { return strings.HasSuffix(path, "/batch/contents") }

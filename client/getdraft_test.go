@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"smartdrive/client/clienttest"
+	"example.org/smartdrive/client/clienttest"
 )
 
 // partsIn returns the names of the parts and drafts in a folder.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/client/clienttest"
-	"smartdrive/internal/testkit/disktest"
+	"example.org/smartdrive/client/clienttest"
+	"example.org/smartdrive/internal/testkit/disktest"
 )
 
 // After a power failure, every file of a finished download has its name and content, whether synced

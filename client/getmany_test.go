@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/client/clienttest"
+	"example.org/smartdrive/client/clienttest"
 )
 
 // A small file with a partial file of an interrupted download resumes there, while its neighbours

@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/digest"
 )
 
 // maxLine is the maximum length of a line of a stream, in bytes, and the size of the read buffer. A

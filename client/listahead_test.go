@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"smartdrive/client/clienttest"
+	"example.org/smartdrive/client/clienttest"
 )
 
 // storeFolders stores a file in each of some folders in /t, and returns the folders' ids by name.

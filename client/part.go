@@ -12,7 +12,7 @@ import (
 
 	"lukechampine.com/blake3"
 
-	"smartdrive/internal/base/filelock"
+	"example.org/smartdrive/internal/base/filelock"
 )
 
 // Names of temporary files beside a download's target; no other file may have such a name. H is the

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"smartdrive/client/clienttest"
+	"example.org/smartdrive/client/clienttest"
 )
 
 // A resumed upload replaces only a version that the user can have meant: the one that existed when

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/client/clienttest"
-	"smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/client/clienttest"
+	"example.org/smartdrive/internal/testkit/depth"
 )
 
 const mib = 1 << 20

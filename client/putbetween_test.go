@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"smartdrive/client/clienttest"
+	"example.org/smartdrive/client/clienttest"
 )
 
 // thenReplaced loses the reply to the n-th request to a path, and stores another version there

@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"smartdrive/client/clienttest"
-	"smartdrive/internal/base/filelock"
+	"example.org/smartdrive/client/clienttest"
+	"example.org/smartdrive/internal/base/filelock"
 )
 
 // nested is a tree whose small files come in one stream.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/client/clienttest"
+	"example.org/smartdrive/client/clienttest"
 )
 
 // shop is an object store as S3: it has its own ETags and refuses requests with two kinds of

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/base/config"
 )
 
 type composed struct {

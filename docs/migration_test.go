@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // TestMigrationPagesCountTables: the recorded dry run has as many tables as an installation has.

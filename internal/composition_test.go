@@ -80,7 +80,7 @@ func (c *composition) read(path string, d fs.DirEntry, err error) error {
 	dir := filepath.ToSlash(filepath.Dir(path))
 	names := map[string]string{"": dir} // of packages, as this file calls them
 	for _, i := range f.Imports {
-		if at, ours := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), "smartdrive/internal/"); ours {
+		if at, ours := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), "example.org/smartdrive/internal/"); ours {
 			name := at[strings.LastIndexByte(at, '/')+1:]
 			if i.Name != nil {
 				name = i.Name.Name

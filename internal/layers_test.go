@@ -153,9 +153,9 @@ func TestImportsGoDownwards(t *testing.T) {
 		}
 		for _, spec := range file.Imports {
 			name, _ := strconv.Unquote(spec.Path.Value)
-			if to, ours := strings.CutPrefix(name, "smartdrive/internal/"); ours {
+			if to, ours := strings.CutPrefix(name, "example.org/smartdrive/internal/"); ours {
 				checkImport(t, path, pkg, to)
-			} else if strings.HasPrefix(name, "smartdrive/") {
+			} else if strings.HasPrefix(name, "example.org/smartdrive/") {
 				t.Errorf("%s imports %s: internal packages know nothing outside", path, name)
 			}
 		}

@@ -22,19 +22,19 @@ export SMARTDRIVE_TEST_BIN=$bin
 # on Kafka asks a database is the outbox's, a package of its own; whole clusters have both. A migration of rows names both databases
 # in each of its tests.
 with_database() {
-	local it=smartdrive/internal/engine/sqldb/sqldbtest # where the package is part of what it tests, its name says so
+	local it=example.org/smartdrive/internal/engine/sqldb/sqldbtest # where the package is part of what it tests, its name says so
 	go list -test -f '{{range .Deps}}{{if or (eq . "'$it'") (eq . (printf "'$it' [%s]" $.ImportPath))}}{{$.ImportPath}}{{end}}{{end}}' ./internal/... |
 		sed -n 's/\.test$//p' | grep -v /internal/move/migrate$ | { [ "${SMARTDRIVE_TEST_DEPTH:-}" = deep ] && cat || grep -v /internal/engine/stream/kafka$; }
-	echo smartdrive/test/crossed # of the whole programs the one that opens its database itself
+	echo example.org/smartdrive/test/crossed # of the whole programs the one that opens its database itself
 }
 
 # What the packages' tests make the program ask a database is written down here, for test/plans. It lies outside of the tree, so that
 # "go test" believes results of earlier runs as before; a package that runs again replaces what it wrote.
 statements=${XDG_CACHE_HOME:-$HOME/.cache}/smartdrive-statements/$(pwd | cksum | cut -d' ' -f1)
-plans=smartdrive/test/plans
+plans=example.org/smartdrive/test/plans
 
 # Whole clusters that are killed and cut off want the machine for themselves: they come last.
-alone=smartdrive/test/cluster
+alone=example.org/smartdrive/test/cluster
 
 # run TITLE FLAG...: the tests of the packages on standard input. They wait more than they work, for services, programs and the disk:
 # four packages run beside each other. Vetting is make check's and CI's. A landing believes no result of an earlier run.
@@ -47,7 +47,7 @@ parts() {
 	local status=0
 	for part in ${SMARTDRIVE_TEST_PARTS:-packages plans mysql system cluster}; do
 		case $part in
-		packages) go list ./... | grep -v '^smartdrive/test/' | SMARTDRIVE_TEST_STATEMENTS=$statements run "packages" || status=1 ;;
+		packages) go list ./... | grep -v '^example.org/smartdrive/test/' | SMARTDRIVE_TEST_STATEMENTS=$statements run "packages" || status=1 ;;
 		plans) echo "$plans" | SMARTDRIVE_TEST_STATEMENTS=$statements run "plans of what they asked the database" -count=1 || status=1 ;;
 		mysql) [ -z "${SMARTDRIVE_TEST_MYSQL:-}" ] || with_database | SMARTDRIVE_TEST_STATEMENTS=$statements SMARTDRIVE_TEST_DB=mysql run "packages on MySQL" || status=1 ;;
 		system) go list ./test/... | grep -vx -e "$alone" -e "$plans" | run "the whole program" || status=1 ;;

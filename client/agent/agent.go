@@ -11,9 +11,9 @@ import (
 	"path"
 	"time"
 
-	"smartdrive/client"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/intake/bundle"
 )
 
 // Options configure an Agent. Dir, To and Client are required.

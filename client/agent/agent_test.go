@@ -16,8 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/client"
-	"smartdrive/client/clienttest"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/client/clienttest"
 )
 
 func shaOf(content []byte) string {

@@ -19,9 +19,9 @@ import (
 	"syscall"
 	"testing"
 
-	"smartdrive/client"
-	"smartdrive/client/clienttest"
-	"smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/client/clienttest"
+	"example.org/smartdrive/internal/intake/bundle"
 )
 
 // fixture is a watched directory, a server, and an in-process transport between them, which works

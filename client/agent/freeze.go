@@ -12,10 +12,10 @@ import (
 
 	"lukechampine.com/blake3"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/base/filelock"
-	"smartdrive/internal/intake/bundle"
-	"smartdrive/internal/intake/invoice/envelope"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/filelock"
+	"example.org/smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/internal/intake/invoice/envelope"
 )
 
 // retryReadAfter is the delay before an unreadable file or a failed move is tried again.

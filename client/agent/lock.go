@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"smartdrive/internal/base/filelock"
+	"example.org/smartdrive/internal/base/filelock"
 )
 
 // A starting agent retries the lock, because ReadStatus holds it for a moment to test it.

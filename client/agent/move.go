@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/internal/intake/bundle"
 )
 
 // movesOf returns the moves of files and markers to the directory to.

@@ -1,6 +1,6 @@
 package agent
 
-import "smartdrive/client"
+import "example.org/smartdrive/client"
 
 // setClient makes the agent use api for all requests from now on. It must not be called while a
 // bundle is being sent. On an error the client before stays in use.

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/intake/bundle"
 )
 
 // maxDepth is the depth of the directories that are scanned, equal to the maximum depth of a drive.

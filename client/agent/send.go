@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"smartdrive/client"
-	"smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/internal/intake/bundle"
 )
 
 // memberError reports why a member could not be sent.

@@ -6,7 +6,7 @@ import (
 	"io"
 	"path"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // Small members are sent many per request: a bundle of a thousand invoices takes a dozen requests,

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/internal/intake/bundle"
 )
 
 // Paths relative to the watched directory.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/intake/bundle"
-	"smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
 )
 
 func TestMemberNames(t *testing.T) {

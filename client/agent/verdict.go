@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // Verdict is the server's outcome of a bundle: its state and the counts of its documents.

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // judging is a server of bundles: it answers GET /bundles with the result of tells.

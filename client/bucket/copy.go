@@ -16,8 +16,8 @@ import (
 	"github.com/minio/minio-go/v7"
 	"golang.org/x/sync/errgroup"
 
-	"smartdrive/client"
-	"smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/internal/intake/bundle"
 )
 
 // parallel is how many members of a bundle are copied at once.

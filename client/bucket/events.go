@@ -9,7 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/internal/intake/bundle"
 )
 
 // notification is an S3 event notification, as AWS, MinIO and versitygw send it (Amazon S3 User

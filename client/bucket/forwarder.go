@@ -16,9 +16,9 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"smartdrive/client"
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/intake/bundle"
 )
 
 const (

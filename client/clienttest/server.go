@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/test/process"
+	"example.org/smartdrive/test/process"
 )
 
 // Token is the only accepted token. A login with Password returns it.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 func lines(from, to int, end error) iter.Seq2[client.ActivityLine, error] {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // namedNode is a node and the argument that named it.

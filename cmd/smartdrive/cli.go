@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // cli holds the streams and common flags of the client commands, and writes their results.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
-	"smartdrive/client/clienttest"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/client/clienttest"
 )
 
 func TestParseSize(t *testing.T) {

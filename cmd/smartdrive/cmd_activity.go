@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // maxTakeBack is how many entries "activity restore" searches for the one to undo.

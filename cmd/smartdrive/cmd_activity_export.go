@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
-	"smartdrive/internal/base/filelock"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/internal/base/filelock"
 )
 
 // activityFile is the output file of an activity export. Only whole lines are written.

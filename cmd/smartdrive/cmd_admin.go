@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"smartdrive/client"
-	"smartdrive/internal/app"
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/internal/app"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/base/telemetry"
 )
 
 // adminLong is the help of `smartdrive admin`.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/internal/app"
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/base/telemetry"
-	"smartdrive/internal/usecase/backup"
+	"example.org/smartdrive/internal/app"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/usecase/backup"
 )
 
 // backupCommand returns the command `admin backup DIR`: copy the database and the files into DIR

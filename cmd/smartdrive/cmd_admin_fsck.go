@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/internal/app"
-	"smartdrive/internal/usecase/fsck"
+	"example.org/smartdrive/internal/app"
+	"example.org/smartdrive/internal/usecase/fsck"
 )
 
 // fsckLong is the help of `smartdrive admin fsck`.

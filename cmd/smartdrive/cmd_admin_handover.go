@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // handoverPoll is the polling interval of a command that waits for a handover.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
-	"smartdrive/internal/app"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/internal/app"
 )
 
 // uploadsCommand returns the command `admin uploads`: list the open uploads of all users, or of

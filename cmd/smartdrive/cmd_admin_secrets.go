@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/internal/app"
+	"example.org/smartdrive/internal/app"
 )
 
 // secretsCommand returns the command `admin secrets`: manage the secrets that links are signed

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/internal/usecase/setting"
+	"example.org/smartdrive/internal/usecase/setting"
 )
 
 // settingsCommand returns the command `admin settings`: show and change settings while the server

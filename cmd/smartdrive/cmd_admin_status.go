@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/internal/app"
-	"smartdrive/internal/base/telemetry"
-	"smartdrive/internal/domain/growth"
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/app"
+	"example.org/smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/domain/growth"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/head/rest"
 )
 
 // statusCommand returns the command `admin status`: show instances, leases, pending timers, and

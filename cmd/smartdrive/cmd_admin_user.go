@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"smartdrive/client"
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // userCommand returns the command `admin user`: manage users and transfer their files.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client/agent"
+	"example.org/smartdrive/client/agent"
 )
 
 // agentFlags are the flags of the agent command.

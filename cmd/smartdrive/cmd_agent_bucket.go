@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client/bucket"
-	"smartdrive/internal/base/config"
+	"example.org/smartdrive/client/bucket"
+	"example.org/smartdrive/internal/base/config"
 )
 
 // newAgentBucketCommand returns the command `bucket s3://KEY:SECRET@HOST/BUCKET/PREFIX`: forward

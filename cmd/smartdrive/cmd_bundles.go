@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // newBundlesCommand returns the command `bundles`: list bundles of documents that others sent.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // newCollectCommand returns the command `collect`: create links for uploading files into a folder.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // newCpCommand returns the command `cp REMOTE... TARGET`: copy files and folders on the server

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/internal/usecase/thumb"
+	"example.org/smartdrive/internal/usecase/thumb"
 )
 
 // decodeCommand is the name of the hidden command that decodes an image.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/cmd/smartdrive/demo"
+	"example.org/smartdrive/cmd/smartdrive/demo"
 )
 
 // demoLong is the help of `smartdrive demo`.

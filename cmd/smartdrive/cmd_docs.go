@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // newDocsCommand returns the command `docs`: list and export documents that came in bundles.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
-	"smartdrive/client/doctor"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/client/doctor"
 )
 
 // errUnwell reports that the doctor found a failure or a warning.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // newExportCommand returns the command `export`: export many documents as one zip.

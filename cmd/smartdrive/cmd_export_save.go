@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // exportSave returns the command `save ID [FOLDER]`: write a zip into a folder of the drive, or

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // newGrantCommand returns the command `grant`: share folders and files with people by name.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // newGroupCommand returns the command `group`: manage groups of users (administrators).

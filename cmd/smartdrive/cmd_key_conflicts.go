@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // newKeyConflictsCommand returns the command `key-conflicts`: resolve creations whose

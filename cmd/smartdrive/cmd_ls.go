@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // newLsCommand returns `smartdrive ls [PATH...]`, which lists folders, or the trash, starred or

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/head/rest"
-	"smartdrive/internal/move/migrate"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/move/migrate"
 )
 
 // migrateLong is the help of `smartdrive migrate`.

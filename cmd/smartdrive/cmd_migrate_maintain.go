@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/rest"
-	"smartdrive/internal/move/migrate"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/move/migrate"
 )
 
 // Commands about a migration besides its phases: rate limits, mismatches, and the old side.

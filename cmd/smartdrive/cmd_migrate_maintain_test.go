@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/move/migrate"
+	"example.org/smartdrive/internal/move/migrate"
 )
 
 func TestByteRate(t *testing.T) {

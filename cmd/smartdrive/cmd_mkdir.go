@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // newMkdirCommand returns `smartdrive mkdir PATH...`, which creates folders, with -p also the

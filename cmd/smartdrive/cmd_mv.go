@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // newMvCommand returns the command `mv REMOTE... TARGET`: move or rename files and folders on the

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // newNoticesCommand returns `smartdrive notifications`, which lists the caller's notifications.

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // newPasswdCommand returns the command `passwd`: change your password; all other logins and all

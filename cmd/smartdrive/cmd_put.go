@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // errIsFolder reports a directory where -r is missing.

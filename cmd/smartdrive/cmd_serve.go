@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/internal/app"
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/app"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/base/telemetry"
 )
 
 // serveLong is the help of `smartdrive serve`.

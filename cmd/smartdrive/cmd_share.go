@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // newShareCommand returns the command `share`: share files and folders by links.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // peopleCommands are the commands about spaces, groups, roles, activity, webhooks and

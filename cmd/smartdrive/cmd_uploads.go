@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // newUploadsCommand returns `smartdrive uploads`, which lists open uploads, with the subcommand

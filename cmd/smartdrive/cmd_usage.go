@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // newUsageCommand returns the command `usage`: show who you are and how much space is used.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // newVerifyCommand returns the command `verify LOCAL REMOTE`: compare local files with those on the

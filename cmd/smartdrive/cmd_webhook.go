@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // newWebhookCommand returns the command `webhook`: manage webhooks.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // completeTime bounds the time of a shell completion.

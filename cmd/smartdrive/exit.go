@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"strings"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // Exit codes. Scripts rely on them.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // transferFlags are the flags that tune uploads and downloads.

@@ -11,7 +11,7 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // minBarBytes is the least size of a file with a progress bar of its own. Smaller files share one

@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // transfers prints the progress and results of file transfers: bars while they run, a line per

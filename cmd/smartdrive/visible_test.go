@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/client/clienttest"
+	"example.org/smartdrive/client/clienttest"
 )
 
 func TestEscapeInvisible(t *testing.T) {

@@ -16,13 +16,13 @@ import (
 
 	"github.com/google/uuid"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/fsck"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/fsck"
 )
 
 // opened is an installation without running engines, its control, and its API as a network server.

@@ -8,15 +8,15 @@ import (
 	"path/filepath"
 	"time"
 
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/local"
-	"smartdrive/internal/engine/instance"
-	"smartdrive/internal/engine/meta"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/head/rest"
-	"smartdrive/internal/usecase/backup"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/local"
+	"example.org/smartdrive/internal/engine/instance"
+	"example.org/smartdrive/internal/engine/meta"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/usecase/backup"
 )
 
 // BackupRequest names the directory of a backup. It is absolute, because the server has another

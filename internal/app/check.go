@@ -4,9 +4,9 @@ import (
 	"context"
 	"strconv"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/rest"
-	"smartdrive/internal/usecase/fsck"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/usecase/fsck"
 )
 
 // findings lists the findings of audits for the API, the newest first, before the finding that

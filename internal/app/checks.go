@@ -3,10 +3,10 @@ package app
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob/local"
-	"smartdrive/internal/head/probe"
-	"smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob/local"
+	"example.org/smartdrive/internal/head/probe"
+	"example.org/smartdrive/internal/head/server"
 )
 
 // diskState returns whether the disks of contents and database have space left. A store that does

@@ -15,9 +15,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/server"
 )
 
 // ConnectControl returns a client for the control routes of a data directory: of the running

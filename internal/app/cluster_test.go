@@ -16,16 +16,16 @@ import (
 	_ "github.com/go-sql-driver/mysql" // the tests make databases of their own
 	"github.com/google/uuid"
 
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/instance"
-	"smartdrive/internal/engine/meta"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/head/rest"
-	"smartdrive/internal/testkit/servicetest"
-	"smartdrive/internal/usecase/fsck"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/instance"
+	"example.org/smartdrive/internal/engine/meta"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/usecase/fsck"
+	"example.org/smartdrive/test/process"
 )
 
 // mysqlDatabase returns the URL of a database of the test's own.

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/engine/instance"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/engine/instance"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // openFile opens the SQLite database of the data directory into p.db, creating it if needed. A full

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // An instance does not start if all instances together could open more connections than the server

@@ -13,13 +13,13 @@ import (
 	"path/filepath"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/head/problem"
-	"smartdrive/internal/head/rest"
-	"smartdrive/internal/usecase/admin"
-	"smartdrive/internal/usecase/fsck"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/head/problem"
+	"example.org/smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/usecase/admin"
+	"example.org/smartdrive/internal/usecase/fsck"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // control serves the control socket, by which "smartdrive admin" commands a running server: the

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/head/server"
 )
 
 // DamageInstructions returns instructions for operators of a damaged SQLite database. data is the

@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/base/telemetry"
-	"smartdrive/internal/head/server"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/test/process"
 )
 
 // damagePage fills the root page of a table or an index with the same byte, in the database of a

@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"smartdrive/internal/base/filelock"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/filelock"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Files of the data directory besides the blobs:

@@ -14,9 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/base/telemetry"
-	"smartdrive/internal/head/probe"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/head/probe"
 )
 
 // If the database and the contents are on two disks, the database's disk is monitored too: uploads

@@ -14,16 +14,16 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob/blobtest"
-	"smartdrive/internal/engine/blob/local"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/head/rest"
-	"smartdrive/internal/move/contents"
-	"smartdrive/internal/move/migrate"
-	"smartdrive/internal/usecase/admin"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob/blobtest"
+	"example.org/smartdrive/internal/engine/blob/local"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/move/contents"
+	"example.org/smartdrive/internal/move/migrate"
+	"example.org/smartdrive/internal/usecase/admin"
+	"example.org/smartdrive/test/process"
 )
 
 // step requests a migration step until its preconditions hold, and returns the resulting status.

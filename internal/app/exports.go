@@ -6,12 +6,12 @@ import (
 	"io"
 	"strconv"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob/s3"
-	"smartdrive/internal/export"
-	"smartdrive/internal/export/fetch"
-	"smartdrive/internal/intake/ingest"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob/s3"
+	"example.org/smartdrive/internal/export"
+	"example.org/smartdrive/internal/export/fetch"
+	"example.org/smartdrive/internal/intake/ingest"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // composeExports constructs the exports. It fails if the bucket for exports is misconfigured.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // A newer release does not change the database below an older one that uses it, and an older one

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strconv"
 
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/meta"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/meta"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // identifyShared is identify for an installation of several instances, which may start

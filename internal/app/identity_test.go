@@ -7,10 +7,10 @@ import (
 	"sync"
 	"testing"
 
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/meta"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/meta"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // shelf is a place for a mark in memory.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/meta"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/meta"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Keys in the meta table.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/engine/blob/local"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/blob/local"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 func TestMarksAreCompared(t *testing.T) {

@@ -5,12 +5,12 @@ import (
 	"io"
 	"strconv"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/export"
-	"smartdrive/internal/intake/ingest"
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/export"
+	"example.org/smartdrive/internal/intake/ingest"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // composeIntake constructs the intake of bundles.

@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/local"
-	"smartdrive/internal/engine/blob/s3"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/move/contents"
-	"smartdrive/internal/move/migrate"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/local"
+	"example.org/smartdrive/internal/engine/blob/s3"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/move/contents"
+	"example.org/smartdrive/internal/move/migrate"
 )
 
 // location is an opened store of contents with its mark. The owner must call close.

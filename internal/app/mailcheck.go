@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/mail"
-	"smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/mail"
+	"example.org/smartdrive/internal/head/rest"
 )
 
 // mailCheck probes the mail server for one administrator at a time and at most once per keepReport,

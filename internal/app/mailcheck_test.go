@@ -6,8 +6,8 @@ import (
 	"sync"
 	"testing"
 
-	"smartdrive/internal/engine/mail"
-	"smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/engine/mail"
+	"example.org/smartdrive/internal/head/rest"
 )
 
 // Concurrent checks of the mail server share one probe and its result.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"smartdrive/internal/base/telemetry"
-	"smartdrive/internal/engine/instance"
+	"example.org/smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/engine/instance"
 )
 
 // Leases, each for work that one instance does for all.

@@ -4,14 +4,14 @@ import (
 	"context"
 	"sync/atomic"
 
-	"smartdrive/internal/base/telemetry"
-	"smartdrive/internal/engine/retention"
-	"smartdrive/internal/engine/stream/kafka"
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/engine/timer/redis"
-	"smartdrive/internal/export"
-	"smartdrive/internal/intake/ingest"
-	"smartdrive/internal/usecase/fsck"
+	"example.org/smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/engine/retention"
+	"example.org/smartdrive/internal/engine/stream/kafka"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer/redis"
+	"example.org/smartdrive/internal/export"
+	"example.org/smartdrive/internal/intake/ingest"
+	"example.org/smartdrive/internal/usecase/fsck"
 )
 
 // counts registers a counter for an atomic number.

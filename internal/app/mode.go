@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/instance"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/instance"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // mode holds what depends on the components that an installation uses. Each mode is constructed by

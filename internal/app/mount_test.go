@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/head/rest"
-	"smartdrive/internal/move/migrate"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/move/migrate"
+	"example.org/smartdrive/test/process"
 )
 
 // The disk with the blobs is not mounted when the server is started for the second time ever: it

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/head/rest"
-	"smartdrive/internal/move/contents"
-	"smartdrive/internal/move/migrate"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/move/contents"
+	"example.org/smartdrive/internal/move/migrate"
 )
 
 // moveSteps implements administrators' actions on a migration, one at a time.

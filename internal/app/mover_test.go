@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/head/rest"
-	"smartdrive/internal/move/migrate"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/move/migrate"
 )
 
 // What comes out of a move must be an installation that can be started; what cannot is refused in

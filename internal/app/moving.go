@@ -11,14 +11,14 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/instance"
-	"smartdrive/internal/engine/meta"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/move/contents"
-	"smartdrive/internal/move/migrate"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/instance"
+	"example.org/smartdrive/internal/engine/meta"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/move/contents"
+	"example.org/smartdrive/internal/move/migrate"
 )
 
 // mover migrates an installation to other engines. The state of the migration is in the database;

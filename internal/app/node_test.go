@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/config"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/test/process"
 )
 
 // node is an instance that runs.

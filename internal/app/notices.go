@@ -6,12 +6,12 @@ import (
 	"log/slog"
 	"time"
 
-	"smartdrive/internal/domain/notice"
-	"smartdrive/internal/engine/mail"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/head/rest"
-	"smartdrive/internal/usecase/notify"
-	"smartdrive/internal/usecase/webhook"
+	"example.org/smartdrive/internal/domain/notice"
+	"example.org/smartdrive/internal/engine/mail"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/usecase/notify"
+	"example.org/smartdrive/internal/usecase/webhook"
 )
 
 // notices holds the parts that create and deliver notifications.

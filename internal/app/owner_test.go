@@ -16,8 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/testkit/usertest"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/testkit/usertest"
 )
 
 // stranger is a user and group id that owns the installation, and is not root's.

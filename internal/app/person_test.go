@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/client"
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/testkit/servicetest"
-	testbacking "smartdrive/test/backing"
-	"smartdrive/test/process"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/testkit/servicetest"
+	testbacking "example.org/smartdrive/test/backing"
+	"example.org/smartdrive/test/process"
 )
 
 // person is a user of a cluster. Each request names the instance that it goes to.

@@ -6,14 +6,14 @@ import (
 	"os"
 	"time"
 
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/content"
-	"smartdrive/internal/engine/blob/local"
-	"smartdrive/internal/engine/instance"
-	"smartdrive/internal/engine/retention"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/setting"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/content"
+	"example.org/smartdrive/internal/engine/blob/local"
+	"example.org/smartdrive/internal/engine/instance"
+	"example.org/smartdrive/internal/engine/retention"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/setting"
 )
 
 // platform holds what an installation runs on: data directory, database, stores, shared components,

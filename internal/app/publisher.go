@@ -3,11 +3,11 @@ package app
 import (
 	"context"
 
-	"smartdrive/internal/domain/activity"
-	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/engine/stream/outbox"
+	"example.org/smartdrive/internal/domain/activity"
+	"example.org/smartdrive/internal/domain/quota"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/stream/outbox"
 )
 
 // activityPublisher publishes records and copies those that users may see to the activity log.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/base/config"
 )
 
 // testConfig returns the default configuration with a temporary data directory, changed by args.

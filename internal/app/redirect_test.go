@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // wire notes what goes where.

@@ -19,9 +19,9 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/testkit/depth"
 )
 
 // TestServingContinuesAfterEveryEnd sends refused, cut and prematurely ended requests to every

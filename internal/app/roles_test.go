@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/head/rest"
-	"smartdrive/internal/usecase/fsck"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/usecase/fsck"
+	"example.org/smartdrive/test/process"
 )
 
 // Each role runs in its own process. Only the api role serves requests, every process serves its

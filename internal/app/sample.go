@@ -8,14 +8,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"smartdrive/internal/base/telemetry"
-	"smartdrive/internal/domain/growth"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/instance"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/domain/growth"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/instance"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 // samples are metrics of the whole installation. They are expensive, so one instance takes them

@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // The metrics that are counted in the database are right. test/plans records their statements.

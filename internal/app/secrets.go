@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"smartdrive/internal/domain/vault"
-	"smartdrive/internal/usecase/collect"
-	"smartdrive/internal/usecase/share"
+	"example.org/smartdrive/internal/domain/vault"
+	"example.org/smartdrive/internal/usecase/collect"
+	"example.org/smartdrive/internal/usecase/share"
 )
 
 // openVault opens the secrets of links with --secret-key, or with the key file of an embedded

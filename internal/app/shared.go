@@ -10,16 +10,16 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/s3"
-	"smartdrive/internal/engine/stream/dispatch"
-	"smartdrive/internal/engine/stream/kafka"
-	"smartdrive/internal/engine/stream/outbox"
-	"smartdrive/internal/engine/timer/redis"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/intake/ingest"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/s3"
+	"example.org/smartdrive/internal/engine/stream/dispatch"
+	"example.org/smartdrive/internal/engine/stream/kafka"
+	"example.org/smartdrive/internal/engine/stream/outbox"
+	"example.org/smartdrive/internal/engine/timer/redis"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/intake/ingest"
 )
 
 // shared holds the components besides the database that several instances share. It is zero for a

@@ -3,7 +3,7 @@ package app
 import (
 	"time"
 
-	"smartdrive/internal/usecase/signon"
+	"example.org/smartdrive/internal/usecase/signon"
 )
 
 // newSignOn returns the configured identity provider; nil if none is configured. It logs a warning

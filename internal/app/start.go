@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // component is an external service that a start needs.

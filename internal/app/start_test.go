@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 func TestStartReportsAllFailures(t *testing.T) {

@@ -3,9 +3,9 @@ package app
 import (
 	"context"
 
-	"smartdrive/internal/engine/meta"
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/engine/meta"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/head/rest"
 )
 
 // overview collects the status of the installation as this instance sees it.

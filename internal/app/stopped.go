@@ -8,13 +8,13 @@ import (
 	"os"
 	"path/filepath"
 
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/base/filelock"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/stream/outbox"
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/head/rest"
-	"smartdrive/internal/move/migrate"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/base/filelock"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/stream/outbox"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/move/migrate"
 )
 
 // StoppedStatus returns the status of an embedded installation whose server is not running. It

@@ -6,8 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/local"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/local"
 )
 
 // storage holds the stores of bytes: a directory of this machine, or a bucket.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/rest"
-	"smartdrive/internal/move/migrate"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/move/migrate"
 )
 
 // An administrator's token cannot choose the target of a migration over HTTP, because the server

@@ -5,10 +5,10 @@ import (
 	"log/slog"
 	"strconv"
 
-	"smartdrive/internal/base/telemetry"
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/engine/trace"
-	"smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/trace"
+	"example.org/smartdrive/internal/head/rest"
 )
 
 // traces records the steps of each fired timer and shows them (D7).

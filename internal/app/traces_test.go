@@ -11,8 +11,8 @@ import (
 	"sync"
 	"testing"
 
-	"smartdrive/internal/head/rest"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/head/rest"
+	"example.org/smartdrive/test/process"
 )
 
 // wayOf waits until the way of a park timer ends with its being applied, and returns it.

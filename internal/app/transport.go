@@ -7,13 +7,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"smartdrive/internal/engine/instance"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/engine/stream/dispatch"
-	"smartdrive/internal/engine/stream/kafka"
-	"smartdrive/internal/engine/stream/outbox"
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/intake/ingest"
+	"example.org/smartdrive/internal/engine/instance"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/stream/dispatch"
+	"example.org/smartdrive/internal/engine/stream/kafka"
+	"example.org/smartdrive/internal/engine/stream/outbox"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/intake/ingest"
 )
 
 // loop is a background job. It runs until ctx is done, or returns nil earlier if its work is done.

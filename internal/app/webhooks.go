@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"time"
 
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/export/fetch"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/export/fetch"
 )
 
 // webhookTransport returns the transport to receivers of webhooks. It applies the address rules of

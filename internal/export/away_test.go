@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/instance/lease"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/instance/lease"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // A document that this machine cannot reach is left to another machine. If no machine reaches it,

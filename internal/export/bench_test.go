@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // BenchmarkTenThousand collects and seals 10,000 entries of the drive (target of A6: 2 s).

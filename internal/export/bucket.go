@@ -7,8 +7,8 @@ import (
 	"io"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Bucket is object storage outside of the drive, where zips are published for programs that read

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 func TestDirectLeavesNoRows(t *testing.T) {

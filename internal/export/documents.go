@@ -7,8 +7,8 @@ import (
 	"io"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/export/fetch"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/export/fetch"
 )
 
 // Documents gives access to the documents received by the intake, for a batch of a month.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // fakeDocuments implements Documents.

@@ -8,8 +8,8 @@ import (
 	"time"
 	_ "time/tzdata" // zones of schedules, also where the system has none
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
 )
 
 // Filter selects files of a folder. A file must match all set fields.

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/export/zipline"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/export/zipline"
 )
 
 // indexName is the base name of the CSV index beside the directory of the documents; for part 2 of

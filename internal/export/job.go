@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/instance/lease"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/export/zipline"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/instance/lease"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/export/zipline"
 )
 
 // A job writes a sealed zip into the drive, as an ordinary upload of the account with reservation

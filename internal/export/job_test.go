@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/instance/lease"
-	"smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/instance/lease"
+	"example.org/smartdrive/internal/testkit/depth"
 )
 
 // memoryDrive is a DriveUploads in memory, shared by all processes.

@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // join returns the active batch of the account with the same request, or creates one. Concurrent

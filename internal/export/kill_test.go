@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/instance/lease"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/instance/lease"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/testkit/depth"
 )
 
 // A worker crashes at a database call, with or without the call succeeding, and another worker

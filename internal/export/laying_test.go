@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/export/zipline"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/export/zipline"
 )
 
 // Files from many folders need few statements, not one per folder.

@@ -7,8 +7,8 @@ import (
 	"path"
 	"slices"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
 )
 
 // buildList builds, in memory, the list of entries that a request asks for, and sets in.Name if the

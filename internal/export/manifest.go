@@ -13,7 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Item is a line of a manifest. Exactly one of Node, Path and URL names the source. ID is the

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/export/zipline"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/export/zipline"
 )
 
 // The total length of names and paths is limited, not only their number.

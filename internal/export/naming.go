@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // naming is a compiled pattern for the paths of entries in the zip: text with fields in braces, and

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/export/zipline"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/export/zipline"
 )
 
 // A list that is too long for one zip becomes a **set** of batches, its parts. One transaction

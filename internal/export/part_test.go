@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/testkit/depth"
 )
 
 // A list that is too long becomes several zips with distinct paths, so that all can be unpacked to

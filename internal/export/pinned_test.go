@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Files that are exported, deleted and replaced repeatedly stay within the quota plus one batch.

@@ -7,9 +7,9 @@ import (
 	"path"
 	"slices"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/export/zipline"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/export/zipline"
 )
 
 // plan builds the entries of a zip that is laid out while the client waits. It keeps little data

@@ -7,10 +7,10 @@ import (
 	"io"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/export/fetch"
-	"smartdrive/internal/export/zipline"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/export/fetch"
+	"example.org/smartdrive/internal/export/zipline"
 )
 
 // An unavailable store says nothing about a batch or job, which waits without counting a failed

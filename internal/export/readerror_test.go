@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // refusingStore refuses one content, and all contents during an outage.

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/content"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/content"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // MaxManifest is the longest list in bytes: about three kilobytes for each of 10,000 entries.

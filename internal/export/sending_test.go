@@ -13,10 +13,10 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob/s3"
-	"smartdrive/internal/engine/instance/lease"
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob/s3"
+	"example.org/smartdrive/internal/engine/instance/lease"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 // sends creates a schedule for the bucket.

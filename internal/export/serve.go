@@ -8,11 +8,11 @@ import (
 	"strings"
 	"sync"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/turn"
-	"smartdrive/internal/export/zipline"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/turn"
+	"example.org/smartdrive/internal/export/zipline"
 )
 
 // sender lays out zips, caches the layouts of sealed batches and sends the bytes.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Mode selects the content of a supplement's zip.

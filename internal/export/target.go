@@ -4,7 +4,7 @@ import (
 	"context"
 	"io"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // target is the destination of a job's zip. Parts are numbered from 0; all but the last have

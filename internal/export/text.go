@@ -7,9 +7,9 @@ import (
 	"io"
 	"sync/atomic"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/turn"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/turn"
 )
 
 // Lists are not part of the quota. So the text of all lists of an account has its own limit, and so

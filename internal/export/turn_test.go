@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // slowSource serves documents below /slow at a byte per second, and sends the path of each started

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // errInactive reports that the user who requested the work is disabled or deleted.

@@ -3,9 +3,9 @@ package export
 import (
 	"context"
 
-	"smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/domain/tree"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // visibility caches by folder id whether a folder is visible, which means that neither the folder

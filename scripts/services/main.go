@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"smartdrive/test/services"
+	"example.org/smartdrive/test/services"
 )
 
 func main() {

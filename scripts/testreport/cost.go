@@ -52,7 +52,7 @@ func (r *report) slowest(out io.Writer, most int) {
 			if s.cpu > 0 {
 				fmt.Fprintf(out, " %7.1fs CPU", s.cpu)
 			}
-			fmt.Fprintf(out, "  %s%s\n", strings.TrimPrefix(s.name, "smartdrive/"), inRun(s.run))
+			fmt.Fprintf(out, "  %s%s\n", strings.TrimPrefix(s.name, "example.org/smartdrive/"), inRun(s.run))
 		}
 	}
 	table("packages", slices.Clone(r.packages))
@@ -103,7 +103,7 @@ func readBudget(path string) (budget, error) {
 			b.rest = seconds
 			continue
 		}
-		b.packages["smartdrive/"+words[0]] = seconds
+		b.packages["example.org/smartdrive/"+words[0]] = seconds
 	}
 	return b, in.Err()
 }

@@ -19,10 +19,10 @@ func TestPackageOverBudgetFails(t *testing.T) {
 	}
 	r := newReport()
 	err = r.read(strings.NewReader(`=== the first run
-{"Action":"output","Package":"smartdrive/internal/usecase/upload","Output":"cost: 61.50 s of CPU\n"}
-{"Action":"pass","Package":"smartdrive/internal/usecase/upload","Elapsed":40}
-{"Action":"output","Package":"smartdrive/internal/domain/tree","Output":"cost: 9.99 s of CPU\n"}
-{"Action":"pass","Package":"smartdrive/internal/domain/tree","Elapsed":400}
+{"Action":"output","Package":"example.org/smartdrive/internal/usecase/upload","Output":"cost: 61.50 s of CPU\n"}
+{"Action":"pass","Package":"example.org/smartdrive/internal/usecase/upload","Elapsed":40}
+{"Action":"output","Package":"example.org/smartdrive/internal/domain/tree","Output":"cost: 9.99 s of CPU\n"}
+{"Action":"pass","Package":"example.org/smartdrive/internal/domain/tree","Elapsed":400}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -49,10 +49,10 @@ func TestUnreadableBudgetIsRefused(t *testing.T) {
 func TestAPackageThatDoesNotBuildIsAFailure(t *testing.T) {
 	t.Parallel()
 	r := newReport()
-	err := r.read(strings.NewReader(`{"Action":"start","Package":"smartdrive/internal/domain/tree"}
-{"Action":"fail","Package":"smartdrive/internal/domain/tree","Elapsed":0,"FailedBuild":"smartdrive/internal/domain/tree"}
-{"Action":"fail","Package":"smartdrive/internal/domain/quota","Test":"TestX","Elapsed":0}
-{"Action":"fail","Package":"smartdrive/internal/domain/quota","Elapsed":0}
+	err := r.read(strings.NewReader(`{"Action":"start","Package":"example.org/smartdrive/internal/domain/tree"}
+{"Action":"fail","Package":"example.org/smartdrive/internal/domain/tree","Elapsed":0,"FailedBuild":"example.org/smartdrive/internal/domain/tree"}
+{"Action":"fail","Package":"example.org/smartdrive/internal/domain/quota","Test":"TestX","Elapsed":0}
+{"Action":"fail","Package":"example.org/smartdrive/internal/domain/quota","Elapsed":0}
 `))
 	if err != nil {
 		t.Fatal(err)

@@ -220,7 +220,7 @@ func shout(services []string, skipped []omission) {
 				fmt.Printf("      and %d more\n", len(byReason[why])-most)
 				break
 			}
-			fmt.Printf("      %s %s\n", strings.TrimPrefix(o.pkg, "smartdrive/"), o.name)
+			fmt.Printf("      %s %s\n", strings.TrimPrefix(o.pkg, "example.org/smartdrive/"), o.name)
 		}
 	}
 	fmt.Println("  \"make services\" starts the services for the next run; \"make deep\" runs what is left to it.")

@@ -22,13 +22,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"smartdrive/client/bucket"
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/intake/bundle"
-	"smartdrive/internal/intake/invoice/invoicetest"
-	"smartdrive/internal/testkit/servicetest"
-	"smartdrive/test/process"
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/client/bucket"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/test/process"
+	"example.org/smartdrive/test/system/rig"
 )
 
 // sender is another program that puts bundles into a bucket.

@@ -19,11 +19,11 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/client"
-	"smartdrive/client/agent"
-	"smartdrive/internal/intake/bundle"
-	"smartdrive/test/process"
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/client/agent"
+	"example.org/smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/test/process"
+	"example.org/smartdrive/test/system/rig"
 )
 
 func TestMain(m *testing.M) { process.Main(m) }

@@ -12,11 +12,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/client"
-	"smartdrive/client/agent"
-	"smartdrive/internal/intake/invoice/invoicetest"
-	"smartdrive/test/process"
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/client/agent"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/test/process"
+	"example.org/smartdrive/test/system/rig"
 )
 
 // From the directory of an accounting program to the documents that a person sees, and back to the

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"smartdrive/test/history"
+	"example.org/smartdrive/test/history"
 )
 
 // told is the state of one upload according to the logs.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/test/history"
+	"example.org/smartdrive/test/history"
 )
 
 // fixture is a hand-made data directory and the log of a client.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/test/history"
+	"example.org/smartdrive/test/history"
 )
 
 // history compares the database with the logs: every acknowledged file and upload exists, and no

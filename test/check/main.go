@@ -23,7 +23,7 @@ import (
 	"os"
 	"time"
 
-	"smartdrive/test/history"
+	"example.org/smartdrive/test/history"
 )
 
 func main() {

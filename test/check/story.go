@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/test/history"
+	"example.org/smartdrive/test/history"
 )
 
 // story replays the log of one client and keeps all states that its files may be in.

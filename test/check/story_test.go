@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"smartdrive/test/history"
+	"example.org/smartdrive/test/history"
 )
 
 var (

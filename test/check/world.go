@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/test/history"
+	"example.org/smartdrive/test/history"
 )
 
 // file is a file as a client knows it.

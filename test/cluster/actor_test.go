@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/test/history"
+	"example.org/smartdrive/test/history"
 )
 
 // actor is a client with its own folder. It performs one action at a time, but sends parts in

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/client"
-	"smartdrive/test/cluster/rig"
-	"smartdrive/test/history"
-	"smartdrive/test/process"
-	system "smartdrive/test/system/rig"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/test/cluster/rig"
+	"example.org/smartdrive/test/history"
+	"example.org/smartdrive/test/process"
+	system "example.org/smartdrive/test/system/rig"
 )
 
 // TestPacksOverTwoInstances: small files are uploaded in batches through one instance and read

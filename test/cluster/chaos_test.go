@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/test/cluster/rig"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/test/cluster/rig"
 )
 
 // victim is an instance or a component to kill and restart.

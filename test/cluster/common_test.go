@@ -14,9 +14,9 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/redis/go-redis/v9"
 
-	"smartdrive/test/cluster/rig"
-	"smartdrive/test/process"
-	system "smartdrive/test/system/rig"
+	"example.org/smartdrive/test/cluster/rig"
+	"example.org/smartdrive/test/process"
+	system "example.org/smartdrive/test/system/rig"
 )
 
 func TestMain(m *testing.M) { process.Main(m) }

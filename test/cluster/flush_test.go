@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/test/cluster/rig"
-	"smartdrive/test/history"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/test/cluster/rig"
+	"example.org/smartdrive/test/history"
+	"example.org/smartdrive/test/process"
 )
 
 // crowd is many uploads of one user. Each has two parts and sends the small second one first.

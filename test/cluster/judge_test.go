@@ -17,8 +17,8 @@ import (
 	"github.com/minio/minio-go/v7"
 	"lukechampine.com/blake3"
 
-	"smartdrive/test/cluster/rig"
-	"smartdrive/test/process"
+	"example.org/smartdrive/test/cluster/rig"
+	"example.org/smartdrive/test/process"
 )
 
 // judge checks the state of a cluster directly, without its instances and the faulty network.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/test/history"
-	"smartdrive/test/process"
+	"example.org/smartdrive/test/history"
+	"example.org/smartdrive/test/process"
 )
 
 // load is a set of clients that work through all running instances.

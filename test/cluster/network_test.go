@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/test/cluster/rig"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/test/cluster/rig"
+	"example.org/smartdrive/test/process"
 )
 
 // wrongs are the network faults before a component.

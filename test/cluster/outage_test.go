@@ -9,9 +9,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/test/cluster/rig"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/test/cluster/rig"
+	"example.org/smartdrive/test/process"
 )
 
 // TestAnOutageKillsNoMessage: the database is down while many timers come due, once for parking and

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"smartdrive/test/history"
+	"example.org/smartdrive/test/history"
 )
 
 // probe is a user who measures how long it takes until each kind of request succeeds again.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/test/cluster/rig"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/test/cluster/rig"
+	"example.org/smartdrive/test/process"
 )
 
 // TestSentinelsReplaceTheMaster: the Redis master is killed under load and its replica takes over.

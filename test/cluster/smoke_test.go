@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"testing"
 
-	"smartdrive/test/cluster/rig"
-	"smartdrive/test/history"
-	"smartdrive/test/process"
-	system "smartdrive/test/system/rig"
+	"example.org/smartdrive/test/cluster/rig"
+	"example.org/smartdrive/test/history"
+	"example.org/smartdrive/test/process"
+	system "example.org/smartdrive/test/system/rig"
 )
 
 // TestTwoInstancesFillOneUpload: two instances serve the API, one delivers timers, one handles

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/test/history"
+	"example.org/smartdrive/test/history"
 )
 
 // upload is an upload begun by a client.

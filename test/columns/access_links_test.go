@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/testkit/depth"
 )
 
 // given is a link that a user has created.

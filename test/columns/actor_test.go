@@ -17,7 +17,7 @@ import (
 
 	"lukechampine.com/blake3"
 
-	"smartdrive/test/history"
+	"example.org/smartdrive/test/history"
 )
 
 // actor plays one script on one column. Its state comes from replies only, so actors on two columns

@@ -16,11 +16,11 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"smartdrive/internal/app"
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/testkit/servicetest"
-	"smartdrive/internal/usecase/fsck"
-	"smartdrive/test/backing"
+	"example.org/smartdrive/internal/app"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/usecase/fsck"
+	"example.org/smartdrive/test/backing"
 )
 
 const password = "correct horse battery"

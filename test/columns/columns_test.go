@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 func TestMain(m *testing.M) {

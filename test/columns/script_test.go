@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"smartdrive/test/history"
+	"example.org/smartdrive/test/history"
 )
 
 // op is an operation of a script. Its choices depend only on its seed and the actor's state, so a

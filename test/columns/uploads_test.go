@@ -11,7 +11,7 @@ import (
 
 	"lukechampine.com/blake3"
 
-	"smartdrive/test/history"
+	"example.org/smartdrive/test/history"
 )
 
 func uploadDeeds() []deed {

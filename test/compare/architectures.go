@@ -20,7 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
-	"smartdrive/test/services"
+	"example.org/smartdrive/test/services"
 )
 
 var architectures = comparison{

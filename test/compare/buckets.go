@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"smartdrive/internal/engine/timer"
-	timers "smartdrive/internal/engine/timer/redis"
+	"example.org/smartdrive/internal/engine/timer"
+	timers "example.org/smartdrive/internal/engine/timer/redis"
 )
 
 var buckets = comparison{

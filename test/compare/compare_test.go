@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 const docs = "../../docs"

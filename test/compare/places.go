@@ -16,9 +16,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/engine/timer/memory"
-	"smartdrive/test/services"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer/memory"
+	"example.org/smartdrive/test/services"
 )
 
 var places = comparison{

@@ -17,8 +17,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
-	"smartdrive/internal/engine/timer"
-	timers "smartdrive/internal/engine/timer/redis"
+	"example.org/smartdrive/internal/engine/timer"
+	timers "example.org/smartdrive/internal/engine/timer/redis"
 )
 
 // taskRunner is an architecture: it keeps a delayed task for each open upload. Due times are in

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 var schemas = comparison{

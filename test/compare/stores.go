@@ -11,8 +11,8 @@ import (
 	"github.com/huandu/skiplist"
 	"github.com/tidwall/btree"
 
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/engine/timer/memory"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer/memory"
 )
 
 // storeKind is a data structure to compare.

@@ -10,11 +10,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/usecase/upload"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 var writes = comparison{

@@ -7,8 +7,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // chronicle has the database write down each state of each ledger, in the transaction that makes

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/test/process"
+	"example.org/smartdrive/test/process"
 )
 
 const clusterPage = "docs/cluster.md"

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/client"
-	"smartdrive/test/process"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/test/process"
 )
 
 var (

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"unicode"
 
-	"smartdrive/test/process"
+	"example.org/smartdrive/test/process"
 )
 
 func TestMain(m *testing.M) { process.Main(m) }

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/activity"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/testkit/servicetest"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/activity"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/test/process"
 )
 
 // A document names commands, flags, settings, routes and parts of the program in code spans. What

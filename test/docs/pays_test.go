@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // docs/who-pays.md lists each table of the database once, with what bounds it, and lists nothing

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/client"
-	"smartdrive/test/process"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/test/process"
 )
 
 // notRepeated begins the line that the network words, when the server dies under a client.

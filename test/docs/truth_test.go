@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/engine/stream"
 )
 
 var update = flag.Bool("update", false, "write promises.txt")

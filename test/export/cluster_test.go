@@ -21,12 +21,12 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/test/cluster/rig"
-	"smartdrive/test/history"
-	"smartdrive/test/process"
-	"smartdrive/test/services"
-	system "smartdrive/test/system/rig"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/test/cluster/rig"
+	"example.org/smartdrive/test/history"
+	"example.org/smartdrive/test/process"
+	"example.org/smartdrive/test/services"
+	system "example.org/smartdrive/test/system/rig"
 )
 
 // library is an HTTP server of documents. It counts requests and, after a number of documents,

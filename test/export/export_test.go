@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/testkit/servicetest"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/test/process"
 )
 
 func TestMain(m *testing.M) { process.Main(m) }

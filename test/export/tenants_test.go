@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/test/process"
+	"example.org/smartdrive/test/process"
 )
 
 // Three tenants share a server. The documents of the first never end, and it occupies both workers

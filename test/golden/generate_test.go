@@ -17,8 +17,8 @@ import (
 
 	"lukechampine.com/blake3"
 
-	"smartdrive/test/process"
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/test/process"
+	"example.org/smartdrive/test/system/rig"
 )
 
 var update = flag.Bool("update", false, "write the golden directories of this release to testdata")

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/test/process"
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/test/process"
+	"example.org/smartdrive/test/system/rig"
 )
 
 func TestMain(m *testing.M) { process.Main(m) }
@@ -203,7 +203,7 @@ func (o open) part(content []byte, n int) []byte {
 // sound fails the test unless neither the independent checker nor fsck finds anything.
 func sound(t *testing.T, site *rig.Site) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), process.Build(t, "smartdrive/test/check"), site.Data).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), process.Build(t, "example.org/smartdrive/test/check"), site.Data).CombinedOutput()
 	if err != nil {
 		t.Errorf("the directory is not sound: %v\n%s", err, out)
 	}

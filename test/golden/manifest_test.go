@@ -9,7 +9,7 @@ import (
 	"os"
 	"testing"
 
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/test/system/rig"
 )
 
 // manifest lists what must be found in the data directory of a release. The release writes it once,

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/intake/bundle"
-	"smartdrive/internal/intake/invoice/invoicetest"
-	"smartdrive/test/cluster/rig"
-	"smartdrive/test/process"
-	system "smartdrive/test/system/rig"
+	"example.org/smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/test/cluster/rig"
+	"example.org/smartdrive/test/process"
+	system "example.org/smartdrive/test/system/rig"
 )
 
 func TestMain(m *testing.M) { process.Main(m) }

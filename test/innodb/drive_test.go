@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // drives is SmartDrive's database on the server, and the same one past SmartDrive.

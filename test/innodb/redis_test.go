@@ -5,7 +5,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 // lockIn takes a lock in Redis for a holder, and reports whether it was had.

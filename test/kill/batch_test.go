@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"smartdrive/test/history"
+	"example.org/smartdrive/test/history"
 )
 
 // batched is a file of a batch and its reply.

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/test/history"
+	"example.org/smartdrive/test/history"
 )
 
 // client is a user who works in a folder of their own, and the state that the user expects there.

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/test/history"
+	"example.org/smartdrive/test/history"
 )
 
 func folderOf(p string) string { return path.Dir(p) }

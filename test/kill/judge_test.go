@@ -14,7 +14,7 @@ import (
 
 	_ "modernc.org/sqlite" // to see when nothing is left to do
 
-	"smartdrive/test/process"
+	"example.org/smartdrive/test/process"
 )
 
 // judgeMidway pauses all clients, compares their state with the server's, kills the server, and

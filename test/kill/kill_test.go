@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/test/process"
 )
 
 func TestMain(m *testing.M) { process.Main(m) }

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/test/history"
-	"smartdrive/test/process"
+	"example.org/smartdrive/test/history"
+	"example.org/smartdrive/test/process"
 )
 
 // What the server is started with: short times, so that parking, reclaiming and unlinking happen
@@ -73,7 +73,7 @@ func newLoop(t *testing.T, seed int64) *loop {
 	}
 	l := &loop{
 		t: t, seed: seed, rand: rand.New(rand.NewPCG(uint64(seed), 0)), binary: process.Binary(t),
-		checker: process.Build(t, "smartdrive/test/check"), dir: dir, data: filepath.Join(dir, "data"),
+		checker: process.Build(t, "example.org/smartdrive/test/check"), dir: dir, data: filepath.Join(dir, "data"),
 		listen: "127.0.0.1:0", gate: newGate(),
 	}
 	l.admin = newWire(l.gate, "")

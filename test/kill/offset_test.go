@@ -7,7 +7,7 @@ import (
 	"path"
 	"strconv"
 
-	"smartdrive/test/history"
+	"example.org/smartdrive/test/history"
 )
 
 // fillByOffset uploads a file through tus in pieces, some of which are interrupted. Bytes that a

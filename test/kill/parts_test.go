@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"sync"
 
-	"smartdrive/test/history"
+	"example.org/smartdrive/test/history"
 )
 
 // drop forgets an upload.

@@ -12,7 +12,7 @@ import (
 
 	"lukechampine.com/blake3"
 
-	"smartdrive/test/history"
+	"example.org/smartdrive/test/history"
 )
 
 // upload is an upload that the client has begun.

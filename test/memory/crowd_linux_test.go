@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/test/history"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/test/history"
 )
 
 // crowdBound limits the server's resident memory under many idle connections, in bytes. See

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/intake/bundle"
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/intake/invoice/invoicetest"
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/test/system/rig"
 )
 
 // send puts a bundle of files into the drive of a user, and returns the id that it was given here.

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"hash/crc32"
 
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/test/history"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/test/history"
 )
 
 // chunk appends a chunk of a PNG.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/test/process"
 )
 
 func TestMain(m *testing.M) { process.Main(m) }

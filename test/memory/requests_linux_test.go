@@ -9,9 +9,9 @@ import (
 	"net/http"
 	"strings"
 
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/test/history"
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/test/history"
+	"example.org/smartdrive/test/system/rig"
 )
 
 // inFlight is how many requests a user may have in flight.

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/test/process"
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/test/process"
+	"example.org/smartdrive/test/system/rig"
 )
 
 // stage is a server with its defaults, and who attacks it.

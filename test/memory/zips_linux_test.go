@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"strings"
 
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/test/history"
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/test/history"
+	"example.org/smartdrive/test/system/rig"
 )
 
 // readers is the number of connections that request a zip and never read it.

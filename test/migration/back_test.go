@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/move/migrate"
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/internal/testkit/servicetest"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/move/migrate"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/test/process"
 )
 
 // A server is killed on each way back, while it leaves the old side, when it has, while that is

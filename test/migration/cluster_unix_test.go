@@ -16,12 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/move/migrate"
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/internal/testkit/servicetest"
-	"smartdrive/test/process"
-	"smartdrive/test/services"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/move/migrate"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/test/process"
+	"example.org/smartdrive/test/services"
 )
 
 // Three processes move from one MariaDB database to another and from one S3 store to another. One

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 // S3 wants MySQL and Redis beside it, so that contents alone go to S3 only where rows are at MySQL

@@ -14,7 +14,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // The independent checker judges directories. What lies at MariaDB and S3 is brought into one for

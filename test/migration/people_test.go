@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/test/process"
+	"example.org/smartdrive/test/process"
 )
 
 // people are users with an account each who read and write concurrently.

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/move/migrate"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/move/migrate"
+	"example.org/smartdrive/test/process"
 )
 
 // password is the administrator's, and everybody's.

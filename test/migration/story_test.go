@@ -18,9 +18,9 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/testkit/servicetest"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/test/process"
 )
 
 func TestMain(m *testing.M) { process.Main(m) }
@@ -114,7 +114,7 @@ func (s *site) end(p *people) {
 // check runs the independent checker.
 func (s *site) check(args ...string) {
 	s.t.Helper()
-	out, err := exec.CommandContext(s.t.Context(), process.Build(s.t, "smartdrive/test/check"), args...).CombinedOutput()
+	out, err := exec.CommandContext(s.t.Context(), process.Build(s.t, "example.org/smartdrive/test/check"), args...).CombinedOutput()
 	s.t.Logf("checker: %s", out)
 	if err != nil {
 		s.t.Errorf("checker: %v", err)

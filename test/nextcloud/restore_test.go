@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 // The desktop clients have newer files than a restored backup. No file is lost on any side.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 // The desktop client syncs a space in both directions.

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // The rows that stand for a million fit the tables as they are now, on both engines: on MySQL a

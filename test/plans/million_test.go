@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // crowd is the number of rows of each kind in an installation of a million nodes: 10^5 accounts

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // reasons holds the statements that may read many rows. In its file a line with "=" gives a reason,

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 const root = "../.."
@@ -105,7 +105,7 @@ func packagesWithDatabase(t *testing.T) []string {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		if bytes.Contains(text, []byte(`"smartdrive/internal/engine/sqldb/sqldbtest"`)) || bytes.Contains(text, []byte(`"smartdrive/internal/usecase/upload/uploadtest"`)) {
+		if bytes.Contains(text, []byte(`"example.org/smartdrive/internal/engine/sqldb/sqldbtest"`)) || bytes.Contains(text, []byte(`"example.org/smartdrive/internal/usecase/upload/uploadtest"`)) {
 			found[filepath.Dir(path)] = true
 		}
 		return err

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // No statement on SQLite scans a whole table without a listed reason. An empty database is enough,

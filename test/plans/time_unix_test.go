@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/testkit/depth"
 )
 
 // slow is the limit of CPU time for a statement on a million rows. A complete scan takes two to ten

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"smartdrive/test/services"
+	"example.org/smartdrive/test/services"
 )
 
 // Address returns a loopback address for a server that restarts. No other test of this kind gets

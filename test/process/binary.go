@@ -75,7 +75,7 @@ func Build(t testing.TB, pkg string, flags ...string) string {
 // Binary builds smartdrive itself.
 func Binary(t testing.TB) string {
 	t.Helper()
-	return Build(t, "smartdrive/cmd/smartdrive")
+	return Build(t, "example.org/smartdrive/cmd/smartdrive")
 }
 
 // Exit returns the exit code of a finished command from the error of its Run or Wait, 0 for nil.

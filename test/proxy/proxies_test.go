@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/testkit/servicetest"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/test/process"
 )
 
 // runNginx runs nginx as an ordinary process of this test, with all its files in a directory of the

@@ -26,8 +26,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/test/process"
-	"smartdrive/test/services"
+	"example.org/smartdrive/test/process"
+	"example.org/smartdrive/test/services"
 )
 
 // site is an installation behind a proxy, as people see it.

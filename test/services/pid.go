@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"smartdrive/internal/base/filelock"
+	"example.org/smartdrive/internal/base/filelock"
 )
 
 // errLocked reports that another process holds a lock.

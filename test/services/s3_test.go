@@ -11,8 +11,8 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"smartdrive/internal/testkit/servicetest"
-	"smartdrive/test/services"
+	"example.org/smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/test/services"
 )
 
 // TestInterruptedCompletionIsReverted: a completion of an upload that was interrupted by a kill of

@@ -12,8 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"smartdrive/internal/testkit/servicetest"
-	"smartdrive/test/services"
+	"example.org/smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/test/services"
 )
 
 func newRedis(t *testing.T) *services.Server {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/testkit/servicetest"
-	"smartdrive/test/services"
+	"example.org/smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/test/services"
 )
 
 var variables = map[servicetest.Service]string{

@@ -19,10 +19,10 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/test/backing"
-	"smartdrive/test/history"
-	"smartdrive/test/process"
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/test/backing"
+	"example.org/smartdrive/test/history"
+	"example.org/smartdrive/test/process"
+	"example.org/smartdrive/test/system/rig"
 )
 
 func TestMain(m *testing.M) { process.Main(m) }

@@ -4,9 +4,9 @@ import (
 	"os/exec"
 	"testing"
 
-	"smartdrive/test/history"
-	"smartdrive/test/process"
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/test/history"
+	"example.org/smartdrive/test/process"
+	"example.org/smartdrive/test/system/rig"
 )
 
 // content returns 1 MiB of content that differs for each n.
@@ -16,7 +16,7 @@ func content(n int) history.Content { return history.Content{Seed: uint64(n), Si
 // stopped server.
 func sound(t *testing.T, site *rig.Site, args ...string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), process.Build(t, "smartdrive/test/check"), append(args, site.Data)...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), process.Build(t, "example.org/smartdrive/test/check"), append(args, site.Data)...).CombinedOutput()
 	if err != nil {
 		t.Errorf("the directory is not sound: %v\n%s", err, out)
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/test/process"
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/test/process"
+	"example.org/smartdrive/test/system/rig"
 )
 
 // TestTheFirstStartMayDieAnywhere: the very first start dies right after creating one of several

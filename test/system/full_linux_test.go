@@ -10,10 +10,10 @@ import (
 	"syscall"
 	"testing"
 
-	"smartdrive/internal/testkit/servicetest"
-	"smartdrive/test/history"
-	"smartdrive/test/process"
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/test/history"
+	"example.org/smartdrive/test/process"
+	"example.org/smartdrive/test/system/rig"
 )
 
 // disk mounts a file system of the given size for one test.

@@ -6,11 +6,11 @@ import (
 	"runtime"
 	"testing"
 
-	"smartdrive/client"
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/test/history"
-	"smartdrive/test/process"
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/test/history"
+	"example.org/smartdrive/test/process"
+	"example.org/smartdrive/test/system/rig"
 )
 
 const perFolder = 50 // files in the drive to hand over

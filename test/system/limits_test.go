@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/test/history"
-	"smartdrive/test/process"
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/test/history"
+	"example.org/smartdrive/test/process"
+	"example.org/smartdrive/test/system/rig"
 )
 
 // TestRequestsInFlightOfAUser: a user may have 32 requests in flight. The next one is told to

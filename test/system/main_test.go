@@ -3,7 +3,7 @@ package system_test
 import (
 	"testing"
 
-	"smartdrive/test/process"
+	"example.org/smartdrive/test/process"
 )
 
 func TestMain(m *testing.M) { process.Main(m) }

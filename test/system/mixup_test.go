@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	_ "modernc.org/sqlite" // reads the database directly
 
-	"smartdrive/test/history"
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/test/history"
+	"example.org/smartdrive/test/system/rig"
 )
 
 // furnished is an installation with separate blobs, after two starts and a clean stop. It has a

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/test/history"
-	"smartdrive/test/process"
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/test/history"
+	"example.org/smartdrive/test/process"
+	"example.org/smartdrive/test/system/rig"
 )
 
 func TestStandardOutputIsOneLine(t *testing.T) {

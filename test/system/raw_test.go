@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/test/system/rig"
 )
 
 // wire is a raw connection, for requests that no HTTP library would send.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/test/history"
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/test/history"
+	"example.org/smartdrive/test/system/rig"
 )
 
 // holdsBytes reports whether any file below a directory has the content.

@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"testing"
 
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/test/system/rig"
 )
 
 // TestImagesAreDecodedApart: the released binary decodes images in a child process.

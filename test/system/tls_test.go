@@ -22,8 +22,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/test/process"
-	"smartdrive/test/system/rig"
+	"example.org/smartdrive/test/process"
+	"example.org/smartdrive/test/system/rig"
 )
 
 // certify writes a certificate for 127.0.0.1 and its key into a directory.

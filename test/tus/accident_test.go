@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/test/process"
+	"example.org/smartdrive/test/process"
 )
 
 // hanging is a PATCH whose client stalls in the middle of the body.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 const tuspyService servicetest.Service = "tuspy"

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/testkit/servicetest"
-	"smartdrive/test/backing"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/test/backing"
+	"example.org/smartdrive/test/process"
 )
 
 // beside starts another instance on the same backing services.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/test/process"
+	"example.org/smartdrive/test/process"
 )
 
 // report is what clients/upload.mjs prints.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 // pseudo is the content that clients/page.mjs makes.

@@ -28,8 +28,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"smartdrive/internal/base/config"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/config"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Services are the URLs of the services shared by the instances of a cluster, in the format of

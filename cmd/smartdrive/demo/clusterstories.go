@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // sharedUpload is an upload to a cluster, its owner, and the owner's client at each instance.

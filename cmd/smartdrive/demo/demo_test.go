@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/cmd/smartdrive/demo"
-	"smartdrive/test/process"
+	"example.org/smartdrive/cmd/smartdrive/demo"
+	"example.org/smartdrive/test/process"
 )
 
 func TestMain(m *testing.M) { process.Main(m) }

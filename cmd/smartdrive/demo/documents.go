@@ -17,9 +17,9 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/client"
-	"smartdrive/internal/intake/bundle"
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // put uploads one small file and creates missing folders.

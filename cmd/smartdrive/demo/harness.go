@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/client"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // harness is the environment of a story: one server or a cluster of two, an administrator's client,

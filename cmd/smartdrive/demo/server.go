@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // server is a child process that runs "smartdrive serve" on a loopback address.

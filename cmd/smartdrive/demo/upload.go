@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"time"
 
-	"smartdrive/client"
+	"example.org/smartdrive/client"
 )
 
 // mib is one MiB in bytes.

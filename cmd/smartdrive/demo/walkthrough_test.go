@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/cmd/smartdrive/demo"
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/internal/testkit/servicetest"
-	"smartdrive/test/process"
+	"example.org/smartdrive/cmd/smartdrive/demo"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/test/process"
 )
 
 var update = flag.Bool("update", false, "write what the demo prints into docs/walkthrough*.md")

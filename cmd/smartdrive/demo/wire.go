@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // request sends one HTTP request and returns the status and body of the reply.

@@ -6,8 +6,8 @@ import (
 	"net/url"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/telemetry"
 )
 
 // Config holds all settings, checked. docs/configuration.md explains each.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Addresses selects the network addresses that may be connected to.

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Secret is a text that is never shown in logs and messages: it formats as "***". string(s) is the

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // tenYears is the longest duration of any setting; longer values indicate a wrong unit.

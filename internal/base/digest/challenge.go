@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Size and time limits of challenges.

@@ -7,7 +7,7 @@ import (
 	"hash/crc32"
 	"strings"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // FieldAlgo is a key of the registry Hash Algorithms for HTTP Digest Fields (RFC 9530 §7.2), or an

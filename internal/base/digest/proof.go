@@ -11,7 +11,7 @@ import (
 
 	"lukechampine.com/blake3"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // ProofAlgo is the keyed hash in the answer to a challenge.

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Algo is a digest algorithm, spelled as in the native API and the database.

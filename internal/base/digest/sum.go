@@ -4,7 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Size is the length in bytes of a Sum and of a CV.

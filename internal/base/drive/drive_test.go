@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 func reason(t *testing.T, err error) string {

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"smartdrive/internal/base/wholesync"
+	"example.org/smartdrive/internal/base/wholesync"
 )
 
 func TestReachesOnlyOwnFileSystem(t *testing.T) {

@@ -3,7 +3,7 @@ package access
 import (
 	"slices"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // grantStep is a grant on the path from a node up to its root.

@@ -3,7 +3,7 @@ package access
 import (
 	"testing"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // TestRootManagerIsNotNarrowed: no grant narrows a manager of the root, even if that role or other

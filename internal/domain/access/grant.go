@@ -6,8 +6,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Kind distinguishes users and groups.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"sync"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // grantPath holds a node's account and the user's grants at the node and above it.

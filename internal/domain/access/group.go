@@ -7,8 +7,8 @@ import (
 	"strings"
 	"unicode"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // UserGroup is a group of users.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Successor is a node that is handed over to another account and its successor there; for a file

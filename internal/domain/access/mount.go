@@ -7,8 +7,8 @@ import (
 	"iter"
 	"unicode"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Mount is a file or folder shared with a user by name, as that user sees it.

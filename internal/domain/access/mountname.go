@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // MaxMountNames bounds the names of mounts stored per user. Further mounts have names that may

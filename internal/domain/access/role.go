@@ -1,6 +1,6 @@
 package access
 
-import "smartdrive/internal/base/drive"
+import "example.org/smartdrive/internal/base/drive"
 
 // Role is what a grant gives to its principal.
 type Role string

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 func (f *fixture) basic(t *testing.T, name, password string, head drive.Heads) (drive.Who, error) {

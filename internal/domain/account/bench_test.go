@@ -3,7 +3,7 @@ package account
 import (
 	"testing"
 
-	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // BenchmarkAuthenticateCached measures the cost per request.

@@ -3,7 +3,7 @@ package account
 import (
 	"testing"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 func TestGuessablePasswordsAreRefused(t *testing.T) {

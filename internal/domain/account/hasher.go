@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Hash is a stored password: an Argon2id PHC string. Only Users.Hash creates one.

@@ -6,8 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Identity is a user at an identity provider. Issuer and subject identify the person permanently,

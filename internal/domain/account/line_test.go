@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // holdTurns occupies all turns to hash. release frees one; the end of the test frees the others.

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // scripts lists the scripts of names; scripts in one line may be mixed (Unicode TR39 §5.2, highly

@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // TestLookalikeNamesAreRefused: names that only look different are refused: in compatibility

@@ -3,7 +3,7 @@ package account
 import (
 	"testing"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // TestTemporaryPasswordGivesNoScope: neither a login nor HTTP Basic has any scope, in other

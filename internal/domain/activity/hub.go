@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // hub notifies watches in this process of new entries. Notifications are hints; entries of other

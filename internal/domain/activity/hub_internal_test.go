@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 func (w *Watch) ready() bool {

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Options configures New. DB is required; the zero value of each other field selects its default.

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // EventID returns a permanently unique name of the entry, even across restores: "<position>-<8

@@ -6,9 +6,9 @@ import (
 	"encoding/hex"
 	"fmt"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // maxCandidates bounds the blobs that one claim examines: many contents can share MD5 and size on

@@ -15,9 +15,9 @@ import (
 	"slices"
 	"time"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Content gives access to the rows of blobs. The zero value is ready to use; Now defaults to

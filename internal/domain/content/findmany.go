@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // FindMany returns the blobs with these ids. Missing blobs are not in the map.

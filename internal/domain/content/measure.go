@@ -4,8 +4,8 @@ import (
 	"context"
 	"io"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // ReadBuffer is the read size of Measure in bytes. Measure also needs 36 bytes per part.

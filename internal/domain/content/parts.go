@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/digest"
 )
 
 // partBytes is the packed size of a part: its 32-byte chaining value and its CRC-32 (IEEE),

@@ -7,8 +7,8 @@ import (
 	"hash/crc32"
 	"sync"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Open opens the content of a blob for verified reading. Small content is compared with its

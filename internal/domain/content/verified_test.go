@@ -8,10 +8,10 @@ import (
 	"log/slog"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/content"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/local"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/content"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/local"
 )
 
 // spoiled is a store that flips a bit at an offset of every content; negative: none.

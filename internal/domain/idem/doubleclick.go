@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 const (

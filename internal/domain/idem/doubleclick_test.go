@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 func TestDoubleClickAllowsABurstAndThenARate(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 func TestIntervalsAllowOneCreationOfAKindAtATime(t *testing.T) {

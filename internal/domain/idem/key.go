@@ -3,7 +3,7 @@ package idem
 import (
 	"strings"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Key is an idempotency key sent by a client. The zero Key means that the client sent none.

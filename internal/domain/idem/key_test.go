@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 func TestParseKey(t *testing.T) {

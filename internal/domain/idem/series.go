@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // A series is a request for many items under one key that takes several transactions. Each

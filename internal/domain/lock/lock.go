@@ -22,8 +22,8 @@ import (
 	"slices"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Lock is a lock as stored, plus UserName and OwnAccount.

@@ -8,8 +8,8 @@ import (
 	"context"
 	"fmt"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Name is a property's namespace, which may be empty, and its local name.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // BenchmarkFolderOf100k measures a large folder: a page by name from the middle, a page by time, by

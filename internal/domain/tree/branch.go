@@ -3,8 +3,8 @@ package tree
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // A folder is copied as a branch: its top is trashed and owned by the operation, which hides it

@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Count returns the number of nodes in the subtree of a node, trashed ones included, and stops

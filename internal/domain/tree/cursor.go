@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"io"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // cursor is the position of a reader in a list: the key of the last item it received. Its text form

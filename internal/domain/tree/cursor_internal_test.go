@@ -3,7 +3,7 @@ package tree
 import (
 	"testing"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 func FuzzParseCursor(f *testing.F) {

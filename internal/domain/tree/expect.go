@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Expect lists what a caller read before a transaction and relies on: the location and revision of

@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // FindMany returns nodes of the account by id, live or trashed. Missing nodes have no entry. Unlike

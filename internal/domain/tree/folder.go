@@ -3,8 +3,8 @@ package tree
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // EnsureFolders returns the folder at a path and creates missing folders. It fails with NameTaken

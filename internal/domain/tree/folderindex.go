@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // folderIndex caches folders and their ancestors by id. It reads level by level, one statement per

@@ -3,8 +3,8 @@ package tree
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Edit lists the changes of a live node. A zero field leaves its property unchanged.

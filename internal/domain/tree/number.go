@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Numeric ids serve protocols whose ids are integers. A node gets one on first use, keeps it for

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Old versions, those that are not a file's current one, have their own limit per account (N3):

@@ -3,8 +3,8 @@ package tree_test
 import (
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
 )
 
 // replace adds a version to a file.

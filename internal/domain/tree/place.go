@@ -6,8 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Place is the target of a file and the policy for a name that is taken.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // A purge deletes from the leaves to the top, with a bounded number of rows per transaction. The

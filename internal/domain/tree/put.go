@@ -3,8 +3,8 @@ package tree
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // File is content and the place where it becomes visible.

@@ -9,9 +9,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // folderTotals is a folder as computed by walking the node rows.

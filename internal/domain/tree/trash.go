@@ -3,8 +3,8 @@ package tree
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Trash puts a node with its descendants into the trash. A node that is already in the trash,

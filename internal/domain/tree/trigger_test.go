@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // TestTreeChangesUnderTrigger: a tree works with a trigger that records its changes, as during a

@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Within returns a live node of the account that is top or below it, and its path relative to top

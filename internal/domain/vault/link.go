@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"strings"
 
-	"smartdrive/internal/engine/meta"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/meta"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Link is the part of a link's row by which the link is found and opened:

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/engine/meta"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/meta"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Texts are sealed with text keys in meta, each sealed like the secret of links, so that a new key

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/domain/vault"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/domain/vault"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 func row(t *testing.T, db *sqldb.DB) (value string) {

@@ -7,8 +7,8 @@ import (
 	"io"
 	"sync"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Body is the checking reader over the bytes of one part or one small file. Read hashes the bytes

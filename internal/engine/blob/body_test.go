@@ -10,10 +10,10 @@ import (
 
 	"lukechampine.com/blake3"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/blobtest"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/blobtest"
 )
 
 func read(r io.Reader, o blob.BodyOptions) (blob.Part, error) {

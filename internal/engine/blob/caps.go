@@ -3,7 +3,7 @@ package blob
 import (
 	"fmt"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Caps describe the abilities of a Staging for its callers and for blobtest.

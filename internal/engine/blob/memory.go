@@ -4,7 +4,7 @@ import (
 	"errors"
 	"io"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // MemoryObject is an Object whose bytes are all in memory. The caller must not change them while it

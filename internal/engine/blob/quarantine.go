@@ -3,7 +3,7 @@ package blob
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Quarantine lists and deletes the entries moved aside by Store.Quarantine and

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // PutPrefix is the prefix of the names of small files: put-GENERATION-ID.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Staging holds the parts of uploads until Seal turns them into content of the adjacent Store

@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Store holds sealed content. Names are upload ids, put-GENERATION-ID, or those of slots (see

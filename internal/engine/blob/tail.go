@@ -1,8 +1,8 @@
 package blob
 
 import (
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Tail holds the running hashes of an incomplete part, about 18 KiB. A Body continues it. Tail is

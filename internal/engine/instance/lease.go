@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // errLost is the cancellation cause of a leased job whose lease may be lost.

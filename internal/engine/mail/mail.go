@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Options configure New. Address and From are required.

@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/mail"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/mail"
 )
 
 // host is a server of mail that speaks as little SMTP as it takes.

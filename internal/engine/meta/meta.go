@@ -7,8 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Find returns the value of a name, or "" if there is none.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"testing"
 
-	"smartdrive/internal/engine/meta"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/meta"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // TestMeta tells a name from its first value to its end.

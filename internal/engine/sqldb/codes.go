@@ -14,7 +14,7 @@ import (
 	"modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // classify maps errors of the database to drive.Error: no row to NotFound, a full disk to DiskFull,

@@ -16,7 +16,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"modernc.org/sqlite"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Options configure Open. The zero value of each field means its default.

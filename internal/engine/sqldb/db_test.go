@@ -11,9 +11,9 @@ import (
 	"sync"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 func put(key, value string) func(context.Context, *sqldb.Tx) error {

@@ -11,10 +11,10 @@ import (
 	"syscall"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/internal/testkit/disktest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/testkit/disktest"
 )
 
 // TestCommitSurvivesPowerLoss cuts the power during commits: every acknowledged transaction

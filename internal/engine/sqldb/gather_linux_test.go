@@ -15,10 +15,10 @@ import (
 	"syscall"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/internal/testkit/disktest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/testkit/disktest"
 )
 
 // crowded opens a database with memory for ten pages: transactions write more pages to the log

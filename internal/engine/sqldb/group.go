@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // group implements group commit for SQLite. One goroutine owns the write connection. It opens a

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // TestLateRowsAreOfTheirTransaction: late rows are inserted in order if their transaction commits,

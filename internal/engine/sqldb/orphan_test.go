@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // TestOrphansAreFoundBySlices: a call examines a limited number of rows; the next one continues,

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // pool is the writer for MySQL: each write has a transaction on its own connection. The server

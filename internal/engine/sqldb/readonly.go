@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"os"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // noWriter is the writer of a database opened with Options.ReadOnly: write fails with WrongState.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"database/sql"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Router chooses between the two databases of an installation that moves from one to the other

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Sweep deletes old rows of a table with an increasing integer key. Keys are roughly in the order

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Tx is a write transaction. Only the function passed to Write may use it, in one goroutine, until

@@ -3,7 +3,7 @@ package sqldb
 import (
 	"errors"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // ErrUnwritten marks an Unavailable error of DB.Write after which nothing was written: the function

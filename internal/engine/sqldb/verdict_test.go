@@ -7,9 +7,9 @@ import (
 	"log/slog"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // TestFailedGroupFailsEveryWrite: a function may read rows written by another one of its group. If

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"strings"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // MaxFailureText bounds the stored text of an error, in bytes; the log has the full text.

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // RecordID identifies a record. Source + id is globally unique; handlers are idempotent by it.

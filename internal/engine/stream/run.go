@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/base/telemetry"
 )
 
 const (

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Publisher writes records. The outbox is in the database in every mode, so that change and record

@@ -9,7 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // backoff lists the pauses after the first, second, … failed attempt, equal to the delay levels of

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Handler acts on a fired timer. It runs at least once per timer, possibly twice concurrently, and

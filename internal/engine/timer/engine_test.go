@@ -15,9 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/engine/timer/memory"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer/memory"
 )
 
 // rig is an engine that runs on a memory queue, in the virtual time of a synctest bubble.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Kind is the purpose of a timer. Each kind has its own handler, concurrency limit and place in the

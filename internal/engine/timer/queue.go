@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Queue stores timers and leases due ones. Several engines may share a queue, and a queue may lose

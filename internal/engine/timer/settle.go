@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/base/telemetry"
 )
 
 // maxSettle bounds the outcomes of one Settle.

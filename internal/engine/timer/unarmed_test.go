@@ -5,8 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 // TestRetriedArmIsNotActivity arms a timer repeatedly while other entries of its batch fail. It

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/base/telemetry"
 )
 
 // maxLease bounds the timers of one Lease, and so the timers that a crash delays by a whole

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 // ranks orders steps with equal times.

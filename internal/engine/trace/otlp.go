@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 // OTLP sends steps to a trace collector: OTLP 1.x over HTTP in JSON, ExportTraceServiceRequest.

@@ -6,7 +6,7 @@ import (
 	"context"
 	"sync"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Limiter is a concurrency limiter with a limit per account and a total limit. It is safe for

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/turn"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/turn"
 )
 
 type taker interface {

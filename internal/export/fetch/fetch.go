@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Options configures New. A zero field selects its default.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 func host(s *httptest.Server) string { return strings.TrimPrefix(s.URL, "http://") }

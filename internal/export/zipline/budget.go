@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Budget is the memory limit for all readers of a process. Each response holds a grant. Grants

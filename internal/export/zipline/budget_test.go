@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 func mustTake(t *testing.T, b *Budget, client string, least, want drive.ByteSize) *Grant {

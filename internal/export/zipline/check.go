@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // checkEntries returns BadName or another error for a manifest that must not become an archive:

@@ -4,7 +4,7 @@ import (
 	"hash/crc32"
 	"strings"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Entry is one line of a manifest. Its content is the object Blob in the store, or Inline. A folder

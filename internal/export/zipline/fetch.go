@@ -7,8 +7,8 @@ import (
 	"hash/crc32"
 	"io"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // pieceSize is the largest piece of an entry that is read at once, in bytes. An entry up to this

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // testdata/golden.txt has name, size, SHA-256 and ETag of three archives. A changed line breaks

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Record signatures, sizes and fields of the zip format (PKWARE APPNOTE.TXT 6.3.10 §4.3, §4.4).

@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"sort"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // LayoutVersion is part of the ETag. Increment it with each change of the bytes that Layout

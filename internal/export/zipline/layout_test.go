@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // mixed returns a source with the entries of a typical batch: folders, texts, empty, small and

@@ -7,7 +7,7 @@ import (
 	"hash/crc32"
 	"unicode/utf8"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // The frozen manifest:

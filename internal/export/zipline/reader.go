@@ -7,8 +7,8 @@ import (
 	"io"
 	"sync"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Source opens the contents of entries by blob name; a blob.Store is one. The caller closes the

@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 func TestRangesAreSlicesOfTheWhole(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 func run(t *testing.T, stdin io.Reader, name string, args ...string) string {

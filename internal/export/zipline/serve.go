@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // ServeOptions configures Serve. The zero value serves without Last-Modified and without a memory

@@ -7,8 +7,8 @@ import (
 	"net/url"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
 )
 
 // Address returns the use cases' address of a URL of a view, for heads whose requests name files by

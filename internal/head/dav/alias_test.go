@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/head/dav/davtest"
-	"smartdrive/internal/usecase/space"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/head/dav/davtest"
+	"example.org/smartdrive/internal/usecase/space"
 )
 
 // A user with roles at a folder and at a folder below it has two paths for the contents of the

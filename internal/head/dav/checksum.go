@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"strings"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // ocChecksum is the header by which clients of ownCloud and Nextcloud declare the digests of a

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/testkit/transcripttest"
+	"example.org/smartdrive/internal/testkit/transcripttest"
 )
 
 // Each transcript contains the requests of a client in their order, written from what is known of

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/server"
 )
 
 // conditions checks If-Match, If-None-Match, If-Unmodified-Since (RFC 9110 §13.1) and If (RFC 4918

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"testing"
 
-	"smartdrive/internal/head/dav/davtest"
+	"example.org/smartdrive/internal/head/dav/davtest"
 )
 
 // COPY of a folder with depth 0 copies its dead properties and none of its children, within a drive

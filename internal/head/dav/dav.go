@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/files"
-	"smartdrive/internal/usecase/space"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/quota"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/usecase/space"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // Prefix is the path of the head's own view.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/head/server"
 )
 
 // A request names paths and conditions on their state, but a use case changes nodes. call.expect

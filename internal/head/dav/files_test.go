@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/dav"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/dav"
 )
 
 // A client that finds another time than the one it has sent would send the file for ever.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/head/dav/davtest"
+	"example.org/smartdrive/internal/head/dav/davtest"
 )
 
 // What is read of an If header is bounded and whole: every list has conditions, each of them a

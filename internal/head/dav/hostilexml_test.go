@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // hostile are properties and lock owners that are well-formed to package xml, and that break, or

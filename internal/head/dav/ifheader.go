@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/lock"
-	"smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/lock"
+	"example.org/smartdrive/internal/head/server"
 )
 
 // ifList is one list of an If header: all its conditions must hold (RFC 4918 §10.4).

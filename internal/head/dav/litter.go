@@ -3,7 +3,7 @@ package dav
 import (
 	"strings"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Litter is the policy for files that desktop programs create: ._* and .DS_Store of macOS,

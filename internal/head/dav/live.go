@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/lock"
-	"smartdrive/internal/domain/property"
-	"smartdrive/internal/domain/quota"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/lock"
+	"example.org/smartdrive/internal/domain/property"
+	"example.org/smartdrive/internal/domain/quota"
 )
 
 // windows is the namespace of Windows' properties for times and attributes.

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/lock"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/lock"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // Timeouts of locks without a refresh. A lost client blocks others for at most maxLockTimeout.

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/head/dav/davtest"
-	"smartdrive/internal/usecase/files"
-	"smartdrive/internal/usecase/space"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/head/dav/davtest"
+	"example.org/smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/usecase/space"
 )
 
 // share grants bob a role at a folder of owner.

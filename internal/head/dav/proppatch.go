@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/property"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/property"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // propertyChange is one property that a PROPPATCH sets or removes.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/head/dav"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/head/dav"
 )
 
 // race is a request and a competitor, which runs after the request has read its preconditions and

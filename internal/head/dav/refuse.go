@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/problem"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/problem"
 )
 
 // xmlType is the Content-Type of XML responses.

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/head/dav/davtest"
-	"smartdrive/internal/usecase/space"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/head/dav/davtest"
+	"example.org/smartdrive/internal/usecase/space"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // What the listing of the spaces asks the database does not grow with how many there are, and it

@@ -3,9 +3,9 @@ package dav_test
 import (
 	"testing"
 
-	"smartdrive/internal/head/dav"
-	"smartdrive/internal/head/dav/davtest"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/head/dav"
+	"example.org/smartdrive/internal/head/dav/davtest"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // stack is the head on real parts, behind the server's middleware, under a virtual clock.

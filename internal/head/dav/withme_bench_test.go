@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/head/dav/davtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/head/dav/davtest"
 )
 
 // BenchmarkSharedWithMe lists the items shared with bob, in an installation with 10,000 members of

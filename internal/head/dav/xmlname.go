@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"smartdrive/internal/domain/property"
+	"example.org/smartdrive/internal/domain/property"
 )
 
 // The namespaces that Namespaces in XML 1.0 §3 reserves: only the prefix xml is bound to the first

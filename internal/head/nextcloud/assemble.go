@@ -6,11 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/head/dav"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/head/dav"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // assemble handles the MOVE of .file, which makes the file from its chunks. It fails with

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/head/dav/davtest"
-	"smartdrive/internal/usecase/batch"
-	"smartdrive/internal/usecase/space"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/head/dav/davtest"
+	"example.org/smartdrive/internal/usecase/batch"
+	"example.org/smartdrive/internal/usecase/space"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 const bulk = "POST /remote.php/dav/bulk"

@@ -3,8 +3,8 @@ package nextcloud
 import (
 	"encoding/json"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // chunks is the state of a chunked upload besides its offset, stored as the upload's metadata.

@@ -1,6 +1,6 @@
 package nextcloud
 
-import "smartdrive/internal/base/drive"
+import "example.org/smartdrive/internal/base/drive"
 
 // Waiting is how many requests of a transfer there are.
 func (h *Head) Waiting(user drive.UserID, id string) int {

@@ -3,10 +3,10 @@ package nextcloud
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/star"
-	"smartdrive/internal/head/dav"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/star"
+	"example.org/smartdrive/internal/head/dav"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // Favourites of the clients are stars of the web pages.

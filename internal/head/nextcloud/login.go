@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // status replies to /status.php with the version that the head emulates; clients recognize a server

@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/head/dav"
-	"smartdrive/internal/head/problem"
-	"smartdrive/internal/usecase/share"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/head/dav"
+	"example.org/smartdrive/internal/head/problem"
+	"example.org/smartdrive/internal/usecase/share"
 )
 
 // Protocol version that this server announces. It decides which features clients use; clients warn

@@ -1,8 +1,8 @@
 package nextcloud
 
 import (
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
 )
 
 // The permissions of a share in the protocol, a bit set.

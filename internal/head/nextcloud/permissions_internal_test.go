@@ -3,8 +3,8 @@ package nextcloud
 import (
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
 )
 
 // A request for permissions gets the role with exactly these permissions, or an error.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/head/dav/davtest"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/head/dav/davtest"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // raceStack is a stack with a gate before its transactions, the files f and x, and what their tags

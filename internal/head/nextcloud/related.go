@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // related reads the parts of a multipart/related body (RFC 2387) with a Content-Length in each

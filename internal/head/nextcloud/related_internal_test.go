@@ -9,7 +9,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Whatever comes, the parts lie one behind the other in the body, none is longer than it says, and

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"net/http"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/dav"
-	"smartdrive/internal/head/problem"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/dav"
+	"example.org/smartdrive/internal/head/problem"
 )
 
 // remote routes /remote.php/...: files, uploads, bulk, trash bin and versions. OPTIONS needs no

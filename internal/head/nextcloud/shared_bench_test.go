@@ -4,9 +4,9 @@ import (
 	"strconv"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/head/dav/davtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/head/dav/davtest"
 )
 
 // BenchmarkReceiverOf10000 measures requests of a user with whom 10,000 folders are shared: the

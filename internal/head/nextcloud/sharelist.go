@@ -5,13 +5,13 @@ import (
 	"strconv"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/head/dav"
-	"smartdrive/internal/usecase/files"
-	"smartdrive/internal/usecase/share"
-	"smartdrive/internal/usecase/space"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/head/dav"
+	"example.org/smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/usecase/share"
+	"example.org/smartdrive/internal/usecase/space"
 )
 
 // shared is a role at a node, or a link to it. Clients see both as shares in one list.

@@ -14,12 +14,12 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/files"
-	"smartdrive/internal/usecase/share"
-	"smartdrive/internal/usecase/space"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/usecase/share"
+	"example.org/smartdrive/internal/usecase/space"
 )
 
 // sharingPath is the path of the sharing API below /ocs/v1.php/ and /ocs/v2.php/.

@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/head/dav/davtest"
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/internal/testkit/transcripttest"
-	"smartdrive/internal/usecase/space"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/head/dav/davtest"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/testkit/transcripttest"
+	"example.org/smartdrive/internal/usecase/space"
 )
 
 // play plays a file of requests: as ann, unless a header says "As: bob".

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // transferLocks serializes the requests of each chunked upload, because a second append to an

@@ -7,10 +7,10 @@ import (
 	"net/url"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/head/dav"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/head/dav"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // trashbin serves the trash of the caller's own drive:

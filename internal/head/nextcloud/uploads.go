@@ -15,12 +15,12 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/head/dav"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/head/dav"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // A chunked upload is one upload that is filled from its beginning. The client names the transfer

@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/lock"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/upload"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/lock"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/test/process"
 )
 
 const staged = "/remote.php/dav/uploads/ann/"

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/head/dav/davtest"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/head/dav/davtest"
 )
 
 // Older versions are listed without the current one, downloaded, and restored as a new version. A

@@ -22,9 +22,9 @@ import (
 	"strconv"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/problem"
-	"smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/problem"
+	"example.org/smartdrive/internal/head/server"
 )
 
 // Prefix is the path prefix of the probes.

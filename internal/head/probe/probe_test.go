@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/probe"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/probe"
 )
 
 // ask sends a request to a head whose callers authenticate by a header.

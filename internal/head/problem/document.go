@@ -7,7 +7,7 @@ import (
 	"math"
 	"net/http"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Document is an RFC 9457 problem document. In JSON, Args are additional members.

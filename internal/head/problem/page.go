@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // style is the style sheet of the pages. The policy allows only this text.

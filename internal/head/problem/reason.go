@@ -1,6 +1,6 @@
 package problem
 
-import "smartdrive/internal/base/drive"
+import "example.org/smartdrive/internal/base/drive"
 
 // fieldReasons holds a sentence for each drive.Reason. If the args of one are incomplete, the row's
 // says are used.

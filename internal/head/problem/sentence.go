@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // maxShown bounds an arg in a sentence, in bytes. The document's member has the full value.

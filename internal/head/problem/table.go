@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"slices"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // row declares status, texts and retry time of one problem kind.

@@ -3,7 +3,7 @@ package problem
 import (
 	"net/http"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // serverRows are for a temporary lack of resources.

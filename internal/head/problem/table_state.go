@@ -3,7 +3,7 @@ package problem
 import (
 	"net/http"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // stateRows are for requests that another state of their object would allow.

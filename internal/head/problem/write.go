@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Noter is implemented by a ResponseWriter, or one that it wraps, to receive the error behind a

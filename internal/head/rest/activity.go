@@ -9,10 +9,10 @@ import (
 	"reflect"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/files"
-	"smartdrive/internal/usecase/history"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/usecase/history"
 )
 
 // activityRoutes serves the activity log: lists and exports of what was done to nodes and accounts.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/activity/activitytest"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/activity/activitytest"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // told returns the entries of an activity page, the oldest first: type, name and actor.

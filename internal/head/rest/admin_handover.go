@@ -3,9 +3,9 @@ package rest
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/files"
-	"smartdrive/internal/usecase/handover"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/usecase/handover"
 )
 
 // handovers serves the routes by which administrators transfer the files of a leaving user to

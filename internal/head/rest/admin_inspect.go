@@ -3,10 +3,10 @@ package rest
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/growth"
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/growth"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // inspection serves the administrators' read-only routes on the state of the installation.

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // deadLetters serves the routes for dead letters: records that their consumers failed to handle.

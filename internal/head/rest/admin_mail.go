@@ -3,7 +3,7 @@ package rest
 import (
 	"context"
 
-	"smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/head/server"
 )
 
 // mailRoute returns the route that probes the mail server.

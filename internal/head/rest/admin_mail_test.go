@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/rest"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // Only administrators see the state of the mail server, and its message is cut to one line.

@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/usecase/admin"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/usecase/admin"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // usersPath is a route path below prefix: /admin/users.

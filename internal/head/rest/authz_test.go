@@ -14,9 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/intake/invoice/invoicetest"
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 var updateAuthz = flag.Bool("update-authz", false, "write testdata/authz.txt from what the server answers; read the difference")

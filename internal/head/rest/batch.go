@@ -7,13 +7,13 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/batch"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/batch"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 const (

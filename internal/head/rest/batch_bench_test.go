@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // BenchmarkBatch stores batches of 250 files of 10 KiB with distinct content.

@@ -12,11 +12,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/head/rest"
-	"smartdrive/internal/usecase/files"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // Sizes of files whose content was cut off, or lies where the disk cannot be read.

@@ -7,8 +7,8 @@ import (
 	"io"
 	"slices"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/batch"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/batch"
 )
 
 // maxLine is the longest line of a batch, in bytes. It fits a path of 4 KiB whose every byte is

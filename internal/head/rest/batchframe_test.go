@@ -6,8 +6,8 @@ import (
 	"io"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/batch"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/batch"
 )
 
 // FuzzFrames checks that a batch of any input ends, that its numbers increase, that no item has

@@ -11,12 +11,12 @@ import (
 	"runtime/debug"
 	"slices"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/head/problem"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/batch"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/head/problem"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/batch"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 const (

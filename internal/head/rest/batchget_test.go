@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // Many files are downloaded in one stream, each with its node or, if preferred, its revision. An

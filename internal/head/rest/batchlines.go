@@ -5,10 +5,10 @@ import (
 	"net/http"
 	"sync"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/problem"
-	"smartdrive/internal/usecase/batch"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/problem"
+	"example.org/smartdrive/internal/usecase/batch"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // maxUnread is how many bytes of answers are buffered for a client that does not read; then the

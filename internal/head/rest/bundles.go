@@ -5,9 +5,9 @@ import (
 	"reflect"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/intake/ingest"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/intake/ingest"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 const (

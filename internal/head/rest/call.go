@@ -11,11 +11,11 @@ import (
 	"strconv"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/idem"
-	"smartdrive/internal/head/problem"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/collect"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/idem"
+	"example.org/smartdrive/internal/head/problem"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/collect"
 )
 
 // call is one request to a route. It holds the request; the context is passed as a parameter.

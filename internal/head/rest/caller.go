@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"net/netip"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/usecase/collect"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/usecase/collect"
 )
 
 // AuthenticateWriter authenticates a request that changes files for the other protocol heads, by

@@ -3,8 +3,8 @@ package rest
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // changeRoutes returns the declarations of the change routes. It registers nothing.

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"smartdrive/client"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // connect serves the stack on a real port and returns the public client for a user.

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/head/rest"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/head/tus"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/head/tus"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // closing is one way of closing a collect link.

@@ -3,10 +3,10 @@ package rest
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/collect"
-	"smartdrive/internal/usecase/files"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/collect"
+	"example.org/smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // collectsPath is a route path below prefix: /collects.

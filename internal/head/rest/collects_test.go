@@ -16,8 +16,8 @@ import (
 
 	"lukechampine.com/blake3"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // collectInto creates a file request and returns its token and its id.

@@ -5,9 +5,9 @@ import (
 	"encoding/hex"
 	"net/http"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // completeBody is the JSON request body of POST /uploads/{id}/complete.

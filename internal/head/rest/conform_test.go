@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/head/rest"
 )
 
 // published is the document that clients are generated from.

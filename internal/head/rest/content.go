@@ -8,11 +8,11 @@ import (
 	"time"
 	"unicode"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/problem"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/problem"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // contents serves the contents of files.

@@ -16,8 +16,8 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/server"
 )
 
 // maxBody is the longest JSON body in bytes, unless route.maxBody is larger.

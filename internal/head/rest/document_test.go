@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/problem"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/problem"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/api.md")

@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/intake/ingest"
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/intake/ingest"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // documentsPath is a route path below prefix: /documents.

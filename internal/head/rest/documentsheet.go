@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/intake/ingest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/intake/ingest"
 )
 
 // listFormat is the format of a full list of documents, which is streamed while it is read. begin

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // fetched returns the logged downloads, the oldest first: name, actor, kind and count.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // tags is the value of If-Match or If-None-Match: "*" or a list of entity tags (RFC 9110 §13.1.1).

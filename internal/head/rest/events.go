@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/history"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/history"
 )
 
 const (

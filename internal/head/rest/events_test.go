@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // ears is an event stream of a user.

@@ -3,9 +3,9 @@ package rest
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/export"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/export"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // exportSchedulesPath is a route path below prefix: /export-schedules.

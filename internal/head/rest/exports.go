@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/export"
-	"smartdrive/internal/head/problem"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/export"
+	"example.org/smartdrive/internal/head/problem"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // exportsPath is a route path below prefix: /exports.

@@ -7,8 +7,8 @@ import (
 	"time"
 	"unicode"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // pathField is an address in JSON. Its Path is nil if the field is absent.

@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/text/language"
 
-	"smartdrive/internal/head/problem"
-	"smartdrive/internal/intake/ingest"
-	"smartdrive/internal/intake/invoice/rule"
+	"example.org/smartdrive/internal/head/problem"
+	"example.org/smartdrive/internal/intake/ingest"
+	"example.org/smartdrive/internal/intake/invoice/rule"
 )
 
 // findingLanguage is the language that findings are rendered in.

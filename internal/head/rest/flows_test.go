@@ -5,10 +5,10 @@ import (
 	"net/netip"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/head/rest"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 func TestHeadsLimitTokens(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // FuzzDecodeObject checks that accepted input means the same to encoding/json, and that refused

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/intake/invoice/invoicetest"
-	"smartdrive/internal/usecase/files"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // TestHandoverMovesFiles hands the files of a user who leaves to a colleague, and checks the access

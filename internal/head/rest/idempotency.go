@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/idem"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/files"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/idem"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // keyHeader is the request header of the idempotency key.

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/idem"
-	"smartdrive/internal/head/rest"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/idem"
+	"example.org/smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // creations are the requests that take a key, made so that doing one twice would show.

@@ -3,9 +3,9 @@ package rest
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/idem"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/idem"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // keyConflicts serves the routes for refused creations whose idempotency key had been used for

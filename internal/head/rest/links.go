@@ -6,8 +6,8 @@ import (
 	"net/url"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // linksPath is a route path below prefix: /links.

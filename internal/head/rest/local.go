@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // IsAdmin reports whether a request outside of the API carries an administrator's token or cookie.

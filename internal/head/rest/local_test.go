@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/usecase/admin"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/usecase/admin"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // TestTheLocalSocketNeedsNoToken sends the requests of the admin commands, with the idempotency key

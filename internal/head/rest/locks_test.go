@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/lock"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/files"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/lock"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // spot is a place where "from/x" is to replace "to/x", which another user has locked.

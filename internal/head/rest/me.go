@@ -3,12 +3,12 @@ package rest
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/domain/idem"
-	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/thumb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/domain/idem"
+	"example.org/smartdrive/internal/domain/quota"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/thumb"
 )
 
 // profile serves the routes for the caller's own user.

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Large requests of all users share budgets in bytes. A user may have some tens of requests in

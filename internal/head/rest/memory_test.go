@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 const sendMemory = int64(32 << 20)

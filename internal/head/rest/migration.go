@@ -5,9 +5,9 @@ import (
 	"errors"
 	"strconv"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/move/migrate"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/move/migrate"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // Mover moves the installation to other engines. It refuses with WrongState, and the wrapped error

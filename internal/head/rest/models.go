@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 
-	"smartdrive/internal/intake/ingest"
+	"example.org/smartdrive/internal/intake/ingest"
 )
 
 // noModel is the placeholder of a document's model in encoded JSON. It cannot occur inside of a

@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"strconv"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // nodesPath is a route path below prefix: /nodes.

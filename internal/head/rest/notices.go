@@ -3,9 +3,9 @@ package rest
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/notice"
-	"smartdrive/internal/usecase/notify"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/notice"
+	"example.org/smartdrive/internal/usecase/notify"
 )
 
 // noticesPath is a route path below prefix: /notices.

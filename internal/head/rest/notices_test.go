@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // tell creates the notifications for all events so far.

@@ -13,11 +13,11 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/problem"
-	"smartdrive/internal/usecase/admin"
-	"smartdrive/internal/usecase/bulk"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/problem"
+	"example.org/smartdrive/internal/usecase/admin"
+	"example.org/smartdrive/internal/usecase/bulk"
 )
 
 // openAPI renders the routes as OpenAPI 3.1, and as 3.0 for client generators that know no later

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // The document of OpenAPI 3.0 describes the same addresses, and says nothing as only 3.1 does.

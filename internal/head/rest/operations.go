@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"slices"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/head/problem"
-	"smartdrive/internal/usecase/bulk"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/head/problem"
+	"example.org/smartdrive/internal/usecase/bulk"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // operationsPath is a route path below prefix: /operations.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/bulk"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/bulk"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // at returns the id of the node at a path.

@@ -3,8 +3,8 @@ package rest_test
 import (
 	"testing"
 
-	"smartdrive/client"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // Deleted content that is still on the disk is reported, because it may be why an upload is

@@ -3,8 +3,8 @@ package rest
 import (
 	"slices"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // newPage returns a page of at most limit items. The caller reads limit+1 items: the extra one

@@ -12,10 +12,10 @@ import (
 
 	"lukechampine.com/blake3"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // TestPartsNeedNoDatabase counts the calls of the driver while parts come, from the token to the

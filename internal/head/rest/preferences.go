@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"reflect"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // maxPreferences bounds the stored preferences of a user. They are settings, not a data store.

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/files"
-	"smartdrive/internal/usecase/share"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/usecase/share"
 )
 
 const (

@@ -3,7 +3,7 @@ package rest
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // publicRoutes returns the declarations of the public routes. It registers nothing.

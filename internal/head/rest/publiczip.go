@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/export"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/share"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/export"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/share"
 )
 
 // sharedZips serves folders of a share as zips, which are computed while they are sent.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strconv"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
 )
 
 // param is a query parameter of a route.

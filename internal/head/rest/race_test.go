@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // Each changing request is decided by what its transaction reads. The competitor runs after the

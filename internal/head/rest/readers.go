@@ -1,6 +1,6 @@
 package rest
 
-import "smartdrive/internal/head/server"
+import "example.org/smartdrive/internal/head/server"
 
 // readers limits downloads without a login per link and in total. Options.Visitors limits them per
 // address.

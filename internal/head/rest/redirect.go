@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // redirect sends the client of a download to the store if redirects are configured, and reports

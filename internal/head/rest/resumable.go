@@ -3,9 +3,9 @@ package rest
 import (
 	"net/http"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // Resumable is a head that handles resumable PUTs of files in place of the API. Takes reports

@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // prefix is the path that all routes are below.

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 const (

@@ -7,14 +7,14 @@ import (
 	"maps"
 	"net/http"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/collect"
-	"smartdrive/internal/usecase/files"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/collect"
+	"example.org/smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // A sender of a collect link has a token of its own. It is accepted by routes with the mark

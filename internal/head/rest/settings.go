@@ -3,8 +3,8 @@ package rest
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/setting"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/setting"
 )
 
 // settings serves the administrators' routes for settings that can change while the server runs.

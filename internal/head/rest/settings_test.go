@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 func TestSettingsAreChangedByAdministrators(t *testing.T) {

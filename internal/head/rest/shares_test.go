@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // visitor is a client without a token that has a share's link.

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"testing"
 
-	"smartdrive/client"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // TestTheClientSharesByName goes through the public client's part about spaces, groups and roles.

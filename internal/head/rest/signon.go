@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"net/url"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/usecase/signon"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/usecase/signon"
 )
 
 // signOns serves logins by an identity provider.

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/rest"
-	"smartdrive/internal/testkit/issuertest"
-	"smartdrive/internal/usecase/signon"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/rest"
+	"example.org/smartdrive/internal/testkit/issuertest"
+	"example.org/smartdrive/internal/usecase/signon"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // signOnStack is a stack with an identity provider, whose name is Example.

@@ -3,9 +3,9 @@ package rest
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/intake/ingest"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/intake/ingest"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // sourcesPath is a route path below prefix: /sources.

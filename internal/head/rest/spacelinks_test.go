@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/upload"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // TestLinksOfASpace: an editor creates links to items of a space. The links end with the role and

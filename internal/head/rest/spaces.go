@@ -3,11 +3,11 @@ package rest
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/usecase/admin"
-	"smartdrive/internal/usecase/files"
-	"smartdrive/internal/usecase/space"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/usecase/admin"
+	"example.org/smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/usecase/space"
 )
 
 const (

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // The managers of a space decide who gives out links, and whether anything is shared with others

@@ -3,8 +3,8 @@ package rest_test
 import (
 	"testing"
 
-	"smartdrive/client"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/client"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // TestClientStarsNodes goes through the public client's part about stars and what changed last.

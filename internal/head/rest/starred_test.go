@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/star"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/star"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 func (u user) star(t testing.TB, method string, id any, want int) {

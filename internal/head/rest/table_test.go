@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/intake/invoice/invoicetest"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // addresses returns every method and path that the served document describes.

@@ -5,12 +5,12 @@ import (
 	"net/http"
 	"strconv"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/files"
-	"smartdrive/internal/usecase/thumb"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/usecase/thumb"
 )
 
 // thumbnailParams are the query parameters of both thumbnail routes.

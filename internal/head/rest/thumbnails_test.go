@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 func photo(t *testing.T, w, h int) []byte {

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 const partSize = 2 << 20 // bytes, as uploadtest sets it

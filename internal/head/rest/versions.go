@@ -4,8 +4,8 @@ import (
 	"context"
 	"net/http"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // versionRoutes returns the declarations of the version routes. It registers nothing.

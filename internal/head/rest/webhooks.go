@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/files"
-	"smartdrive/internal/usecase/webhook"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/usecase/webhook"
 )
 
 // webhooksPath is a route path below prefix: /webhooks.

@@ -4,10 +4,10 @@ import (
 	"mime"
 	"net/http"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // patch handles PATCH: it appends bytes to an upload, and completes it if Upload-Complete is true

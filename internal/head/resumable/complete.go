@@ -3,9 +3,9 @@ package resumable
 import (
 	"net/http"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // complete completes an upload and answers as if the file had come in one request. It sets

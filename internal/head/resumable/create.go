@@ -3,11 +3,11 @@ package resumable
 import (
 	"net/http"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // statusResumable is the interim status 104 (Upload Resumption Supported).

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // The header fields (§4) are Structured Fields (RFC 9651). As the draft requires, a field with a

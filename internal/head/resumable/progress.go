@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/server"
 )
 
 // progressReporter sends interim responses with the Upload-Offset while a long body arrives

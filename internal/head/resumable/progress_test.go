@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // A client that supports the draft gets interim responses with the offset, at most one per second

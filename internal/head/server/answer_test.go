@@ -20,7 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // sending is a server on synctest's clock that sends size bytes, and a connection to it over which

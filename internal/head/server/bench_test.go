@@ -6,7 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // BenchmarkPart compares a part of 8 MiB through all middleware with the bare handler.

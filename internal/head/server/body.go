@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Pace is the slowest accepted transfer of a body or response: Rate on average over each Window of

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // SendContent serves content, or the requested ranges of it (RFC 9110 §13, §14), by

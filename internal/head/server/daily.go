@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // DailyLimiter limits the requests of each client per day (UTC), because a request leaves rows that

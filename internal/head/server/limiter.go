@@ -3,7 +3,7 @@ package server
 import (
 	"sync"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Limiter limits the requests of a client in flight. A client is a user, or an address without a

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Linger bounds how much of an unwanted body is read.

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // checkPath refuses paths that http.ServeMux would clean and redirect, and removes the sub-path. A

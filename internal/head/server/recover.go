@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"runtime/debug"
 
-	"smartdrive/internal/base/telemetry"
-	"smartdrive/internal/head/problem"
+	"example.org/smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/head/problem"
 )
 
 // recoverPanic must be deferred. It turns a panic into a 500 and counts it, so that a bug in one

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // RequestBody returns the body of a request. If the body breaks off, its Read fails with

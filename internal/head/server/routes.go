@@ -5,8 +5,8 @@ import (
 	"reflect"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/problem"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/problem"
 )
 
 // routePages is the route label of pages.

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"strings"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // checksumHeader carries algorithm and base64 checksum of a request's bytes.

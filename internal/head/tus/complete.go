@@ -1,8 +1,8 @@
 package tus
 
 import (
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // completeIfFull completes an upload that has all its bytes and returns its new position. A partial

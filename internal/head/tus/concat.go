@@ -4,7 +4,7 @@ import (
 	"net/url"
 	"strings"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // concatHeader tells whether an upload is partial or final, and the parts of a final one.

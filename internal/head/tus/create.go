@@ -6,11 +6,11 @@ import (
 	"net/http"
 	"time"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // bytesType is the media type of upload data.

@@ -4,8 +4,8 @@ import (
 	"encoding/base64"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // metadataHeader carries the client's keys and base64 values.

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // number formats n for a header.

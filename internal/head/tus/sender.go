@@ -3,9 +3,9 @@ package tus
 import (
 	"context"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // Sender adapts requests of a collect link's sender: uploads go into the link's folder under a free

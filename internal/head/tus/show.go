@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // position returns the position of the upload in the URL. It interrupts a running PATCH first. If

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net/http"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Statuses of tus that package http lacks.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"unicode"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // defaultName returns a unique name for a file without a name. A fixed name would conflict: finding

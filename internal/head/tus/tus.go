@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/problem"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/problem"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // Version is the only supported version of the protocol.

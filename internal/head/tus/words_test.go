@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/problem"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/problem"
 )
 
 // A refusal names the invalid value and what is expected instead.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/problem"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/problem"
 )
 
 // policy returns the Content-Security-Policy of all pages. Scripts and styles come only from this

@@ -21,8 +21,8 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/problem"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/head/problem"
 )
 
 // "all:" is needed because bundlers give some chunks names with a leading underscore.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/head/webui"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/head/webui"
 )
 
 const page = `<!doctype html><html><head><base href="/"><script type="module" src="./assets/app-1a2b.js"></script></head><body></body></html>`

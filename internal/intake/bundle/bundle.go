@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Limits of a manifest.

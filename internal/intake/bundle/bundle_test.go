@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/intake/bundle"
 )
 
 const (

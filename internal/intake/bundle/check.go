@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Reason is the machine-readable code of a defect in a manifest.

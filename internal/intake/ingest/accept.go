@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/activity"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/intake/invoice/syntax"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/activity"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice/syntax"
 )
 
 // appeals accepts rejected documents on the decision of a user.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/intake/invoice/rule"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/intake/invoice/rule"
 )
 
 // rejections returns all rejections by document number.

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/intake/bundle"
 )
 
 // arrivals records bundles whose meta.json appears in the tree.

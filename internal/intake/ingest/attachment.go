@@ -11,11 +11,11 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/intake/invoice/envelope"
-	"smartdrive/internal/intake/invoice/syntax"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice/envelope"
+	"example.org/smartdrive/internal/intake/invoice/syntax"
 )
 
 // Attachment is an open file that is embedded in a document. It is stored only inside the file that

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
 )
 
 // BenchmarkBundle processes a bundle of 2,000 invoices; see also BenchmarkIntake of package bench.

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // ConflictSide is one of the two contradicting versions of a document.

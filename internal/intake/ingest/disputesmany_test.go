@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // TestConflictsAreSettledInParts checks that conflicts are resolved in several transactions, that

@@ -15,10 +15,10 @@ import (
 	"sync"
 	"unicode"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/intake/invoice/rule"
-	"smartdrive/internal/intake/invoice/syntax"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice/rule"
+	"example.org/smartdrive/internal/intake/invoice/syntax"
 )
 
 // item is the outcome of one or more documents of a bundle, to be stored as a record.

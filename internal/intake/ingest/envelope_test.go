@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
 )
 
 // TestInvoicesInPDFsAndArchives processes invoices in a PDF and in an archive.

@@ -13,17 +13,17 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/content"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/domain/tree/treetest"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/engine/stream/outbox"
-	"smartdrive/internal/intake/bundle"
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/content"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/domain/tree/treetest"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/stream/outbox"
+	"example.org/smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // world is an account with a drive and a clock. Any number of Intakes, which stand for processes,

@@ -13,14 +13,14 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/base/telemetry"
-	"smartdrive/internal/domain/content"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/intake/bundle"
-	"smartdrive/internal/intake/invoice/envelope"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/domain/content"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/internal/intake/invoice/envelope"
 )
 
 // Intervals and limits of the gatherer.

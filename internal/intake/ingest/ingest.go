@@ -8,14 +8,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/activity"
-	"smartdrive/internal/domain/content"
-	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/activity"
+	"example.org/smartdrive/internal/domain/content"
+	"example.org/smartdrive/internal/domain/quota"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/stream"
 )
 
 // Options configure New. DB, Tree and Store are required; the zero value of each other field is its

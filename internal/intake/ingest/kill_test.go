@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/instance/lease"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/instance/lease"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/testkit/depth"
 )
 
 // mixed returns a parcel with all outcomes, which takes three transactions.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/intake/invoice/envelope"
-	"smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/intake/invoice/envelope"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
 )
 
 // TestAPageOfLargeConflictsIsShort checks that a page of conflicts ends at its limit of bytes, and

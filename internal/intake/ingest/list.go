@@ -7,9 +7,9 @@ import (
 	"path"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // Filter selects the documents that match all of its fields. Empty fields match every document.

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
 )
 
 // brittle is a store whose objects panic on reading while broken is set.

@@ -10,13 +10,13 @@ import (
 	"path"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/intake/invoice/envelope"
-	"smartdrive/internal/intake/invoice/rule"
-	"smartdrive/internal/intake/invoice/syntax"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice/envelope"
+	"example.org/smartdrive/internal/intake/invoice/rule"
+	"example.org/smartdrive/internal/intake/invoice/syntax"
 )
 
 // Reasons of records, in addition to the codes of syntax.Kind.

@@ -3,9 +3,9 @@ package ingest
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/stream"
 )
 
 // taken is the payload of the events DocumentAccepted and DocumentConflict: enough for a consumer

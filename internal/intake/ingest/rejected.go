@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Rejection is the record of one or more documents that a bundle declared and that were rejected.

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"unicode"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/intake/bundle"
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/intake/invoice/rule"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice/rule"
 )
 
 // Rules select the documents of a source to accept: those that match all fields. An empty field

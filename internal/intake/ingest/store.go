@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/instance/lease"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/instance/lease"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // known is the stored document of a key, reduced to the columns that decide the outcome of another

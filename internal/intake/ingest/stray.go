@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/intake/bundle"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/intake/bundle"
 )
 
 // Stray is a file or folder below /intake that is not part of a bundle and is therefore not

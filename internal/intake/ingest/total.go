@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/intake/invoice/rule"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice/rule"
 )
 
 // By selects the key to group totals by, in addition to the currency.

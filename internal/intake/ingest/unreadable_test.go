@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // ailing is a store whose reads fail while ill is set.

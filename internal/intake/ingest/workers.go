@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/base/telemetry"
-	"smartdrive/internal/engine/instance/lease"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/engine/instance/lease"
 )
 
 // refusal is an error that rejects the bundle.

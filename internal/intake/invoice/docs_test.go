@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
 )
 
 var update = flag.Bool("update", false, "write docs/invoice-model.md")

@@ -12,10 +12,10 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/base/telemetry"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/move/migrate"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/move/migrate"
 )
 
 // Options configures NewCopier. DB, Pair and State are required.

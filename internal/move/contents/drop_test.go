@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob/local"
-	"smartdrive/internal/move/migrate"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob/local"
+	"example.org/smartdrive/internal/move/migrate"
 )
 
 // left is a site whose contents have moved, started with the new settings.

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // removals counts single and batched deletions.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/move/migrate"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/move/migrate"
 )
 
 // Gate returns the conditions for entering phase to; none below DualWrite or if no contents move.

@@ -10,12 +10,12 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/blobtest"
-	"smartdrive/internal/engine/blob/local"
-	"smartdrive/internal/engine/blob/s3"
-	"smartdrive/internal/move/contents"
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/blobtest"
+	"example.org/smartdrive/internal/engine/blob/local"
+	"example.org/smartdrive/internal/engine/blob/s3"
+	"example.org/smartdrive/internal/move/contents"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 func directory(t *testing.T) contents.Side {

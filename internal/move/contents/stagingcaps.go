@@ -3,7 +3,7 @@ package contents
 import (
 	"context"
 
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // exclusiveStaging makes a staging shared between instances behave like one of a single process. No

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/meta"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/move/migrate"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/meta"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/move/migrate"
 )
 
 // sweep is the save point of a sweep, stored in the table meta, which is replicated like other

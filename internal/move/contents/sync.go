@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Content is what rows say about a content; a copy must match it.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // pageResult is the outcome of one row of a page.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // announcer publishes which epoch this process acts by.

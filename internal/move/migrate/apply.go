@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 const (

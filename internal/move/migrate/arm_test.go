@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // A process that creates triggers late does not drop triggers, even briefly, that another process

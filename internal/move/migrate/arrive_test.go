@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Party.OnArrived runs once per move after the last instance with the old settings has ended, and

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // bookkeeping lists the tables migration_* of a side without prefix, except migration_side.

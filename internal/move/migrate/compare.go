@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // comparator repeats a sample of read queries on both sides in the background, so that requests

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Refusal is the error of a step that was refused, with all checked gates.

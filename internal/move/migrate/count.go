@@ -3,7 +3,7 @@ package migrate
 import (
 	"context"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // maxExactCount is the row count up to which Count counts exactly. Counting scans a whole index,

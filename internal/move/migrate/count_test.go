@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // A move does not wait for a count that is only displayed. Counting a large table on a server

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // running runs a process's Run.

@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/instance"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/instance"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Phase is the phase of a migration; see the package comment.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // maxNoted limits the stored rows of a comparison and the unexplained reads. The count of a

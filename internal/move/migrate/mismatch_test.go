@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Some differing rows of a comparison are stored, and all are counted, also by a process that

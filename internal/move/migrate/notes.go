@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Pace limits the rate of filling in and comparing. Zero: no limit.

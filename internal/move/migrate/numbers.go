@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strconv"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // AUTO_INCREMENT numbers continue across a switch, even if the rows with the last numbers are

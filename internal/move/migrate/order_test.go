@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/testkit/depth"
 )
 
 // world is the history of a few rows that change and exchange a unique name, with the recorded

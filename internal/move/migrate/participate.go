@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/base/telemetry"
 )
 
 // participant follows the phases in this process. One instance, the leader, also fills in and

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"strings"
 
-	"smartdrive/internal/engine/meta"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/meta"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // assumedRate is the assumed filling rate in rows per second: that of two busy cores.

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Receipts detect that a side has lost commits. A server may fail over to a replica that lacks its

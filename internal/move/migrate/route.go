@@ -6,8 +6,8 @@ import (
 	"hash/fnv"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // router routes the queries of the database handle while something moves. It implements

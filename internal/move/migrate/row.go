@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // row holds the values of a table's columns in a form common to both dialects: nil, int64, or

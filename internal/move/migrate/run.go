@@ -8,8 +8,8 @@ import (
 	"log/slog"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Migration moves the installation of Options.DB. It is safe for concurrent use. Its methods are

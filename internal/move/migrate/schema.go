@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // kind is the type of a column's values. A column may be text on one side and octets on the other:

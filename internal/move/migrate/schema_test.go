@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // The assumptions of moving hold for every table: both sides have the same columns, keys sort alike

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // The primary's clock is set back by an hour during a comparison, and by a day between two: its

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // A single process crashes at each step of a switch in either direction. It restarts with either

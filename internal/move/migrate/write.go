@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Writes to rows of the secondary, in a transaction that has locked its row of migration_side.

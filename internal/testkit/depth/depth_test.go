@@ -3,7 +3,7 @@ package depth_test
 import (
 	"testing"
 
-	"smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/testkit/depth"
 )
 
 func TestEachDepthHasItsNumber(t *testing.T) { //nolint:paralleltest // changes the environment

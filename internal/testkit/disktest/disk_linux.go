@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 // Disk is an ext4 file system with a journal in an image file. Data that the kernel has written to

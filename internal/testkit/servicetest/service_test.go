@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 func TestKfakeIsOneForAllTestsThatRun(t *testing.T) { //nolint:paralleltest // changes the environment

@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/domain/idem"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/domain/idem"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // NewUser describes a user to create. Name and Password are required.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Total is an account's storage limit in a request: absent (the zero value), unlimited (null in

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/usecase/backup"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/usecase/backup"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // flip changes the last byte of a content in a file or in a slot of a pack.

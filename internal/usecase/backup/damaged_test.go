@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/usecase/backup"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/usecase/backup"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // A database with a damaged page is not backed up: the copy would hide the damage and replace a

@@ -9,8 +9,8 @@ import (
 	"net/url"
 	"os"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // suffixes are the file name suffixes of a SQLite database.

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"smartdrive/internal/testkit/disktest"
+	"example.org/smartdrive/internal/testkit/disktest"
 )
 
 // Contents on another disk are synced there.

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // readPacks provides contents in read-only packs.

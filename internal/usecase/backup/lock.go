@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"smartdrive/internal/base/filelock"
+	"example.org/smartdrive/internal/base/filelock"
 )
 
 // lockFile is the lock file of a backup, which is never deleted. A run locks it exclusively,

@@ -13,9 +13,9 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/meta"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/meta"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // format is the version of the backup format. Newer formats are refused.

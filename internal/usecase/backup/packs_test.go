@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/engine/blob/local"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/backup"
-	"smartdrive/internal/usecase/unlink"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/engine/blob/local"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/backup"
+	"example.org/smartdrive/internal/usecase/unlink"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // contentFiles counts the content files below a directory.

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob/local"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/backup"
-	"smartdrive/internal/usecase/fsck"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob/local"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/backup"
+	"example.org/smartdrive/internal/usecase/fsck"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // Destinations that a backup or restore refuses.

@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/backup"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/backup"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // Clients have seen changes after the backup: the fingerprint tells them, and no node gets a number

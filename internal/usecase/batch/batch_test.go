@@ -18,14 +18,14 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/idem"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/internal/usecase/batch"
-	"smartdrive/internal/usecase/files"
-	"smartdrive/internal/usecase/upload"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/idem"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/usecase/batch"
+	"example.org/smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // fixture is a site with batches.

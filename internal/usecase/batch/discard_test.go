@@ -7,11 +7,11 @@ import (
 	"sync"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/idem"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/usecase/batch"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/idem"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/usecase/batch"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // Contents stored ahead of an ended batch are removed in one call, because packs are rewritten per

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // permanent reports whether an error is a permanent refusal, which a repeat returns again.

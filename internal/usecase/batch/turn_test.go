@@ -9,15 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/idem"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/engine/turn"
-	"smartdrive/internal/usecase/batch"
-	"smartdrive/internal/usecase/files"
-	"smartdrive/internal/usecase/upload/uploadtest"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/idem"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/turn"
+	"example.org/smartdrive/internal/usecase/batch"
+	"example.org/smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/test/process"
 )
 
 // While an account's turn is taken its batches commit nothing, and batches of other accounts

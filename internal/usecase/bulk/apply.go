@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // batch is one transaction that works on consecutive items of a piece. It lives as long as the

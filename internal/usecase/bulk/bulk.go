@@ -6,13 +6,13 @@ import (
 	"log/slog"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/engine/turn"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/quota"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/turn"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // Kind is what an operation does to each item.

@@ -3,9 +3,9 @@ package bulk
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // stepChild runs one step of the child operation of an item. When the child has ended, its result

@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Request is a request to change many items, named by either Items or All.

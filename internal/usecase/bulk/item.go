@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // outcome tells what became of an item. The numbers are stored: they must not change.

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/notice"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/notice"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Progress tells the caller of Run whether, and when, to call it again.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"maps"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // fileColumns lists the columns of scanFile, of the tables c (collected) and u (its upload, which

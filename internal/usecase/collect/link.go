@@ -6,14 +6,14 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/activity"
-	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/domain/vault"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/link"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/domain/activity"
+	"example.org/smartdrive/internal/domain/quota"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/domain/vault"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/link"
 )
 
 // Link is a collect link: visitors with its token may upload into Folder, for the account of the

@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree/treetest"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/usecase/collect"
-	"smartdrive/internal/usecase/upload"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree/treetest"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/usecase/collect"
+	"example.org/smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // A page of links takes a constant number of statements and shows received and arriving bytes.

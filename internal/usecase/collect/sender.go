@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/base/ticket"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/ticket"
 )
 
 // Sender is a person who has opened a link and sends files without an account. The values are from

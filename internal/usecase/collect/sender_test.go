@@ -3,8 +3,8 @@ package collect
 import (
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/base/ticket"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/ticket"
 )
 
 // FuzzPermit checks that only signatures with the key are accepted and that they yield the signed

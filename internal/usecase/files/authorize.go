@@ -4,10 +4,10 @@ import (
 	"context"
 	"slices"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // authorizer checks what callers may do at a node and determines the account that they then act on.

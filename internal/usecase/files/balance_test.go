@@ -12,13 +12,13 @@ import (
 
 	"pgregory.net/rapid"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/blob/local"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/blob/local"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 func TestMain(m *testing.M) {

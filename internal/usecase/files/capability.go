@@ -1,6 +1,6 @@
 package files
 
-import "smartdrive/internal/base/drive"
+import "example.org/smartdrive/internal/base/drive"
 
 // ExpireWith returns a copy of d that expires with the link that opened it; zero means never.
 // Presigned store URLs for d expire no later.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
 )
 
 // position returns the text form of a feed position, followed by "~" and the database fingerprint

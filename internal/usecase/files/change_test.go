@@ -3,8 +3,8 @@ package files_test
 import (
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // TestRestoreExpiresFeedPositions: a restore reuses lost change numbers, so a reader with an older

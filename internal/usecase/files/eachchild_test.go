@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // TestEachChildListsRenamedChildOnce renames a child from behind the listed part to before it while

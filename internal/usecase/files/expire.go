@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // ExpiryOptions configures NewExpiry. The zero value selects the defaults.

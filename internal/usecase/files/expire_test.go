@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // makeSpace turns the account into a space with its own retention periods, in days.

@@ -3,7 +3,7 @@ package files
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Abandon ends a copy with an error that a run met while the copy was visible (shown) or not.

@@ -8,16 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/domain/activity"
-	"smartdrive/internal/domain/activity/activitytest"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/domain/tree/treetest"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/domain/activity"
+	"example.org/smartdrive/internal/domain/activity/activitytest"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/domain/tree/treetest"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // fixture is a user with a drive, on a real database and directory.

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/base/ticket"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/vault"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/ticket"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/domain/vault"
 )
 
 // MaxLinkLife bounds the lifetime of a signed link.

@@ -3,8 +3,8 @@ package files
 import (
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/base/ticket"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/ticket"
 )
 
 func FuzzParseLink(f *testing.F) {

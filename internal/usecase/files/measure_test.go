@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // TestMeasureHousekeeping measures housekeeping with nothing due, and with 1,000 trashes due, among

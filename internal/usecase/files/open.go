@@ -6,12 +6,12 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/content"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/domain/content"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Download is a version of a file, opened for reading. The caller must close it.

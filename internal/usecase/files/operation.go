@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/quota"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Operation is the state of work on many nodes, as the native API shows it.

@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/files"
 )
 
 // expiringContext is a context that ends after a number of calls of Err, as if the process died

@@ -4,8 +4,8 @@ import (
 	"context"
 	"math"
 
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // purgeHandler implements the operations that delete one subtree permanently.

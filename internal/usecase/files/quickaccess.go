@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/star"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/domain/star"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // QuickAccess lists a user's starred nodes, in any account, and the recently changed files of the

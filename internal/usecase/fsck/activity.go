@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // activityState is the last change of a tree and the last change in the activity log.

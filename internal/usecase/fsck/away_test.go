@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/fsck"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/fsck"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // Files missing from an unmounted file system are not marked: the pass fails, also if the unmount

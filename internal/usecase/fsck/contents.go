@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/content"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/content"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // comparison compares the rows of blobs with the files in the store, as a merge of the rows with

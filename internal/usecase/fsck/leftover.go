@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // leftovers handles remains of crashed processes that rows or names explain. They are normal after

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/usecase/fsck"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/usecase/fsck"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // leavings plants what a killed process leaves, and returns the places.

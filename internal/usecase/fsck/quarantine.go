@@ -5,7 +5,7 @@ import (
 	"context"
 	"slices"
 
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // ListQuarantine returns the items of the quarantine, oldest first; none if there is no quarantine.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // refCount is a blob with its stored and actual number of references.

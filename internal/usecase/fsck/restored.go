@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"smartdrive/internal/engine/meta"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/meta"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // metaRestored is the name in the meta table that marks a restored backup.

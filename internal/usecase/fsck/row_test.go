@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/usecase/fsck"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/usecase/fsck"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 	"path"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // maxEmptyStaging is more bytes than the journal of a staging without parts needs.

@@ -3,10 +3,10 @@ package history
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/activity"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/domain/activity"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Export reads all entries of a list in pieces, oldest first. It is for use by one goroutine. Each

@@ -12,15 +12,15 @@ import (
 	"fmt"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/base/ticket"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/domain/activity"
-	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/domain/vault"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/ticket"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/domain/activity"
+	"example.org/smartdrive/internal/domain/quota"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/domain/vault"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Row is a link as stored in the database.

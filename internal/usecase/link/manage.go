@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"math"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/activity"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/domain/vault"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/activity"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/domain/vault"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // ID is the id type of a kind of links.

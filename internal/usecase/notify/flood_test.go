@@ -4,11 +4,11 @@ import (
 	"context"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/notice"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/usecase/notify"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/notice"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/usecase/notify"
 )
 
 // TestRepeatedRoleChangesAreOneNotice: repeated changes of a role within an hour are one notice

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/notice"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/domain/notice"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Inbox shows users their notices and manages their notification settings. It is safe for

@@ -18,15 +18,15 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/notice"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/engine/stream/kafka"
-	"smartdrive/internal/engine/stream/outbox"
-	"smartdrive/internal/usecase/notify"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/notice"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/stream/kafka"
+	"example.org/smartdrive/internal/engine/stream/outbox"
+	"example.org/smartdrive/internal/usecase/notify"
+	"example.org/smartdrive/test/process"
 )
 
 // childConfig tells the killed child process where its broker and database are.

@@ -7,13 +7,13 @@ import (
 	"log/slog"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/base/telemetry"
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/domain/notice"
-	"smartdrive/internal/engine/mail"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/domain/notice"
+	"example.org/smartdrive/internal/engine/mail"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/stream"
 )
 
 // Timing and bounds of Mailer.

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/notice"
-	"smartdrive/internal/engine/mail"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/usecase/notify"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/notice"
+	"example.org/smartdrive/internal/engine/mail"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/usecase/notify"
 )
 
 // changePerson changes the stored settings of a user.

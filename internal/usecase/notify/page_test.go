@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"smartdrive/internal/domain/notice"
+	"example.org/smartdrive/internal/domain/notice"
 )
 
 // TestListCostsFewStatements: a page costs the same number of statements for many notices as for a

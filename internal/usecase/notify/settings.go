@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/notice"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/notice"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // NotificationSettings are a user's notification settings as the API shows them.

@@ -9,12 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/notice"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/meta"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/domain/notice"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/meta"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Roles expire and drives fill up without a request. Periodic scans find such events and derive the

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/notice"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/notify"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/domain/notice"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/notify"
 )
 
 // scanRoles runs a scan for expiring roles to its end.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"unicode"
 
-	"smartdrive/internal/domain/notice"
-	"smartdrive/internal/engine/mail"
+	"example.org/smartdrive/internal/domain/notice"
+	"example.org/smartdrive/internal/engine/mail"
 )
 
 // texts are the texts of mails in one language.

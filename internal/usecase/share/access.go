@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/base/ticket"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/ticket"
 )
 
 // AccessLife is how long an access is valid. A download that has begun continues after that.

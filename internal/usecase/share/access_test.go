@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/base/ticket"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/ticket"
 )
 
 // FuzzAccess checks that only signatures with the key are accepted and that they yield the signed

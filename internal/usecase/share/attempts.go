@@ -9,8 +9,8 @@ import (
 	"net/netip"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Each attempt to enter a code counts before the code is compared, under three subjects: share and

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // CountDownload must be called before content of a file is sent. A request from the first byte is a

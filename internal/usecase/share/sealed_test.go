@@ -6,11 +6,11 @@ import (
 	"sync"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/vault"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/usecase/share"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/vault"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/usecase/share"
 )
 
 // inPlain converts the row of a share to the form of older versions.

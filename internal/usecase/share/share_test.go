@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/domain/tree/treetest"
-	"smartdrive/internal/domain/vault"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/usecase/share"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/domain/tree/treetest"
+	"example.org/smartdrive/internal/domain/vault"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/usecase/share"
 )
 
 // fixture is a drive whose shares two instances serve.

@@ -7,16 +7,16 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/domain/idem"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/testkit/issuertest"
-	"smartdrive/internal/usecase/admin"
-	"smartdrive/internal/usecase/space"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/domain/idem"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/testkit/issuertest"
+	"example.org/smartdrive/internal/usecase/admin"
+	"example.org/smartdrive/internal/usecase/space"
 )
 
 // fixture is an installation with an administrator, and an identity provider.

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/domain/account"
 )
 
 // person is an authenticated person as the claims describe them.

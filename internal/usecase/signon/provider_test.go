@@ -13,11 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/testkit/issuertest"
-	"smartdrive/internal/usecase/admin"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/testkit/issuertest"
+	"example.org/smartdrive/internal/usecase/admin"
 )
 
 // TestRemovedPersonKeepsNoRights: a person who leaves the required groups loses all granted rights

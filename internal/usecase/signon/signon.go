@@ -19,11 +19,11 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/admin"
-	"smartdrive/internal/usecase/space"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/admin"
+	"example.org/smartdrive/internal/usecase/space"
 )
 
 // Options describe the provider and the rights that its claims grant. Issuer and Client are

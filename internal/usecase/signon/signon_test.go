@@ -14,12 +14,12 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/testkit/issuertest"
-	"smartdrive/internal/usecase/admin"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/testkit/issuertest"
+	"example.org/smartdrive/internal/usecase/admin"
 )
 
 type claims = map[string]any

@@ -9,11 +9,11 @@ import (
 	"strconv"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/admin"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/admin"
 )
 
 // find returns the user of a person, and creates one for a new person. If the person is in none of

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Numbers assigns integer ids to shares, for protocols that require them. A role at a node, or a

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // rateLimiter limits the calls per user in this process: a burst, then one per interval. It slows

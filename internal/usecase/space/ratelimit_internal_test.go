@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // TestSearchesAreRateLimited searches as fast as allowed: a burst, then one per interval,

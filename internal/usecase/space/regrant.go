@@ -3,9 +3,9 @@ package space
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // GrantChange is a change of a grant; a nil field stays unchanged.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // ShareKinds tells how a node is shared.

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // cache stores thumbnails, and refusals to make one, in files:

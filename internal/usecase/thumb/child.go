@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // kindReady is the first byte that a child writes. A child is a process that decodes one image and

@@ -15,8 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/thumb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/thumb"
 )
 
 // TestMain is also the main function of a child; the first argument selects which one.

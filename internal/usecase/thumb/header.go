@@ -13,7 +13,7 @@ import (
 	"golang.org/x/image/bmp"
 	"golang.org/x/image/webp"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // format is a supported image format. The registry of package image is not used, because any import

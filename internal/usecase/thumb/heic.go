@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // boxes yields the type and the content of each box of an ISO base media file (ISO 14496-12, 4.2).

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // A helper is a third-party program that renders a picture of a file which no decoder here reads:

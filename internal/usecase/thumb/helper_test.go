@@ -19,8 +19,8 @@ import (
 
 	"golang.org/x/image/tiff"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/thumb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/thumb"
 )
 
 // probe tries everything that a helper must not be able to do. It writes a picture whose width is

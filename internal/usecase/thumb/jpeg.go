@@ -9,7 +9,7 @@ import (
 	"io"
 	"iter"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // Markers of JPEG segments (ITU T.81 annex B).

@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // overhead is the memory of a child beside its decoder: the program's data, the read-ahead buffer,

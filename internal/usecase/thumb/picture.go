@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/image/draw"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 const (

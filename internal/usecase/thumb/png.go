@@ -5,7 +5,7 @@ import (
 	"image"
 	"iter"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // A PNG file is a signature of 8 bytes, and chunks of a length, a type, a content and a CRC (W3C

@@ -34,8 +34,8 @@ import (
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/turn"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/turn"
 )
 
 // Options configure New. The zero value of each field is its default.

@@ -22,8 +22,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/image/bmp"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/thumb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/thumb"
 )
 
 var someone = drive.NewID[drive.AccountID]()

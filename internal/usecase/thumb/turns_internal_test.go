@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // TestKindsOfFilesDoNotWaitForEachOther: neither a video nor an image waits for PDFs of any

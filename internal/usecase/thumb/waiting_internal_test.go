@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 type content struct{ *bytes.Reader }

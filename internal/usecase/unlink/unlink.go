@@ -14,10 +14,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"smartdrive/internal/base/telemetry"
-	"smartdrive/internal/domain/content"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/domain/content"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 const (

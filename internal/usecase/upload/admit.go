@@ -3,9 +3,9 @@ package upload
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // wakeStep is the admitStep that makes a cold or parked upload ready: it calls Sessions.makeReady

@@ -5,10 +5,10 @@ import (
 	"log/slog"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // ReasonRevoked is the reason of a gone upload whose sender lost the right to its folder.

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/usecase/upload"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // Cancel does not wait for a stalled client.

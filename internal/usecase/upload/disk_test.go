@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/usecase/upload"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // boundedStore is a store whose free bytes the test sets.

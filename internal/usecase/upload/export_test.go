@@ -1,6 +1,6 @@
 package upload
 
-import "smartdrive/internal/base/drive"
+import "example.org/smartdrive/internal/base/drive"
 
 // Lives returns how many uploads are in memory.
 func (s *Sessions) Lives() int {

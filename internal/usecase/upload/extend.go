@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // partBody reads the share of a request body that belongs to one part. If the body fails early,

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // prefixHasher computes the declared digests other than BLAKE3, which need the bytes in order. It

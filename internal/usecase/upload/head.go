@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // head is what an upload's protocol keeps beside its row. Native uploads of whole files without

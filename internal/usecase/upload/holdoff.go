@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/meta"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/meta"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // clocks are the time sources of uploads.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"io"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // PendingPut is a stored small file that is not published yet, for callers that publish many at

@@ -7,9 +7,9 @@ import (
 	"io"
 	"log/slog"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // merger copies the bytes of joined partial uploads into their final upload, and removes the

@@ -3,11 +3,11 @@ package upload
 import (
 	"context"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/upload/claim"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/quota"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/upload/claim"
 )
 
 // claim returns the content that the upload claims to have.

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/upload"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // An upload linked by begin can be queried like any done upload.

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // liveUpload is the in-memory state of an upload: see the package comment.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"sync"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // lockRank orders the locks of an upload. A request acquires them only in this order, and never

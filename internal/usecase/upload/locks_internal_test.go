@@ -3,7 +3,7 @@ package upload
 import (
 	"testing"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // The order check reports violations.

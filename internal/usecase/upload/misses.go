@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // lostAfter is how long the bytes of a sealing upload must be missing before they count as lost.

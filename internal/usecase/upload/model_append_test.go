@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // append queries the offset and continues from there, as clients do. A promised offset must never

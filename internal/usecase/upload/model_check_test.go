@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // check verifies the invariants after every step.

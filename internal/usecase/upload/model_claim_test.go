@@ -6,9 +6,9 @@ import (
 	"lukechampine.com/blake3"
 	"pgregory.net/rapid"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 func (h *history) claim(rt *rapid.T) {

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // TestRandomHistoriesOfTwoInstances is TestRandomHistories with two instances over one database and

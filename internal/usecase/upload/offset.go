@@ -4,9 +4,9 @@ import (
 	"context"
 	"slices"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/quota"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // appendLock is the exclusive right to fill an upload by offset within this process.

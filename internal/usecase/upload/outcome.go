@@ -3,7 +3,7 @@ package upload
 import (
 	"errors"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // outcome is the result of an attempt that returned no error.

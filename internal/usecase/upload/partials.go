@@ -5,8 +5,8 @@ import (
 	"context"
 	"slices"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // checkArrived returns PartsMissing {upload} if bytes of a partial upload are missing. It only

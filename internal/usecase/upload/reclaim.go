@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/quota"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 // Reasons why an upload is gone.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // ReclaimRevoked reclaims a guest's open upload if the guest may no longer send to its folder.

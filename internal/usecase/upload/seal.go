@@ -7,13 +7,13 @@ import (
 	"runtime/debug"
 	"time"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/upload/disk"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/quota"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/upload/disk"
 )
 
 // Complete is a request to finish an upload. It may change the target; zero fields keep the values

@@ -9,14 +9,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/content"
-	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/upload/disk"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/content"
+	"example.org/smartdrive/internal/domain/quota"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/upload/disk"
 )
 
 // sealRun is the latest seal of an upload in this process; requests that complete the upload wait

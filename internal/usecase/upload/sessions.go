@@ -9,17 +9,17 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/content"
-	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/usecase/upload/claim"
-	"smartdrive/internal/usecase/upload/disk"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/domain/content"
+	"example.org/smartdrive/internal/domain/quota"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/usecase/upload/claim"
+	"example.org/smartdrive/internal/usecase/upload/disk"
 )
 
 // Timers is the part of the timer engine that uploads use.

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/internal/usecase/upload"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // impatient instances do not wait long for the seal of another instance, which the test stops in

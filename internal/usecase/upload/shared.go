@@ -3,8 +3,8 @@ package upload
 import (
 	"math/bits"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Several instances may share one database and one staging. The row decides, by compare-and-set on

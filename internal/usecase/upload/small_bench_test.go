@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"smartdrive/internal/usecase/upload"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // BenchmarkSmallFiles stores files of 10 KiB of one account, 16 at a time.

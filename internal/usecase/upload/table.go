@@ -5,10 +5,10 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/upload/disk"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/usecase/upload/disk"
 )
 
 // liveTable holds the liveUploads of this process. An active upload's stays cached; any other is

@@ -4,9 +4,9 @@ import (
 	"context"
 	"sync"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/usecase/upload/claim"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/quota"
+	"example.org/smartdrive/internal/usecase/upload/claim"
 )
 
 // answerVerifier checks challenge answers in the background if the content is too large to read

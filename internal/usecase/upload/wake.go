@@ -3,9 +3,9 @@ package upload
 import (
 	"context"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/quota"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // makeReady prepares an upload for parts: it loads the row, resumes a parked upload, renews a gen

@@ -4,7 +4,7 @@ import (
 	"context"
 	"io"
 
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // A body with a declared digest counts as a whole or not at all. Its bytes are written to their

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 // TestDocumentedChecks: the verification code in docs/events.md accepts correctly signed requests

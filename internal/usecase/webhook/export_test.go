@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // SendDue delivers once to all webhooks that are due.

@@ -3,7 +3,7 @@ package webhook
 import (
 	"testing"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // TestSlowReceiversHaveOwnSlots: webhooks of other accounts get a turn although nine accounts have

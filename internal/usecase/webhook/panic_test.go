@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/usecase/webhook"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/usecase/webhook"
 )
 
 // faultyTransport is a transport that panics.

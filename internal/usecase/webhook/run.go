@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/base/telemetry"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Timing and bounds of Run.

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/usecase/webhook"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/usecase/webhook"
 )
 
 // TestChangeKeepsAttemptResults: results of attempts are stored without the lock that changes hold.

@@ -26,10 +26,10 @@ import (
 	"sync"
 	"testing"
 
-	"smartdrive/internal/testkit/servicetest"
-	system "smartdrive/test/system/rig"
+	"example.org/smartdrive/internal/testkit/servicetest"
+	system "example.org/smartdrive/test/system/rig"
 
-	"smartdrive/test/services"
+	"example.org/smartdrive/test/services"
 )
 
 // Options select the components of a cluster.

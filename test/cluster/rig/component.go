@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/test/services"
+	"example.org/smartdrive/test/services"
 )
 
 // Component is a service of a cluster.

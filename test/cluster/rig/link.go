@@ -9,7 +9,7 @@ import (
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
 
-	"smartdrive/test/process"
+	"example.org/smartdrive/test/process"
 )
 
 // Link is a proxy before a component that simulates network faults. Faults accumulate until Heal.

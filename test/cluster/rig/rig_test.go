@@ -14,8 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"smartdrive/test/cluster/rig"
-	"smartdrive/test/process"
+	"example.org/smartdrive/test/cluster/rig"
+	"example.org/smartdrive/test/process"
 
 	_ "github.com/go-sql-driver/mysql"
 )

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/test/process"
+	"example.org/smartdrive/test/process"
 )
 
 // Password is the password of every user in a test.

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"testing"
 
-	"smartdrive/test/history"
+	"example.org/smartdrive/test/history"
 )
 
 // MiB is the smallest part size.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/test/history"
+	"example.org/smartdrive/test/history"
 )
 
 // User sends requests as a user. Without a Token it is anonymous.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/access"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/access"
 )
 
 // Model holds drives and spaces with their nodes, groups with their members, and grants.

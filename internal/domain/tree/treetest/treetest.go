@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/domain/content"
-	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/local"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/domain/content"
+	"example.org/smartdrive/internal/domain/quota"
+	"example.org/smartdrive/internal/domain/tree"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/local"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // T is the subset of *testing.T, *testing.B and *rapid.T that the helpers need.

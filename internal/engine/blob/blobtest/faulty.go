@@ -6,8 +6,8 @@ import (
 	"io"
 	"sync"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Faults makes chosen calls of a Staging fail, return an error after they have succeeded, or wait.

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob/local"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob/local"
 )
 
 func openFaulty(t *testing.T) Faulty {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // RunQuarantine checks the Quarantine of a store. open returns an empty pair for each subtest.

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // RunSealer checks sealing from a Staging into its Store. open returns an empty pair for each

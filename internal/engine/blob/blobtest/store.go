@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // RunStore checks a blob.Store. open returns an empty one for each subtest.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // RunTails checks that a Staging accepts parts in pieces. open returns an empty pair for each

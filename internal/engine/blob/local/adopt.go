@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // The files of an upload while it adopts the bytes of another one.

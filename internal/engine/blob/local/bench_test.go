@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/blobtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/blobtest"
 )
 
 // BenchmarkWrite sends 256 MiB in parts of 8 MiB in random order from 4 goroutines, and writes the

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sync"
 
-	"smartdrive/internal/engine/blob/local/pack"
+	"example.org/smartdrive/internal/engine/blob/local/pack"
 )
 
 // Sizes of buffers in bytes. Reading 1 MiB instead of 32 KiB at a time halves the CPU time of an

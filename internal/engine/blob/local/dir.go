@@ -14,10 +14,10 @@ import (
 	"syscall"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/base/wholesync"
-	"smartdrive/internal/engine/blob/local/pack"
-	"smartdrive/internal/engine/blob/local/wal"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/wholesync"
+	"example.org/smartdrive/internal/engine/blob/local/pack"
+	"example.org/smartdrive/internal/engine/blob/local/wal"
 )
 
 // Durability is the kind of failure that an accepted part survives.

@@ -8,9 +8,9 @@ import (
 	"syscall"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob/blobtest"
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob/blobtest"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 // tmpfs mounts a file system on dir for one test. Only root can; with SMARTDRIVE_TEST_REQUIRE=tmpfs

@@ -4,8 +4,8 @@ import (
 	"log/slog"
 	"testing"
 
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/blobtest"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/blobtest"
 )
 
 // openTestDir returns a Dir over a new directory, closed at the end of the test.

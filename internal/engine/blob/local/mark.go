@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Mark is blob.Mark, the installation mark of a directory.

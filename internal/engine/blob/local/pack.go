@@ -9,9 +9,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/local/pack"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/local/pack"
 )
 
 // packDisk lets package pack use the directory of the contents (pack.Disk).

@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/blobtest"
-	"smartdrive/internal/engine/blob/local/pack"
-	"smartdrive/internal/testkit/disktest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/blobtest"
+	"example.org/smartdrive/internal/engine/blob/local/pack"
+	"example.org/smartdrive/internal/testkit/disktest"
 )
 
 // onDisk returns an option for a directory on a disk that supports packs.

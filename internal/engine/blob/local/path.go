@@ -4,8 +4,8 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Directories and files below the root.

@@ -12,11 +12,11 @@ import (
 	"sync"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/blobtest"
-	"smartdrive/internal/testkit/depth"
-	"smartdrive/internal/testkit/disktest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/blobtest"
+	"example.org/smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/testkit/disktest"
 )
 
 // TestAcknowledgedContentSurvivesPowerLoss cuts the power while contents are stored in several ways

@@ -9,8 +9,8 @@ import (
 	"path"
 	"strings"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Quarantine lists and purges the directory quarantine of a Dir (blob.Quarantine).

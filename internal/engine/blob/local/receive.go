@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // incomingDir holds content that is being received from another store: <blobs>/incoming/<name>. The

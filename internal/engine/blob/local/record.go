@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // formatVersion is the journal format that this program writes, and the newest it reads.

@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Seal moves the complete data file of an upload to the blobs, durably; it may be repeated after

@@ -3,7 +3,7 @@ package local
 import (
 	"os"
 
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // shareBlock is the required alignment of shared ranges, in bytes. File systems that can share

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"sync"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Staging is a blob.Staging that keeps a data file and a journal for each upload below the

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"os"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Store is a blob.Store of files and packs in the directory blobs of a Dir.

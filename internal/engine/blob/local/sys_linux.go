@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"smartdrive/internal/engine/blob/local/pack"
+	"example.org/smartdrive/internal/engine/blob/local/pack"
 )
 
 // bootID returns the kernel's random boot id.

@@ -7,8 +7,8 @@ import (
 	"io"
 	"os"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Extend appends body to the tail of a part and journals the result. The bytes are written to their

@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/blobtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/blobtest"
 )
 
 // extend appends b to the tail of part n, which already holds had, like a process without cached

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"smartdrive/internal/base/wholesync"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/wholesync"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Making many small files durable. Syncing each of them costs one wait for the disk per file.

@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob/blobtest"
-	"smartdrive/internal/engine/blob/local"
-	"smartdrive/internal/testkit/usertest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob/blobtest"
+	"example.org/smartdrive/internal/engine/blob/local"
+	"example.org/smartdrive/internal/testkit/usertest"
 )
 
 // TestUnwritableDirectoryIsUnavailable checks the reason of the error, and that CheckWritable names

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // upload is the cached state of a staged upload while it is active or used by a call.

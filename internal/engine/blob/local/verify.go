@@ -8,9 +8,9 @@ import (
 	"os"
 	"syscall"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Verify reads suspect parts back, drops those with missing or wrong bytes, makes the others

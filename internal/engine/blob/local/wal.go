@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"smartdrive/internal/engine/blob/local/wal"
+	"example.org/smartdrive/internal/engine/blob/local/wal"
 )
 
 // loggedSize is the largest content that goes to the log: one that fits a small buffer.

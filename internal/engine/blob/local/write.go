@@ -9,8 +9,8 @@ import (
 	"os"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Write writes the body as part w.N to its place in the data file and then journals it, which

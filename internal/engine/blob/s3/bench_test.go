@@ -10,11 +10,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/blobtest"
-	"smartdrive/internal/engine/timer"
-	timers "smartdrive/internal/engine/timer/redis"
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/blobtest"
+	"example.org/smartdrive/internal/engine/timer"
+	timers "example.org/smartdrive/internal/engine/timer/redis"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 // BenchmarkPartEvents measures the Redis cost of a part whose bytes are in the store: its journal

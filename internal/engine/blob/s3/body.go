@@ -13,8 +13,8 @@ import (
 	"sync"
 	"syscall"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // verifyingReader passes a body to the store but withholds its last byte. The last byte follows

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob/blobtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob/blobtest"
 )
 
 // TestLostConnectionIsNotEOF: a reader would mistake a lost connection for the end of the content.

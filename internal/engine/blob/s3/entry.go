@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // entryVersion is the format version of entries that this program writes, and the newest it reads.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/blobtest"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/blobtest"
 )
 
 func examples() []entry {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/blobtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/blobtest"
 )
 
 // errDead is the error of every call of a dead process.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Windows of a GET, in bytes. Sequential reads quadruple the window, so that a long download needs

@@ -9,8 +9,8 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Objects stores finished files under caller-chosen names for other readers of the bucket. They are

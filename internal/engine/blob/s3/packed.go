@@ -15,10 +15,10 @@ import (
 	"github.com/minio/minio-go/v7"
 	"golang.org/x/sync/errgroup"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/s3/pack"
-	"smartdrive/internal/engine/blob/slothead"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/s3/pack"
+	"example.org/smartdrive/internal/engine/blob/slothead"
 )
 
 // packObjects lets package pack use the objects of the bucket below packs (pack.Objects).

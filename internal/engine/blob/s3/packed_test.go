@@ -13,11 +13,11 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/blobtest"
-	"smartdrive/internal/engine/blob/s3/pack"
-	"smartdrive/internal/engine/blob/slothead"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/blobtest"
+	"example.org/smartdrive/internal/engine/blob/s3/pack"
+	"example.org/smartdrive/internal/engine/blob/slothead"
 )
 
 // layBatch lays contents as a batch and returns their names.

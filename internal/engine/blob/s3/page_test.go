@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // TestListPageCostsOneRequest also checks that ListUnsharded shows entries outside of the shards.

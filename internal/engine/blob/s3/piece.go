@@ -13,8 +13,8 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // piecesPrefix returns the key prefix of the pieces of an upload's tails.

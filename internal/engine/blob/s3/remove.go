@@ -10,7 +10,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // RemoveAll deletes contents and returns the names that are gone, missing ones included; err is set

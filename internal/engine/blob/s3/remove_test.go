@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"smartdrive/internal/engine/blob/blobtest"
+	"example.org/smartdrive/internal/engine/blob/blobtest"
 )
 
 // newFakeBucket returns a Bucket over an in-memory store with n objects, and their names.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 // TestDocumentedRestoreBringsBackDeletedContents follows the restore in docs/cluster.md: with the

@@ -10,9 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/blobtest"
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/blobtest"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 // testOptions returns options for a prefix and namespace of this test on the real services.

@@ -10,8 +10,8 @@ import (
 	"github.com/minio/minio-go/v7"
 	"golang.org/x/sync/errgroup"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Seal turns the parts into content: it completes the multipart upload with exactly the parts of

@@ -16,8 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob/blobtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob/blobtest"
 )
 
 // newStallingBucket starts a store that handles connections with serve, and returns a bucket with

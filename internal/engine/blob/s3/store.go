@@ -9,9 +9,9 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/s3/pack"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/s3/pack"
 )
 
 // Store is a blob.Store of the objects below blobs/ in a Bucket; small contents share objects

@@ -11,9 +11,9 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/blobtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/blobtest"
 )
 
 // extend appends b to the tail of part 0, like a process without cached hashes.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Write stores part w.N: it takes a lease in the journal, streams the bytes to the store, and adds

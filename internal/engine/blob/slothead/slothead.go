@@ -17,8 +17,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Sizes in bytes.

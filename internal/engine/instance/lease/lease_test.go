@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/internal/engine/instance/lease"
+	"example.org/smartdrive/internal/engine/instance/lease"
 )
 
 // A heartbeat that fails for long ends the work before the lease is over; one that fails twice does

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/test/process"
 )
 
 // Concurrently runs n calls of write, each with one DB.Write, at the same time and waits for all.

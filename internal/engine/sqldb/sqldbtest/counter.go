@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Call is a kind of call to the database engine.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Dump returns all values of all tables as text: everything that a copy of the database reveals.

@@ -4,7 +4,7 @@ import (
 	"database/sql/driver"
 	"sync"
 
-	"smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/drive"
 )
 
 // ErrFault is the default error of an injected fault: the database is unreachable.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // Gate intercepts write transactions at their start, so that a test can run a competitor between

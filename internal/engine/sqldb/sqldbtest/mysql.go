@@ -16,8 +16,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 // pooledDB is a database on the MySQL server for tests. Creating one takes a third of a second, so

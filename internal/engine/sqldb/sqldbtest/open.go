@@ -16,8 +16,8 @@ import (
 	"strconv"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/testkit/depth"
 )
 
 // Open opens a new empty database for the test. The end of the test closes it.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // StatementsVariable names the environment variable with a directory. If it is set, each test
@@ -159,7 +159,7 @@ func caller() (name string, found bool) {
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
 	for {
 		frame, more := frames.Next()
-		name, ours := strings.CutPrefix(frame.Function, "smartdrive/internal/")
+		name, ours := strings.CutPrefix(frame.Function, "example.org/smartdrive/internal/")
 		switch path, _, _ := strings.Cut(name, "."); {
 		case strings.HasPrefix(frame.Function, "database/sql."), ours && (path == "engine/sqldb" || path == "engine/sqldb/sqldbtest"):
 			if !more {

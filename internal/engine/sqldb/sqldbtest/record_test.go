@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/quota"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // Statements of the program are recorded once per process; those of tests are not.

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb"
 )
 
 // template is a migrated database file without rows. Running all migrations takes seconds under the

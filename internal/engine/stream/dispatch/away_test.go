@@ -7,11 +7,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/engine/stream/dispatch"
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/engine/timer/memory"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/stream/dispatch"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer/memory"
 )
 
 // silent is a broker that does not answer until it is back; senders wait until their timeout.

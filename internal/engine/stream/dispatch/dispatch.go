@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 // ConsumerName is the name of the consumers. Dead timers of the engine have the same consumer name,

@@ -8,8 +8,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/stream/kafka"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/stream/kafka"
 )
 
 // TestBrokerAuthentication checks that brokers with TLS and SASL accept valid credentials only.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/stream"
 )
 
 // RunDead moves the dead letters from the dlq topic into the DeadLetters until ctx is done, so that

@@ -7,7 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
-	"smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/stream"
 )
 
 var errNotQuiet = errors.New("not quiet")

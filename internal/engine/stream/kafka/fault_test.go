@@ -16,11 +16,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/engine/stream/kafka"
-	"smartdrive/internal/engine/stream/streamtest"
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/stream/kafka"
+	"example.org/smartdrive/internal/engine/stream/streamtest"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 // ledger counts how often each subject was handled.

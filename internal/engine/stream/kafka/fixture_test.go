@@ -11,12 +11,12 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/engine/stream/kafka"
-	"smartdrive/internal/engine/stream/outbox"
-	"smartdrive/internal/engine/stream/streamtest"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/stream/kafka"
+	"example.org/smartdrive/internal/engine/stream/outbox"
+	"example.org/smartdrive/internal/engine/stream/streamtest"
 )
 
 // passing is a clock that runs by itself, like a broker's.

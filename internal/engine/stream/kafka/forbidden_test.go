@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/stream"
 )
 
 // TestForbiddenLevelIsPolledWithBackoff: a level without read permission is polled with backoff

@@ -12,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/stream"
 )
 
 // foreign is a message that another producer puts on a delay level (U16). After the level's delay,

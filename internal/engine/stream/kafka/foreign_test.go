@@ -14,9 +14,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/engine/stream/kafka"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/stream/kafka"
 )
 
 // TestOtherProducersUseTheLevels (U16): a message of another producer reaches its topic after the

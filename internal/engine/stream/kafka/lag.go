@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 
-	"smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/stream"
 )
 
 // Lags returns the lag of each consumer. Offsets counts records of the topic and the retry topic.

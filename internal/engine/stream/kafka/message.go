@@ -7,8 +7,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/stream"
 )
 
 // Headers of a message. The first is defined by the CloudEvents Kafka binding 1.0.2 §3.3

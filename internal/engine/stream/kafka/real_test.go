@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/engine/stream/kafka"
-	"smartdrive/internal/engine/stream/streamtest"
-	"smartdrive/internal/testkit/servicetest"
-	"smartdrive/test/process"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/stream/kafka"
+	"example.org/smartdrive/internal/engine/stream/streamtest"
+	"example.org/smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/test/process"
 )
 
 // real makes a stream on the Kafka of the test environment, in a namespace of the test's own.

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/telemetry"
-	"smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/base/telemetry"
+	"example.org/smartdrive/internal/engine/stream"
 )
 
 const (

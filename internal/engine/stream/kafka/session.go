@@ -9,7 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/stream"
 )
 
 // session is a member of its consumer's group. A goroutine fetches into a bounded buffer, from

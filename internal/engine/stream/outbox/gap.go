@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/stream"
 )
 
 // gaps tracks, on MySQL, up to which id a session has seen all rows. An id is assigned at insert

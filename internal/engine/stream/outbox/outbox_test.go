@@ -9,11 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/engine/stream/outbox"
-	"smartdrive/internal/engine/stream/streamtest"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/stream/outbox"
+	"example.org/smartdrive/internal/engine/stream/streamtest"
 )
 
 func open(t *testing.T) (*streamtest.Fixture, *outbox.Outbox) {

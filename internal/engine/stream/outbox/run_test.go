@@ -10,12 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/engine/stream"
-	"smartdrive/internal/engine/stream/outbox"
-	"smartdrive/internal/engine/stream/streamtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/stream/outbox"
+	"example.org/smartdrive/internal/engine/stream/streamtest"
 )
 
 // call is one call of a handler, in virtual time since the test began.

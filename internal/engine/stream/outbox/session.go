@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/stream"
 )
 
 // session reads the records of one consumer from the tables (stream.Session).

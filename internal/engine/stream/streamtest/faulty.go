@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/stream"
 )
 
 // Faulty is a Source whose sessions fail once on demand.

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/engine/timer/memory"
-	"smartdrive/internal/engine/timer/timertest"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer/memory"
+	"example.org/smartdrive/internal/engine/timer/timertest"
 )
 
 func TestQueue(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 const (

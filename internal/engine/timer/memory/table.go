@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 // table maps the hash of a key to an entry number: open addressing with linear probing, at most 3/4

@@ -12,10 +12,10 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/engine/timer/timertest"
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer/timertest"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 // faults is a hook of the client that breaks pipelines: a call is not sent, or its reply is lost.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 // Show returns the state of a timer: its slice and when it is due, or, if it is leased, the holder

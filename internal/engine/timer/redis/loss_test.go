@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/engine/timer/timertest"
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer/timertest"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 func someKey(i int) timer.Key {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 // TestOutlookDoesNotVerifyTheServer checks that computing an outlook does not count as a

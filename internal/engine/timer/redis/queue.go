@@ -13,8 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 // Queue is a timer.Queue in Redis. It is safe for concurrent use. Only while Run runs are touches

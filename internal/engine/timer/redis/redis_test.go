@@ -3,9 +3,9 @@ package redis_test
 import (
 	"testing"
 
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/engine/timer/timertest"
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer/timertest"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 func TestQueue(t *testing.T) {

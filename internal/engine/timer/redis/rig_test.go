@@ -9,10 +9,10 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/engine/timer/redis"
-	"smartdrive/internal/engine/timer/timertest"
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer/redis"
+	"example.org/smartdrive/internal/engine/timer/timertest"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 // at returns options for the servers of a service, under a namespace of its own that is emptied at

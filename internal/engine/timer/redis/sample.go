@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 // sampleRounds is the number of samples that cover all shards: of a million timers each sample

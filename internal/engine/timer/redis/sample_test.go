@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 // TestSamplesGoOverTheShardsInTurn: the first sample counts all shards, each later one a sixteenth;

@@ -14,8 +14,8 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"smartdrive/internal/engine/timer/redis"
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/engine/timer/redis"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 // server is a redis-server of the test's own, to be killed and started again. Its log is written

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 const never = math.MaxInt64 // as a time

@@ -9,11 +9,11 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/engine/timer/redis"
-	"smartdrive/internal/engine/timer/timertest"
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer/redis"
+	"example.org/smartdrive/internal/engine/timer/timertest"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 // instance is a queue with an engine on it, as a process has them.

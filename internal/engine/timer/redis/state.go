@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 // Encodings shared with the scripts, big-endian; times and durations are in ms. A changed layout

@@ -3,8 +3,8 @@ package redis_test
 import (
 	"testing"
 
-	"smartdrive/internal/engine/timer/redis"
-	"smartdrive/internal/testkit/servicetest"
+	"example.org/smartdrive/internal/engine/timer/redis"
+	"example.org/smartdrive/internal/testkit/servicetest"
 )
 
 // The name of the state is the same for everybody, over restarts of processes, until something is

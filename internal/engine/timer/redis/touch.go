@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 // Counters counts the work of a queue since its start. All fields only grow.

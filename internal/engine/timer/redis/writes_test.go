@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/engine/timer/timertest"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer/timertest"
 )
 
 // Ten thousand parts over ten minutes, idle 30 s: the server's own count of writes to its sorted

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 // Benchmark measures a queue on the real clock: the cost of touches, and the delay of due timers

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 const (

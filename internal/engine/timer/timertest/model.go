@@ -3,8 +3,8 @@ package timertest
 import (
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 // model is a reference implementation of timer.Queue. Times are milliseconds of the queue's clock.

@@ -6,8 +6,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 // Values for random sequences; there are few, so that steps often concern the same timer.

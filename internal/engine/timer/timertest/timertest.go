@@ -8,8 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 // Run runs the conformance suite. open must return an empty queue that reads the clock c.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/engine/timer"
 )
 
 // trace is a sequence of steps with expected results, one step per line:

@@ -10,15 +10,15 @@ import (
 	"net/http"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/domain/tree/treetest"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/files"
-	"smartdrive/internal/usecase/space"
-	"smartdrive/internal/usecase/upload/uploadtest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/account"
+	"example.org/smartdrive/internal/domain/quota"
+	"example.org/smartdrive/internal/domain/tree/treetest"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/head/server"
+	"example.org/smartdrive/internal/usecase/files"
+	"example.org/smartdrive/internal/usecase/space"
+	"example.org/smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // Site is an installation with files, spaces and users.

@@ -7,9 +7,9 @@ import (
 	"io"
 	"testing"
 
-	"smartdrive/internal/intake/invoice/invoicetest"
-	"smartdrive/internal/intake/invoice/syntax"
-	"smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/intake/invoice/syntax"
+	"example.org/smartdrive/internal/testkit/depth"
 )
 
 // TestADamagedFileIsADamagedDocument changes each byte of a file, and truncates the file at each

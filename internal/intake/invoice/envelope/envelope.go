@@ -21,9 +21,9 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/intake/invoice/pdf"
-	"smartdrive/internal/intake/invoice/syntax"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice/pdf"
+	"example.org/smartdrive/internal/intake/invoice/syntax"
 )
 
 // Kind is a kind of envelope.

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/intake/invoice/invoicetest"
-	"smartdrive/internal/intake/invoice/syntax"
-	"smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/intake/invoice/syntax"
+	"example.org/smartdrive/internal/testkit/depth"
 )
 
 // decodeAll returns the documents and errors of an envelope.

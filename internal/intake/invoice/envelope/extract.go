@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/intake/invoice/syntax"
+	"example.org/smartdrive/internal/intake/invoice/syntax"
 )
 
 // ErrNoFile reports that no invoice in a file has an embedded file with this SHA-256.

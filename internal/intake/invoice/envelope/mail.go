@@ -15,8 +15,8 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/intake/invoice/syntax"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice/syntax"
 )
 
 // Limits of an e-mail.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/intake/invoice/invoicetest"
-	"smartdrive/internal/intake/invoice/syntax"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/intake/invoice/syntax"
 )
 
 // letter returns an e-mail with a text and attachments; files alternates between name and content.

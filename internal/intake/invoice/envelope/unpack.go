@@ -3,8 +3,8 @@ package envelope
 import (
 	"io"
 
-	"smartdrive/internal/intake/invoice/pdf"
-	"smartdrive/internal/intake/invoice/syntax"
+	"example.org/smartdrive/internal/intake/invoice/pdf"
+	"example.org/smartdrive/internal/intake/invoice/syntax"
 )
 
 // Limits bound the cost of an envelope.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
 )
 
 // padded returns an invoice with so many blanks in it, which shrink to a thousandth.

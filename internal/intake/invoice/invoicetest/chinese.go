@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // Chinese returns a valid fully digital invoice with 1 to 4 lines at 13, 6 and 0 %. Its tax numbers

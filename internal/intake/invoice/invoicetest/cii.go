@@ -3,7 +3,7 @@ package invoicetest
 import (
 	"strings"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // CII encodes a document as a Cross Industry Invoice. CII allows only one preceding invoice.

@@ -1,6 +1,6 @@
 package invoicetest
 
-import "smartdrive/internal/intake/invoice"
+import "example.org/smartdrive/internal/intake/invoice"
 
 // settlement writes payment, taxes, allowances, terms and totals.
 func (w *ciiWriter) settlement() {

@@ -1,6 +1,6 @@
 package invoicetest
 
-import "smartdrive/internal/intake/invoice"
+import "example.org/smartdrive/internal/intake/invoice"
 
 // Full returns a valid invoice that uses every term of the model that all syntaxes of EN 16931 can
 // express. It has one preceding invoice, because CII allows only one.

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // Mutant is a change of an XML text: it replaces the bytes from From to To by With. Name describes

@@ -1,6 +1,6 @@
 package invoicetest
 
-import "smartdrive/internal/intake/invoice"
+import "example.org/smartdrive/internal/intake/invoice"
 
 // UBL encodes a document as an Invoice, or as a CreditNote if its type is 381.
 func UBL(d *invoice.Document) []byte {

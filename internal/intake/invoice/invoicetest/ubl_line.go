@@ -3,7 +3,7 @@ package invoicetest
 import (
 	"slices"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // payment writes the means and terms of payment.

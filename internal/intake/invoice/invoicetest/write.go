@@ -6,7 +6,7 @@ import (
 	"encoding/xml"
 	"strings"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // NDJSON encodes documents in the own model, one per line.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
 )
 
 // files returns the contents of the embedded files, by name and relationship.

@@ -3,9 +3,9 @@ package rule_test
 import (
 	"testing"
 
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/intake/invoice/invoicetest"
-	"smartdrive/internal/intake/invoice/rule"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/intake/invoice/rule"
 )
 
 // TestWhatIsAllowed checks documents that look like a breach, but are valid by the standard's own

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // told holds the breaches that the decoder found and that no finding reports yet.

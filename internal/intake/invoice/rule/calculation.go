@@ -1,6 +1,6 @@
 package rule
 
-import "smartdrive/internal/intake/invoice"
+import "example.org/smartdrive/internal/intake/invoice"
 
 // calculation holds the rules on relations between several terms (EN 16931-1, 6.4.2).
 var calculation = []Rule{

@@ -3,7 +3,7 @@ package rule
 import (
 	"slices"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // category is a VAT category with the parameters of its ten rules (EN 16931-1, 6.4.3). Rules 02, 03

@@ -3,7 +3,7 @@ package rule
 import (
 	"slices"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // chinese holds the rules of the fully digital invoice. There is no official rule set. These rules

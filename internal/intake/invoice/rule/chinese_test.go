@@ -1,8 +1,8 @@
 package rule_test
 
 import (
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
 )
 
 // chineseBreaches returns the breaches of the rules on Chinese invoices.

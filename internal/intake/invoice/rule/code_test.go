@@ -1,6 +1,6 @@
 package rule_test
 
-import "smartdrive/internal/intake/invoice"
+import "example.org/smartdrive/internal/intake/invoice"
 
 // codeBreaches returns the breaches of the rules on code lists.
 func codeBreaches() map[string][]breach {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // codes returns the rules that codes must be in their code lists, as of Release. Lists of

@@ -1,6 +1,6 @@
 package rule
 
-import "smartdrive/internal/intake/invoice"
+import "example.org/smartdrive/internal/intake/invoice"
 
 // Short names for types of the model.
 type (

@@ -3,7 +3,7 @@ package rule
 import (
 	"slices"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // core2 holds the rules on mandatory terms of optional groups.

@@ -3,8 +3,8 @@ package rule_test
 import (
 	"maps"
 
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
 )
 
 // allBreaches returns all breaches, by key.

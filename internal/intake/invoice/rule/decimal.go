@@ -1,6 +1,6 @@
 package rule
 
-import "smartdrive/internal/intake/invoice"
+import "example.org/smartdrive/internal/intake/invoice"
 
 // decimals returns the rules that amounts have at most two decimals. Trailing zeros count, because
 // the artefacts count characters after the point.

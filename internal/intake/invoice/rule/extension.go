@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // extension holds the rules of the XRechnung extension: nested lines (BG-DEX-01) and amounts

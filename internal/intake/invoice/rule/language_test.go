@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/intake/invoice/rule"
+	"example.org/smartdrive/internal/intake/invoice/rule"
 )
 
 // TestRulesAreSaidInAllLanguages checks that each rule's text has a translation into each language

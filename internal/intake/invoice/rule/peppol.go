@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // ProfilePeppol is the specification identifier of Peppol BIS Billing 3.0 (BT-24).

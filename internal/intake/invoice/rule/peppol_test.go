@@ -4,9 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/intake/invoice/invoicetest"
-	"smartdrive/internal/intake/invoice/rule"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/intake/invoice/rule"
 )
 
 // forPeppol returns an invoice that is valid by the rules of Peppol.

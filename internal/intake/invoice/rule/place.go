@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // Terms returns the business terms and groups of EN 16931 that a rule's text names, such as BT-131.

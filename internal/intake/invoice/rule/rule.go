@@ -3,7 +3,7 @@ package rule
 import (
 	"fmt"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // Severity is the severity of a finding.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/intake/invoice/rule"
+	"example.org/smartdrive/internal/intake/invoice/rule"
 )
 
 // release lists the fatal rules of the release and their syntaxes.

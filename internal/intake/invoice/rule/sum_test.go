@@ -1,8 +1,8 @@
 package rule_test
 
 import (
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
 )
 
 // more adds coef / 10^scale to a number.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/intake/invoice/rule"
+	"example.org/smartdrive/internal/intake/invoice/rule"
 )
 
 func TestUnreadFilesAreSaidInAllLanguages(t *testing.T) {

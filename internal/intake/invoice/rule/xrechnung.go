@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // Profile names a set of additional rules that a recipient may require.

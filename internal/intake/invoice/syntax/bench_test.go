@@ -6,9 +6,9 @@ import (
 	"encoding/xml"
 	"testing"
 
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/intake/invoice/invoicetest"
-	"smartdrive/internal/intake/invoice/rule"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/intake/invoice/rule"
 )
 
 const benchDocs = 64

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/intake/invoice/xmlscan"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice/xmlscan"
 )
 
 // builder holds the document being decoded, the position in the file, and the remaining limits.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"sync"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // Namespaces of UN/CEFACT Cross Industry Invoice D16B, with the binding of EN 16931-3-3, and the

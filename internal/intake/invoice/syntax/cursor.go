@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // Functions that rows call at the start and end of repeating or composite elements. Functions named

@@ -5,8 +5,8 @@ import (
 	"io"
 	"iter"
 
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/intake/invoice/xmlscan"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice/xmlscan"
 )
 
 // Decode returns the documents of a file, one after another. Each element is either a document or

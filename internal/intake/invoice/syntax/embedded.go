@@ -7,7 +7,7 @@ import (
 	"hash"
 	"io"
 
-	"smartdrive/internal/intake/invoice/xmlscan"
+	"example.org/smartdrive/internal/intake/invoice/xmlscan"
 )
 
 // embedded hashes the embedded file in the current element without storing it. It fails with an

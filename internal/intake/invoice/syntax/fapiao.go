@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // XML of the Chinese fully digital invoice (数电票), as issued by the platform of the tax

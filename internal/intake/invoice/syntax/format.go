@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"strings"
 
-	"smartdrive/internal/intake/invoice/xmlscan"
+	"example.org/smartdrive/internal/intake/invoice/xmlscan"
 )
 
 // Format is a file format of invoices.

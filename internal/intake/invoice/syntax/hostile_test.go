@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
 )
 
 // decodeAll returns the documents and errors of a file.

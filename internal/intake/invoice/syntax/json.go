@@ -11,7 +11,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // jsonReader decodes documents of the own model. It is stricter than encoding/json: names must be

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"smartdrive/internal/intake/invoice/rule"
+	"example.org/smartdrive/internal/intake/invoice/rule"
 )
 
 func TestXRechnungInstancesAreValid(t *testing.T) {

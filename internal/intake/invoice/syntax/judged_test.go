@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/intake/invoice/rule"
+	"example.org/smartdrive/internal/intake/invoice/rule"
 )
 
 // TestWhatAFileSaysIsJudged changes the file of a valid invoice in one place and expects a rule to

@@ -8,7 +8,7 @@ import (
 	"io"
 	"sync"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // lines decodes NDJSON and yields a document or an error per line. It skips blank lines.

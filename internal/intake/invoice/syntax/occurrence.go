@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // occurrence is a rule on the number of elements within an outer element: at most most, and if

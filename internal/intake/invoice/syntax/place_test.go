@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/intake/invoice"
-	"smartdrive/internal/intake/invoice/invoicetest"
-	"smartdrive/internal/intake/invoice/rule"
+	"example.org/smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice/invoicetest"
+	"example.org/smartdrive/internal/intake/invoice/rule"
 )
 
 // TestPlacesAreThoseThatAreRead checks that each path that a finding may name is an element that

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // xrechnungExtension is the prefix of the only supported extension. Extensions may break the rules

@@ -3,7 +3,7 @@ package syntax
 import (
 	"strings"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // schemeOf returns the place of the current tax scheme. EN 16931 defines the categories of VAT

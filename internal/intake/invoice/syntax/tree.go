@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/intake/invoice/xmlscan"
+	"example.org/smartdrive/internal/intake/invoice/xmlscan"
 )
 
 // A syntax is a table of rows. Each row maps an element, by its path below the root, to a place in

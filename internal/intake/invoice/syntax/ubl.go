@@ -3,7 +3,7 @@ package syntax
 import (
 	"sync"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // Namespaces of UBL 2.1, with the binding of EN 16931-3-2, and the prefixes that paths use for

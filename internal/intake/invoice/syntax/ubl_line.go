@@ -3,7 +3,7 @@ package syntax
 import (
 	"slices"
 
-	"smartdrive/internal/intake/invoice"
+	"example.org/smartdrive/internal/intake/invoice"
 )
 
 // ublTotals maps the tax breakdown, allowances, charges and totals of the document.

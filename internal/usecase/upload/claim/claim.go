@@ -16,11 +16,11 @@ import (
 	"slices"
 	"time"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/content"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/turn"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/domain/content"
+	"example.org/smartdrive/internal/engine/sqldb"
+	"example.org/smartdrive/internal/engine/turn"
 )
 
 // MaxImmediate is the size up to which CheckAnswer reads content while the client waits for the

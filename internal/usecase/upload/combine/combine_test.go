@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/internal/usecase/upload/combine"
+	"example.org/smartdrive/internal/usecase/upload/combine"
 )
 
 type job struct {

@@ -16,8 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Reservations tracks the bytes that this process has promised to uploads and that are not written

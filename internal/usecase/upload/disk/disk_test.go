@@ -4,9 +4,9 @@ import (
 	"context"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/usecase/upload/disk"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/usecase/upload/disk"
 )
 
 // boundedStore is a store on a disk with a fixed number of free bytes.

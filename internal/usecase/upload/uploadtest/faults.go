@@ -7,11 +7,11 @@ import (
 	"strings"
 	"sync"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/usecase/upload"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/sqldb/sqldbtest"
+	"example.org/smartdrive/internal/engine/timer"
+	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // Faults injects faults into the calls that Sessions makes. Each call is named: "read" (outside a

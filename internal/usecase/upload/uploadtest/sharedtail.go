@@ -7,8 +7,8 @@ import (
 	"io"
 	"slices"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // Extend appends body to a tail and journals it, as PrepareExtend and Commit. Tail bytes are kept

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"testing"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/slothead"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/slothead"
 )
 
 // TestFailedSyncsLeakNoFiles checks that repeated failures leave no open files and no empty packs.

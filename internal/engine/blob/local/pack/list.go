@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/slothead"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/slothead"
 )
 
 // NameOfFile returns the name of the pack with that file name; ok is false if the file is not a

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"testing"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
 )
 
 // TestEmptyPackIsRemoved checks that a listing removes a pack that a crash left empty, but not one

@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"smartdrive/internal/base/wholesync"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/slothead"
+	"example.org/smartdrive/internal/base/wholesync"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/slothead"
 )
 
 // Disk is the file system that packs are stored on.

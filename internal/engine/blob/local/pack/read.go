@@ -6,10 +6,10 @@ import (
 	"os"
 	"sync"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/slothead"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/slothead"
 )
 
 // Read returns the content of a slot, or NotFound if it has none. The bytes may be damaged; a

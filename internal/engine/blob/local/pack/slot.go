@@ -3,7 +3,7 @@ package pack
 import (
 	"github.com/google/uuid"
 
-	"smartdrive/internal/engine/blob/slothead"
+	"example.org/smartdrive/internal/engine/blob/slothead"
 )
 
 // Sizes in bytes.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/testkit/depth"
 )
 
 // TestRetireByAgeConcurrentWithWrites settles segments by age at any moment, for the race detector.

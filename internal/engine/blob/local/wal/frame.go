@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 
-	"smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/digest"
 )
 
 // formatVersion is the format that this program writes, and the newest it reads.

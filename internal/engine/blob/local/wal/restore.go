@@ -9,8 +9,8 @@ import (
 	"os"
 	"slices"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/base/filelock"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/base/filelock"
 )
 
 // restore rewrites the files of the contents in the segments, makes them durable, and removes the

@@ -15,9 +15,9 @@ import (
 	"sync"
 	"testing"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/testkit/depth"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/testkit/depth"
 )
 
 // smallLimits limits let a few contents fill a segment.

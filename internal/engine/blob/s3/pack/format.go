@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"smartdrive/internal/base/digest"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/slothead"
+	"example.org/smartdrive/internal/base/digest"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/slothead"
 )
 
 // Sizes in bytes.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/slothead"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/slothead"
 )
 
 // Objects is the object store of packs. An object is created once, never changes, and is deleted.

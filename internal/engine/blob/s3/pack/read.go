@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/slothead"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/slothead"
 )
 
 // maxTries bounds the attempts of an operation whose pack is rewritten concurrently.

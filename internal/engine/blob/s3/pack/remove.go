@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/slothead"
+	"example.org/smartdrive/internal/base/drive"
+	"example.org/smartdrive/internal/engine/blob"
+	"example.org/smartdrive/internal/engine/blob/slothead"
 )
 
 // maxRewriting is the number of packs rewritten concurrently, each in memory.
