@@ -127,12 +127,12 @@ func sentence(t *testing.T, pkg string) string {
 }
 
 func shorten(says string) string {
-	const fits = 140 // characters of an item that one reads at a glance
+	const fits = 60 // characters of an item that one reads at a glance
 	if len(says) <= fits {
 		return says
 	}
 	end := len(says)
-	for _, stop := range []string{": ", " (", ", so that ", ", which "} {
+	for _, stop := range []string{": ", " (", ", so that ", ", which ", "; ", ", in its ", ", each in "} {
 		if i := strings.Index(says, stop); i > 0 && i < end {
 			end = i
 		}
