@@ -143,7 +143,7 @@ func runRows(ctx context.Context, b *bench, t *table) error {
 			milliseconds(percentile(latency, 50)), milliseconds(percentile(latency, 99)))
 		return err
 	}
-	for _, atOnce := range pick(b, []int{1, 8, most}, []int{1, 8}) {
+	for _, atOnce := range pick(b, []int{1, most}, []int{1, 8}) {
 		for _, s := range rowSchemes {
 			if err := run(s.name, atOnce, s, lockLife, 0); err != nil {
 				return fmt.Errorf("%s: %w", s.name.en, err)

@@ -73,7 +73,7 @@ func runWrites(ctx context.Context, b *bench, t *table) error {
 		&dynamicTask{db: db, redis: r, prefix: prefix},
 		&ownUpload{bench: b},
 	}
-	for _, parts := range pick(b, []int{1, 100, 10_000}, []int{1, 20}) {
+	for _, parts := range pick(b, []int{100, 10_000}, []int{1, 20}) {
 		for _, s := range schemes {
 			b.say("  %d parts, %s", parts, s.about().en)
 			straight, err := uploadOnce(ctx, s, parts, false)

@@ -52,7 +52,8 @@ func masked(text string) (lines []string) {
 	return lines
 }
 
-// TestWalkthroughShowsWhatTheDemoPrints plays every story that the pages show, in their languages.
+// TestWalkthroughShowsWhatTheDemoPrints plays every story of the demo, in the languages of the
+// pages, and compares what the pages show.
 func TestWalkthroughShowsWhatTheDemoPrints(t *testing.T) {
 	t.Parallel()
 	binary := process.Binary(t)
@@ -87,7 +88,9 @@ func TestWalkthroughShowsWhatTheDemoPrints(t *testing.T) {
 					if err != nil {
 						t.Fatalf("%v\n%s", err, out.String())
 					}
-					printed[i] = strings.TrimLeft(out.String(), "\n")
+					all := strings.TrimLeft(out.String(), "\n")
+					first, _, _ := strings.Cut(all, "\n\n2. ") // of a cluster, the pages show one story
+					printed[i] = strings.TrimRight(first, "\n") + "\n"
 					if diff := cmp.Diff(masked(recorded), masked(printed[i])); !*update && diff != "" {
 						t.Errorf("%s shows other words than the demo prints (-update writes them):\n%s\n%s", page, diff, out.String())
 					}
