@@ -219,10 +219,11 @@ ETag of content is ` + "`\"b3-<hex>\"`" + `.
 
 **Reading this page.** ` + "`*`" + ` marks a member that a request must have and an answer always has. A member, parameter or
 answer without a description is explained under [Common names](#common-names), if its name does not say enough. A page is
-` + "`{items, next_cursor}`" + `.
+` + "`{items, next_cursor}`" + `; *paged* marks addresses with the parameters ` + "`limit`" + ` and ` + "`cursor`" + ` and the error
+400 ` + "`cursor-invalid`" + `. Where an address has a name in braces, the answer may be 404 ` + "`not-found`" + `.
 
-**Token.** ` + "`Authorization: Bearer TOKEN`" + `, from ` + "`POST /sessions`" + ` or ` + "`POST /tokens`" + `. Each address names the scope it
-needs; *admin* also needs an administrator. *sender* marks addresses that a collect link's sender may use for their own
+**Token.** ` + "`Authorization: Bearer TOKEN`" + `, from ` + "`POST /sessions`" + ` or ` + "`POST /tokens`" + `. The scope that an
+address needs follows its text in parentheses (*read*, *write*, *admin*); *admin* also needs an administrator. *sender* marks addresses that a collect link's sender may use for their own
 uploads. Senders and visitors of a share have tokens of their own: see [sharing](sharing.md). What does not exist, what
 belongs to somebody else and an id that cannot be one are the same 404.
 
@@ -365,7 +366,7 @@ func (r *reference) commonNames() {
 func (r *reference) route(rt *route) {
 	need := "no token"
 	if rt.access != open {
-		need = "scope *" + rt.access.String() + "*"
+		need = "*" + rt.access.String() + "*"
 	}
 	if rt.senders {
 		need += " or *sender*"
@@ -373,10 +374,17 @@ func (r *reference) route(rt *route) {
 	if rt.idempotent {
 		need += ", *Idempotency-Key*"
 	}
+	paged := rt.paged()
+	if paged {
+		need += ", *paged*"
+	}
 	fmt.Fprintf(r, "\n### %s %s\n\n%s", rt.method, rt.path, wrap(rt.summary+" ("+need+")"))
 	var takes []string
 	for i := range rt.query {
 		p := &rt.query[i]
+		if paged && (p.name == "limit" || p.name == "cursor") {
+			continue
+		}
 		if r.params[p.name] == p.line() {
 			takes = append(takes, "`"+p.name+"`")
 		} else {
@@ -387,7 +395,7 @@ func (r *reference) route(rt *route) {
 	if len(rt.header) > 0 {
 		fmt.Fprintf(r, "\n%s", wrap("Headers: "+strings.Join(rt.header, ", ")+"."))
 	}
-	lists := len(rt.query) > 0 && len(rt.header) == 0 // what comes last is a list
+	lists := len(takes) > 0 && len(rt.header) == 0 // what comes last is a list
 	switch name := r.body(rt); {
 	case rt.action.raw:
 		lists = false
@@ -414,9 +422,21 @@ func (r *reference) route(rt *route) {
 		}
 		r.WriteString(wrap(fmt.Sprintf("- **%d** %s", o.status, text)))
 	}
-	if problems := problemWords(rt.errors); problems != "" {
+	ofItsOwn := slices.DeleteFunc(slices.Clone(rt.errors), func(kind drive.Kind) bool { // the preface has the others
+		return paged && kind == drive.CursorInvalid || kind == drive.NotFound && strings.Contains(rt.path, "{")
+	})
+	if problems := problemWords(ofItsOwn); problems != "" {
 		r.WriteString(wrap("- " + problems))
 	}
+}
+
+// paged reports whether the route has the parameters and the error that the preface explains under
+// "Pages".
+func (rt *route) paged() bool {
+	named := func(name string) bool {
+		return slices.ContainsFunc(rt.query, func(p param) bool { return p.name == name })
+	}
+	return named("limit") && named("cursor") && slices.Contains(rt.errors, drive.CursorInvalid)
 }
 
 // list writes a title and the items below it, unless there are none.
@@ -500,7 +520,7 @@ func (r *reference) bodyWords(o outcome) string {
 	name := schemaName(o.body, "")
 	if strings.HasPrefix(name, "Page") {
 		items := r.schemas[name].(object)["properties"].(object)["items"].(object)
-		return ": `items`, a " + typeWords(items)
+		return ": " + strings.TrimPrefix(typeWords(items), "list of ")
 	}
 	return ": " + link(name)
 }
