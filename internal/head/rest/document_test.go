@@ -219,13 +219,13 @@ ETag of content is ` + "`\"b3-<hex>\"`" + `.
 
 **Reading this page.** ` + "`*`" + ` marks a member that a request must have and an answer always has. A member, parameter or
 answer without a description is explained under [Common names](#common-names), if its name does not say enough. A page is
-` + "`{items, next_cursor}`" + `; *paged* marks addresses with the parameters ` + "`limit`" + ` and ` + "`cursor`" + ` and the error
-400 ` + "`cursor-invalid`" + `. Where an address has a name in braces, the answer may be 404 ` + "`not-found`" + `.
+` + "`{items, next_cursor}`" + `; *paged* marks addresses with the parameters ` + "`limit`" + ` and ` + "`cursor`" + ` and the error 400
+` + "`cursor-invalid`" + `. Where an address has a name in braces, the answer may be 404 ` + "`not-found`" + `.
 
-**Token.** ` + "`Authorization: Bearer TOKEN`" + `, from ` + "`POST /sessions`" + ` or ` + "`POST /tokens`" + `. The scope that an
-address needs follows its text in parentheses (*read*, *write*, *admin*); *admin* also needs an administrator. *sender* marks addresses that a collect link's sender may use for their own
-uploads. Senders and visitors of a share have tokens of their own: see [sharing](sharing.md). What does not exist, what
-belongs to somebody else and an id that cannot be one are the same 404.
+**Token.** ` + "`Authorization: Bearer TOKEN`" + `, from ` + "`POST /sessions`" + ` or ` + "`POST /tokens`" + `. The scope that an address needs
+follows its text in parentheses (*read*, *write*, *admin*); *admin* also needs an administrator. *sender* marks addresses
+that a collect link's sender may use for their own uploads. Senders and visitors of a share have tokens of their own: see
+[sharing](sharing.md). What does not exist, what belongs to somebody else and an id that cannot be one are the same 404.
 
 **Limits.** 32 requests of a user at a time; 100 POSTs of one kind a second, 200 at once; PATCHes of uploads likewise.
 
