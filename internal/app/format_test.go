@@ -29,11 +29,11 @@ func TestFormatChangesOnlyInAnUnusedDatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	format("DELETE FROM goose_db_version WHERE version_id > 100")
+	format("UPDATE goose_db_version SET version_id = 119 WHERE version_id > 0")
 	newer := testConfig(t, "--db", db, "--blobs", blobs, "--start-wait", "0")
 	_, err = Open(t.Context(), newer, silent)
 	failed, ok := errors.AsType[*StartError](err)
-	if !ok || failed.Configuration() || !strings.Contains(err.Error(), "from format 100") || !strings.Contains(err.Error(), "stop it first") {
+	if !ok || failed.Configuration() || !strings.Contains(err.Error(), "from format 119") || !strings.Contains(err.Error(), "stop it first") {
 		t.Errorf("beside one that uses it: %v", err)
 	}
 	if err := a.Close(); err != nil {

@@ -1,6 +1,7 @@
 package system_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
@@ -283,6 +284,30 @@ func TestADatabaseOfANewerReleaseIsRefused(t *testing.T) {
 	query(t, f.Data, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, 1)`)
 	f.refused(t, "format 999", "newer release")
 	query(t, f.Data, `DELETE FROM goose_db_version WHERE version_id = 999`)
+	f.works(t)
+}
+
+// TestADatabaseOfADevelopmentVersionIsRefused: a database of a version before 0.1.0 stays as it is,
+// unless it is of the last one.
+func TestADatabaseOfADevelopmentVersionIsRefused(t *testing.T) {
+	t.Parallel()
+	f := furnish(t)
+	query(t, f.Data, `UPDATE goose_db_version SET version_id = 118 WHERE version_id > 0`)
+	file := filepath.Join(f.Data, "smartdrive.db")
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.refused(t, "format 118", "development version before 0.1.0", "Nothing was changed")
+	if r := f.Admin(t, "", "status"); r.Code != 1 {
+		t.Errorf("admin status is not refused: %s", r)
+	} else {
+		r.Says(t, "format 118")
+	}
+	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("the refusal changed the database: %v", err)
+	}
+	query(t, f.Data, `UPDATE goose_db_version SET version_id = 119 WHERE version_id > 0`)
 	f.works(t)
 }
 

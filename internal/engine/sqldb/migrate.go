@@ -23,9 +23,17 @@ var migrations embed.FS
 // Migrations returns the migration files, in a directory per dialect.
 func Migrations() fs.FS { return migrations }
 
+// The migrations begin with the schema of release 0.1.0. The development versions before it reached
+// the same schema by migrations 1 to 119, which no longer exist.
+const (
+	lastDevelopment = 119 // upgraded by stamp
+	baseline        = 120
+)
+
 // migrate migrates the schema. Only one process may do so at a time (goose does not lock): the lock
 // of the data directory ensures this for SQLite, migrateLocked for MySQL. An existing schema is
-// changed through change, which may refuse; nil applies immediately.
+// changed through change, which may refuse; nil applies immediately. A schema that this release
+// cannot upgrade is left unchanged.
 func migrate(ctx context.Context, db *sql.DB, dialect Dialect, change Change) error {
 	files, err := fs.Sub(migrations, "migrations/"+dialect.String())
 	if err != nil {
@@ -45,16 +53,21 @@ func migrate(ctx context.Context, db *sql.DB, dialect Dialect, change Change) er
 	}
 	sources := provider.ListSources()
 	newest := sources[len(sources)-1].Version
-	if have > newest {
-		return errTooNew(have, newest)
+	if err := checkVersion(have, newest); err != nil {
+		return err
 	}
 	apply := func() error {
+		if have == lastDevelopment {
+			if err := stamp(ctx, db); err != nil {
+				return err
+			}
+		}
 		if _, err := provider.Up(ctx); err != nil {
 			return fmt.Errorf("apply the migrations: %w", err)
 		}
 		return nil
 	}
-	if change == nil || have < firstShared || have == newest {
+	if change == nil || have == 0 || have == newest {
 		return apply()
 	}
 	if err := change(ctx, onePool(db, dialect), apply); err != nil {
@@ -63,20 +76,49 @@ func migrate(ctx context.Context, db *sql.DB, dialect Dialect, change Change) er
 	return nil
 }
 
-// errTooNew returns the error for a database of a newer release.
-func errTooNew(have, known int64) error {
-	return fmt.Errorf("the database has format %d and this program knows formats up to %d: use a newer release", have, known)
+// checkVersion returns an error if have is the schema version of a newer release, or of a
+// development version that this release cannot upgrade. Version 0 is an empty database.
+func checkVersion(have, known int64) error {
+	switch {
+	case have > known:
+		return fmt.Errorf("the database has format %d and this program knows formats up to %d: use a newer release", have, known)
+	case have > 0 && have < lastDevelopment:
+		return fmt.Errorf("the database has format %d, of a development version before 0.1.0, and this program upgrades formats from %d on: "+
+			"open it once with the last build before 0.1.0, then start this one. Nothing was changed", have, lastDevelopment)
+	}
+	return nil
 }
 
-// CheckFormat returns an error if a newer release has changed the schema since Open, or if the
-// version cannot be read. This process must then stop.
+// stamp records the baseline as applied in a database of version lastDevelopment, in place of the
+// migrations that created its schema. Its version table then equals the one of a new database.
+func stamp(ctx context.Context, db *sql.DB) (err error) {
+	tx, err := db.BeginTx(ctx, nil)
+	if err == nil {
+		defer func() { _ = tx.Rollback() }() // without effect after Commit
+		_, err = tx.ExecContext(ctx, "DELETE FROM goose_db_version WHERE version_id BETWEEN 1 AND ?", lastDevelopment)
+	}
+	if err == nil {
+		_, err = tx.ExecContext(ctx, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (?, TRUE)", baseline)
+	}
+	if err == nil {
+		err = tx.Commit()
+	}
+	if err != nil {
+		return fmt.Errorf("record the baseline of the schema: %w", classify(err))
+	}
+	return nil
+}
+
+// CheckFormat returns an error if a newer release has changed the schema since Open, if this
+// release cannot upgrade the schema, or if the version cannot be read. This process must then stop.
 func (db *DB) CheckFormat(ctx context.Context) error {
 	_, err := db.HasCurrentFormat(ctx)
 	return err
 }
 
 // HasCurrentFormat reports whether the schema is of this release, false if it is older. It returns
-// an error if a newer release has changed the schema, or if the version cannot be read.
+// an error if a newer release has changed the schema, if this release cannot upgrade it, or if the
+// version cannot be read.
 func (db *DB) HasCurrentFormat(ctx context.Context) (bool, error) {
 	files, err := fs.ReadDir(migrations, "migrations/"+db.Dialect().String())
 	if err != nil {
@@ -90,10 +132,7 @@ func (db *DB) HasCurrentFormat(ctx context.Context) (bool, error) {
 	if err := db.QueryRow(ctx, "SELECT MAX(version_id) FROM goose_db_version WHERE is_applied").Scan(&have); err != nil {
 		return false, fmt.Errorf("read the schema version: %w", err)
 	}
-	if have > known {
-		return false, errTooNew(have, known)
-	}
-	return have == known, nil
+	return have == known, checkVersion(have, known)
 }
 
 // onePool returns a DB that uses db for reads and writes. It must not be closed.
@@ -102,10 +141,6 @@ func onePool(db *sql.DB, dialect Dialect) *DB {
 	one.writer = &pool{db: db, stats: &one.stats}
 	return one
 }
-
-// firstShared is the first schema version on a server that records which processes use the
-// database.
-const firstShared = 10
 
 // migrateTime is the time that a starting process waits for another one that migrates.
 const migrateTime = 5 * time.Minute

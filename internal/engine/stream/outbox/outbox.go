@@ -1,5 +1,5 @@
 // Package outbox is the stream in the project's database: it implements package stream on the
-// tables outbox, cursors, deliveries and dead_letters (migration 0008).
+// tables outbox, cursors, deliveries and dead_letters.
 //
 //	Append ──tx──► outbox ──Poll, by offset──► handler ──ok────► cursors.position
 //	                                              └────fails──► deliveries (not_before) ──Poll, when due──► handler
