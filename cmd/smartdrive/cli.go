@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"example.org/smartdrive/client"
+	"example.org/smartdrive/internal/base/telemetry"
 )
 
 // cli holds the streams and common flags of the client commands, and writes their results.
@@ -92,7 +93,7 @@ func (c *cli) newClient(server, token string) (*client.Client, error) {
 	}
 	c.retryFor = cmp.Or(c.retryFor, callRetryFor)
 	api, err := client.New(client.Options{
-		BaseURL: server, Token: token, UserAgent: "smartdrive/" + buildVersion(), RetryFor: c.retryFor,
+		BaseURL: server, Token: token, UserAgent: "smartdrive/" + telemetry.ReadBuild().Version, RetryFor: c.retryFor,
 		OnRetry: func(err error, _ time.Duration) { c.noticeRetry(err) },
 	})
 	if err != nil {

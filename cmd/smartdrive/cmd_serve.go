@@ -81,7 +81,7 @@ func serve(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	err = a.Run(ctx, buildVersion(), notifyReloads(ctx), func(url string) {
+	err = a.Run(ctx, telemetry.ReadBuild().Version, notifyReloads(ctx), func(url string) {
 		fmt.Fprintf(cmd.OutOrStdout(), "SmartDrive is ready at %s\n", strings.TrimSuffix(url, "/"))
 	})
 	if closeErr := a.Close(); err == nil {

@@ -68,23 +68,25 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
+// version is the version of the program by Semantic Versioning; CHANGELOG.md has its section. The
+// linker may replace it and set the commit, for builds without Git:
+// -ldflags "-X PACKAGE.version=1.2.3 -X PACKAGE.commit=...".
+var version, commit = "0.1.0", ""
+
 // Build identifies the running program.
 type Build struct {
-	Version  string // module version; "(devel)" outside of a release
+	Version  string // of the release
 	Revision string // source revision, with "+dirty" if modified; empty if unknown
 	Go       string // Go version
 }
 
-// ReadBuild returns version, Go version and revision of the running program. Version is "(devel)"
-// and the revision empty if the linker recorded none; "+dirty" marks uncommitted changes.
+// ReadBuild returns version, Go version and revision of the running program. The revision is empty
+// if the linker recorded none; "+dirty" marks uncommitted changes.
 func ReadBuild() Build {
-	b := Build{Version: "(devel)", Go: runtime.Version()}
+	b := Build{Version: version, Revision: commit, Go: runtime.Version()}
 	info, ok := debug.ReadBuildInfo()
-	if !ok {
+	if !ok || commit != "" {
 		return b
-	}
-	if info.Main.Version != "" {
-		b.Version = info.Main.Version
 	}
 	dirty := ""
 	for _, s := range info.Settings {
