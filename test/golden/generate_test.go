@@ -24,7 +24,7 @@ import (
 var update = flag.Bool("update", false, "write the golden directories of this release to testdata")
 
 // release names the directory that -update writes.
-const release = "v1"
+const release = "0.1.0"
 
 // The generator works at any time, not only on the day of a release: the test opens the archives
 // that it creates.
@@ -84,6 +84,7 @@ func (g *generator) quietly(t *testing.T) {
 	shared := text(6, 2*rig.MiB+100)
 	g.upload(t, ann, "/in parts", 6, int64(len(shared)))
 	g.link(t, bob, "/linked", shared)
+	g.share(t, ann, "/in parts")
 	g.put(t, ann, "/trashed/file", text(7, 3000))
 	g.trash(t, ann, "/trashed/file")
 	parked := g.begin(t, ann, "/parked", 8, 3*rig.MiB+5, 0, 2)
@@ -146,6 +147,15 @@ func (g *generator) trash(t *testing.T, u rig.User, path string) {
 	u.Do(t, http.MethodDelete, "/nodes/"+id, nil).Is(t, http.StatusNoContent)
 	files := g.user(t, u.Name).Files
 	files[slices.IndexFunc(files, func(f file) bool { return f.Node == id })].Trashed = true
+}
+
+// share makes a link of a file. The database has the hash of its token, and the token encrypted.
+func (g *generator) share(t *testing.T, u rig.User, path string) {
+	t.Helper()
+	id := u.Node(t, path)["id"].(string)
+	made := u.Post(t, "/shares", map[string]any{"node": id}).JSON(t, http.StatusCreated)
+	mine := g.user(t, u.Name)
+	mine.Links = append(mine.Links, link{Token: made["token"].(string), Node: id})
 }
 
 // begin begins an upload, sends some parts and returns its id.

@@ -74,7 +74,13 @@ func (u *user) check(t *testing.T, s *rig.Server) {
 	}
 	for _, f := range u.Files {
 		f.check(t, c)
+		for _, l := range u.Links {
+			if l.Node == f.Node {
+				l.check(t, s, f.Versions[0])
+			}
+		}
 	}
+	u.ownsLinks(t, c)
 	var unfinished int64
 	for _, o := range u.Uploads {
 		process.Eventually(t, rig.Patience, o.Path+" is parked", func() error { return o.parked(t, c) })
@@ -129,6 +135,30 @@ func (f file) check(t *testing.T, c rig.User) {
 		t.Errorf("at %s is %v", f.Path, at["id"])
 	}
 	f.bytes(t, c)
+}
+
+// check downloads the file of the link as a visitor.
+func (l link) check(t *testing.T, s *rig.Server, want version) {
+	t.Helper()
+	visitor := s.Anybody(t)
+	opened := visitor.Post(t, "/public/shares/"+l.Token+"/open", map[string]any{}).JSON(t, http.StatusOK)
+	r := visitor.Get(t, "/public/shares/"+l.Token+"/nodes/root/content?access="+opened["access"].(string)).Is(t, http.StatusOK)
+	if got := versionOf(r.Bytes); got != want {
+		t.Errorf("the link %s has %+v, want %+v", l.Token, got, want)
+	}
+}
+
+// ownsLinks finds the links in the user's list, with their tokens: the key that encrypts them is
+// there.
+func (u *user) ownsLinks(t *testing.T, c rig.User) {
+	t.Helper()
+	var found []link
+	for _, item := range c.Get(t, "/shares").Items(t) {
+		found = append(found, link{Token: item["token"].(string), Node: item["node"].(map[string]any)["id"].(string)})
+	}
+	if diff := cmp.Diff(u.Links, found); diff != "" {
+		t.Errorf("the links of %s, want and got:\n%s", u.Name, diff)
+	}
 }
 
 // bytes reads every version of the file.
@@ -212,16 +242,21 @@ func sound(t *testing.T, site *rig.Site) {
 
 func TestTheArchivesAreSmall(t *testing.T) {
 	t.Parallel()
-	var sum int64
-	files, err := filepath.Glob("testdata/v*/*")
+	sums := map[string]int64{}
+	files, err := filepath.Glob("testdata/*/*")
 	for _, f := range files {
 		info, statErr := os.Stat(f)
 		if statErr != nil {
 			t.Fatal(statErr)
 		}
-		sum += info.Size()
+		sums[filepath.Dir(f)] += info.Size()
 	}
-	if err != nil || sum == 0 || sum > 1<<20 {
-		t.Errorf("%d files of %d bytes, %v", len(files), sum, err)
+	for release, sum := range sums {
+		if sum > 300_000 {
+			t.Errorf("%s has %d bytes", release, sum)
+		}
+	}
+	if err != nil || len(sums) == 0 {
+		t.Errorf("%d releases, %v", len(sums), err)
 	}
 }

@@ -25,6 +25,13 @@ type user struct {
 	Ledger  rig.Ledger `json:"ledger"`
 	Files   []file     `json:"files"`
 	Uploads []open     `json:"uploads"`
+	Links   []link     `json:"links,omitempty"`
+}
+
+// link is a share link of a file.
+type link struct {
+	Token string `json:"token"`
+	Node  string `json:"node"`
 }
 
 // file is a file, its newest version first.
