@@ -114,8 +114,10 @@ fmt: $(TOOLS)/golangci-lint ## format the code
 	$(TOOLS)/golangci-lint fmt ./...
 
 .PHONY: docs
-docs: ## write the generated pages: docs/api.md, docs/configuration.md, docs/invoice-model.md, docs/invoice-rules.md, the map in docs/README.md
-	go test ./internal/head/rest ./internal/base/config ./internal/intake/invoice ./internal/intake/invoice/rule -run 'Docs|Reference' -update
+docs: ## write the generated pages and the transcripts of tests; read the difference
+	go test ./internal/base/config ./internal/intake/invoice ./internal/intake/invoice/rule -run 'Docs|Reference' -update
+	go test ./internal/head/rest -run 'Reference|Transcript' -update
+	go test ./internal/head/problem ./internal/head/dav ./internal/head/nextcloud -run 'AsClientsSeeThem|Transcripts|AsTheySpeak' -update
 	go test ./internal -run Rooms -update
 
 .PHONY: ci

@@ -21,7 +21,7 @@ const (
 	BatchFolder BatchOp = "folder" // create a folder
 	BatchPut    BatchOp = "put"    // store a small file
 	BatchClaim  BatchOp = "claim"  // create a file from content that the account already has
-	BatchMove   BatchOp = "move"   // rename, move or touch a node
+	BatchMove   BatchOp = "move"   // rename or move a node, or set its time
 	BatchTrash  BatchOp = "trash"  // move a node to the trash
 )
 

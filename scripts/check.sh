@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# make check: what a change usually breaks, in two minutes. Format, vet, lint of the packages that were changed, and the short
-# tests of everything without services. Changed is what differs from the branch that this one follows (without one: from main; or
+# make check: what a change usually breaks, in two minutes. Format, the tests of the repository's own rules, vet, lint of the packages
+# that were changed, the short tests of everything without services, and those of the changed packages on MySQL if "make services"
+# has started it. Changed is what differs from the branch that this one follows (without one: from main; or
 # from BASE), and what is not committed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -21,6 +22,11 @@ if [ -n "$unformatted" ]; then
 	status=1
 fi
 
+# The rules that a line breaks most easily need no build of the program: the wrap of comments, layers, names, links, tables.
+step "rules of the repository"
+go test -vet=off -timeout 5m ./internal ./docs || status=1
+go test -vet=off -timeout 5m ./test/docs -run 'EachTable|EachThing|Glossary|Listed|Links|Named(Files|Tests|Symbols)' || status=1
+
 step "vet"
 go vet ./... || status=1
 
@@ -33,5 +39,13 @@ fi
 step "short tests"
 for variable in $(env | sed -n 's/^\(SMARTDRIVE_[A-Z0-9_]*\)=.*/\1/p'); do unset "$variable"; done
 go test -short -vet=off -timeout 5m ./internal/... ./client/... ./cmd/... ./scripts/... | grep -v 'no test files' || status=1
+if [ -n "$changed" ] && [ -f .services/env ] && go run ./scripts/services status 2>/dev/null | grep -q '^mariadb  *up,'; then
+	on_mysql=$(./scripts/withdatabase.sh $(printf '%s\n' "$dirs" | grep '^./internal'))
+	step "short tests of $(printf '%s' "$on_mysql" | grep -c .) changed packages on MySQL"
+	set -a
+	. .services/env
+	set +a
+	[ -z "$on_mysql" ] || SMARTDRIVE_TEST_DB=mysql go test -short -vet=off -timeout 5m $on_mysql || status=1
+fi
 step "done: $([ $status = 0 ] && echo 'nothing broken' || echo 'FAILED')"
 exit $status

@@ -18,14 +18,10 @@ trap 'rm -rf "$bin"' EXIT
 CGO_ENABLED=0 go build -o "$bin" ./cmd/smartdrive ./test/check ./scripts/testcost ./scripts/testreport || exit 1
 export SMARTDRIVE_TEST_BIN=$bin
 
-# The packages whose tests open a database through sqldbtest. SMARTDRIVE_TEST_DB=mysql makes it open one on MySQL. What the stream
-# on Kafka asks a database is the outbox's, a package of its own; whole clusters have both. A migration of rows names both databases
-# in each of its tests.
+# The packages with tests on MySQL; of the whole programs the one that opens its database itself.
 with_database() {
-	local it=example.org/smartdrive/internal/engine/sqldb/sqldbtest # where the package is part of what it tests, its name says so
-	go list -test -f '{{range .Deps}}{{if or (eq . "'$it'") (eq . (printf "'$it' [%s]" $.ImportPath))}}{{$.ImportPath}}{{end}}{{end}}' ./internal/... |
-		sed -n 's/\.test$//p' | grep -v /internal/move/migrate$ | { [ "${SMARTDRIVE_TEST_DEPTH:-}" = deep ] && cat || grep -v /internal/engine/stream/kafka$; }
-	echo example.org/smartdrive/test/crossed # of the whole programs the one that opens its database itself
+	./scripts/withdatabase.sh ./internal/...
+	echo example.org/smartdrive/test/crossed
 }
 
 # What the packages' tests make the program ask a database is written down here, for test/plans. It lies outside of the tree, so that

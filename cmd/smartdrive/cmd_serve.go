@@ -66,8 +66,8 @@ func serve(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	for _, note := range cfg.Notes {
-		log.Warn("ignoring an environment variable that is not a setting; remove it or correct its name", "note", note)
+	for _, warning := range cfg.Warnings {
+		log.Warn("ignoring an environment variable that is not a setting; remove it or correct its name", "warning", warning)
 	}
 	cfg.Decoder = decoder()
 	setMemoryLimit()

@@ -88,7 +88,7 @@ func noteMarked(ctx context.Context, db *sqldb.DB) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("note that there is a mark: %w", err)
+		return fmt.Errorf("record that there is a mark: %w", err)
 	}
 	return nil
 }

@@ -77,9 +77,9 @@ func (p *platform) openRedis(ctx context.Context) error {
 			Namespace: p.cfg.Namespace, OnClockStep: p.clockStepped,
 		})
 	}
-	notes, err := p.shared.queue.Check(ctx)
-	for _, note := range notes {
-		p.log.WarnContext(ctx, "Redis is not configured as recommended", "note", note)
+	warnings, err := p.shared.queue.Check(ctx)
+	for _, warning := range warnings {
+		p.log.WarnContext(ctx, "Redis is not configured as recommended", "warning", warning)
 	}
 	return err
 }

@@ -95,8 +95,8 @@ type Config struct {
 	// creator of the logger sets it. Nil: the level is fixed.
 	Level *slog.LevelVar
 
-	// Notes are warnings for the log: variables that look like a setting but are not.
-	Notes []string
+	// Warnings are warnings for the log: variables that look like a setting but are not.
+	Warnings []string
 
 	file  string            // value of --config
 	given map[string]string // the values given for settings that can be changed while the server runs

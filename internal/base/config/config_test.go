@@ -189,7 +189,7 @@ func TestMistypedVariableIsNoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"SMARTDRIVE_UPLOADIDLE is not a setting and was ignored; did you mean SMARTDRIVE_UPLOAD_IDLE?"}
-	if diff := cmp.Diff(want, c.Notes); diff != "" {
+	if diff := cmp.Diff(want, c.Warnings); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -199,8 +199,8 @@ func TestSecretFileVariableIsNotNoted(t *testing.T) {
 	t.Parallel()
 	for _, s := range settings {
 		env := environment{s.variable() + "_FILE=/run/secrets/it"}
-		if notes := env.notes(); s.secret && len(notes) != 0 {
-			t.Errorf("notes %q", notes)
+		if warnings := env.warnings(); s.secret && len(warnings) != 0 {
+			t.Errorf("warnings %q", warnings)
 		}
 	}
 }

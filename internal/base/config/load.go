@@ -21,7 +21,7 @@ type source struct {
 // the problem and the allowed values. An empty variable counts as not set.
 func Load(flags *pflag.FlagSet, environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	env := environment(environ)
-	c := Config{Notes: env.notes()}
+	c := Config{Warnings: env.warnings()}
 	given, err := gather(flags, env, readFile)
 	if err != nil {
 		return Config{}, err
@@ -169,10 +169,10 @@ func (e environment) lookup(name string) string {
 	return ""
 }
 
-// notes returns a warning for each variable with a name similar to a setting. Other variables with
-// the prefix are ignored: the client has some, and container systems add their own.
-func (e environment) notes() []string {
-	var notes []string
+// warnings returns a warning for each variable with a name similar to a setting. Other variables
+// with the prefix are ignored: the client has some, and container systems add their own.
+func (e environment) warnings() []string {
+	var warnings []string
 	for _, entry := range e {
 		name, _, _ := strings.Cut(entry, "=")
 		key, ok := strings.CutPrefix(name, variablePrefix)
@@ -184,10 +184,10 @@ func (e environment) notes() []string {
 			continue
 		}
 		if near := nearest(flag); find(flag) == nil && near != nil && !foreign[name] {
-			notes = append(notes, fmt.Sprintf("%s is not a setting and was ignored; did you mean %s?", name, near.variable()))
+			warnings = append(warnings, fmt.Sprintf("%s is not a setting and was ignored; did you mean %s?", name, near.variable()))
 		}
 	}
-	return notes
+	return warnings
 }
 
 // foreign lists variables with the prefix that are not settings of serve, besides those of tests

@@ -127,14 +127,16 @@ type Reason string
 
 // The reasons. The comments name the Args that belong to each.
 const (
-	Required    Reason = "required"     // the field is missing
-	Unknown     Reason = "unknown"      // no such field or parameter
-	Malformed   Reason = "malformed"    // wrong form; "expected" describes the form
-	OutOfRange  Reason = "out-of-range" // "min" and "max" are the limits
-	NotAllowed  Reason = "not-allowed"  // "allowed" lists the values
-	TooLong     Reason = "too-long"     // "limit" and "sent" are in bytes
-	NotTogether Reason = "not-together" // "with" names the other field
-	Guessable   Reason = "guessable"    // a password that attackers try first
+	Required   Reason = "required"     // the field is missing
+	Unknown    Reason = "unknown"      // no such field or parameter
+	Malformed  Reason = "malformed"    // wrong form; "expected" describes the form
+	OutOfRange Reason = "out-of-range" // "min" and "max" are the limits
+	NotAllowed Reason = "not-allowed"  // "allowed" lists the values
+	TooLong    Reason = "too-long"     // "limit" and "sent" are in bytes
+	// TooManyChars is for texts that people write: "limit" and "sent" are in characters.
+	TooManyChars Reason = "too-many-characters"
+	NotTogether  Reason = "not-together" // "with" names the other field
+	Guessable    Reason = "guessable"    // a password that attackers try first
 )
 
 // Error returns kind, Args and cause, for the log.

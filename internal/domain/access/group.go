@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
-	"unicode"
 
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/engine/sqldb"
@@ -32,17 +31,10 @@ func parseLabel(s string) (string, error) {
 	if err != nil {
 		return "", drive.Wrap(err, drive.BadRequest, "field", "name", "reason", string(drive.Malformed), "expected", "a name without '/'")
 	}
-	label := string(name)
-	_, notID := drive.ParseID[drive.NodeID](strings.ToLower(label))
-	switch {
-	case len(label) > maxLabel:
-		return "", drive.BadField("name", drive.TooLong, "limit", maxLabel, "sent", len(label))
-	case notID == nil:
+	if _, err := drive.ParseID[drive.NodeID](strings.ToLower(string(name))); err == nil {
 		return "", drive.BadField("name", drive.Malformed, "expected", "a name that is not an id")
-	case strings.TrimSpace(label) != label || strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return "", drive.BadField("name", drive.Malformed, "expected", "visible characters, no space at either end")
 	}
-	return label, nil
+	return drive.ParseLabel("name", string(name), maxLabel)
 }
 
 // slotOf returns the folded form of a name, which is unique.

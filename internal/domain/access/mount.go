@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"unicode"
 
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/engine/sqldb"
@@ -255,12 +254,7 @@ func checkAlias(alias string) error {
 	if err != nil {
 		return drive.Wrap(err, drive.BadRequest, "field", "name", "reason", string(drive.Malformed), "expected", "a name without '/'")
 	}
-	for _, r := range name {
-		if !unicode.IsPrint(r) {
-			return drive.BadField("name", drive.Malformed, "expected", "visible characters")
-		}
-	}
-	return nil
+	return drive.CheckVisible("name", string(name))
 }
 
 // requireShared fails with NotFound unless a node is shared with the user by name. The root of a

@@ -143,7 +143,7 @@ func (s *Sessions) TellGathered(ctx context.Context) error {
 			err := s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return s.reportAttempts(ctx, tx, user, e) })
 			if err != nil {
 				g.restore(user, e)
-				failed = append(failed, fmt.Errorf("note the attempts to log in of %s: %w", user, err))
+				failed = append(failed, fmt.Errorf("record the attempts to log in of %s: %w", user, err))
 			}
 		}
 	}

@@ -15,7 +15,7 @@ const (
 	maxRowAge        = 5 * time.Second // age up to which a cached row is used; bounds how late a revocation by another process takes effect
 	refreshInterval  = 4 * time.Second // shorter than maxRowAge, so that rows in use are refreshed in time
 	refreshIdleLimit = time.Minute     // sessions used within it are refreshed, so that slow clients need no database read
-	touchInterval    = time.Hour       // precision of seen_at and expires_at
+	usePrecision     = time.Hour       // precision of seen_at and expires_at
 	maxCached        = 16 << 10        // cached sessions, about 4 MiB
 )
 

@@ -2,7 +2,6 @@ package account
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -17,31 +16,10 @@ const (
 	MaxPasswordBytes = 1024 // bounds the cost of hashing
 )
 
-// parseLabel validates a displayed name and returns it in NFC: 1 to 64 bytes, visible characters
-// and inner spaces only. Invisible characters would make names look alike. It fails with BadRequest
-// {field}.
-func parseLabel(field, s string) (string, error) {
-	if !utf8.ValidString(s) {
-		return "", drive.BadField(field, drive.Malformed, "expected", "UTF-8")
-	}
-	s = norm.NFC.String(s)
-	switch {
-	case s == "":
-		return "", drive.BadField(field, drive.Required)
-	case len(s) > MaxNameBytes:
-		return "", drive.BadField(field, drive.TooLong, "limit", MaxNameBytes, "sent", len(s))
-	case strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return "", drive.BadField(field, drive.Malformed, "expected", "visible characters")
-	case strings.TrimSpace(s) != s:
-		return "", drive.BadField(field, drive.Malformed, "expected", "no space at either end")
-	}
-	return s, nil
-}
-
 // parseName validates a user name: a label without '/', which starts the slot of a deleted user,
 // and ':', which ends the name in HTTP Basic credentials (RFC 7617 §2).
 func parseName(s string) (string, error) {
-	name, err := parseLabel("name", s)
+	name, err := drive.ParseLabel("name", s, MaxNameBytes)
 	if err != nil {
 		return "", err
 	}

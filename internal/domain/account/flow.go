@@ -98,7 +98,7 @@ func clipLabel(s string) string {
 	for len(s) > MaxNameBytes {
 		s = s[:len(s)-1]
 	}
-	name, err := parseLabel("name", s)
+	name, err := drive.ParseLabel("name", s, MaxNameBytes)
 	if err != nil {
 		return "app"
 	}

@@ -147,7 +147,7 @@ func (u *Users) NoteGroup(ctx context.Context, tx *sqldb.Tx, id drive.UserID, i 
 		return err
 	}
 	if _, err := tx.InsertNew(ctx, "INSERT INTO identity_groups (user_id, group_id) VALUES (?, ?)", id, group); err != nil {
-		return fmt.Errorf("note a group of %s: %w", id, err)
+		return fmt.Errorf("record a group of %s: %w", id, err)
 	}
 	return nil
 }

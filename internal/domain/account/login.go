@@ -98,7 +98,7 @@ func (s *Sessions) createLogin(ctx context.Context, user User, in Login, life ti
 			return err
 		}
 		if _, err := tx.Exec(ctx, "UPDATE users SET last_login_at = ? WHERE id = ?", now, user.ID); err != nil {
-			return fmt.Errorf("note the login of %s: %w", user.ID, err)
+			return fmt.Errorf("record the login of %s: %w", user.ID, err)
 		}
 		if err := insertSession(ctx, tx, session, hash); err != nil {
 			return err

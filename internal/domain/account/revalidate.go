@@ -45,7 +45,7 @@ func (a *Auth) refreshOnce(ctx context.Context) error {
 		}
 		a.refresh(batch, r)
 	}
-	return a.touch(ctx, now)
+	return a.recordUse(ctx, now)
 }
 
 // recentlyUsed returns the sessions used within the last minute and evicts those unused for an
@@ -58,7 +58,7 @@ func (a *Auth) recentlyUsed(now time.Time) []secretHash {
 		switch idle := now.Sub(time.Unix(0, c.usedAt.Load())); {
 		case idle <= refreshIdleLimit:
 			recent = append(recent, hash)
-		case idle > touchInterval:
+		case idle > usePrecision:
 			delete(a.cached, hash)
 		}
 	}
@@ -86,10 +86,10 @@ func (a *Auth) refresh(hashes []secretHash, r snapshot) {
 	}
 }
 
-// touch records the time of use of sessions whose row is an hour behind, and extends logins. A
+// recordUse records the time of use of sessions whose row is an hour behind, and extends logins. A
 // crash loses at most an hour of thirty days.
-func (a *Auth) touch(ctx context.Context, now time.Time) error {
-	behind := a.dueForTouch(now)
+func (a *Auth) recordUse(ctx context.Context, now time.Time) error {
+	behind := a.dueForRecord(now)
 	if len(behind) == 0 {
 		return nil
 	}
@@ -111,15 +111,15 @@ func (a *Auth) touch(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// dueForTouch returns up to batchSize sessions whose recorded time of use is an hour or more
+// dueForRecord returns up to batchSize sessions whose recorded time of use is an hour or more
 // behind.
-func (a *Auth) dueForTouch(now time.Time) []drive.SessionID {
+func (a *Auth) dueForRecord(now time.Time) []drive.SessionID {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	var ids []drive.SessionID
 	for _, c := range a.cached {
 		used := drive.TimeOf(time.Unix(0, c.usedAt.Load()))
-		if used.Sub(c.row.session.SeenAt) >= touchInterval && now.Sub(c.readAt) < maxRowAge {
+		if used.Sub(c.row.session.SeenAt) >= usePrecision && now.Sub(c.readAt) < maxRowAge {
 			if ids = append(ids, c.row.session.ID); len(ids) == batchSize {
 				break
 			}

@@ -91,7 +91,7 @@ func (s *Sessions) addToken(
 // zero. It fails with BadRequest, which names the field, if the name, scopes, heads or life are not
 // valid, or if the admin scope is combined with heads other than HeadNative.
 func checkToken(in *NewToken) (string, error) {
-	name, err := parseLabel("name", in.Name)
+	name, err := drive.ParseLabel("name", in.Name, MaxNameBytes)
 	if in.Heads == 0 {
 		in.Heads = drive.HeadNative
 	}

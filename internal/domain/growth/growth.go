@@ -52,7 +52,7 @@ func (g *Growth) Record(ctx context.Context, free *drive.ByteSize) error {
 				d.At, d.Accounts, d.Finished, d.Unfinished, d.Free, d.Day)
 		}
 		if err != nil {
-			return fmt.Errorf("note the figures of %s: %w", d.Day, err)
+			return fmt.Errorf("record the figures of %s: %w", d.Day, err)
 		}
 		return nil
 	})

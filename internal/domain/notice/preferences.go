@@ -144,7 +144,7 @@ func (n *Notices) MarkMailed(ctx context.Context, tx *sqldb.Tx, user drive.UserI
 		}
 		marks, in := sqldb.ListArgs(ids)
 		if _, err := tx.Exec(ctx, "UPDATE notices SET mail = 0 WHERE user_id = ? AND id IN ("+marks+")", append([]any{user}, in...)...); err != nil {
-			return false, wrap(err, "note what was mailed to", user)
+			return false, wrap(err, "record what was mailed to", user)
 		}
 	}
 	var left int

@@ -199,13 +199,13 @@ func (n *Notices) MarkRead(ctx context.Context, tx *sqldb.Tx, user drive.UserID,
 	marks, in := sqldb.ListArgs(ids)
 	_, err := tx.Exec(ctx, "UPDATE notices SET read_at = ? WHERE user_id = ? AND id IN ("+marks+") AND read_at = 0",
 		append([]any{n.now(), user}, in...)...)
-	return wrap(err, "note what was read by", user)
+	return wrap(err, "record what was read by", user)
 }
 
 // MarkReadUpTo marks a notice of a user and all older ones as read.
 func (n *Notices) MarkReadUpTo(ctx context.Context, tx *sqldb.Tx, user drive.UserID, last ID) error {
 	_, err := tx.Exec(ctx, "UPDATE notices SET read_at = ? WHERE user_id = ? AND id <= ? AND read_at = 0", n.now(), user, last)
-	return wrap(err, "note what was read by", user)
+	return wrap(err, "record what was read by", user)
 }
 
 // Purge deletes notices older than Retention, read or not, in transactions of purgeBatch rows,

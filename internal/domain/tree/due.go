@@ -33,7 +33,7 @@ type Due struct {
 func addDue(ctx context.Context, tx *sqldb.Tx, d Due) error {
 	_, err := tx.InsertNew(ctx, "INSERT INTO due (kind, id, account_id, since) VALUES (?, ?, ?, ?)", d.Kind, d.ID, d.Account, d.Since)
 	if err != nil {
-		return fmt.Errorf("note %s of %s as due: %w", d.Kind, d.ID, err)
+		return fmt.Errorf("record %s of %s as due: %w", d.Kind, d.ID, err)
 	}
 	return nil
 }

@@ -157,7 +157,8 @@ func (t *Tree) HandFolder(ctx context.Context, tx *sqldb.Tx, h Handover, was Nod
 		return Node{}, err
 	}
 	n := t.newNode(h.To, h.Folder, was.Name, TypeFolder)
-	n.Seq, n.MTime, n.Created, n.Trashed = seq, was.MTime, was.Created, was.Trashed
+	n.carry(was)
+	n.Seq, n.Created, n.Trashed = seq, was.Created, was.Trashed
 	if n.Name, err = t.freeNameIn(ctx, tx, h, n); err != nil {
 		return Node{}, err
 	}
@@ -219,7 +220,7 @@ func (t *Tree) addDueOldTrash(ctx context.Context, tx *sqldb.Tx, n Node) error {
 		return err
 	}
 	_, err := tx.Exec(ctx, "UPDATE due SET since = ? WHERE kind = ? AND id = ? AND since > ?", n.Trashed, DueTrash, n.Account.String(), n.Trashed)
-	return wrap(err, "note old trash of", n.Account)
+	return wrap(err, "record old trash of", n.Account)
 }
 
 // addOldVersions adds n old versions from another account to the account's count. It fails with

@@ -61,7 +61,7 @@ func (t *Tree) Edit(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 	}
 	if n.MTime != old.MTime && n.Type == TypeFile {
 		if _, err := tx.Exec(ctx, "UPDATE versions SET mtime = ? WHERE id = ?", n.MTime, n.Version); err != nil {
-			return Node{}, wrap(err, "touch version", n.Version)
+			return Node{}, wrap(err, "set the time of version", n.Version)
 		}
 	}
 	if err := t.update(ctx, tx, old, &n); err != nil || stays {

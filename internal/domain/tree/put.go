@@ -21,6 +21,7 @@ type File struct {
 	By    drive.UserID // author of the version
 	Who   drive.Who    // author for the activity log; zero: only By is known
 
+	source  Node            // of a copy; see CopyOf
 	Version drive.VersionID // id of the new version, if created before the transaction; zero: a new id
 }
 
@@ -155,8 +156,11 @@ func (t *Tree) addFile(ctx context.Context, tx *sqldb.Tx, account drive.AccountI
 	return n, t.insertVersion(ctx, tx, n, f.By)
 }
 
-// fileNode returns n with the content and time of f.
+// fileNode returns n with the content and time of f, and the fields that a copy keeps.
 func fileNode(n Node, f File) Node {
+	if !f.source.ID.IsZero() {
+		n.carry(f.source)
+	}
 	n.Version, n.Blob, n.Size, n.Mime = f.versionID(), f.Blob, f.Size, f.Mime
 	if f.MTime != 0 {
 		n.MTime = f.MTime

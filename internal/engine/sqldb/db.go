@@ -116,7 +116,7 @@ func (r *Row) Scan(dest ...any) error {
 	}
 	err := classify(r.row.Scan(dest...))
 	if r.tx != nil {
-		return r.tx.note(err)
+		return r.tx.keepFatal(err)
 	}
 	return err
 }

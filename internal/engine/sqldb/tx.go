@@ -82,7 +82,7 @@ func (tx *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error
 }
 
 // exec executes a statement and returns a classified error. On MySQL an error may end the whole
-// transaction (note); every later call then returns that error without executing anything. On
+// transaction (keepFatal); every later call then returns that error without executing anything. On
 // SQLite the statement is prepared and cached.
 func (tx *Tx) exec(ctx context.Context, query string, args []any) (sql.Result, error) {
 	if tx.dialect == MySQL {
@@ -90,7 +90,7 @@ func (tx *Tx) exec(ctx context.Context, query string, args []any) (sql.Result, e
 			return nil, tx.broken
 		}
 		res, err := tx.conn.ExecContext(ctx, query, args...)
-		return res, tx.note(classify(err))
+		return res, tx.keepFatal(classify(err))
 	}
 	stmt, err := tx.prepare(ctx, query)
 	if err != nil {
@@ -131,7 +131,7 @@ func (tx *Tx) Query(ctx context.Context, query string, args ...any) (*sql.Rows, 
 			return nil, tx.broken
 		}
 		rows, err := tx.conn.QueryContext(ctx, query, args...)
-		return rows, tx.note(classify(err))
+		return rows, tx.keepFatal(classify(err))
 	}
 	stmt, err := tx.prepare(ctx, query)
 	if err != nil {
@@ -183,9 +183,9 @@ func (tx *Tx) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	return stmt, nil
 }
 
-// note records the first error that ends the transaction on the server and returns err. A function
-// that ignores the error then cannot commit the rest.
-func (tx *Tx) note(err error) error {
+// keepFatal records the first error that ends the transaction on the server and returns err. A
+// function that ignores the error then cannot commit the rest.
+func (tx *Tx) keepFatal(err error) error {
 	if tx.broken == nil && tx.dialect == MySQL && breaksTransaction(err) {
 		tx.broken = err
 	}

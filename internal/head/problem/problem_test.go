@@ -118,6 +118,7 @@ func samples() []error {
 		drive.BadField("limit", drive.OutOfRange, "min", 1, "max", 1000),
 		drive.BadField("conflict", drive.NotAllowed, "allowed", []drive.Conflict{drive.ConflictFail, drive.ConflictRename}, "sent", "x"),
 		drive.BadField("fingerprint", drive.TooLong, "limit", 128, "sent", 200),
+		drive.BadField("title", drive.TooManyChars, "limit", 200, "sent", 201),
 		drive.BadField("path", drive.NotTogether, "with", "parent"),
 		drive.BadField("size", drive.Malformed),
 		nameError("a\xff"), nameError(""), nameError(".."), nameError(strings.Repeat("x", 300)), nameError("a/b"), nameError("a\x01"),

@@ -23,6 +23,10 @@ var fieldReasons = map[string]text{
 		"{field} is {sent} bytes long; at most {limit} are allowed.",
 		"{field} 长 {sent} 字节，最多 {limit} 字节。",
 	},
+	string(drive.TooManyChars): {
+		"{field} has {sent} characters; at most {limit} are allowed.",
+		"{field} 有 {sent} 个字符，最多 {limit} 个字符。",
+	},
 	string(drive.NotTogether): {
 		"{field} and {with} cannot be sent together.",
 		"{field} 与 {with} 不能同时使用。",

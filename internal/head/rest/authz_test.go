@@ -43,7 +43,7 @@ func TestEachRouteIsInAuthzMatrix(t *testing.T) {
 	}
 	slices.Sort(routes)
 	if missing := cmp.Diff(slices.Sorted(maps.Keys(want)), routes); missing != "" && !*updateAuthz {
-		t.Fatalf("rows of %s and routes (-row +route); go test -run TestEachRouteHasItsRow -update-authz writes them:\n%s", authzFile, missing)
+		t.Fatalf("rows of %s and routes (-row +route); go test ./internal/head/rest -run TestEachRouteIsInAuthzMatrix -update-authz writes them:\n%s", authzFile, missing)
 	}
 	if depth.Pick(0, 1, 1) == 0 {
 		return

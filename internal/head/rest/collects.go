@@ -57,7 +57,7 @@ func (l collects) routes() []route {
 type collectBody struct {
 	Folder    string          `json:"folder" doc:"id of a folder, or root"`
 	Title     string          `json:"title" doc:"title shown to senders, at most 200 bytes"`
-	Message   string          `json:"message,omitempty" nullable:"true" doc:"message shown to senders, at most 2,000 bytes"`
+	Message   string          `json:"message,omitempty" nullable:"true" doc:"message shown to senders, at most 2,000 characters"`
 	ExpiresIn *int64          `json:"expires_in,omitempty" nullable:"true" minimum:"60" maximum:"315360000" doc:"lifetime in seconds; absent: unlimited"`
 	MaxBytes  optional[int64] `json:"max_bytes,omitempty" nullable:"true" doc:"bytes of all files together, including unfinished uploads; absent: limited by the quota"`
 	MaxFile   optional[int64] `json:"max_file,omitempty" nullable:"true" doc:"bytes of one file; absent: unlimited"`
@@ -140,7 +140,7 @@ func (l collects) get(ctx context.Context, c *call, id drive.CollectID) (reply, 
 // collectChangeBody is the JSON request body of PATCH /collects/{id}.
 type collectChangeBody struct {
 	Title     *string         `json:"title,omitempty" doc:"at most 200 bytes"`
-	Message   *string         `json:"message,omitempty" doc:"at most 2,000 bytes"`
+	Message   *string         `json:"message,omitempty" doc:"at most 2,000 characters"`
 	ExpiresIn optional[int64] `json:"expires_in,omitempty" nullable:"true" doc:"lifetime in seconds from now; null: unlimited"`
 	MaxBytes  optional[int64] `json:"max_bytes,omitempty" nullable:"true" doc:"bytes including received files; null: limited by the quota"`
 	MaxFile   optional[int64] `json:"max_file,omitempty" nullable:"true" doc:"bytes of one file; null: unlimited"`

@@ -38,7 +38,7 @@ func (n nodes) routes() []route {
 			outcomes: []outcome{jsonOutcome[files.NodeView](200, "the node")}, errors: []drive.Kind{drive.NotFound},
 		}, {
 			method: "PATCH", path: one, access: write, action: byNodeWithJSON(n.files, n.patch), header: ifMatch,
-			summary:  "Rename, move or touch a node.",
+			summary:  "Rename or move a node, or set its modification time.",
 			outcomes: []outcome{jsonOutcome[files.NodeView](200, "the node")},
 			errors:   []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.VersionChanged, drive.Locked, drive.Precondition, drive.Cycle, drive.TooLarge},
 		}, {

@@ -51,7 +51,7 @@ func (tr *transcript) compare(name string) {
 		tr.t.Fatal(err)
 	}
 	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(tr.out.String(), "\n")); diff != "" {
-		tr.t.Errorf("%s differs (-want +got):\n%s", file, diff)
+		tr.t.Errorf("%s differs (-want +got); go test ./internal/head/rest -run '^%s$' -update, and read the difference:\n%s", file, tr.t.Name(), diff)
 	}
 }
 

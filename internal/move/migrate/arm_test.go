@@ -62,7 +62,7 @@ func TestRollbackDuringPrepare(t *testing.T) {
 		_, err := p.m.Rollback(t.Context(), Fill)
 		must(t, err)
 		must(t, createTriggers(t.Context(), *near, tables))
-		touchAll(t, p.db, accountsOf(t, p), 1)
+		changeAll(t, p.db, accountsOf(t, p), 1)
 		if n, err := countChanges(t.Context(), near.DB); err != nil || n != 0 {
 			t.Errorf("%d changes were captured, %v", n, err)
 		}

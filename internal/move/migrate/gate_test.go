@@ -139,7 +139,7 @@ func TestGateStepByStep(t *testing.T) {
 		}},
 		{"changes that cannot be applied", "lag", DualWrite, func(t *testing.T, p *process) {
 			p.faults[placeOf(p)].FailAll(sqldbtest.Commit, nil)
-			touchAll(t, p.db, accountsOf(t, p), 1)
+			changeAll(t, p.db, accountsOf(t, p), 1)
 		}, func(_ *testing.T, p *process) { p.faults[placeOf(p)].Clear() }},
 		{"a mismatch that nobody has looked at", "mismatches", ReadNew, func(t *testing.T, p *process) {
 			must(t, p.m.noteMismatch(t.Context(), p.m.currentView(), Mismatch{Source: "read", Subject: "SELECT 1", Ours: "1", Theirs: "2"}))
@@ -268,13 +268,13 @@ func TestStartOnEitherSide(t *testing.T) {
 	if to, err := early.m.Advance(t.Context(), AnyPhase); err != nil || to != WriteNew {
 		t.Fatalf("at phase %d: %v", to, err)
 	}
-	touchAll(t, early.db, accountsOf(t, early), 1)
+	changeAll(t, early.db, accountsOf(t, early), 1)
 	work(t, early)
 	must(t, early.m.Verify(t.Context()))
 	work(t, early)
 	must(t, early.m.Finish(t.Context()))
 	must(t, early.m.DeleteBookkeeping(t.Context(), false))
-	touchAll(t, early.db, accountsOf(t, early), 2)
+	changeAll(t, early.db, accountsOf(t, early), 2)
 	early.stop(t)
 
 	if late, err := s.start(s.old); err == nil {
@@ -286,7 +286,7 @@ func TestStartOnEitherSide(t *testing.T) {
 	if again.m.State().ID != "" {
 		t.Fatalf("still moving: %+v", again.m.State())
 	}
-	touchAll(t, again.db, accountsOf(t, again), 3)
+	changeAll(t, again.db, accountsOf(t, again), 3)
 }
 
 // A transaction that is open at the switch is neither lost nor left on the old side.
@@ -382,7 +382,7 @@ func TestFinishSurvivesCrashAnywhere(t *testing.T) {
 	p = s.mustStart(s.old)
 	defer p.stop(t)
 	work(t, p)
-	touchAll(t, p.db, accountsOf(t, p), 1)
+	changeAll(t, p.db, accountsOf(t, p), 1)
 	work(t, p)
 	n, err := countTriggers(t.Context(), p.m.currentView().primary.DB)
 	must(t, err)
@@ -407,7 +407,7 @@ func TestOtherSideUnreachable(t *testing.T) {
 	must(t, os.Rename(dir, dir+" away"))
 	p = s.mustStart(s.old)
 	defer func() { p.stop(t) }()
-	touchAll(t, p.db, accountsOf(t, p), 1)
+	changeAll(t, p.db, accountsOf(t, p), 1)
 	id := accountsOf(t, p)[0]
 	var finished int64
 	must(t, p.db.For(id).QueryRow(t.Context(), "SELECT finished FROM ledgers WHERE account_id = ?", id).Scan(&finished))

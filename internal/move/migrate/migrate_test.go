@@ -40,10 +40,10 @@ func TestThroughAllPhasesAndBack(t *testing.T) {
 				t.Fatalf("the preflight refuses: %+v", report.Checks)
 			}
 			n := 0
-			touch := func() {
+			changeRows := func() {
 				t.Helper()
 				n++
-				touchAll(t, p.db, accounts, n)
+				changeAll(t, p.db, accounts, n)
 				if p.m.State().Phase < WriteNew { // so that the other side does not see these numbers before it needs them
 					return
 				}
@@ -63,7 +63,7 @@ func TestThroughAllPhasesAndBack(t *testing.T) {
 				if got := p.m.State().Phase; got != want {
 					t.Fatalf("phase %d, want %d", got, want)
 				}
-				touch()
+				changeRows()
 				must(t, p.m.apply.applyPending(t.Context()))
 				v := p.m.currentView()
 				if diff := cmp.Diff(dump(t, p.m, v.primary), dump(t, p.m, v.other)); diff != "" && want != Fill {
@@ -112,7 +112,7 @@ func TestThroughAllPhasesAndBack(t *testing.T) {
 			must(t, p.m.Verify(t.Context()))
 			work()
 			must(t, p.m.Finish(t.Context()))
-			touch()
+			changeRows()
 			if got := p.m.State(); got.Phase != NewOnly || !got.Switched {
 				t.Fatalf("finished at %+v", got)
 			}
@@ -136,16 +136,16 @@ func sideOf(t testing.TB, p *process, at string) *Side {
 	return p.m.otherSide()
 }
 
-// touchAll changes, inserts and deletes rows of each account, swaps the names of two nodes, and
+// changeAll changes, inserts and deletes rows of each account, swaps the names of two nodes, and
 // deletes dependent rows.
-func touchAll(t testing.TB, db *sqldb.DB, accounts []drive.AccountID, n int) {
+func changeAll(t testing.TB, db *sqldb.DB, accounts []drive.AccountID, n int) {
 	t.Helper()
 	for i, id := range accounts {
-		must(t, db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { return touch(ctx, tx, id, n, i) }))
+		must(t, db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { return changeRows(ctx, tx, id, n, i) }))
 	}
 }
 
-func touch(ctx context.Context, tx *sqldb.Tx, id drive.AccountID, n, i int) error {
+func changeRows(ctx context.Context, tx *sqldb.Tx, id drive.AccountID, n, i int) error {
 	upload := drive.NewID[drive.UploadID]()
 	for _, s := range []struct {
 		query string

@@ -15,7 +15,7 @@ func TestManyRowsDiffer(t *testing.T) {
 	eachOld(t, func(t *testing.T, _ *site, p *process) {
 		climb(t, p, DualWrite)
 		for i := range 10 {
-			touchAll(t, p.db, accountsOf(t, p), i)
+			changeAll(t, p.db, accountsOf(t, p), i)
 		}
 		must(t, p.m.apply.applyPending(t.Context()))
 		must(t, p.m.Verify(t.Context()))

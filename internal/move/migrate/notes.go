@@ -96,7 +96,7 @@ func editNote[T any](ctx context.Context, b *sides, v *view, name string, change
 		return writeNote(ctx, tx, name, value)
 	})
 	if err != nil {
-		return fmt.Errorf("note %q of the migration: %w", name, err)
+		return fmt.Errorf("write note %q of the migration: %w", name, err)
 	}
 	return b.loadNotes(ctx, v)
 }

@@ -77,7 +77,7 @@ func dieSwitching(t *testing.T, p *process, at string) {
 func wantWhole(t *testing.T, p *process, writes int) {
 	t.Helper()
 	accounts := accountsOf(t, p)
-	touchAll(t, p.db, accounts, writes)
+	changeAll(t, p.db, accounts, writes)
 	for _, id := range accounts {
 		var finished int
 		must(t, p.db.QueryRow(t.Context(), "SELECT finished FROM ledgers WHERE account_id = ?", id).Scan(&finished))
@@ -121,7 +121,7 @@ func TestOtherSideUnreachableDuringSwitch(t *testing.T) {
 					return nil
 				})
 				for i, q := range []*process{p, other} {
-					touchAll(t, q.db, accountsOf(t, q), 1+i)
+					changeAll(t, q.db, accountsOf(t, q), 1+i)
 					must(t, q.m.participant.runOnce(t.Context()))
 				}
 				for _, f := range away {
@@ -186,7 +186,7 @@ func TestPrimaryIsRestoredLater(t *testing.T) {
 				return nil
 			})
 			must(t, p.m.participant.runOnce(t.Context()))
-			touchAll(t, p.db, accountsOf(t, p), 1)
+			changeAll(t, p.db, accountsOf(t, p), 1)
 			if p.m.switcher.ownFence != nil {
 				t.Error("it would take the role back again")
 			}

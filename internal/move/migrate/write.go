@@ -153,7 +153,7 @@ func writeVersions(ctx context.Context, tx *sqldb.Tx, table string, set []versio
 			args = append(args, table, s.key, s.version, flag(s.state == nil))
 		}
 		if _, err := tx.Exec(ctx, head+strings.TrimSuffix(strings.Repeat(one+", ", n), ", "), args...); err != nil {
-			return fmt.Errorf("note versions: %w", err)
+			return fmt.Errorf("record versions: %w", err)
 		}
 		set = set[n:]
 	}

@@ -85,7 +85,7 @@ func Play(t *testing.T, file string, opt Options) {
 		return
 	}
 	if diff := cmp.Diff(strings.Split(string(raw), "\n"), strings.Split(played, "\n")); diff != "" {
-		t.Errorf("%s: the answers differ (-want +got):\n%s", file, diff)
+		t.Errorf("%s: the answers differ (-want +got); run \"go test -run '^%s$' -update\" in this package and read the difference:\n%s", file, t.Name(), diff)
 	}
 }
 

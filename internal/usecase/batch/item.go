@@ -20,7 +20,7 @@ const (
 	Folder Op = "folder" // create a folder
 	Put    Op = "put"    // store a small file; its bytes follow
 	Claim  Op = "claim"  // create a file from content that the account owns
-	Move   Op = "move"   // rename, move or touch a node
+	Move   Op = "move"   // rename or move a node, or set its time
 	Trash  Op = "trash"  // move a node to the trash
 )
 

@@ -3,12 +3,7 @@ package collect
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
-
-	"golang.org/x/text/unicode/norm"
 
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/domain/tree"
@@ -20,7 +15,7 @@ import (
 const (
 	maxLinks   = 1000 // per account
 	maxTitle   = 200  // bytes
-	maxMessage = 2000 // bytes
+	maxMessage = 2000 // characters
 	maxSender  = 64   // bytes of a sender's name
 )
 
@@ -90,12 +85,12 @@ type Change struct {
 // BadRequest for the first invalid field; l may be partly changed then.
 func (s *Links) apply(l *Link, c Change) (err error) {
 	if c.Title != nil {
-		if l.Title, err = cleanText("title", *c.Title, maxTitle, false); err == nil && l.Title == "" {
+		if l.Title, err = drive.ParseText("title", *c.Title, drive.TextRule{Bytes: maxTitle}); err == nil && l.Title == "" {
 			err = drive.BadField("title", drive.Required)
 		}
 	}
 	if err == nil && c.Message != nil {
-		l.Message, err = cleanText("message", *c.Message, maxMessage, true)
+		l.Message, err = drive.ParseText("message", *c.Message, drive.TextRule{Chars: maxMessage, Lines: true})
 	}
 	if err == nil && c.Life != nil {
 		l.ExpiresAt, err = s.ExpiryAfter(*c.Life)
@@ -107,22 +102,6 @@ func (s *Links) apply(l *Link, c Change) (err error) {
 		l.MaxFile, err = *c.MaxFile, checkSize("max_file", *c.MaxFile)
 	}
 	return err
-}
-
-// cleanText validates and normalizes (NFC, trimmed) displayed text. It refuses invisible
-// characters, except line breaks if lines is set, and text longer than limit bytes.
-func cleanText(field, s string, limit int, lines bool) (string, error) {
-	if !utf8.ValidString(s) {
-		return "", drive.BadField(field, drive.Malformed, "expected", "UTF-8")
-	}
-	s = strings.TrimSpace(norm.NFC.String(s))
-	switch {
-	case len(s) > limit:
-		return "", drive.BadField(field, drive.TooLong, "limit", limit, "sent", len(s))
-	case strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) && (!lines || r != '\n') }):
-		return "", drive.BadField(field, drive.Malformed, "expected", "visible characters")
-	}
-	return s, nil
 }
 
 // maxTotal keeps sums well below the maximum of int64.

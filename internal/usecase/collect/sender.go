@@ -134,7 +134,7 @@ type IssuedToken struct {
 // IssueToken issues a sender's token under a self-chosen name of at most 64 bytes, which may be
 // empty. Errors: as Describe; BadRequest {field sender}.
 func (s *Links) IssueToken(ctx context.Context, token, name string) (IssuedToken, error) {
-	name, err := cleanText("sender", name, maxSender, false)
+	name, err := drive.ParseText("sender", name, drive.TextRule{Bytes: maxSender})
 	if err != nil {
 		return IssuedToken{}, err
 	}

@@ -125,10 +125,8 @@ func (s *Copies) putCopy(ctx context.Context, tx *sqldb.Tx, who drive.Who, src t
 	if err != nil {
 		return tree.Node{}, err
 	}
-	placed, err := s.tree.PutFile(ctx, tx, who.Account, tree.File{
-		Parent: c.Parent, Name: c.Name, Conflict: c.Conflict, Base: there.Version,
-		Blob: src.Blob, Size: src.Size, MTime: src.MTime, Mime: src.Mime, By: who.User, Who: who,
-	})
+	at := tree.Place{Parent: c.Parent, Name: c.Name, Conflict: c.Conflict, Base: there.Version}
+	placed, err := s.tree.PutFile(ctx, tx, who.Account, tree.CopyOf(src, at, who))
 	if err != nil {
 		return tree.Node{}, err
 	}

@@ -106,7 +106,7 @@ func (h *copyHandler) begin(ctx context.Context, tx *sqldb.Tx, o *operation, src
 		}
 	}
 	place := tree.Place{Parent: c.Parent, Name: c.Name}
-	top, err := h.tree.StartBranch(ctx, tx, o.account, place, o.args.Copy.Below, o.ID)
+	top, err := h.tree.StartBranch(ctx, tx, o.account, src, place, o.args.Copy.Below, o.ID)
 	if err != nil {
 		return err
 	}

@@ -356,7 +356,7 @@ func (h *handoverHandler) handleFailure(ctx context.Context, o operation, cause 
 		return err
 	})
 	if err != nil {
-		return o, fmt.Errorf("note what operation %v waits for: %w", o.ID, err)
+		return o, fmt.Errorf("record what operation %v waits for: %w", o.ID, err)
 	}
 	return o, cause
 }

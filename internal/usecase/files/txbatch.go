@@ -112,10 +112,7 @@ func (in *TxBatch) copyFile(ctx context.Context, src tree.Node, c Copy) (drive.N
 	if err := in.f.opt.Ledger.Apply(ctx, in.tx, account, quota.Move{Finished: src.Size}); err != nil {
 		return drive.NodeID{}, err
 	}
-	placed, err := t.PutFile(ctx, in.tx, account, tree.File{
-		Parent: c.Parent, Name: c.Name, Conflict: c.Conflict, Base: there.Version,
-		Blob: src.Blob, Size: src.Size, MTime: src.MTime, Mime: src.Mime, By: in.who.User, Who: in.who,
-	})
+	placed, err := t.PutFile(ctx, in.tx, account, tree.CopyOf(src, at, in.who))
 	in.tainted = err != nil
 	in.copied, in.dropped = append(in.copied, src), append(in.dropped, placed.Dropped...)
 	return placed.Node.ID, err

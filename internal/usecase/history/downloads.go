@@ -290,7 +290,7 @@ func (d *Downloads) write(ctx context.Context, some []dueEntry) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("note %d downloads of account %s: %w", len(some), account, err)
+		return fmt.Errorf("record %d downloads of account %s: %w", len(some), account, err)
 	}
 	return nil
 }

@@ -47,11 +47,11 @@ const (
 	// kindSlow marks content whose thumbnail took too long.
 	kindSlow = '~'
 
-	forgetSlow = time.Hour           // how long a too-slow image is refused; the machine may only have been busy
-	touchAfter = 24 * time.Hour      // resolution of the last-used time, which is the file's mtime
-	trimAfter  = 24 * time.Hour      // trim runs at least this often
-	keepFor    = 30 * 24 * time.Hour // files unused for longer are removed, so thumbnails of deleted images do not stay
-	keepPart   = 8                   // tenths of max that remain after a full cache is trimmed
+	forgetSlow   = time.Hour           // how long a too-slow image is refused; the machine may only have been busy
+	usePrecision = 24 * time.Hour      // resolution of the last-used time, which is the file's mtime
+	trimAfter    = 24 * time.Hour      // trim runs at least this often
+	keepFor      = 30 * 24 * time.Hour // files unused for longer are removed, so thumbnails of deleted images do not stay
+	keepPart     = 8                   // tenths of max that remain after a full cache is trimmed
 )
 
 // newCache returns the cache in opt.Dir. It does no I/O.
@@ -78,7 +78,7 @@ func (c *cache) find(key string) (*Thumbnail, error) {
 	if raw[4] == kindSlow {
 		return nil, c.slow(key)
 	}
-	c.touch(key)
+	c.recordUse(key)
 	switch raw[4] {
 	case kindJPEG:
 		return &Thumbnail{"image/jpeg", raw[5:]}, nil
@@ -102,10 +102,10 @@ func (c *cache) slow(key string) error {
 	return drive.Wrap(errTooSlow, drive.Unavailable, "retry_after", int((forgetSlow-age+time.Second-1)/time.Second))
 }
 
-// touch updates the last-used time of a file, so that trim does not evict it as the oldest.
-func (c *cache) touch(key string) {
+// recordUse updates the last-used time of a file, so that trim does not evict it as the oldest.
+func (c *cache) recordUse(key string) {
 	info, err := os.Stat(c.path(key))
-	if now := c.now(); err == nil && now.Sub(info.ModTime()) > touchAfter {
+	if now := c.now(); err == nil && now.Sub(info.ModTime()) > usePrecision {
 		_ = os.Chtimes(c.path(key), now, now) // the file may be gone by now
 	}
 }

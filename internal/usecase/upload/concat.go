@@ -306,12 +306,12 @@ func (c *concatenator) joinTx(ctx context.Context, tx *sqldb.Tx, final Row, n in
 		return Row{}, err
 	}
 	if _, err := tx.Exec(ctx, `UPDATE upload_heads SET final_id = ? WHERE upload_id = ?`, final.ID, was.ID); err != nil {
-		return Row{}, fmt.Errorf("note the final of upload %s: %w", was.ID, err)
+		return Row{}, fmt.Errorf("record the final of upload %s: %w", was.ID, err)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO upload_joins (partial_id, final_id, n, begun_at, part_size, size) VALUES (?,?,?,?,?,?)`,
 		was.ID, final.ID, n, was.Created, was.PartSize, was.Size)
 	if err != nil {
-		return Row{}, fmt.Errorf("note that upload %s is joined: %w", was.ID, err)
+		return Row{}, fmt.Errorf("record that upload %s is joined: %w", was.ID, err)
 	}
 	return row, c.placer.emit(ctx, tx, stream.UploadGone, row)
 }

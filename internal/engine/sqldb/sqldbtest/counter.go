@@ -151,7 +151,7 @@ func (c *connection) BeginTx(ctx context.Context, opts driver.TxOptions) (tx dri
 // ExecContext records a statement and executes it through c.around, which may fail it before or
 // after.
 func (c *connection) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (res driver.Result, err error) {
-	record().note(c.dialect, query, args)
+	record().sample(c.dialect, query, args)
 	err = c.around(callOf(query, Exec), func() (err error) {
 		res, err = c.Conn.(driver.ExecerContext).ExecContext(ctx, query, args)
 		return err
@@ -161,7 +161,7 @@ func (c *connection) ExecContext(ctx context.Context, query string, args []drive
 
 // QueryContext records a query and runs it through c.around; if that fails the rows are closed.
 func (c *connection) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	record().note(c.dialect, query, args)
+	record().sample(c.dialect, query, args)
 	return queried(c.around, func() (driver.Rows, error) {
 		return c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args)
 	})
@@ -207,7 +207,7 @@ type statement struct {
 
 // ExecContext records and executes the prepared statement through s.around.
 func (s *statement) ExecContext(ctx context.Context, args []driver.NamedValue) (res driver.Result, err error) {
-	record().note(s.dialect, s.query, args)
+	record().sample(s.dialect, s.query, args)
 	err = s.around(callOf(s.query, Exec), func() (err error) {
 		res, err = s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args)
 		return err
@@ -218,7 +218,7 @@ func (s *statement) ExecContext(ctx context.Context, args []driver.NamedValue) (
 // QueryContext records and runs the prepared query through s.around; if that fails the rows are
 // closed.
 func (s *statement) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	record().note(s.dialect, s.query, args)
+	record().sample(s.dialect, s.query, args)
 	return queried(s.around, func() (driver.Rows, error) { return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args) })
 }
 

@@ -123,9 +123,10 @@ func dialectOf(dsn string) string {
 	return sqldb.MySQL.String()
 }
 
-// note writes a statement with sample arguments and its caller to the file of recorded statements,
-// once per text. It does nothing on a nil recorder, and panics if the file cannot be written.
-func (r *recorder) note(dialect, query string, args []driver.NamedValue) {
+// sample writes a statement with sample arguments and its caller to the file of recorded
+// statements, once per text. It does nothing on a nil recorder, and panics if the file cannot be
+// written.
+func (r *recorder) sample(dialect, query string, args []driver.NamedValue) {
 	if r == nil {
 		return
 	}

@@ -12,18 +12,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// maxSkew is the difference between server clock and local clock from which Check adds a note.
+// maxSkew is the difference between server clock and local clock from which Check adds a warning.
 const maxSkew = 5 * time.Second
 
 // Check checks that the servers are suitable for timers. An error must prevent the start; the
-// caller should log each note.
-func (q *Queue) Check(ctx context.Context) (notes []string, err error) {
+// caller should log each warning.
+func (q *Queue) Check(ctx context.Context) (warnings []string, err error) {
 	var mu sync.Mutex
 	one := func(ctx context.Context, c *redis.Client, cluster bool) error {
 		lines, err := q.checkServer(ctx, c, cluster)
 		mu.Lock()
 		defer mu.Unlock()
-		notes = append(notes, lines...)
+		warnings = append(warnings, lines...)
 		return err
 	}
 	switch c := q.client.(type) {
@@ -35,12 +35,12 @@ func (q *Queue) Check(ctx context.Context) (notes []string, err error) {
 		err = errors.New("redis: the client is of an unknown kind")
 	}
 	if err != nil {
-		return notes, err
+		return warnings, err
 	}
-	return notes, q.announce(ctx, 0) // checks the layout
+	return warnings, q.announce(ctx, 0) // checks the layout
 }
 
-// checkServer asks one server for its settings and clock, and returns notes, which are warnings
+// checkServer asks one server for its settings and clock, and returns warnings, which are warnings
 // with a remedy for the operator. It fails if the server does not answer or cannot be used, as
 // verify says.
 func (q *Queue) checkServer(ctx context.Context, c *redis.Client, cluster bool) ([]string, error) {
@@ -54,12 +54,12 @@ func (q *Queue) checkServer(ctx context.Context, c *redis.Client, cluster bool) 
 		return nil, fmt.Errorf("redis %s: %w", c.Options().Addr, classify(err))
 	}
 	s := server{addr: c.Options().Addr, info: parseInfo(text), skew: clock.Sub(sent.Add(q.opt.Now().Sub(sent) / 2))}
-	notes, err := s.verify(cluster)
+	warnings, err := s.verify(cluster)
 	if err == nil && q.opt.Sentinel != "" && c.ConfigGet(ctx, "min-replicas-to-write").Val()["min-replicas-to-write"] == "0" {
-		notes = append(notes, fmt.Sprintf("redis %s goes on alone when it is cut off from its replica, and what it acknowledges then is lost when the "+
+		warnings = append(warnings, fmt.Sprintf("redis %s goes on alone when it is cut off from its replica, and what it acknowledges then is lost when the "+
 			"Sentinels have made another one the master; set min-replicas-to-write 1", s.addr))
 	}
-	return notes, err
+	return warnings, err
 }
 
 // server is the state that a server reports.
@@ -83,7 +83,7 @@ func parseInfo(text string) map[string]string {
 // verify returns warnings about a server that loses timers on a restart or has a wrong clock. It
 // returns an error, with a remedy, if the server cannot be used: its version, its eviction policy,
 // cluster mode or its role as a replica.
-func (s *server) verify(cluster bool) (notes []string, err error) {
+func (s *server) verify(cluster bool) (warnings []string, err error) {
 	major, _, _ := strings.Cut(s.info["redis_version"], ".")
 	version, _ := strconv.Atoi(major)
 	mode := s.info["redis_mode"]
@@ -100,10 +100,10 @@ func (s *server) verify(cluster bool) (notes []string, err error) {
 		return nil, fmt.Errorf("redis %s is a replica, which takes no writes; name the master, or the Sentinels with ?sentinel=NAME", s.addr)
 	}
 	if s.info["aof_enabled"] == "0" {
-		notes = append(notes, fmt.Sprintf("redis %s has no append-only file: after a restart all timers are armed again; set appendonly yes", s.addr))
+		warnings = append(warnings, fmt.Sprintf("redis %s has no append-only file: after a restart all timers are armed again; set appendonly yes", s.addr))
 	}
 	if s.skew.Abs() > maxSkew {
-		notes = append(notes, fmt.Sprintf("redis %s: its clock is %v off this machine's", s.addr, s.skew.Round(time.Millisecond)))
+		warnings = append(warnings, fmt.Sprintf("redis %s: its clock is %v off this machine's", s.addr, s.skew.Round(time.Millisecond)))
 	}
-	return notes, nil
+	return warnings, nil
 }

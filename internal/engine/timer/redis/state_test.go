@@ -90,7 +90,7 @@ func TestJudge(t *testing.T) {
 		name, field, value string
 		cluster            bool
 		skew               time.Duration
-		refused, noted     string
+		refused, warned    string
 	}{
 		{name: "good"},
 		{name: "old", field: "redis_version", value: "6.2.7", refused: "7.0 or later"},
@@ -98,17 +98,17 @@ func TestJudge(t *testing.T) {
 		{name: "cluster unasked", field: "redis_mode", value: "cluster", refused: "add ?cluster=true"},
 		{name: "no cluster", cluster: true, refused: "remove ?cluster=true"},
 		{name: "replica", field: "role", value: "slave", refused: "replica"},
-		{name: "no log", field: "aof_enabled", value: "0", noted: "append-only"},
-		{name: "clock", skew: -time.Minute, noted: "clock is -1m0s off"},
+		{name: "no log", field: "aof_enabled", value: "0", warned: "append-only"},
+		{name: "clock", skew: -time.Minute, warned: "clock is -1m0s off"},
 	} {
 		s := server{addr: "a:1", info: maps.Clone(good), skew: test.skew}
 		s.info[test.field] = test.value
-		notes, err := s.verify(test.cluster)
+		warnings, err := s.verify(test.cluster)
 		if (err != nil) != (test.refused != "") || err != nil && !strings.Contains(err.Error(), test.refused) {
 			t.Errorf("%s: %v", test.name, err)
 		}
-		if all := strings.Join(notes, "\n"); (all != "") != (test.noted != "") || !strings.Contains(all, test.noted) {
-			t.Errorf("%s: notes %q", test.name, all)
+		if all := strings.Join(warnings, "\n"); (all != "") != (test.warned != "") || !strings.Contains(all, test.warned) {
+			t.Errorf("%s: warnings %q", test.name, all)
 		}
 	}
 }
