@@ -10,7 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
+	"strconv"
 
 	"example.org/smartdrive/internal/base/config"
 	"example.org/smartdrive/internal/base/drive"
@@ -50,12 +50,17 @@ import (
 )
 
 // App is an open installation. All parts are constructed, and no background work runs before Run.
+// The fields are what heads, commands and tests call; what runs in the background is registered in
+// platform.modules.
 type App struct {
-	platform *platform // directory, database, stores and instance
+	platform *platform // directory, database, stores, instance and modules
 	mover    *mover
 	metrics  *telemetry.Metrics
 
-	// Parts that serve requests.
+	outbox       *outbox.Outbox
+	transport    *transport
+	traces       *traces
+	timers       *timers
 	tree         *tree.Tree
 	uploads      *upload.Sessions
 	files        *files.Files
@@ -88,12 +93,6 @@ type App struct {
 	keyConflicts *idem.Conflicts
 	prepared     *idem.PreparedIDs
 	admin        *admin.Admin
-
-	// Parts that work in the background.
-	outbox       *outbox.Outbox
-	transport    *transport
-	traces       *traces
-	timers       *timers
 	housekeeping *housekeeping
 	unlinker     *unlink.Unlinker
 	auditor      *fsck.Checker
@@ -126,7 +125,7 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger, look func(co
 		return nil, err
 	}
 	p.kept = retention.New(retention.Options{DB: p.db, Log: log})
-	a.mover = newMover(cfg, log, p.db, p.kept.Now)
+	a.mover = newMover(cfg, log, p.db, p.kept.Now, &p.modules)
 	if p.marks, err = a.mover.restore(ctx, p.marks); err != nil {
 		return nil, err
 	}
@@ -164,21 +163,23 @@ func (a *App) compose(ctx context.Context) (err error) {
 		return err
 	}
 	a.access = access.New(access.Options{DB: p.db, Now: p.rowTime, Shared: p.storage.staging.Caps().Shared})
-	trees := tree.Options{MaxNodes: int64(cfg.MaxNodes), Now: p.rowTime, RetentionClock: p.kept.Now, OnPlaced: a.nodeArrived, OnEffect: a.activity.RecordNode}
+	trees := tree.Options{MaxNodes: int64(cfg.MaxNodes), Now: p.rowTime, RetentionClock: p.kept.Now, OnPlaced: p.modules.nodePlaced, OnEffect: a.activity.RecordNode}
 	trees.OnFolderTrashed = func(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 		return a.access.InvalidateIfGranted(ctx, tx, n.Account)
 	}
 	files.EnforceLocks(&trees, files.LockRules(p.rowTime, a.access))
 	a.tree = tree.New(trees)
-	a.unlinker = unlink.New(unlink.Dependencies{DB: p.db, Store: p.storage.store, Content: p.content()}, unlink.Options{
-		Grace: atLeastOne(cfg.BlobGrace), Restored: p.Restored, Damaged: func() bool { return a.auditor.DatabaseDamaged() }, Log: log,
-	})
 	a.uploads = upload.New(upload.Dependencies{
 		DB: p.db, Staging: p.storage.staging, Store: p.storage.store, Tree: a.tree, Timers: a.timers.engine, Events: a.events,
 		Content: p.content(), Access: a.access,
 	}, p.uploadOptions())
-	p.onClockStep = func(time.Duration) { a.uploads.SuspendReclaims() } // the rows hold times of the old clock
+	a.intake = ingest.New(ingest.Options{
+		DB: p.db, Tree: a.tree, Store: p.storage.store, Events: a.events, Activity: a.activity, Content: p.content(), Instance: strconv.FormatInt(p.Generation, 10), Log: log,
+	})
 	a.auditor = fsck.New(a.auditParts(), fsck.Options{Scrub: cfg.Scrub, Log: log})
+	a.unlinker = unlink.New(unlink.Dependencies{DB: p.db, Store: p.storage.store, Content: p.content()}, unlink.Options{
+		Grace: atLeastOne(cfg.BlobGrace), Restored: p.Restored, Damaged: a.auditor.DatabaseDamaged, Log: log,
+	})
 	noted := history.AccountHook(a.activity)
 	a.auth = account.NewAuth(p.db, account.Options{Log: log})
 	a.users = account.NewUsers(p.db, a.auth, account.Options{Now: p.rowTime, Log: log, PasswordChanged: p.onPassword, Happened: noted})
@@ -194,7 +195,7 @@ func (a *App) compose(ctx context.Context) (err error) {
 	long := turn.NewLongLimiter(p.db.Concurrency)
 	a.files = files.New(files.Options{
 		DB: p.db, Tree: a.tree, Content: p.content(), Store: p.storage.store,
-		OnStart: a.timers.startOperation, Access: a.access, OnHandover: a.unfileTransferred, OnDownload: a.downloads.File,
+		OnStart: a.timers.startOperation, Access: a.access, OnHandover: a.intake.Unfile, OnDownload: a.downloads.File,
 		Fingerprint: p.Fingerprint, LongTurns: long, Log: log,
 	})
 	a.stars, a.growth = star.New(p.db, p.rowTime), growth.New(p.db, p.rowTime)
@@ -215,7 +216,6 @@ func (a *App) compose(ctx context.Context) (err error) {
 	if err := a.composeExports(ctx); err != nil {
 		return err
 	}
-	a.composeIntake()
 	a.handovers = handover.New(handover.Parts{
 		DB: p.db, Users: a.users, Access: a.access, Tree: a.tree, Files: a.files, Shares: a.shares, Collects: a.collects, Uploads: a.uploads,
 		Activity: a.activity, Log: log,
@@ -227,28 +227,29 @@ func (a *App) compose(ctx context.Context) (err error) {
 	if err := a.settings.Refresh(ctx); err != nil {
 		return err
 	}
-	a.wireLate()
+	a.housekeeping = &housekeeping{platform: p, mover: a.mover, damaged: a.auditor.DatabaseDamaged, users: a.users, access: a.access}
+	a.sampler = &sampler{log: p.log, db: p.db, member: p.member, timers: a.timers.engine, records: a.transport.recordFlow, store: p.storage.store, growth: a.growth, tree: a.tree}
+	a.register()
 	return nil
 }
 
-// composeTimers chooses how records are transported and constructs the timer engine. The handlers
-// use parts that wireLate sets later. It fails if the transport cannot be constructed.
+// composeTimers chooses how records are transported and constructs the timer engine. It fails if
+// the transport cannot be constructed.
 func (a *App) composeTimers() error {
 	p, roles := a.platform, a.platform.cfg.Roles
-	a.timers = &timers{log: p.log, db: p.db, member: p.member, outbox: a.outbox, shared: p.shared.queue}
+	a.timers = &timers{log: p.log, db: p.db, member: p.member, modules: &p.modules, outbox: a.outbox, shared: p.shared.queue}
 	a.traces = newTraces(p)
-	a.transport = &transport{log: p.log, member: p.member, outbox: a.outbox, traces: a.traces}
+	a.transport = &transport{log: p.log, member: p.member, modules: &p.modules, outbox: a.outbox, traces: a.traces}
 	if p.cfg.Kafka == nil {
-		a.transport.useOutbox(a.timers.uploadHandlers())
+		a.transport.useOutbox()
 	} else {
 		broker, err := p.newBroker(p.source(), a.outbox)
 		if err != nil {
 			return err
 		}
 		p.shared.broker = broker
-		a.transport.useKafka(broker, a.timers.uploadHandlers())
+		a.transport.useKafka(broker)
 	}
-	a.housekeeping = &housekeeping{}
 	// An instance handles only these kinds and leaves the others to other instances. A scheduler
 	// handles timers of uploads itself or publishes them to the workers. A worker leases its own
 	// kinds from the queue, because they are neither urgent nor frequent.
@@ -257,9 +258,9 @@ func (a *App) composeTimers() error {
 		maps.Copy(handlers, a.transport.handlers)
 	}
 	if roles.Worker {
-		handlers[timer.Unlink] = func(context.Context, timer.Fired) error { return nil } // no-op for timers that releases before package unlink have armed
-		handlers[timer.Operation] = a.timers.onOperation
-		handlers[timer.Purge] = a.housekeeping.onPurge
+		for _, kind := range []timer.Kind{timer.Unlink, timer.Operation, timer.Purge} {
+			handlers[kind] = p.modules.handle
+		}
 	}
 	atOnce := map[timer.Kind]int{timer.Unlink: 1, timer.Operation: 2, timer.Purge: 1}
 	maps.Copy(atOnce, a.transport.atOnce)
@@ -267,24 +268,7 @@ func (a *App) composeTimers() error {
 		Queue: a.timers.queue(p.clockStepped), Handlers: handlers, OnDead: a.timers.onDead, OnLoss: a.timers.onLost, Log: p.log, Concurrency: atOnce,
 		OnTrace: a.transport.traceDelivery,
 	})
-	a.transport.timers, a.mover.arm = a.timers.engine, a.timers.armMoved
 	return nil
-}
-
-// wireLate sets the dependencies of parts that were constructed before their dependencies. It must
-// run before Run.
-func (a *App) wireLate() {
-	p := a.platform
-	a.timers.uploads, a.timers.operations, a.timers.bulk = a.uploads, a.files.Operations, a.bulk
-	a.transport.intake, a.transport.notifiers = a.intake, a.notices.teller.Consumers()
-	*a.housekeeping = housekeeping{
-		platform: p, moved: func() bool { return a.mover.rows.State().Switched }, damaged: a.auditor.DatabaseDamaged, outbox: a.outbox,
-		uploads: a.uploads, expiry: files.NewExpiry(a.files, files.ExpiryOptions{TrashKeep: p.cfg.TrashKeep, RetentionClock: p.kept.Now}), marks: files.NewDAVMetadata(a.files),
-		bulk: a.bulk, shares: a.shares, shareNumbers: a.shareNumbers, collects: a.collects, exports: a.exports, intake: a.intake,
-		access: a.access, activity: a.activity, webhooks: a.webhooks, notices: a.notices, users: a.users, stars: a.stars, sessions: a.sessions, keys: a.keys, keyConflicts: a.keyConflicts, armOperations: a.timers.armOperations,
-		traces: a.traces.recorder,
-	}
-	a.sampler = &sampler{log: p.log, db: p.db, member: p.member, timers: a.timers.engine, records: a.transport.recordFlow, store: p.storage.store, growth: a.growth, tree: a.tree}
 }
 
 // defaultQuota returns the quota of new accounts as it is set now; nil means unlimited.
@@ -312,7 +296,7 @@ func (p *platform) uploadOptions() upload.Options {
 func (a *App) auditParts() fsck.Dependencies {
 	p := a.platform
 	return fsck.Dependencies{
-		DB: p.db, Staging: p.storage.staging, Store: p.storage.store, Timers: a.timers.engine, TimersArmed: a.timers.armed.Load, IsWriting: a.isWriting,
+		DB: p.db, Staging: p.storage.staging, Store: p.storage.store, Timers: a.timers.engine, TimersArmed: a.timers.armed.Load, IsWriting: p.modules.isWriting,
 		Quarantine: p.storage.quarantine, Generation: p.Generation, Content: p.content(), RetentionClock: p.kept.Now,
 		Ended: p.mode.endInstance, OldestStart: p.mode.oldestStart, CheckMounted: a.checkContentsMark,
 	}

@@ -120,7 +120,7 @@ func (h *housekeeping) copy(ctx context.Context) error {
 	if h.platform.Restored {
 		return nil
 	}
-	return h.platform.mode.refreshCopies(ctx, h.moved())
+	return h.platform.mode.refreshCopies(ctx, h.mover.rows.State().Switched)
 }
 
 // restoreSite returns the places of a backup's restore in an embedded installation.

@@ -357,7 +357,7 @@ func TestTimersAreArmedWhenAMoveIsOver(t *testing.T) {
 	if _, err := n.timers.engine.Show(t.Context(), key); !drive.IsKind(err, drive.NotFound) {
 		t.Fatalf("the timer is there: %v", err)
 	}
-	if err := n.mover.arm(t.Context()); err != nil {
+	if err := n.platform.modules.migrated(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := n.timers.engine.Show(t.Context(), key); err != nil {

@@ -204,7 +204,7 @@ func TestStepsOfAMigrationLeaveATrail(t *testing.T) {
 	t.Parallel()
 	var text lockedBuffer
 	db := sqldbtest.Open(t)
-	a := moveSteps{mover: newMover(config.Config{}, slog.New(slog.NewTextHandler(&text, nil)), db, time.Now)}
+	a := moveSteps{mover: newMover(config.Config{}, slog.New(slog.NewTextHandler(&text, nil)), db, time.Now, &modules{})}
 	a.noteStep(t.Context(), drive.Who{}, "rate", nil, "rows_per_second", 7)
 	a.noteStep(t.Context(), drive.Who{}, "advance", errors.New("lag: 3 changes"))
 	lines := strings.Split(text.String(), "\n")

@@ -10,7 +10,6 @@ import (
 	"example.org/smartdrive/internal/engine/blob/s3"
 	"example.org/smartdrive/internal/export"
 	"example.org/smartdrive/internal/export/fetch"
-	"example.org/smartdrive/internal/intake/ingest"
 	"example.org/smartdrive/internal/usecase/upload"
 )
 
@@ -20,7 +19,7 @@ func (a *App) composeExports(ctx context.Context) error {
 	opt := export.Options{
 		DB: p.db, Events: a.events, Tree: a.tree, Store: p.storage.store, Secret: a.vault.LinkSecret, Users: a.users,
 		Instance: strconv.FormatInt(p.Generation, 10), Machine: info.Host, Generation: p.Generation,
-		MaxEntries: cfg.ExportMaxEntries, MaxSize: cfg.ExportMaxSize, Lifetime: cfg.ExportKeep, LateAfter: cfg.ExportLate, MinFree: atLeastOne(cfg.ExportMinFree), Drive: uploads{a.uploads}, Documents: documents{func() *ingest.Intake { return a.intake }},
+		MaxEntries: cfg.ExportMaxEntries, MaxSize: cfg.ExportMaxSize, Lifetime: cfg.ExportKeep, LateAfter: cfg.ExportLate, MinFree: atLeastOne(cfg.ExportMinFree), Drive: uploads{a.uploads}, Documents: documents{a.intake},
 		Fetch:   fetch.Options{Hosts: func() []string { return a.platform.live.Now().ExportHosts }, Private: cfg.ExportAddresses == "any", MaxSize: cfg.ExportMaxDocument},
 		Content: p.content(), RetentionClock: p.kept.Now, CheckInstance: p.mode.fence,
 		Log: p.log,
@@ -34,11 +33,6 @@ func (a *App) composeExports(ctx context.Context) error {
 	}
 	a.exports = export.New(opt)
 	return nil
-}
-
-// isWriting reports whether this process is currently writing the file of that name.
-func (a *App) isWriting(file string) bool {
-	return a.uploads.IsWriting(file) || a.exports.IsWriting(file)
 }
 
 // openExportBucket opens the bucket for zips. A misconfigured bucket fails the start. An

@@ -10,60 +10,26 @@ import (
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/domain/access"
 	"example.org/smartdrive/internal/domain/account"
-	"example.org/smartdrive/internal/domain/activity"
-	"example.org/smartdrive/internal/domain/idem"
 	"example.org/smartdrive/internal/domain/quota"
-	"example.org/smartdrive/internal/domain/star"
 	"example.org/smartdrive/internal/engine/sqldb"
-	"example.org/smartdrive/internal/engine/stream/outbox"
 	"example.org/smartdrive/internal/engine/timer"
-	"example.org/smartdrive/internal/engine/trace"
-	"example.org/smartdrive/internal/export"
-	"example.org/smartdrive/internal/intake/ingest"
-	"example.org/smartdrive/internal/usecase/bulk"
-	"example.org/smartdrive/internal/usecase/collect"
-	"example.org/smartdrive/internal/usecase/files"
-	"example.org/smartdrive/internal/usecase/share"
 	"example.org/smartdrive/internal/usecase/space"
-	"example.org/smartdrive/internal/usecase/upload"
-	"example.org/smartdrive/internal/usecase/webhook"
 )
 
-// housekeeping deletes data whose retention has ended.
+// housekeeping runs the housekeeping jobs of all modules and purges deleted users and spaces.
 type housekeeping struct {
-	platform     *platform
-	moved        func() bool // reports that the database has migrated elsewhere
-	damaged      func() bool // reports that the database is known to be damaged
-	outbox       *outbox.Outbox
-	uploads      *upload.Sessions
-	expiry       *files.Expiry
-	marks        files.DAVMetadata
-	bulk         *bulk.Bulk
-	shares       *share.Shares
-	shareNumbers *space.Numbers
-	collects     *collect.Links
-	exports      *export.Exports
-	intake       *ingest.Intake
-	access       *access.Access
-	activity     *activity.Log
-	webhooks     *webhook.Webhooks
-	notices      *notices
-	users        *account.Users
-	stars        *star.Stars
-	sessions     *account.Sessions
-	keys         *idem.Keys
-	keyConflicts *idem.Conflicts
-	ledger       quota.Ledger
-
-	traces *trace.Recorder
-	// armOperations arms the timers of running operations again.
-	armOperations func(context.Context) error
+	platform *platform
+	mover    *mover
+	damaged  func() bool // reports that the database is known to be damaged
+	users    *account.Users
+	access   *access.Access
+	ledger   quota.Ledger
 
 	first atomic.Int32 // index of the job that the next run begins with
 }
 
-// purgeKey is the key of the only timer of housekeeping.
-var purgeKey = timer.Key{Kind: timer.Purge}
+// purgeEntry arms the only timer of housekeeping.
+var purgeEntry = timer.Entry{Key: timer.Key{Kind: timer.Purge}, Idle: time.Minute}
 
 const (
 	// purgeEvery is the interval of the purge of deleted accounts.
@@ -115,12 +81,10 @@ func (h *housekeeping) runJobs(ctx context.Context, each time.Duration) (l remai
 		h.platform.log.WarnContext(ctx, "the database is damaged: nothing is deleted before it is repaired")
 		return remaining{}, nil
 	}
-	kept := h.platform.kept
-	now := kept.Now()
-	if behind := kept.Behind(); behind > 0 {
+	if behind := h.platform.kept.Behind(); behind > 0 {
 		h.platform.log.WarnContext(ctx, "a clock has stepped: retention periods are extended until the clocks have agreed for a day", "by", behind.Round(time.Second))
 	}
-	return h.runAll(ctx, h.jobs(now), each)
+	return h.runAll(ctx, h.platform.modules.jobs(), each)
 }
 
 // runAll runs the jobs one after the other. If ctx ends before the last job, the next run begins
@@ -164,124 +128,42 @@ func oneShot(do func(context.Context) error) job {
 	return func(ctx context.Context) (bool, error) { return false, do(ctx) }
 }
 
-// jobs returns all jobs in the order of a run. now is the retention time.
-func (h *housekeeping) jobs(now time.Time) []job {
-	return []job{
-		oneShot(func(ctx context.Context) error {
-			_, err := h.keys.Purge(ctx, now)
-			return err
-		}),
-		oneShot(func(ctx context.Context) error {
-			_, err := h.sessions.Purge(ctx)
-			return err
-		}),
-		oneShot(func(ctx context.Context) error {
-			_, err := h.outbox.Trim(ctx, now)
-			return err
-		}),
-		func(ctx context.Context) (bool, error) {
-			ended, more := h.notices.sendDue(ctx, h.platform.log, now)
-			return more, h.access.Purge(ctx, ended)
-		},
-		func(ctx context.Context) (bool, error) {
-			err := h.collects.Purge(ctx) // counts rows of uploads, so it runs before they are deleted
-			return false, errors.Join(err, h.uploads.PurgeEnded(ctx))
-		},
-		oneShot(func(ctx context.Context) error { return upload.ReclaimAllRevoked(ctx, h.uploads) }),
-		oneShot(h.shares.Purge), oneShot(h.shareNumbers.Purge), oneShot(h.exports.Purge),
-		oneShot(func(ctx context.Context) error { return h.traces.Trim(ctx, now) }),
-		oneShot(h.notices.store.Purge), oneShot(h.activity.Purge), oneShot(h.marks.Purge), oneShot(h.stars.Purge),
-		oneShot(func(ctx context.Context) error { return h.keyConflicts.Purge(ctx, now) }),
-		oneShot(func(ctx context.Context) error { return h.purgeUsers(ctx, now) }),
-		oneShot(func(ctx context.Context) error { return h.purgeSpaces(ctx, now) }),
-		h.bulk.Purge,
-		oneShot(h.armOperations), // in case the instance that created an operation died before it armed the timer
-		func(ctx context.Context) (bool, error) {
-			expired, err := h.expiry.Purge(ctx)
-			return expired.More, err
-		},
-	}
-}
-
 // purgeUsers deletes users 30 days after their deletion: open uploads, tree, then the user. A
 // failure does not stop the purge of other users.
-func (h *housekeeping) purgeUsers(ctx context.Context, now time.Time) error {
-	gone, err := h.users.ListDeleted(ctx, h.platform.db, drive.TimeOf(now.Add(-keepUsers)), 100)
+func (h *housekeeping) purgeUsers(ctx context.Context) error {
+	before := drive.TimeOf(h.platform.kept.Now().Add(-keepUsers))
+	gone, err := h.users.ListDeleted(ctx, h.platform.db, before, 100)
 	for _, u := range gone {
-		if failed := h.purgeUser(ctx, u); failed != nil {
+		if failed := h.purgeAccount(ctx, u.Account, &u); failed != nil {
 			err = errors.Join(err, fmt.Errorf("purge user %s: %w", u.ID, failed))
 		}
 	}
 	return err
 }
 
-// purgeUser deletes the data of a deleted user and then the user's rows, the latter in one
-// transaction. It may be repeated after a failure.
-func (h *housekeeping) purgeUser(ctx context.Context, u account.User) error {
-	return h.purgeAccount(ctx, u.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		return errors.Join(h.stars.DeleteUser(ctx, tx, u.ID), h.keyConflicts.DeleteUser(ctx, tx, u.ID), h.notices.store.DeleteUser(ctx, tx, u.ID), h.users.Purge(ctx, tx, u))
-	})
-}
-
 // purgeSpaces deletes spaces permanently 30 days after their deletion. A failure does not stop the
 // others.
-func (h *housekeeping) purgeSpaces(ctx context.Context, now time.Time) error {
-	gone, err := h.access.ListDeletedSpaces(ctx, h.platform.db, drive.TimeOf(now.Add(-space.DeletedRetention)), 100)
+func (h *housekeeping) purgeSpaces(ctx context.Context) error {
+	before := drive.TimeOf(h.platform.kept.Now().Add(-space.DeletedRetention))
+	gone, err := h.access.ListDeletedSpaces(ctx, h.platform.db, before, 100)
 	for _, s := range gone {
-		failed := h.purgeAccount(ctx, s.ID, func(ctx context.Context, tx *sqldb.Tx) error { return h.users.PurgeAccount(ctx, tx, s.ID) })
-		if failed != nil {
+		if failed := h.purgeAccount(ctx, s.ID, nil); failed != nil {
 			err = errors.Join(err, fmt.Errorf("purge space %s: %w", s.ID, failed))
 		}
 	}
 	return err
 }
 
-// purgeAccount deletes all data of an account and finally the account. last runs in the last
-// transaction. It stops at the first failure and may be repeated.
-func (h *housekeeping) purgeAccount(ctx context.Context, id drive.AccountID, last func(context.Context, *sqldb.Tx) error) error {
-	if err := h.exports.DeleteAccount(ctx, id); err != nil {
-		return err
-	}
-	if _, err := h.uploads.ReclaimAll(ctx, id); err != nil {
-		return err
-	}
-	if err := h.bulk.DeleteAccount(ctx, id); err != nil {
-		return err
-	}
-	if err := h.activity.DeleteAccount(ctx, id); err != nil {
-		return err
-	}
-	if err := h.expiry.PurgeAccount(ctx, id); err != nil {
-		return err
-	}
-	if err := h.intake.Forget(ctx, id); err != nil { // after the tree, from which the reconciler would find bundles again
+// purgeAccount deletes all data of an account and finally, in one transaction, the account and its
+// user; nil for the account of a space. It stops at the first failure and may be repeated.
+func (h *housekeeping) purgeAccount(ctx context.Context, id drive.AccountID, user *account.User) error {
+	if err := h.platform.modules.purgeAccount(ctx, id); err != nil {
 		return err
 	}
 	return h.platform.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := h.ledger.Lock(ctx, tx, id); err != nil {
 			return err
 		}
-		if err := h.uploads.DeleteAccount(ctx, tx, id); err != nil {
-			return err
-		}
-		if err := h.shares.DeleteAccount(ctx, tx, id); err != nil {
-			return err
-		}
-		if err := h.collects.DeleteAccount(ctx, tx, id); err != nil {
-			return err
-		}
-		if err := h.access.DeleteAccount(ctx, tx, id); err != nil {
-			return err
-		}
-		if err := h.webhooks.DeleteAccount(ctx, tx, id); err != nil {
-			return err
-		}
-		if err := h.marks.DeleteAccount(ctx, tx, id); err != nil {
-			return err
-		}
-		if err := h.ledger.Delete(ctx, tx, id); err != nil {
-			return err
-		}
-		return last(ctx, tx)
+		return h.platform.modules.deleteAccount(ctx, tx, id, user)
 	})
 }

@@ -3,37 +3,15 @@ package app
 import (
 	"context"
 	"io"
-	"strconv"
 
 	"example.org/smartdrive/internal/base/drive"
-	"example.org/smartdrive/internal/domain/tree"
-	"example.org/smartdrive/internal/engine/sqldb"
 	"example.org/smartdrive/internal/export"
 	"example.org/smartdrive/internal/intake/ingest"
 	"example.org/smartdrive/internal/intake/invoice"
 )
 
-// composeIntake constructs the intake of bundles.
-func (a *App) composeIntake() {
-	p := a.platform
-	a.intake = ingest.New(ingest.Options{
-		DB: p.db, Tree: a.tree, Store: p.storage.store, Events: a.events, Activity: a.activity, Content: p.content(), Instance: strconv.FormatInt(p.Generation, 10), Log: p.log,
-	})
-}
-
-// nodeArrived passes new nodes to the intake. The tree is constructed before the intake, so it
-// calls this method.
-func (a *App) nodeArrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
-	return a.intake.Arrived(ctx, tx, n)
-}
-
-// unfileTransferred tells the intake that an account's files were transferred to another one.
-func (a *App) unfileTransferred(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, after string, limit int) (string, error) {
-	return a.intake.Unfile(ctx, tx, account, after, limit)
-}
-
 // documents adapts the intake to export.Documents, for exports of a month.
-type documents struct{ intake func() *ingest.Intake }
+type documents struct{ intake *ingest.Intake }
 
 var _ export.Documents = documents{}
 
@@ -55,7 +33,7 @@ func (d documents) Each(ctx context.Context, account drive.AccountID, source, mo
 			return drive.Wrap(err, drive.BadRequest, "field", "of", "reason", string(drive.Malformed), "expected", "a number such as 100.50")
 		}
 	}
-	return d.intake().Each(ctx, account, f, func(one ingest.Document) error {
+	return d.intake.Each(ctx, account, f, func(one ingest.Document) error {
 		doc := export.Document{
 			ID: one.ID.String(), Number: one.Number, Date: one.Date, Seller: one.Seller.Name, Source: one.Source, ReceivedAt: one.TakenIn(), Ext: one.Ext(),
 			Embedded: one.EmbeddedPDF(),
@@ -73,7 +51,7 @@ func (d documents) Each(ctx context.Context, account drive.AccountID, source, mo
 // PDFs returns the nodes of the documents' PDF files by document id. A document without one is
 // absent.
 func (d documents) PDFs(ctx context.Context, account drive.AccountID, ids []string) (map[string]drive.NodeID, error) {
-	return d.intake().PDFs(ctx, account, ids)
+	return d.intake.PDFs(ctx, account, ids)
 }
 
 // Embedded opens a PDF embedded in a document, by its SHA-256, and returns its size. The caller
@@ -83,7 +61,7 @@ func (d documents) Embedded(ctx context.Context, account drive.AccountID, id, su
 	if err != nil {
 		return nil, 0, err
 	}
-	a, err := ingest.EnclosedOf(d.intake()).Open(ctx, account, document, sum)
+	a, err := ingest.EnclosedOf(d.intake).Open(ctx, account, document, sum)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -5,13 +5,14 @@ import (
 	"sync/atomic"
 
 	"example.org/smartdrive/internal/base/telemetry"
-	"example.org/smartdrive/internal/engine/retention"
 	"example.org/smartdrive/internal/engine/stream/kafka"
 	"example.org/smartdrive/internal/engine/timer"
 	"example.org/smartdrive/internal/engine/timer/redis"
 	"example.org/smartdrive/internal/export"
 	"example.org/smartdrive/internal/intake/ingest"
 	"example.org/smartdrive/internal/usecase/fsck"
+	"example.org/smartdrive/internal/usecase/thumb"
+	"example.org/smartdrive/internal/usecase/unlink"
 )
 
 // counts registers a counter for an atomic number.
@@ -19,15 +20,16 @@ func counts(m *telemetry.Metrics, name, help string, n *atomic.Int64) {
 	m.CounterFunc(name, help, func() float64 { return float64(n.Load()) })
 }
 
-// observe registers the metrics of all parts. Expensive ones are sampled; see sample.go.
-func (a *App) observe() {
-	m, db := a.metrics, a.platform.db.Stats()
+// observe registers the metrics of the database, the disks, the retention clock and the shared
+// components.
+func (p *platform) observe(m *telemetry.Metrics) {
+	db := p.db.Stats()
 	counts(m, "db_writes_total", "Committed write transactions.", &db.Writes)
 	counts(m, "db_commits_total", "Database commits; several writes may share one.", &db.Commits)
 	counts(m, "db_failed_total", "Failed write transactions.", &db.Failed)
 	counts(m, "db_reruns_total", "Write transactions repeated after a deadlock or a lock timeout.", &db.Reruns)
 	m.Gauge("db_writes_pending", "Write transactions running or queued.", func() float64 { return float64(db.Pending.Load()) })
-	if disk := a.platform.storage.store; disk.Caps().ReportsFree {
+	if disk := p.storage.store; disk.Caps().ReportsFree {
 		m.Gauge("disk_free_bytes", "Free bytes on the file system of the blobs.", func() float64 {
 			free, err := disk.Free(context.Background())
 			if err != nil {
@@ -36,50 +38,45 @@ func (a *App) observe() {
 			return float64(free)
 		})
 	}
-	a.platform.observeDisks(m)
-	counts(m, "thumbnails_made_total", "Thumbnails created.", &a.thumbs.Counters.Made)
-	counts(m, "thumbnails_kept_total", "Thumbnail requests served from the cache.", &a.thumbs.Counters.Kept)
-	counts(m, "thumbnails_refused_total", "Files refused for thumbnails.", &a.thumbs.Counters.Refused)
-	counts(m, "thumbnails_helped_total", "Files passed to an external preview program.", &a.thumbs.Counters.Helped)
-	counts(m, "thumbnails_apart_total", "Images decoded in a child process.", &a.thumbs.Counters.Apart)
-	counts(m, "unlinked_files_total", "Deleted unreferenced contents.", &a.unlinker.Counters.Files)
-	counts(m, "unlinked_bytes_total", "Bytes of deleted unreferenced contents.", &a.unlinker.Counters.Bytes)
-	counts(m, "unlink_deferred_total", "Unreferenced contents kept until more of their pack is unreferenced.", &a.unlinker.Counters.Deferred)
-	counts(m, "unlink_failures_total", "Failed deletions of contents, which are retried.", &a.unlinker.Counters.Failed)
-	counts(m, "outbox_published_total", "Records published to the outbox.", &a.outbox.Counters().Published)
-	observeIntake(m, a.intake)
-	observeMove(m, a.mover)
-	observeRetention(m, a.platform.kept)
-	observeTimers(m, a.timers.engine)
-	a.traces.observe(m)
-	observeExports(m, a.exports)
-	observeAudit(m, a.auditor)
-	if queue := a.platform.shared.queue; queue != nil {
+	p.observeDisks(m)
+	m.Gauge("retention_behind_seconds", "Seconds by which retention is extended because a clock stepped.", func() float64 {
+		return p.kept.Behind().Seconds()
+	})
+	if queue := p.shared.queue; queue != nil {
 		observeQueue(m, queue)
 	}
-	if broker := a.platform.shared.broker; broker != nil {
+	if broker := p.shared.broker; broker != nil {
 		observeBroker(m, broker)
 	}
-	a.sampler.observe(m)
 }
 
-// observeRetention registers the delay of retention after a clock step.
-func observeRetention(m *telemetry.Metrics, kept *retention.Clock) {
-	m.Gauge("retention_behind_seconds", "Seconds by which retention is extended because a clock stepped.", func() float64 {
-		return kept.Behind().Seconds()
-	})
+// observeThumbs registers the counters of thumbnails.
+func observeThumbs(m *telemetry.Metrics, c *thumb.Counters) {
+	counts(m, "thumbnails_made_total", "Thumbnails created.", &c.Made)
+	counts(m, "thumbnails_kept_total", "Thumbnail requests served from the cache.", &c.Kept)
+	counts(m, "thumbnails_refused_total", "Files refused for thumbnails.", &c.Refused)
+	counts(m, "thumbnails_helped_total", "Files passed to an external preview program.", &c.Helped)
+	counts(m, "thumbnails_apart_total", "Images decoded in a child process.", &c.Apart)
 }
 
-// observeMove registers the state of a migration.
-func observeMove(m *telemetry.Metrics, move *mover) {
-	m.Gauge("migration_phase", "Phase of the running migration; -1: none.", func() float64 {
-		if state := move.rows.State(); state.ID != "" {
+// observeUnlinker registers the counters of deleted contents.
+func observeUnlinker(m *telemetry.Metrics, c *unlink.Counters) {
+	counts(m, "unlinked_files_total", "Deleted unreferenced contents.", &c.Files)
+	counts(m, "unlinked_bytes_total", "Bytes of deleted unreferenced contents.", &c.Bytes)
+	counts(m, "unlink_deferred_total", "Unreferenced contents kept until more of their pack is unreferenced.", &c.Deferred)
+	counts(m, "unlink_failures_total", "Failed deletions of contents, which are retried.", &c.Failed)
+}
+
+// observe registers the state of a migration.
+func (m *mover) observe(metrics *telemetry.Metrics) {
+	metrics.Gauge("migration_phase", "Phase of the running migration; -1: none.", func() float64 {
+		if state := m.rows.State(); state.ID != "" {
 			return float64(state.Phase)
 		}
 		return -1
 	})
-	m.Gauge("migration_contents_waiting", "Contents to be copied to the other side; -1: unknown.", func() float64 {
-		n, err := move.copier.Queued(context.Background())
+	metrics.Gauge("migration_contents_waiting", "Contents to be copied to the other side; -1: unknown.", func() float64 {
+		n, err := m.copier.Queued(context.Background())
 		if err != nil {
 			return -1
 		}

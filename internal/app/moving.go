@@ -33,7 +33,7 @@ type mover struct {
 	member       *instance.Member
 	copier       *contents.Copier
 	pair         *contents.Pair
-	arm          func(ctx context.Context) error // arms all timers; set by composeTimers
+	modules      *modules
 
 	steps sync.Mutex // held during an administrator's step; acquired before mu
 
@@ -55,9 +55,10 @@ const (
 	followAgain   = 2 * time.Second        // retry interval after a failed opening
 )
 
-// newMover returns a mover without doing I/O. kept is the retention clock.
-func newMover(cfg config.Config, log *slog.Logger, db *sqldb.DB, kept func() time.Time) *mover {
-	m := &mover{cfg: cfg, log: log, db: db}
+// newMover returns a mover without doing I/O. kept is the retention clock; l are the modules that
+// learn of the end of a migration.
+func newMover(cfg config.Config, log *slog.Logger, db *sqldb.DB, kept func() time.Time, l *modules) *mover {
+	m := &mover{cfg: cfg, log: log, db: db, modules: l}
 	m.rows = migrate.New(migrate.Options{
 		DB: db, Here: databaseLocation(cfg), Open: m.openDatabase, Show: config.RedactLocation, RetainOld: cfg.MigrationKeep, RetentionClock: kept, Log: log,
 	})
@@ -185,7 +186,7 @@ func (m *mover) join(in Installation, member *instance.Member, bytes storage) st
 		DB: m.db, Pair: m.pair, State: m.rows.State, Log: m.log,
 		Drop: contents.DropOptions{Open: m.openOld, Ready: m.rows.DropReady, Note: m.rows.NoteContents},
 	})
-	m.rows.SetParty(migrate.Party{Member: member, Contents: m.copier, Ready: m.ready, Background: m.moveContents, OnArrived: func(ctx context.Context) error { return m.arm(ctx) }})
+	m.rows.SetParty(migrate.Party{Member: member, Contents: m.copier, Ready: m.ready, Background: m.moveContents, OnArrived: m.modules.migrated})
 	m.applyState(m.rows.State())
 	return storage{store: m.pair.Blobs, staging: m.pair.Uploads, quarantine: m.pair.Quarantine, close: bytes.close}
 }

@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"time"
 
+	"example.org/smartdrive/internal/base/config"
 	"example.org/smartdrive/internal/domain/notice"
+	"example.org/smartdrive/internal/engine/instance"
 	"example.org/smartdrive/internal/engine/mail"
 	"example.org/smartdrive/internal/engine/sqldb"
 	"example.org/smartdrive/internal/head/rest"
@@ -42,6 +44,14 @@ func newNotices(a *App) *notices {
 	}
 	n.postman = notify.NewMailer(parts, opt)
 	return n
+}
+
+// loops returns the loop that sends mail, if a mail server is configured and roles include Worker.
+func (n *notices) loops(member *instance.Member, roles config.Roles) []loop {
+	if n.postman == nil {
+		return nil
+	}
+	return when(roles.Worker, underLease(member, leaseMail, n.postman.Run))
 }
 
 // sendTimeout bounds sendDue: most of a job's time.

@@ -36,7 +36,7 @@ type platform struct {
 
 	freeAt func(dir string) (drive.ByteSize, error) // returns the free bytes of a disk; replaced in tests
 
-	onClockStep func(by time.Duration) // called when a timer queue's clock has stepped; nil during the start
+	modules modules // hooks of the use cases
 }
 
 // newPlatform returns a platform for cfg with its mode selected. It does no I/O; connect opens the
@@ -66,9 +66,7 @@ func (p *platform) source() string { return "smartdrive/" + p.ID }
 // clockStepped handles a step of a timer queue's clock. A queue may call it during the start.
 func (p *platform) clockStepped(by time.Duration) {
 	p.log.Warn("the clock of the timer queue stepped; no upload is reclaimed for an hour", "by", by)
-	if p.onClockStep != nil {
-		p.onClockStep(by)
-	}
+	p.modules.clockStepped(by)
 }
 
 // keepBallast restores the ballast if the disk has space.

@@ -32,13 +32,13 @@ func (a *App) Run(ctx context.Context, version string, reload <-chan struct{}, r
 	if err != nil {
 		return err
 	}
-	a.observe()
+	p.modules.observe(a.metrics)
 
 	// The engines outlive the heads, because requests in flight may need them.
 	engines, stopEngines := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopEngines()
 	background, engineCtx := errgroup.WithContext(engines)
-	for _, run := range a.loops() {
+	for _, run := range p.modules.loops() {
 		background.Go(func() error { return run(engineCtx) })
 	}
 
@@ -57,36 +57,6 @@ func (a *App) Run(ctx context.Context, version string, reload <-chan struct{}, r
 	err = heads.Wait()
 	stopEngines()
 	return errors.Join(err, ignoreStop(background.Wait()))
-}
-
-// loops returns the background loops of this instance's roles. Loops that only one instance runs
-// hold a lease.
-func (a *App) loops() []loop {
-	p, roles := a.platform, a.platform.cfg.Roles
-	all := append(p.shared.loops(), p.member.Run, p.kept.Run, a.timers.engine.Run, a.traces.recorder.Run, a.settings.Run, a.mover.rows.Run, p.watchDataDisk)
-	if roles.API {
-		all = append(all, a.auth.Run, a.sessions.Run, a.access.Run, a.activity.Run, a.downloads.Run)
-	}
-	if roles.Scheduler {
-		all = append(all, a.transport.relay...)
-	}
-	if roles.Worker {
-		all = append(all, a.unlinker.Run, underLease(p.member, leaseAudit, a.auditor.Run), a.auditor.RunPageChecks, underLease(p.member, leaseSample, a.sampler.run), underLease(p.member, leaseCopies, a.housekeeping.keepCopies), underLease(p.member, leaseHooks, a.webhooks.Run))
-		all = append(all, a.transport.work...)
-		if post := a.notices.postman; post != nil {
-			all = append(all, underLease(p.member, leaseMail, post.Run))
-		}
-	}
-	if roles.Export {
-		all = append(all, a.exports.Run)
-	}
-	if roles.Ingest {
-		all = append(all, a.intake.Run, a.transport.bundles, underLease(p.member, leaseCompare, a.intake.RunReconciler), underLease(p.member, leaseGather, a.intake.RunGatherer))
-	}
-	if roles.Scheduler || roles.Worker {
-		all = append(all, a.timers.recoverUntilDone, a.links().sealUntilDone)
-	}
-	return all
 }
 
 // ignoreStop returns nil if err is or wraps context.Canceled, else err.

@@ -15,27 +15,19 @@ import (
 	"example.org/smartdrive/internal/engine/timer"
 	"example.org/smartdrive/internal/engine/timer/memory"
 	"example.org/smartdrive/internal/engine/timer/redis"
-	"example.org/smartdrive/internal/usecase/bulk"
-	"example.org/smartdrive/internal/usecase/files"
-	"example.org/smartdrive/internal/usecase/upload"
 )
 
 // timers keeps the timer queue complete: it arms what the rows need after a start and after the
 // queue has lost timers.
 type timers struct {
-	log    *slog.Logger
-	db     *sqldb.DB
-	member *instance.Member
-	outbox *outbox.Outbox // stores dead letters
-	shared *redis.Queue   // queue of several instances; nil: this process keeps timers in memory
-
-	// Set by wireLate.
-	uploads    *upload.Sessions
-	operations *files.Operations
-	bulk       *bulk.Bulk
-
-	engine *timer.Engine
-	armed  atomic.Bool // the timers of all uploads are armed since the start
+	log     *slog.Logger
+	db      *sqldb.DB
+	member  *instance.Member
+	modules *modules
+	outbox  *outbox.Outbox // stores dead letters
+	shared  *redis.Queue   // queue of several instances; nil: this process keeps timers in memory
+	engine  *timer.Engine
+	armed   atomic.Bool // the timers of all uploads are armed since the start
 }
 
 // queue returns the shared timer queue, or a new one in memory that calls stepped when the clock
@@ -47,15 +39,6 @@ func (t *timers) queue(stepped func(by time.Duration)) timer.Queue {
 	return memory.New(memory.Options{OnClockStep: stepped})
 }
 
-// uploadHandlers returns the handlers for timers of uploads. The uploads are looked up at the call,
-// because they are constructed later.
-func (t *timers) uploadHandlers() map[timer.Kind]timer.Handler {
-	return map[timer.Kind]timer.Handler{
-		timer.Park:    func(ctx context.Context, f timer.Fired) error { return t.uploads.OnPark(ctx, f) },
-		timer.Abandon: func(ctx context.Context, f timer.Fired) error { return t.uploads.OnAbandon(ctx, f) },
-	}
-}
-
 // recoverUntilDone arms all timers in the background; readiness does not wait for it.
 func (t *timers) recoverUntilDone(ctx context.Context) error {
 	return untilDone(ctx, t.log, "recover", t.arm)
@@ -65,41 +48,9 @@ func (t *timers) recoverUntilDone(ctx context.Context) error {
 // so, or ctx ends; without one each call arms.
 func (t *timers) arm(ctx context.Context) error {
 	if t.shared == nil {
-		return t.recover(ctx)
+		return t.modules.armTimers(ctx)
 	}
 	return t.armOnce(ctx)
-}
-
-// recover arms the timers of uploads, operations and housekeeping, in this order. Arming is
-// idempotent, so a failed call may be repeated.
-func (t *timers) recover(ctx context.Context) error {
-	if err := t.uploads.Recover(ctx); err != nil {
-		return err
-	}
-	t.armed.Store(true)
-	if err := t.armOperations(ctx); err != nil {
-		return err
-	}
-	return t.engine.Arm(ctx, timer.Entry{Key: purgeKey, Idle: time.Minute})
-}
-
-// armOperations arms the timers of all running operations. Armed timers stay as they are. It stops
-// at the first error of a query or of arming.
-func (t *timers) armOperations(ctx context.Context) error {
-	for _, list := range []func(context.Context, drive.OperationID, int) ([]drive.OperationID, error){t.operations.ListRunning, t.bulk.ListRunning} {
-		for after, more := (drive.OperationID{}), true; more; {
-			running, err := list(ctx, after, 100)
-			if err != nil {
-				return err
-			}
-			for _, id := range running {
-				t.startOperation(id)
-				after = id
-			}
-			more = len(running) > 0
-		}
-	}
-	return nil
 }
 
 // startOperation arms the timer that runs a long operation now. A failure is logged, and
@@ -109,36 +60,6 @@ func (t *timers) startOperation(id drive.OperationID) {
 	if err != nil {
 		t.log.Error("the timer of an operation could not be armed; housekeeping retries", "operation", id, "error", err)
 	}
-}
-
-// accountRetry is the retry interval of an operation that waits for another one of its account.
-const accountRetry = time.Second
-
-// roomRetry is the retry interval of an operation that waits for quota in its target, or for
-// another operation to end.
-const roomRetry = 15 * time.Second
-
-// onOperation handles the timer of an operation: it runs a part of the operation and rearms the
-// timer, by returning timer.Later, while work is left or must wait. Another error makes the engine
-// retry the timer.
-func (t *timers) onOperation(ctx context.Context, f timer.Fired) error {
-	id := drive.OperationID(f.Key.ID)
-	progress, err := t.bulk.Run(ctx, id)
-	switch {
-	case drive.IsKind(err, drive.NotFound):
-		err := t.operations.Run(ctx, id)
-		if files.ShouldRetryLater(err) { // not a failure: it continues when there is space
-			return timer.Later(roomRetry)
-		}
-		return err
-	case err != nil:
-		return err
-	case progress == bulk.Continue:
-		return timer.Later(0)
-	case progress == bulk.Blocked:
-		return timer.Later(accountRetry)
-	}
-	return nil
 }
 
 // onDead stores a timer whose handler has failed permanently as a dead letter.
@@ -152,10 +73,10 @@ func (t *timers) onDead(ctx context.Context, f timer.Fired, cause error) error {
 	})
 }
 
-// onLost handles the loss of timers in the queue: it suspends all reclaims and arms the timers
+// onLost handles the loss of timers in the queue: the modules prepare, and all timers are armed
 // again.
 func (t *timers) onLost(ctx context.Context) error {
-	if err := t.uploads.SuspendAllReclaims(ctx); err != nil {
+	if err := t.modules.timersLost(ctx); err != nil {
 		return err
 	}
 	return t.arm(ctx)
@@ -194,7 +115,7 @@ func (t *timers) armAll(ctx context.Context) error {
 		return err
 	}
 	t.log.InfoContext(ctx, "arming all timers")
-	if err := t.recover(ctx); err != nil {
+	if err := t.modules.armTimers(ctx); err != nil {
 		return err
 	}
 	return t.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Set(ctx, tx, metaArmed, state) })
@@ -208,7 +129,7 @@ func (t *timers) armMoved(ctx context.Context) error {
 		return nil
 	}
 	t.log.InfoContext(ctx, "arming all timers: no instance with the old settings is left")
-	return t.recover(ctx)
+	return t.modules.armTimers(ctx)
 }
 
 // isArmed reports whether the timers are armed for the current state of the shared queue, and

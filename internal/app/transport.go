@@ -13,7 +13,6 @@ import (
 	"example.org/smartdrive/internal/engine/stream/kafka"
 	"example.org/smartdrive/internal/engine/stream/outbox"
 	"example.org/smartdrive/internal/engine/timer"
-	"example.org/smartdrive/internal/intake/ingest"
 )
 
 // loop is a background job. It runs until ctx is done, or returns nil earlier if its work is done.
@@ -31,20 +30,16 @@ type recordFlow struct {
 	unsent   func(ctx context.Context) (n int64, oldest time.Duration, err error) // records that wait for the broker, and the age of the oldest; nil without a broker
 	relay    []loop                                                               // loops of a scheduler
 	work     []loop                                                               // loops of a worker
-	bundles  loop                                                                 // loop of the intake
+	single   bool                                                                 // the source serves one instance at a time
 }
 
 // transport carries records from publishers to consumers.
 type transport struct {
-	log    *slog.Logger
-	member *instance.Member
-	outbox *outbox.Outbox
-	traces *traces
-
-	// Set by wireLate.
-	timers    *timer.Engine
-	intake    *ingest.Intake
-	notifiers []stream.Consumer // consumers that create notifications
+	log     *slog.Logger
+	member  *instance.Member
+	modules *modules
+	outbox  *outbox.Outbox
+	traces  *traces
 
 	recordFlow
 }
@@ -52,31 +47,35 @@ type transport struct {
 // useOutbox lets consumers read the outbox. Outbox sessions cannot share the work, so one instance
 // reads under a lease, and other instances' bundles wait some seconds. A scheduler handles fired
 // timers itself; only replayed dead letters arrive as records.
-func (t *transport) useOutbox(handlers map[timer.Kind]timer.Handler) {
+func (t *transport) useOutbox() {
 	t.recordFlow = recordFlow{
 		source:   t.outbox,
-		handlers: handlers,
+		handlers: t.uploadHandlers(),
 		atOnce:   map[timer.Kind]int{timer.Park: 16, timer.Abandon: 4},
 		lags:     t.outbox.Lags,
 		work:     []loop{underLease(t.member, leaseOutbox, t.consume)},
-		bundles:  underLease(t.member, leaseBundle, t.consumeBundles),
+		single:   true,
 	}
 }
 
 // useKafka sends records through Kafka. A scheduler publishes fired timers to the workers.
-func (t *transport) useKafka(broker *kafka.Stream, handlers map[timer.Kind]timer.Handler) {
+func (t *transport) useKafka(broker *kafka.Stream) {
 	publish := dispatch.New(dispatch.Options{Sender: broker, OnTrace: t.traces.record}).Publish
 	t.recordFlow = recordFlow{
 		source:   broker,
-		fired:    handlers,
+		fired:    t.uploadHandlers(),
 		handlers: map[timer.Kind]timer.Handler{timer.Park: publish, timer.Abandon: publish},
 		atOnce:   map[timer.Kind]int{timer.Park: publishConcurrency, timer.Abandon: publishConcurrency},
 		lags:     broker.Lags,
 		unsent:   t.outbox.Waiting,
 		relay:    []loop{underLease(t.member, leaseRelay, broker.RunRelay)},
 		work:     []loop{t.consume, broker.RunLevels, broker.RunDead},
-		bundles:  t.consumeBundles,
 	}
+}
+
+// uploadHandlers returns the handlers for timers of uploads.
+func (t *transport) uploadHandlers() map[timer.Kind]timer.Handler {
+	return map[timer.Kind]timer.Handler{timer.Park: t.modules.handle, timer.Abandon: t.modules.handle}
 }
 
 // publishConcurrency is how many fired timers are published at once; they share round trips.
@@ -96,11 +95,10 @@ func (t *transport) traceDelivery(s timer.Trace) {
 	t.traces.record(s)
 }
 
-// consumers returns the runners of all consumers except that of bundles.
+// consumers returns the runners of all modules' consumers.
 func (t *transport) consumers() []*stream.Runner {
-	fired := dispatch.New(dispatch.Options{Handlers: t.fired, Timers: t.timers, OnTrace: t.traces.record})
 	var all []*stream.Runner
-	for _, one := range append(fired.Consumers(), t.notifiers...) {
+	for _, one := range t.modules.consumers() {
 		all = append(all, stream.NewRunner(t.source, one, stream.Options{Log: t.log}))
 	}
 	return all
@@ -116,8 +114,13 @@ func (t *transport) consume(ctx context.Context) error {
 	return running.Wait()
 }
 
-// consumeBundles handles records of sealed bundles until ctx is done. It returns the runner's
-// error.
-func (t *transport) consumeBundles(ctx context.Context) error {
-	return stream.NewRunner(t.source, t.intake.Consumer(), stream.Options{Log: t.log}).Run(ctx)
+// bundles returns the loop that hands records of sealed bundles to a consumer.
+func (t *transport) bundles(c stream.Consumer) loop {
+	consume := func(ctx context.Context) error {
+		return stream.NewRunner(t.source, c, stream.Options{Log: t.log}).Run(ctx)
+	}
+	if t.single {
+		return underLease(t.member, leaseBundle, consume)
+	}
+	return consume
 }

@@ -2,7 +2,6 @@ package idem
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -38,19 +37,5 @@ func TestDoubleClickAllowsABurstAndThenARate(t *testing.T) {
 	c.Advance(time.Second)
 	if n := allowed(ann, "upload"); n != 100 {
 		t.Fatalf("%d in the second after", n)
-	}
-}
-
-func TestDoubleClickMemoryIsBounded(t *testing.T) {
-	t.Parallel()
-	d := NewClickLimiter(Options{Now: newClock().Now})
-	d.limit = 8
-	for i := range 100 {
-		if err := d.Allow(drive.NewID[drive.UserID](), fmt.Sprint(i)); err != nil {
-			t.Fatal(err)
-		}
-		if len(d.buckets) > 8 {
-			t.Fatalf("%d buckets", len(d.buckets))
-		}
 	}
 }

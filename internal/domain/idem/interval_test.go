@@ -41,16 +41,3 @@ func TestIntervalsAllowOneCreationOfAKindAtATime(t *testing.T) {
 	late() // its interval is over
 	begin(ann, "export", 5)
 }
-
-func TestIntervalsMemoryIsBounded(t *testing.T) {
-	t.Parallel()
-	v := NewIntervalLimiter(map[string]time.Duration{"export": time.Hour}, Options{Now: newClock().Now})
-	for range maxIntervals + 100 {
-		if _, err := v.Begin(drive.NewID[drive.UserID](), "export"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(v.last) > maxIntervals {
-		t.Errorf("%d are remembered", len(v.last))
-	}
-}

@@ -1,5 +1,5 @@
 // Package turn limits the concurrent requests of one kind, per account and in total, so that an
-// account with many requests does not block others.
+// account with many requests does not block others. RateLimiter limits how often each key may act.
 package turn
 
 import (

@@ -170,6 +170,7 @@ const (
 	// Enough for a user who types, and far too little to enumerate all prefixes.
 	searchBurst    = 30
 	searchInterval = 2 * time.Second
+	maxSearchers   = 10_000 // users in memory, about 2 MiB
 )
 
 // Found is a user or group found by Search.
@@ -185,7 +186,7 @@ func (s *Spaces) Search(ctx context.Context, who drive.Who, prefix string) ([]Fo
 	if len([]rune(prefix)) < minPrefix {
 		return nil, drive.BadField("q", drive.Malformed, "expected", "at least two characters")
 	}
-	if err := s.searches.allow(who.User, s.opt.Now()); err != nil {
+	if err := s.searches.Allow(who.User, s.opt.Now()); err != nil {
 		return nil, err
 	}
 	people, err := s.parts.Access.ListPeople(ctx, s.parts.DB, prefix, maxFound+1)

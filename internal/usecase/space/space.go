@@ -13,6 +13,7 @@ import (
 	"example.org/smartdrive/internal/domain/tree"
 	"example.org/smartdrive/internal/engine/sqldb"
 	"example.org/smartdrive/internal/engine/stream"
+	"example.org/smartdrive/internal/engine/turn"
 )
 
 // Parts are the components that Spaces uses.
@@ -43,7 +44,7 @@ type Options struct {
 type Spaces struct {
 	parts    Parts
 	opt      Options
-	searches *rateLimiter
+	searches *turn.RateLimiter[drive.UserID]
 }
 
 // New returns a Spaces.
@@ -57,7 +58,7 @@ func New(parts Parts, opt Options) *Spaces {
 	if parts.Busy == nil {
 		parts.Busy = func(context.Context, sqldb.Querier, drive.AccountID) error { return nil }
 	}
-	return &Spaces{parts, opt, newRateLimiter(searchBurst, searchInterval)}
+	return &Spaces{parts, opt, turn.NewRateLimiter[drive.UserID](searchBurst, searchInterval, maxSearchers)}
 }
 
 // View is a space as a member or an administrator sees it.
