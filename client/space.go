@@ -93,14 +93,14 @@ func (s Sharing) DeleteSpace(ctx context.Context, id string) error {
 
 // Grant is a role of a user or group at a node.
 type Grant struct {
-	NodeID      string     `json:"node_id"`
-	Kind        string     `json:"kind"` // user or group
-	PrincipalID string     `json:"principal_id"`
-	Name        string     `json:"name"` // name of the user or group
-	Role        string     `json:"role"`
-	Note        string     `json:"note"`
-	CreatedAt   time.Time  `json:"created_at"`
-	ExpiresAt   *time.Time `json:"expires_at"` // nil: never
+	NodeID      string    `json:"node_id"`
+	Kind        string    `json:"kind"` // user or group
+	PrincipalID string    `json:"principal_id"`
+	Name        string    `json:"name"` // name of the user or group
+	Role        string    `json:"role"`
+	Note        string    `json:"note"`
+	CreatedAt   time.Time `json:"created_at"`
+	ExpiresAt   *Time     `json:"expires_at"` // nil: never
 }
 
 // NewGrant describes a role for Sharing.Grant.

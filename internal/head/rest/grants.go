@@ -5,10 +5,10 @@ import (
 	"strings"
 	"time"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/domain/access"
 	"example.org/smartdrive/internal/domain/tree"
-	"example.org/smartdrive/internal/usecase/files"
 	"example.org/smartdrive/internal/usecase/space"
 )
 
@@ -23,7 +23,7 @@ func (s spaces) grantRoutes() []route {
 		}, {
 			method: "GET", path: at, access: read, action: byNode(s.files, s.grants), query: []param{limitParam, cursor},
 			summary:  "List the roles that were given at a node. Those at the root of a space are its members.",
-			outcomes: []outcome{jsonOutcome[files.Page[roleView]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden, drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[roleView]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden, drive.CursorInvalid},
 		}, {
 			method: "POST", path: at, access: write, action: byNodeWithJSON(s.files, s.grant), idempotent: true,
 			summary: "Grant a role to a user or a group at a node, in the place of the one that it has there: share a folder by name, or take somebody into a space. " +
@@ -38,7 +38,7 @@ func (s spaces) grantRoutes() []route {
 			method: "GET", path: "/shared-with-me", access: read, action: withoutBody(s.withMe),
 			query:    []param{limitParam, cursor, {name: "hidden", syntax: boolean, doc: "also what the caller has hidden"}},
 			summary:  "List the folders and files that are shared with the caller by name. Addresses below one are `//ID/folder/file`.",
-			outcomes: []outcome{jsonOutcome[files.Page[sharedByName]](200, "a page; one that is in the trash, or gone, has no name")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[sharedByName]](200, "a page; one that is in the trash, or gone, has no name")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "PATCH", path: "/shared-with-me/{id}", access: write, action: byNodeWithJSON(s.files, s.mount),
 			summary:  "Call something that is shared with the caller by another name, or hide it from the list: for the caller alone.",
@@ -46,11 +46,11 @@ func (s spaces) grantRoutes() []route {
 		}, {
 			method: "GET", path: "/shared-by-me", access: read, action: withoutBody(s.byMe), query: []param{limitParam, cursor},
 			summary:  "List what the caller shares by name of their own drive, an item for each role.",
-			outcomes: []outcome{jsonOutcome[files.Page[sharedByName]](200, "a page; one that is in the trash, or gone, has no name")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[sharedByName]](200, "a page; one that is in the trash, or gone, has no name")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "GET", path: "/people", access: read, action: withoutBody(s.people), query: []param{{name: "q", required: true, doc: "how the name begins: at least two characters"}},
 			summary:  "Look for users and groups to share with: the first 10 by name. 30 searches at once, then one every 2 seconds.",
-			outcomes: []outcome{jsonOutcome[files.Page[personView]](200, "who was found")}, errors: []drive.Kind{drive.Rate},
+			outcomes: []outcome{jsonOutcome[api.Page[personView]](200, "who was found")}, errors: []drive.Kind{drive.Rate},
 		},
 	}
 }
@@ -100,7 +100,7 @@ func (s spaces) access(ctx context.Context, c *call, id drive.NodeID) (reply, er
 	return ok(view)
 }
 
-// grants serves GET /nodes/{id}/grants. It replies 200 with files.Page[roleView]. Beyond the errors
+// grants serves GET /nodes/{id}/grants. It replies 200 with api.Page[roleView]. Beyond the errors
 // common to all routes it fails with drive.NotFound, drive.Forbidden or drive.CursorInvalid.
 func (s spaces) grants(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	return listPage(c, func(since drive.PrincipalID, limit int) ([]access.Grant, error) {
@@ -156,9 +156,9 @@ func (s spaces) ungrant(ctx context.Context, c *call, id drive.NodeID) (reply, e
 
 // sharedByName is a role at a folder or file, with a summary of the node.
 type sharedByName struct {
-	Grant roleView   `json:"grant"`
-	Path  string     `json:"path"` // address of the node for the caller
-	Node  sharedNode `json:"node"`
+	Grant roleView       `json:"grant"`
+	Path  string         `json:"path"` // address of the node for the caller
+	Node  api.LinkTarget `json:"node"`
 
 	// Set for what is shared with the caller:
 	Owner  string `json:"owner"`  // user who owns the drive of the node; empty: the node is in a space
@@ -171,7 +171,7 @@ type sharedByName struct {
 func showSharedItem(c *call, v space.Shared) sharedByName {
 	return sharedByName{
 		showRole(c, v.Grant), v.Path,
-		sharedNode{v.Node, string(v.Item.Name), typeOrFile(v.Item.Type), int64(v.Item.Size)},
+		api.LinkTarget{ID: v.Node.String(), Name: string(v.Item.Name), Type: api.NodeType(typeOrFile(v.Item.Type)), Size: int64(v.Item.Size)},
 		v.Owner, v.Space, v.Alias, v.Hidden,
 	}
 }
@@ -184,7 +184,7 @@ func typeOrFile(t tree.Type) tree.Type {
 	return t
 }
 
-// withMe serves GET /shared-with-me. It replies 200 with files.Page[sharedByName]. Beyond the
+// withMe serves GET /shared-with-me. It replies 200 with api.Page[sharedByName]. Beyond the
 // errors common to all routes it fails with drive.CursorInvalid.
 func (s spaces) withMe(ctx context.Context, c *call) (reply, error) {
 	return listPage(c, func(since drive.NodeID, limit int) ([]space.Shared, error) {
@@ -204,7 +204,7 @@ func (s spaces) mount(ctx context.Context, c *call, id drive.NodeID, in *mountBo
 	return empty(s.spaces.SetMount(ctx, c.who, id, access.MountChange{Alias: in.Name, Hidden: in.Hidden}))
 }
 
-// byMe serves GET /shared-by-me. It replies 200 with files.Page[sharedByName]. Beyond the errors
+// byMe serves GET /shared-by-me. It replies 200 with api.Page[sharedByName]. Beyond the errors
 // common to all routes it fails with drive.CursorInvalid.
 func (s spaces) byMe(ctx context.Context, c *call) (reply, error) {
 	var since access.Grant
@@ -231,14 +231,14 @@ type personView struct {
 	Name string            `json:"name"`
 }
 
-// people serves GET /people. It replies 200 with files.Page[personView]. Beyond the errors common
+// people serves GET /people. It replies 200 with api.Page[personView]. Beyond the errors common
 // to all routes it fails with drive.Rate.
 func (s spaces) people(ctx context.Context, c *call) (reply, error) {
 	found, err := s.spaces.Search(ctx, c.who, c.query.Get("q"))
 	if err != nil {
 		return reply{}, err
 	}
-	page := files.Page[personView]{Items: make([]personView, len(found))}
+	page := api.Page[personView]{Items: make([]personView, len(found))}
 	for i, f := range found {
 		page.Items[i] = personView(f)
 	}

@@ -3,9 +3,9 @@ package rest
 import (
 	"context"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/domain/access"
-	"example.org/smartdrive/internal/usecase/files"
 	"example.org/smartdrive/internal/usecase/space"
 )
 
@@ -22,7 +22,7 @@ func (g groups) routes() []route {
 		{
 			method: "GET", path: groupsPath, access: admins, action: withoutBody(g.list), query: []param{limitParam, cursor},
 			summary:  "List the groups by name.",
-			outcomes: []outcome{jsonOutcome[files.Page[groupView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[groupView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "POST", path: groupsPath, access: admins, action: withJSON(g.create), idempotent: true, createdPath: groupsPath,
 			summary:  "Create a group of users, to share with all of them.",
@@ -42,7 +42,7 @@ func (g groups) routes() []route {
 		}, {
 			method: "GET", path: one + "/members", access: admins, action: byID(g.members), query: []param{limitParam, cursor},
 			summary:  "List the users of a group.",
-			outcomes: []outcome{jsonOutcome[files.Page[memberView]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[memberView]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
 			method: "PUT", path: one + "/members/{user}", access: admins, action: byID(g.add),
 			summary:  "Put a user into a group.",
@@ -69,14 +69,14 @@ func showGroup(_ *call, t access.UserGroup) groupView {
 	return groupView{t.ID, t.Name, t.Created, t.Updated}
 }
 
-// list serves GET /admin/groups. It replies 200 with files.Page[groupView]. Beyond the errors
+// list serves GET /admin/groups. It replies 200 with api.Page[groupView]. Beyond the errors
 // common to all routes it fails with drive.CursorInvalid.
 func (g groups) list(ctx context.Context, c *call) (reply, error) {
 	all, next, err := g.spaces.ListGroups(ctx, c.who, c.query.Get(cursor.name), c.limit())
 	if err != nil {
 		return reply{}, err
 	}
-	page := files.Page[groupView]{Items: make([]groupView, len(all))}
+	page := api.Page[groupView]{Items: make([]groupView, len(all))}
 	for i, t := range all {
 		page.Items[i] = showGroup(c, t)
 	}
@@ -124,7 +124,7 @@ type memberView struct {
 	Name string       `json:"name"`
 }
 
-// members serves GET /admin/groups/{id}/members. It replies 200 with files.Page[memberView]. Beyond
+// members serves GET /admin/groups/{id}/members. It replies 200 with api.Page[memberView]. Beyond
 // the errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (g groups) members(ctx context.Context, c *call, id drive.GroupID) (reply, error) {
 	return listPage(c, func(since drive.UserID, limit int) ([]access.Person, error) {

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/domain/access"
 	"example.org/smartdrive/internal/usecase/admin"
@@ -30,7 +31,7 @@ func (s spaces) routes() []route {
 		{
 			method: "GET", path: spacesPath, access: read, action: withoutBody(s.list),
 			summary:  "List the spaces that the caller is a member of, by name. What is in one has addresses as `//NAME/folder/file`, where `NAME` may also be the id.",
-			outcomes: []outcome{jsonOutcome[files.Page[spaceView]](200, "all of them")},
+			outcomes: []outcome{jsonOutcome[api.Page[spaceView]](200, "all of them")},
 		}, {
 			method: "GET", path: one, access: read, action: byID(s.get),
 			summary:  "Show a space, to its members and to administrators.",
@@ -43,7 +44,7 @@ func (s spaces) routes() []route {
 			method: "GET", path: adminSpacesPath, access: admins, action: withoutBody(s.listAll),
 			query:    []param{limitParam, cursor, {name: "deleted", syntax: boolean, doc: "those that were deleted and can be brought back, the oldest first: one page"}},
 			summary:  "List all spaces by name.",
-			outcomes: []outcome{jsonOutcome[files.Page[spaceView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[spaceView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "POST", path: adminSpacesPath, access: admins, action: withJSON(s.create), idempotent: true, createdPath: spacesPath,
 			summary:  "Make a space with a total of its own and its first manager.",
@@ -95,14 +96,14 @@ func (s spaces) list(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	page := files.Page[spaceView]{Items: make([]spaceView, len(all))}
+	page := api.Page[spaceView]{Items: make([]spaceView, len(all))}
 	for i, v := range all {
 		page.Items[i] = showSpace(c, v)
 	}
 	return ok(page)
 }
 
-// listAll serves GET /admin/spaces. It replies 200 with files.Page[spaceView]. Beyond the errors
+// listAll serves GET /admin/spaces. It replies 200 with api.Page[spaceView]. Beyond the errors
 // common to all routes it fails with drive.CursorInvalid.
 func (s spaces) listAll(ctx context.Context, c *call) (reply, error) {
 	var all []space.View
@@ -116,7 +117,7 @@ func (s spaces) listAll(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	page := files.Page[spaceView]{Items: make([]spaceView, len(all))}
+	page := api.Page[spaceView]{Items: make([]spaceView, len(all))}
 	for i, v := range all {
 		page.Items[i] = showSpace(c, v)
 	}

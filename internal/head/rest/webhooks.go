@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
-	"example.org/smartdrive/internal/usecase/files"
 	"example.org/smartdrive/internal/usecase/webhook"
 )
 
@@ -22,7 +22,7 @@ func (w webhooks) routes() []route {
 		{
 			method: "GET", path: webhooksPath, access: read, action: withoutBody(w.list), query: []param{spaceParam},
 			summary:  "List the webhooks of the caller's drive, or of a space that the caller manages.",
-			outcomes: []outcome{jsonOutcome[files.Page[webhookView]](200, "all of them")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden},
+			outcomes: []outcome{jsonOutcome[api.Page[webhookView]](200, "all of them")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden},
 		}, {
 			method: "POST", path: webhooksPath, access: write, action: withJSON(w.create), idempotent: true, secret: true, createdPath: webhooksPath,
 			summary: "Create a webhook: what happens from now on is sent to its address, in order and at least once, signed as Standard Webhooks 1.0 says. " +
@@ -87,14 +87,14 @@ func showWebhook(_ *call, h webhook.Hook) webhookView {
 	return v
 }
 
-// list serves GET /webhooks. It replies 200 with files.Page[webhookView]. Beyond the errors common
+// list serves GET /webhooks. It replies 200 with api.Page[webhookView]. Beyond the errors common
 // to all routes it fails with drive.NotFound or drive.Forbidden.
 func (w webhooks) list(ctx context.Context, c *call) (reply, error) {
 	all, err := w.webhooks.List(ctx, c.who, c.query.Get(spaceParam.name))
 	if err != nil {
 		return reply{}, err
 	}
-	page := files.Page[webhookView]{Items: make([]webhookView, len(all))}
+	page := api.Page[webhookView]{Items: make([]webhookView, len(all))}
 	for i, h := range all {
 		page.Items[i] = showWebhook(c, h)
 	}
