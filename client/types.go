@@ -8,28 +8,38 @@ import (
 
 // Types of the API. Package api declares them.
 type (
+	Access           = api.Access
+	AccessGrant      = api.AccessGrant
+	Challenge        = api.Challenge
 	ChangeEvent      = api.Change
 	ChangeList       = api.ChangePage
-	Challenge        = api.Challenge
 	Code             = api.Code
 	Collect          = api.Collect
 	Conflict         = api.Conflict
 	Digests          = api.Digests
+	Grant            = api.Grant
+	Group            = api.Group
 	KeyConflict      = api.KeyConflict
 	Link             = api.Link
 	LinkTarget       = api.LinkTarget
+	Me               = api.Me
+	Member           = api.Member
 	Node             = api.Node
 	NodeType         = api.NodeType
 	Operation        = api.Operation
 	OperationFailure = api.OperationFailure
 	OperationKind    = api.OperationKind
 	Part             = api.Part
+	Principal        = api.Principal
 	Share            = api.Share
+	SharedByName     = api.SharedByName
+	Space            = api.Space
 	Span             = api.Span
 	Time             = api.Time
 	Upload           = api.Upload
 	UploadState      = api.UploadState
 	Version          = api.Version
+	Webhook          = api.Webhook
 )
 
 // List is one page of a list.
@@ -60,23 +70,6 @@ const (
 
 // blake3Name is the key of the BLAKE3 digest in Digests.
 const blake3Name = "blake3"
-
-// Me is the user of a token, the account and its storage usage.
-type Me struct {
-	User struct {
-		ID    string `json:"id"`
-		Name  string `json:"name"`
-		Admin bool   `json:"admin"`
-	} `json:"user"`
-	Account struct {
-		ID string `json:"id"`
-	} `json:"account"`
-	Usage struct {
-		Total *int64 `json:"total"`          // bytes; nil is unlimited
-		Used  int64  `json:"used"`           // finished files, including trash and old versions
-		Owed  int64  `json:"owed,omitempty"` // deleted but still on disk; Used+Owed may reach twice Quota
-	} `json:"usage"`
-}
 
 // Page selects a page of a list. The zero value is the first 200 items in the server's order.
 type Page struct {

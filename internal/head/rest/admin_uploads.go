@@ -24,8 +24,8 @@ func (u uploads) adminRoutes() []route {
 	}
 }
 
-// listAll serves GET /admin/uploads. It replies 200 with api.Page[api.AdminUpload]. Beyond the errors
-// common to all routes it fails with drive.CursorInvalid.
+// listAll serves GET /admin/uploads. It replies 200 with api.Page[api.AdminUpload]. Beyond the
+// errors common to all routes it fails with drive.CursorInvalid.
 func (u uploads) listAll(ctx context.Context, c *call) (reply, error) {
 	since, err := after[drive.UploadID](c)
 	if err != nil {

@@ -165,8 +165,8 @@ func (l collects) remove(ctx context.Context, c *call, id drive.CollectID) (repl
 	return empty(nil)
 }
 
-// collected serves GET /collects/{id}/files. It replies 200 with api.Page[api.CollectedFile]. Beyond
-// the errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
+// collected serves GET /collects/{id}/files. It replies 200 with api.Page[api.CollectedFile].
+// Beyond the errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (l collects) collected(ctx context.Context, c *call, id drive.CollectID) (reply, error) {
 	return listPage(c, func(since drive.UploadID, limit int) ([]collect.File, error) {
 		return l.links.ListFiles(ctx, c.who, id, since, limit)

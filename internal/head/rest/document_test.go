@@ -155,7 +155,7 @@ func TestDocumentMarksNullableMembers(t *testing.T) {
 	for path, want := range map[string]string{
 		"Upload.size": nullable("integer"), "Node.trashed_at": nullable("string"), "Node.parent_id": nullable("string"),
 		"BeginBody.size": nullable("integer"), "BeginBody.part_size": "integer", "UserBody.total": nullable("integer"),
-		"PageNode.next_cursor": nullable("string"), "PageNode.items": "array", "MeUsage.total": nullable("integer"),
+		"PageNode.next_cursor": nullable("string"), "PageNode.items": "array", "Usage.total": nullable("integer"),
 		"Node.mtime": "string", "Upload.reserved": "integer", "Part.cv": nullable("string"),
 	} {
 		if got := fmt.Sprint(property(path)); got != want {

@@ -225,8 +225,8 @@ func (n nodes) children(ctx context.Context, c *call, id drive.NodeID) (reply, e
 	}))
 }
 
-// total serves GET /nodes/{id}/totals. It replies 200 with api.FolderTotals. Beyond the errors common to
-// all routes it fails with drive.NotFound or drive.Forbidden.
+// total serves GET /nodes/{id}/totals. It replies 200 with api.FolderTotals. Beyond the errors
+// common to all routes it fails with drive.NotFound or drive.Forbidden.
 func (n nodes) total(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	sum, err := n.files.FolderSum(ctx, c.who, id)
 	return answer(api.FolderTotals{Files: sum.Files, Folders: sum.Folders, Size: int64(sum.Size)}, err)

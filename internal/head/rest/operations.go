@@ -218,8 +218,9 @@ func showBulk(_ *call, o bulk.Operation) api.Operation {
 	}
 }
 
-// failures serves GET /operations/{id}/failures. It replies 200 with api.Page[api.OperationFailure].
-// Beyond the errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
+// failures serves GET /operations/{id}/failures. It replies 200 with
+// api.Page[api.OperationFailure]. Beyond the errors common to all routes it fails with
+// drive.NotFound or drive.CursorInvalid.
 func (o operations) failures(ctx context.Context, c *call, id drive.OperationID) (reply, error) {
 	found, next, err := o.bulk.Failures(ctx, c.who, id, c.query.Get(cursor.name), c.limit())
 	if err != nil {

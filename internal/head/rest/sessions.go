@@ -46,7 +46,7 @@ type loginBody struct {
 type loginView struct {
 	ID        drive.SessionID `json:"id"`
 	Token     string          `json:"token,omitempty"`
-	User      *meUser         `json:"user,omitempty"` // set if the login is in a cookie
+	User      *api.MeUser     `json:"user,omitempty"` // set if the login is in a cookie
 	ExpiresAt *drive.Time     `json:"expires_at"`     // null: never
 
 	MustChange bool `json:"must_change_password,omitempty" doc:"true: an administrator chose the password, and every request other than PUT /me/password is 403 forbidden with reason new-password; absent otherwise"`
@@ -103,7 +103,8 @@ func (s sessions) granted(ctx context.Context, c *call, g account.Granted, cooki
 	if err != nil {
 		return reply{}, err
 	}
-	view.User = &meUser{user.ID, user.Name, user.Admin, user.MustChange}
+	shown := showMe(user)
+	view.User = &shown
 	c.setCookie(g.Secret)
 	return created(view)
 }
