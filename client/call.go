@@ -34,8 +34,8 @@ type request struct {
 	status  int          // HTTP status of the last reply
 }
 
-// api is the path prefix of the API.
-const api = "/api/v1"
+// apiPrefix is the path prefix of the API.
+const apiPrefix = "/api/v1"
 
 // do sends k, with retries and backoff, until it succeeds. It returns the last error if the error
 // is permanent or the retry budget is exhausted, and the context's cause if ctx ends.
@@ -149,7 +149,7 @@ func (c *Client) roundTrip(ctx context.Context, k *request, again bool) (*http.R
 // newHTTPRequest builds the HTTP request of one attempt. body is nil if r has no streamed body. A
 // failure of the local body is a localError, which is not retried.
 func (c *Client) newHTTPRequest(ctx context.Context, k *request, watch *stallTimer) (*http.Request, *requestBody, error) {
-	target := c.base + api + k.path
+	target := c.base + apiPrefix + k.path
 	if len(k.query) > 0 {
 		target += "?" + k.query.Encode()
 	}

@@ -315,20 +315,3 @@ func FuzzLocalName(f *testing.F) {
 		}
 	})
 }
-
-func TestChecksumFormats(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]checksum{
-		"3735928559": {0xdeadbeef, true}, `"deadbeef"`: {0xdeadbeef, true}, "null": {}, `""`: {}, "0": {0, true},
-	} {
-		var got checksum
-		if err := got.UnmarshalJSON([]byte(text)); err != nil || !cmp.Equal(got, want) {
-			t.Errorf("%s: %+v, %v", text, got, err)
-		}
-	}
-	for _, bad := range []string{"-1", "4294967296", `"xyz"`, "{}"} {
-		if err := new(checksum).UnmarshalJSON([]byte(bad)); err == nil {
-			t.Errorf("%s was taken", bad)
-		}
-	}
-}

@@ -138,7 +138,7 @@ func (d *Downloader) present(root *os.Root, name string, n Node, o GetOptions, m
 		return "it is there", nil
 	case !o.SkipSame || !info.Mode().IsRegular() || info.Size() != n.Size:
 		return "", nil
-	case mtimeMillis(info.ModTime()) == mtimeMillis(n.Mtime):
+	case mtimeMillis(info.ModTime()) == mtimeMillis(n.Mtime.Time):
 		return "same size and time", nil
 	}
 	m.setState(StateHashing)

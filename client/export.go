@@ -12,28 +12,28 @@ import (
 
 // Export is a batch of documents that the server collects into one zip.
 type Export struct {
-	ID        string     `json:"id"`
-	Name      string     `json:"name"`
-	Origin    string     `json:"origin"` // manual, schedule, supplement
-	Root      string     `json:"root"`
-	Revision  int64      `json:"revision"`
-	Set       string     `json:"set"`   // for a list too long for one zip: id of the first part
-	Part      int64      `json:"part"`  // number of this part, from 1
-	Parts     int64      `json:"parts"` // number of parts; 1: not split
-	State     string     `json:"state"` // pending, running, sealed, aborted, failed, cancelled, expired
-	Priority  int64      `json:"priority"`
-	Total     int64      `json:"total"`
-	Collected int64      `json:"collected"`
-	Failed    int64      `json:"failed"`
-	Bytes     int64      `json:"bytes"`
-	Rate      float64    `json:"rate"` // entries per second
-	ETA       *int64     `json:"eta"`  // seconds
-	Error     string     `json:"error"`
-	Size      int64      `json:"size"` // size of the zip in bytes; 0 until sealed
-	ETag      string     `json:"etag"`
-	CreatedAt time.Time  `json:"created_at"`
-	ExpiresAt *time.Time `json:"expires_at"`
-	Joined    bool       `json:"joined"` // CreateExport returned an existing export of the same folder and month
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	Origin    string    `json:"origin"` // manual, schedule, supplement
+	Root      string    `json:"root"`
+	Revision  int64     `json:"revision"`
+	Set       string    `json:"set"`   // for a list too long for one zip: id of the first part
+	Part      int64     `json:"part"`  // number of this part, from 1
+	Parts     int64     `json:"parts"` // number of parts; 1: not split
+	State     string    `json:"state"` // pending, running, sealed, aborted, failed, cancelled, expired
+	Priority  int64     `json:"priority"`
+	Total     int64     `json:"total"`
+	Collected int64     `json:"collected"`
+	Failed    int64     `json:"failed"`
+	Bytes     int64     `json:"bytes"`
+	Rate      float64   `json:"rate"` // entries per second
+	ETA       *int64    `json:"eta"`  // seconds
+	Error     string    `json:"error"`
+	Size      int64     `json:"size"` // size of the zip in bytes; 0 until sealed
+	ETag      string    `json:"etag"`
+	CreatedAt time.Time `json:"created_at"`
+	ExpiresAt *Time     `json:"expires_at"`
+	Joined    bool      `json:"joined"` // CreateExport returned an existing export of the same folder and month
 }
 
 // Ended reports whether the export will not change by itself any more.

@@ -235,7 +235,7 @@ func (d *fileDownload) setMtime(name string) error {
 	if d.node.Mtime.IsZero() {
 		return nil
 	}
-	return d.dir.Chtimes(name, d.node.Mtime, d.node.Mtime)
+	return d.dir.Chtimes(name, d.node.Mtime.Time, d.node.Mtime.Time)
 }
 
 // netReader counts the bytes read and records read errors, to tell them from write errors of the

@@ -3,6 +3,7 @@ package client
 import (
 	"bufio"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"example.org/smartdrive/internal/base/digest"
+	"lukechampine.com/blake3"
 )
 
 // maxLine is the maximum length of a line of a stream, in bytes, and the size of the read buffer. A
@@ -44,12 +45,11 @@ type stream struct {
 	retryAlone []queuedFile // files to be downloaded on their own
 	dirs       dirCache
 	buf        []byte
-	sum        *digest.Part
 }
 
 // newStream returns a stream that will receive the files all; known as in stream.listed.
 func newStream(c *collector, all []queuedFile, known bool) *stream {
-	return &stream{run: &c.run, all: all, listed: known, dirs: dirCache{root: c.root}, sum: digest.NewPart(0)}
+	return &stream{run: &c.run, all: all, listed: known, dirs: dirCache{root: c.root}}
 }
 
 // attempt reads one stream, commits the received files, and starts downloading the odd ones on
@@ -144,7 +144,7 @@ func (c *collector) next(ctx context.Context, s *stream) (last bool, err error) 
 		s.changed = append(s.changed, f)
 		return false, nil
 	}
-	if s.digest() != f.node.Digests[blake3Name] {
+	if sum := blake3.Sum256(s.buf); hex.EncodeToString(sum[:]) != f.node.Digests[blake3Name] {
 		s.retryAlone = append(s.retryAlone, f)
 		return false, nil
 	}
@@ -155,13 +155,6 @@ func (c *collector) next(ctx context.Context, s *stream) (last bool, err error) 
 	}
 	s.staged = append(s.staged, here)
 	return false, nil
-}
-
-// digest returns the BLAKE3 digest of s.buf in hex.
-func (s *stream) digest() string {
-	s.sum.Reset(0)
-	_, _ = s.sum.Write(s.buf) // never fails for one part
-	return s.sum.Root().String()
 }
 
 // write writes s.buf to a part beside the target, or into the draft of its folder. On failure the
@@ -184,7 +177,7 @@ func (s *stream) write(f queuedFile) (stagedFile, error) {
 	}
 	_, err = file.Write(s.buf)
 	if err = errors.Join(err, file.Close()); err == nil && !f.node.Mtime.IsZero() {
-		err = dir.Chtimes(part, f.node.Mtime, f.node.Mtime)
+		err = dir.Chtimes(part, f.node.Mtime.Time, f.node.Mtime.Time)
 	}
 	if err != nil {
 		s.run.remove(dir, part)

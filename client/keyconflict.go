@@ -5,21 +5,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
-	"time"
 )
-
-// KeyConflict is a request that the server refused because its Idempotency-Key had been used for a
-// different request.
-type KeyConflict struct {
-	ID      string    `json:"id"`
-	Method  string    `json:"method"`
-	Route   string    `json:"route"`
-	Key     string    `json:"key"`
-	Request string    `json:"request"` // body, up to 4 KiB; empty if there was none or it may contain a secret
-	Times   int64     `json:"times"`   // number of refusals
-	FirstAt time.Time `json:"first_at"`
-	LastAt  time.Time `json:"last_at"`
-}
 
 // AllKeyConflicts yields the unsettled conflicts, oldest first. If a request fails, the last pair
 // is a zero value and the error.

@@ -5,44 +5,24 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
-	"time"
-)
 
-// OperationKind is the kind of work that an operation does.
-type OperationKind string
+	"example.org/smartdrive/api"
+)
 
 // The kinds of operations. StartOperation accepts all but Subtree, which the server starts for
 // calls such as DeleteNode on a large folder.
 const (
-	OperationTrash   OperationKind = "trash"
-	OperationRestore OperationKind = "restore"
-	OperationDelete  OperationKind = "delete"
-	OperationMove    OperationKind = "move"
-	OperationCopy    OperationKind = "copy"
-	OperationUnshare OperationKind = "unshare"
-	OperationSubtree OperationKind = "subtree"
+	OperationTrash   = api.OperationTrash
+	OperationRestore = api.OperationRestore
+	OperationDelete  = api.OperationDelete
+	OperationMove    = api.OperationMove
+	OperationCopy    = api.OperationCopy
+	OperationUnshare = api.OperationUnshare
+	OperationSubtree = api.OperationSubtree
 )
 
 // MaxOperationItems is the maximum number of items of one operation.
 const MaxOperationItems = 100_000
-
-// Operation is background work on many nodes. ID is empty if the server finished the work at once.
-type Operation struct {
-	ID     string        `json:"id"`
-	Kind   OperationKind `json:"kind"`
-	State  string        `json:"state"`  // running, done, cancelled; a subtree may also be failed
-	Done   int64         `json:"done"`   // processed items, including failed ones; nodes for a subtree
-	Failed int64         `json:"failed"` // refused items; see OperationFailures
-	Total  int64         `json:"total"`
-	Error  Code          `json:"error"` // why a subtree failed
-
-	Parent    *string   `json:"parent"`   // the target folder
-	Undoable  bool      `json:"undoable"` // whether UndoOperation would change anything
-	Undoes    *string   `json:"undoes"`   // id of the operation that this one undoes
-	UndoneBy  *string   `json:"undone_by"`
-	CreatedAt time.Time `json:"created_at"`
-	UpdatedAt time.Time `json:"updated_at"`
-}
 
 // NewOperation describes an operation for StartOperation. The items are Nodes (for unshare:
 // Shares), or All without Except.
@@ -97,16 +77,6 @@ func (c *Client) RetryOperation(ctx context.Context, id string) (Operation, erro
 // UndoOperation starts and returns an operation that reverts the changes of another one.
 func (c *Client) UndoOperation(ctx context.Context, id string) (Operation, error) {
 	return fetch[Operation](ctx, c, &request{method: http.MethodPost, path: operationPath(id, "/undo"), withKey: true})
-}
-
-// OperationFailure is a refused item of an operation.
-type OperationFailure struct {
-	ID    string   `json:"id"`
-	Name  string   `json:"name"` // empty: the node no longer exists
-	Path  string   `json:"path"`
-	Type  NodeType `json:"type"`
-	Code  Code     `json:"code"`
-	Title string   `json:"title"` // for people
 }
 
 // OperationFailures yields the refused items of an operation. If a request fails, the last pair is

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"example.org/smartdrive/api"
 )
 
 // Problem is an error reported by SmartDrive (RFC 9457). Use errors.As to get it.
@@ -28,50 +30,47 @@ type Problem struct { //nolint:errname // RFC 9457 calls it so
 	RetryAfter time.Duration `json:"-"`
 }
 
-// Code identifies the kind of a Problem.
-type Code string
-
-// The codes of the API.
+// The codes of the API, see package api.
 const (
-	CodeBadRequest      Code = "bad-request"
-	CodeBadName         Code = "bad-name"
-	CodePartSize        Code = "part-size"
-	CodePartRange       Code = "part-range"
-	CodeCursorInvalid   Code = "cursor-invalid"
-	CodeUnauthenticated Code = "unauthenticated"
-	CodeForbidden       Code = "forbidden"
-	CodeWrongCode       Code = "wrong-code"
-	CodeCrossOrigin     Code = "cross-origin"
-	CodeNotFound        Code = "not-found"
-	CodeNoThumbnail     Code = "no-thumbnail"
-	CodeMethod          Code = "method"
-	CodeTooSlow         Code = "too-slow"
-	CodeNameTaken       Code = "name-taken"
-	CodeParentGone      Code = "parent-gone"
-	CodePartDiffers     Code = "part-differs"
-	CodeOffsetMismatch  Code = "offset-mismatch"
-	CodePartsMissing    Code = "parts-missing"
-	CodeState           Code = "state"
-	CodeVersionChanged  Code = "version-changed"
-	CodeLocked          Code = "locked"
-	CodeInProgress      Code = "in-progress"
-	CodeCycle           Code = "cycle"
-	CodeGone            Code = "gone"
-	CodeLengthRequired  Code = "length-required"
-	CodePrecondition    Code = "precondition"
-	CodeTooLarge        Code = "too-large"
-	CodeMediaType       Code = "media-type"
-	CodeRange           Code = "range"
-	CodeDigestMismatch  Code = "digest-mismatch"
-	CodeKeyReused       Code = "key-reused"
-	CodeDigestRequired  Code = "digest-required"
-	CodeRate            Code = "rate"
-	CodeTooManyOpen     Code = "too-many-open"
-	CodeInternal        Code = "internal"
-	CodeStopping        Code = "stopping"
-	CodeUnavailable     Code = "unavailable"
-	CodeQuota           Code = "quota"
-	CodeDiskFull        Code = "disk-full"
+	CodeBadRequest      = api.CodeBadRequest
+	CodeBadName         = api.CodeBadName
+	CodePartSize        = api.CodePartSize
+	CodePartRange       = api.CodePartRange
+	CodeCursorInvalid   = api.CodeCursorInvalid
+	CodeUnauthenticated = api.CodeUnauthenticated
+	CodeForbidden       = api.CodeForbidden
+	CodeWrongCode       = api.CodeWrongCode
+	CodeCrossOrigin     = api.CodeCrossOrigin
+	CodeNotFound        = api.CodeNotFound
+	CodeNoThumbnail     = api.CodeNoThumbnail
+	CodeMethod          = api.CodeMethod
+	CodeTooSlow         = api.CodeTooSlow
+	CodeNameTaken       = api.CodeNameTaken
+	CodeParentGone      = api.CodeParentGone
+	CodePartDiffers     = api.CodePartDiffers
+	CodeOffsetMismatch  = api.CodeOffsetMismatch
+	CodePartsMissing    = api.CodePartsMissing
+	CodeState           = api.CodeState
+	CodeVersionChanged  = api.CodeVersionChanged
+	CodeLocked          = api.CodeLocked
+	CodeInProgress      = api.CodeInProgress
+	CodeCycle           = api.CodeCycle
+	CodeGone            = api.CodeGone
+	CodeLengthRequired  = api.CodeLengthRequired
+	CodePrecondition    = api.CodePrecondition
+	CodeTooLarge        = api.CodeTooLarge
+	CodeMediaType       = api.CodeMediaType
+	CodeRange           = api.CodeRange
+	CodeDigestMismatch  = api.CodeDigestMismatch
+	CodeKeyReused       = api.CodeKeyReused
+	CodeDigestRequired  = api.CodeDigestRequired
+	CodeRate            = api.CodeRate
+	CodeTooManyOpen     = api.CodeTooManyOpen
+	CodeInternal        = api.CodeInternal
+	CodeStopping        = api.CodeStopping
+	CodeUnavailable     = api.CodeUnavailable
+	CodeQuota           = api.CodeQuota
+	CodeDiskFull        = api.CodeDiskFull
 )
 
 // Error returns the detail, else the title, followed by the code.

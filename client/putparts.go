@@ -259,9 +259,7 @@ func (m *multipart) listParts(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if part.CRC32.Known {
-			m.parts[part.N] = part
-		}
+		m.parts[int64(part.N)] = part
 	}
 	return nil
 }

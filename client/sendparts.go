@@ -144,7 +144,7 @@ func (m *multipart) scanPart(ctx context.Context, n int64, sum hash.Hash, buf []
 func (m *multipart) comparePart(n int64, crc uint32) {
 	_, length := m.span(n)
 	have := m.parts[n]
-	same := have.Size == length && have.CRC32.Sum == crc
+	same := have.Size == length && have.CRC32 == crc
 	if !same {
 		m.meter.add(-length)
 	}

@@ -5,31 +5,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
-	"time"
 )
-
-// LinkTarget is the node that a link points to. If the node was deleted for good, only ID is set.
-type LinkTarget struct {
-	ID   string   `json:"id"`
-	Name string   `json:"name"`
-	Type NodeType `json:"type"`
-	Size int64    `json:"size"`
-}
-
-// Share is a public link through which anyone can list and download a node.
-type Share struct {
-	ID           string     `json:"id"`
-	Token        string     `json:"token"`
-	URL          string     `json:"url"`
-	Node         LinkTarget `json:"node"`
-	Code         *string    `json:"code"`          // extraction code; nil: none
-	ExpiresAt    *time.Time `json:"expires_at"`    // nil: never
-	MaxDownloads *int64     `json:"max_downloads"` // nil: unlimited
-	Downloads    int64      `json:"downloads"`
-	Views        int64      `json:"views"`
-	CreatedAt    time.Time  `json:"created_at"`
-	State        string     `json:"state"` // open, expired, used-up, gone
-}
 
 // AutoCode makes the server generate a code; it is a value of NewShare.Code.
 const AutoCode = "auto"
@@ -66,25 +42,6 @@ func (c *Client) AllShares(ctx context.Context, node string) iter.Seq2[Share, er
 // DeleteShare deletes a share; its link stops working. It fails with CodeNotFound.
 func (c *Client) DeleteShare(ctx context.Context, id string) error {
 	return c.do(ctx, &request{method: http.MethodDelete, path: "/shares/" + url.PathEscape(id)})
-}
-
-// Collect is a collect link, through which anyone can upload files into a folder.
-type Collect struct {
-	ID        string     `json:"id"`
-	Token     string     `json:"token"`
-	URL       string     `json:"url"`
-	Folder    LinkTarget `json:"folder"`
-	Title     string     `json:"title"`
-	Message   string     `json:"message"`
-	ExpiresAt *time.Time `json:"expires_at"` // nil: never
-	MaxBytes  *int64     `json:"max_bytes"`  // nil: limited only by the account's quota
-	MaxFile   *int64     `json:"max_file"`   // nil: no limit
-	Files     int64      `json:"files"`      // files received
-	Received  int64      `json:"received"`   // bytes received
-	Arriving  int64      `json:"arriving"`   // declared bytes of uploads in progress
-	Left      *int64     `json:"left"`       // bytes that may still be sent; nil: no limit of its own
-	CreatedAt time.Time  `json:"created_at"`
-	State     string     `json:"state"` // open, expired, full, gone
 }
 
 // NewCollect describes a collect link for CreateCollect.

@@ -174,6 +174,3 @@ func FileDigest(path string) (string, error) {
 	defer closeQuietly(f)
 	return sumFile(f, src.Size, nil)
 }
-
-// Digest returns the node's BLAKE3 digest in hex, "" for a folder.
-func (n Node) Digest() string { return n.Digests[blake3Name] }

@@ -5,7 +5,6 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
-	"time"
 )
 
 // Sharing manages spaces, groups and roles.
@@ -13,26 +12,6 @@ type Sharing struct{ c *Client }
 
 // NewSharing returns a Sharing that uses c.
 func NewSharing(c *Client) Sharing { return Sharing{c} }
-
-// Space is an account shared by its members.
-type Space struct {
-	ID     string `json:"id"`
-	RootID string `json:"root_id"`
-	Name   string `json:"name"`
-	State  string `json:"state"` // active, archived, deleted
-	Role   string `json:"role"`  // the caller's: none, viewer, uploader, editor, manager
-	Usage  struct {
-		Total *int64 `json:"total"` // bytes; nil: no limit
-		Used  int64  `json:"used"`
-	} `json:"usage"`
-	CreatedAt time.Time `json:"created_at"`
-	UpdatedAt time.Time `json:"updated_at"`
-
-	Links       string `json:"links"`        // who may create links: editors, managers, nobody
-	Outward     string `json:"outward"`      // who may grant roles to non-members: managers, nobody
-	TrashDays   int    `json:"trash_days"`   // retention of the trash; 0: the server's default
-	VersionDays int    `json:"version_days"` // retention of old versions; 0: the server's default
-}
 
 // Spaces returns all spaces that the caller is a member of, by name.
 func (s Sharing) Spaces(ctx context.Context) ([]Space, error) {
@@ -91,18 +70,6 @@ func (s Sharing) DeleteSpace(ctx context.Context, id string) error {
 	return s.c.do(ctx, &request{method: http.MethodDelete, path: "/admin/spaces/" + url.PathEscape(id)})
 }
 
-// Grant is a role of a user or group at a node.
-type Grant struct {
-	NodeID      string     `json:"node_id"`
-	Kind        string     `json:"kind"` // user or group
-	PrincipalID string     `json:"principal_id"`
-	Name        string     `json:"name"` // name of the user or group
-	Role        string     `json:"role"`
-	Note        string     `json:"note"`
-	CreatedAt   time.Time  `json:"created_at"`
-	ExpiresAt   *time.Time `json:"expires_at"` // nil: never
-}
-
 // NewGrant describes a role for Sharing.Grant.
 type NewGrant struct {
 	Kind      string `json:"kind"`      // user or group
@@ -130,31 +97,10 @@ func (s Sharing) AllGrants(ctx context.Context, node string) iter.Seq2[Grant, er
 	})
 }
 
-// Access lists the grants that give access to a node.
-type Access struct {
-	Role   string        `json:"role"`  // the caller's
-	Owner  string        `json:"owner"` // user whose drive contains the node; empty: a space
-	Grants []AccessGrant `json:"grants"`
-}
-
-// AccessGrant is a role granted at a node or at a folder above it.
-type AccessGrant struct {
-	Grant Grant `json:"grant"`
-	Level int   `json:"level"` // 0: at the node; n: n folders above
-	Idle  bool  `json:"idle"`  // without effect, because the space does not share with non-members
-}
-
 // Access returns the grants that give access to a node, nearest first. It fails with CodeNotFound
 // or CodeForbidden.
 func (s Sharing) Access(ctx context.Context, node string) (Access, error) {
 	return fetch[Access](ctx, s.c, &request{method: http.MethodGet, path: nodePath(node) + "/access"})
-}
-
-// SharedByName is a node shared with a named user or group.
-type SharedByName struct {
-	Grant Grant      `json:"grant"`
-	Path  string     `json:"path"` // path of the node for the caller
-	Node  LinkTarget `json:"node"`
 }
 
 // AllSharedWithMe yields the nodes that others share with the caller by name. It yields an error
@@ -171,20 +117,6 @@ func (s Sharing) AllSharedByMe(ctx context.Context) iter.Seq2[SharedByName, erro
 	return all(func(p Page) (List[SharedByName], error) {
 		return fetch[List[SharedByName]](ctx, s.c, &request{method: http.MethodGet, path: "/shared-by-me", query: p.values()})
 	})
-}
-
-// Group is a group of users.
-type Group struct {
-	ID        string    `json:"id"`
-	Name      string    `json:"name"`
-	CreatedAt time.Time `json:"created_at"`
-	UpdatedAt time.Time `json:"updated_at"`
-}
-
-// Person is a user without private data.
-type Person struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
 }
 
 // groupsPath is the API path of groups.
@@ -211,9 +143,9 @@ func (s Sharing) DeleteGroup(ctx context.Context, id string) error {
 
 // AllMembers yields the users of a group. If a request fails, the last pair is a zero value and the
 // error.
-func (s Sharing) AllMembers(ctx context.Context, group string) iter.Seq2[Person, error] {
-	return all(func(p Page) (List[Person], error) {
-		return fetch[List[Person]](ctx, s.c, &request{method: http.MethodGet, path: groupsPath + "/" + url.PathEscape(group) + "/members", query: p.values()})
+func (s Sharing) AllMembers(ctx context.Context, group string) iter.Seq2[Member, error] {
+	return all(func(p Page) (List[Member], error) {
+		return fetch[List[Member]](ctx, s.c, &request{method: http.MethodGet, path: groupsPath + "/" + url.PathEscape(group) + "/members", query: p.values()})
 	})
 }
 
@@ -237,13 +169,6 @@ func memberPath(group, user string) string {
 func (s Sharing) FindPrincipals(ctx context.Context, prefix string) ([]Principal, error) {
 	l, err := fetch[List[Principal]](ctx, s.c, &request{method: http.MethodGet, path: "/people", query: url.Values{"q": {prefix}}})
 	return l.Items, err
-}
-
-// Principal is a user or group to share with.
-type Principal struct {
-	Kind string `json:"kind"` // user or group
-	ID   string `json:"id"`
-	Name string `json:"name"`
 }
 
 // Trash returns a page of a space's trash. space is a name or id; empty: the user's own drive.

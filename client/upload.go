@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"example.org/smartdrive/api"
 )
 
 // NewUpload describes an upload for BeginUpload: either Path, or Parent and Name.
@@ -144,12 +146,9 @@ func (c *Client) complete(ctx context.Context, id string, a UploadChange, p *ret
 // Prepare returns a signed idempotency key, valid for 12 hours, for one creating request. It is not
 // stored; an unused key needs no clean-up.
 func (c *Client) Prepare(ctx context.Context) (preID string, expires time.Time, err error) {
-	var out struct {
-		PreID     string    `json:"pre_id"`
-		ExpiresAt time.Time `json:"expires_at"`
-	}
+	var out api.PreparedID
 	err = c.do(ctx, &request{method: http.MethodPost, path: "/prepare", output: &out})
-	return out.PreID, out.ExpiresAt, err
+	return out.PreID, out.ExpiresAt.Time, err
 }
 
 // uploadPath returns the API path of an upload.

@@ -162,7 +162,7 @@ func (t *transfer) isSame(ctx context.Context) (Result, bool, error) {
 	if known.Type != File || known.Size != t.src.Size {
 		return Result{}, false, nil
 	}
-	if mtimeMillis(known.Mtime) == mtimeMillis(t.src.Mtime) {
+	if mtimeMillis(known.Mtime.Time) == mtimeMillis(t.src.Mtime) {
 		return Result{Node: *known, State: StateSkipped, Note: "same size and time"}, true, nil
 	}
 	if known.Digests[blake3Name] == "" {

@@ -5,28 +5,9 @@ import (
 	"net/http"
 	"net/url"
 	"time"
-)
 
-// Webhook is an HTTP endpoint that receives the events of an account.
-type Webhook struct {
-	ID        string     `json:"id"`
-	Account   string     `json:"account_id"`
-	Name      string     `json:"name"`
-	URL       string     `json:"url"`
-	Types     []string   `json:"types"`
-	State     string     `json:"state"`  // active, disabled
-	Reason    string     `json:"reason"` // why the server disabled it: failing, right, secret, gone; empty: a user did
-	Skipped   int64      `json:"skipped"`
-	Failures  int64      `json:"failures"`
-	Status    int64      `json:"status"`
-	Error     string     `json:"error"`
-	SentAt    *time.Time `json:"sent_at"`
-	NextAt    *time.Time `json:"next_at"`
-	CreatedAt time.Time  `json:"created_at"`
-	UpdatedAt time.Time  `json:"updated_at"`
-	OldUntil  *time.Time `json:"old_secret_until"` // until then requests are also signed with the previous secret
-	Secret    string     `json:"secret,omitempty"` // set only by Create and Rotate
-}
+	"example.org/smartdrive/api"
+)
 
 // NewWebhook describes a webhook for Create.
 type NewWebhook struct {
@@ -94,9 +75,9 @@ func (w Webhooks) ReplaySince(ctx context.Context, id string, since time.Time) e
 // Redeliver delivers one event again at once, and returns the HTTP status of the receiver's reply;
 // 0: it was not reached.
 func (w Webhooks) Redeliver(ctx context.Context, id, event string) (status int, err error) {
-	type answer struct {
-		Status int `json:"status"`
+	a, err := fetch[api.ReplayResult](ctx, w.c, &request{method: http.MethodPost, path: webhookPath(id) + "/replay", input: map[string]any{"event": event}})
+	if a.Status != nil {
+		status = *a.Status
 	}
-	a, err := fetch[answer](ctx, w.c, &request{method: http.MethodPost, path: webhookPath(id) + "/replay", input: map[string]any{"event": event}})
-	return a.Status, err
+	return status, err
 }

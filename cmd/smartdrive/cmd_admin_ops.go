@@ -29,7 +29,7 @@ func (a *adminCLI) uploadsCommand() *cobra.Command {
 			list := func(c *connection, path string) error {
 				return c.eachItem(cmd.Context(), path, func(raw json.RawMessage) error {
 					return show(a, raw, func(u client.Upload) string {
-						return fmt.Sprintf("%s  %-8s until %s  %s", u.ID, u.State, timeText(u.ExpiresAt), u.Path)
+						return fmt.Sprintf("%s  %-8s until %s  %s", u.ID, u.State, timeText(u.ExpiresAt.Time), u.Path)
 					})
 				})
 			}

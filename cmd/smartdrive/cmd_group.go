@@ -38,7 +38,7 @@ func (c peopleCommands) groupLs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return showAll(client.NewSharing(api).AllMembers(ctx, g.ID), func(p client.Person) error { return c.show(p, "%s", p.Name) })
+			return showAll(client.NewSharing(api).AllMembers(ctx, g.ID), func(p client.Member) error { return c.show(p, "%s", p.Name) })
 		}),
 	}
 }

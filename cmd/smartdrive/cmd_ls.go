@@ -112,7 +112,7 @@ func (c *cli) printNode(n client.Node, long bool, name string) error {
 		size, name = "-", name+"/"
 	}
 	if long {
-		return c.show(n, "%10s  %s  %s", size, timeText(n.Mtime), name)
+		return c.show(n, "%10s  %s  %s", size, timeText(n.Mtime.Time), name)
 	}
 	return c.show(n, "%s", name)
 }

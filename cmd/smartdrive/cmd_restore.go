@@ -76,7 +76,7 @@ func findTrashed(trash []client.Node, arg string) (found client.Node, err error)
 		if n.ID == arg {
 			return n, nil
 		}
-		if n.Path == p && (found.ID == "" || n.TrashedAt != nil && n.TrashedAt.After(*found.TrashedAt)) {
+		if n.Path == p && (found.ID == "" || n.TrashedAt != nil && n.TrashedAt.After(found.TrashedAt.Time)) {
 			found = n
 		}
 	}

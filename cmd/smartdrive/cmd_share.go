@@ -71,11 +71,11 @@ func (c *cli) showShare(s client.Share) error {
 }
 
 // ending formats the expiry of a link; "" if at is nil.
-func ending(at *time.Time) string {
+func ending(at *client.Time) string {
 	if at == nil {
 		return ""
 	}
-	return "  until " + timeText(*at)
+	return "  until " + timeText(at.Time)
 }
 
 // shareLs returns the command `ls [PATH]`: list links, all or those to one file or folder.

@@ -24,7 +24,7 @@ func newUploadsCommand(c *cli) *cobra.Command {
 				if full, err := api.Upload(ctx, u.ID); err == nil { // the list does not contain the received parts
 					u = full
 				}
-				return c.show(u, "%s  %-7s  %s  %s  until %s", u.ID, u.State, receivedText(u), u.Path, timeText(u.ExpiresAt))
+				return c.show(u, "%s  %-7s  %s  %s  until %s", u.ID, u.State, receivedText(u), u.Path, timeText(u.ExpiresAt.Time))
 			})
 		}),
 	}

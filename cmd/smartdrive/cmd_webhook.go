@@ -35,7 +35,7 @@ func (c peopleCommands) showWebhook(h client.Webhook) error {
 	}
 	last := "nothing sent yet"
 	if h.SentAt != nil {
-		last = fmt.Sprintf("last %s: %d %s", timeText(*h.SentAt), h.Status, h.Error)
+		last = fmt.Sprintf("last %s: %d %s", timeText(h.SentAt.Time), h.Status, h.Error)
 	}
 	return c.show(h, "%s  %s  %s  %s  %s", h.ID, state, h.URL, strings.Join(h.Types, ","), strings.TrimSpace(last))
 }
@@ -120,7 +120,7 @@ change over.`,
 			}
 			until := "the old one has ended"
 			if h.OldUntil != nil {
-				until = "the old one signs until " + timeText(*h.OldUntil)
+				until = "the old one signs until " + timeText(h.OldUntil.Time)
 			}
 			return c.show(h, "%s\nsecret, which is not shown again: %s\n%s", h.ID, h.Secret, until)
 		}),

@@ -22,14 +22,14 @@ const (
 // request, such as a debit that is repeated with another amount (SOURCES I4). It stays in the
 // user's list until a person resolves it with Resolve.
 type Conflict struct {
-	ID      drive.ConflictID `json:"id"`
-	Method  string           `json:"method"`
-	Route   string           `json:"route" doc:"the route, such as /exports"`
-	Key     string           `json:"key" doc:"the Idempotency-Key"`
-	Request string           `json:"request" doc:"body of the refused request, up to 4 KiB; empty: none, or it may contain a secret"`
-	Times   int64            `json:"times" doc:"number of refusals"`
-	FirstAt drive.Time       `json:"first_at"`
-	LastAt  drive.Time       `json:"last_at"`
+	ID      drive.ConflictID
+	Method  string
+	Route   string
+	Key     string
+	Request string
+	Times   int64
+	FirstAt drive.Time
+	LastAt  drive.Time
 }
 
 // Conflicts stores the conflicts of all users. It is safe for concurrent use.

@@ -9,9 +9,9 @@ import (
 	"reflect"
 	"strings"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/head/server"
-	"example.org/smartdrive/internal/usecase/files"
 	"example.org/smartdrive/internal/usecase/history"
 )
 
@@ -37,7 +37,7 @@ func (a activityRoutes) routes() []route {
 		},
 		summary: "List what happened, the newest first: in the caller's own drive, in a space, or at a node. The owner of a drive and the managers " +
 			"of a space see all of it; everybody else sees what was done to nodes that they see. A page may be short, or empty, while there is a next one.",
-		outcomes: []outcome{jsonOutcome[files.Page[history.Entry]](200, "a page")},
+		outcomes: []outcome{jsonOutcome[api.Page[history.Entry]](200, "a page")},
 		errors:   []drive.Kind{drive.NotFound, drive.CursorInvalid},
 	}, {
 		method: "GET", path: usersPath + "/{id}/activity", access: admins, action: byID(a.ofUser),
@@ -47,7 +47,7 @@ func (a activityRoutes) routes() []route {
 		},
 		summary: "List what happened to a user's account, the newest first: `login`, `token`, `identity`, `password`, and `setting` for settings of the server that the user has changed. " +
 			"What the user does with files is not shown. A page may be short, or empty, while there is a next one.",
-		outcomes: []outcome{jsonOutcome[files.Page[history.Entry]](200, "a page")},
+		outcomes: []outcome{jsonOutcome[api.Page[history.Entry]](200, "a page")},
 		errors:   []drive.Kind{drive.NotFound, drive.CursorInvalid},
 	}, {
 		method: "GET", path: "/activity/export", access: read, action: withoutBody(a.export),
@@ -85,7 +85,7 @@ var (
 const exportNote = "What cannot be read to its end is cut off, and never ends like a whole one; go on with `after` and the `id` of the last whole line. " +
 	"`gone` says that entries after that one may have been deleted because of their age."
 
-// list serves GET /activity. It replies 200 with files.Page[history.Entry]. Beyond the errors
+// list serves GET /activity. It replies 200 with api.Page[history.Entry]. Beyond the errors
 // common to all routes it fails with drive.NotFound or drive.CursorInvalid. Without "node" and
 // "space" the entries are those of the caller's own drive.
 func (a activityRoutes) list(ctx context.Context, c *call) (reply, error) {
@@ -99,14 +99,14 @@ func (a activityRoutes) list(ctx context.Context, c *call) (reply, error) {
 	}
 	in.Types = c.types()
 	page, err := a.history.List(ctx, c.who, in)
-	return answer(files.Page[history.Entry](page), err)
+	return answer(api.Page[history.Entry](page), err)
 }
 
-// ofUser serves GET /admin/users/{id}/activity. It replies 200 with files.Page[history.Entry].
+// ofUser serves GET /admin/users/{id}/activity. It replies 200 with api.Page[history.Entry].
 // Beyond the errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (a activityRoutes) ofUser(ctx context.Context, c *call, id drive.UserID) (reply, error) {
 	page, err := a.history.ListSecurity(ctx, c.who, id, history.Query{Types: c.types(), Cursor: c.query.Get(cursor.name), Limit: c.limit()})
-	return answer(files.Page[history.Entry](page), err)
+	return answer(api.Page[history.Entry](page), err)
 }
 
 // export serves GET /activity/export. Beyond the errors common to all routes it fails with

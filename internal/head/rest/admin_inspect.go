@@ -3,10 +3,10 @@ package rest
 import (
 	"context"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/domain/growth"
 	"example.org/smartdrive/internal/engine/timer"
-	"example.org/smartdrive/internal/usecase/files"
 )
 
 // inspection serves the administrators' read-only routes on the state of the installation.
@@ -43,7 +43,7 @@ func (i inspection) routes() []route {
 		}, {
 			method: "GET", path: "/admin/findings", access: admins, action: withoutBody(i.listFindings), query: []param{limitParam, cursor},
 			summary:  "List audit findings, the newest first.",
-			outcomes: []outcome{jsonOutcome[files.Page[Finding]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[Finding]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		},
 	}
 	return append(all, i.mailRoute())
@@ -106,14 +106,14 @@ type Finding struct {
 	Repaired  bool       `json:"repaired"`
 }
 
-// listFindings serves GET /admin/findings. It replies 200 with files.Page[Finding]. Beyond the
+// listFindings serves GET /admin/findings. It replies 200 with api.Page[Finding]. Beyond the
 // errors common to all routes it fails with drive.CursorInvalid.
 func (i inspection) listFindings(ctx context.Context, c *call) (reply, error) {
 	items, next, err := i.findings(ctx, c.query.Get(cursor.name), c.limit())
 	if err != nil {
 		return reply{}, err
 	}
-	page := files.Page[Finding]{Items: items}
+	page := api.Page[Finding]{Items: items}
 	if items == nil {
 		page.Items = []Finding{}
 	}

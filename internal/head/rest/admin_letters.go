@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"strconv"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/engine/stream"
-	"example.org/smartdrive/internal/usecase/files"
 )
 
 // deadLetters serves the routes for dead letters: records that their consumers failed to handle.
@@ -20,7 +20,7 @@ func (d deadLetters) routes() []route {
 		{
 			method: "GET", path: all, access: admins, action: withoutBody(d.list), query: []param{limitParam, cursor},
 			summary:  "List the records that nobody could handle, the oldest first.",
-			outcomes: []outcome{jsonOutcome[files.Page[letterView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[letterView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "GET", path: all + "/{id}", access: admins, action: withoutBody(d.get),
 			summary:  "Show one.",
@@ -76,7 +76,7 @@ func parseLetter(s string) (stream.DeadID, error) {
 	return stream.DeadID(n), nil
 }
 
-// list serves GET /admin/dead-letters. It replies 200 with files.Page[letterView]. Beyond the
+// list serves GET /admin/dead-letters. It replies 200 with api.Page[letterView]. Beyond the
 // errors common to all routes it fails with drive.CursorInvalid.
 func (d deadLetters) list(ctx context.Context, c *call) (reply, error) {
 	var since stream.DeadID
@@ -90,7 +90,7 @@ func (d deadLetters) list(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	page := files.Page[letterView]{Items: make([]letterView, len(letters))}
+	page := api.Page[letterView]{Items: make([]letterView, len(letters))}
 	for i, d := range letters {
 		page.Items[i] = showLetter(d)
 	}

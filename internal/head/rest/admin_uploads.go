@@ -3,8 +3,8 @@ package rest
 import (
 	"context"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
-	"example.org/smartdrive/internal/usecase/files"
 	"example.org/smartdrive/internal/usecase/upload"
 )
 
@@ -15,7 +15,7 @@ func (u uploads) adminRoutes() []route {
 			method: "GET", path: "/admin/uploads", access: admins, action: withoutBody(u.listAll),
 			query:    []param{{name: "account", doc: "only those of the account with this id"}, limitParam, cursor},
 			summary:  "List the open uploads of all accounts, the oldest first.",
-			outcomes: []outcome{jsonOutcome[files.Page[ownedUpload]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[api.AdminUpload]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "POST", path: "/admin/uploads/reset", access: admins, action: withJSON(u.reset),
 			summary:  "Cancel all open uploads of an account, or with null of all accounts, and give back what was charged for them: the maintenance reset.",
@@ -24,18 +24,8 @@ func (u uploads) adminRoutes() []route {
 	}
 }
 
-// ownedUpload is an upload as shown to administrators.
-type ownedUpload struct {
-	upload.View
-	AccountID  drive.AccountID `json:"account_id"`
-	UserID     drive.UserID    `json:"user_id"`
-	Held       drive.ByteSize  `json:"held"` // bytes charged as unfinished
-	CreatedAt  drive.Time      `json:"created_at"`
-	LastActive drive.Time      `json:"last_active"` // as stored; activity since then may be buffered
-}
-
-// listAll serves GET /admin/uploads. It replies 200 with files.Page[ownedUpload]. Beyond the errors
-// common to all routes it fails with drive.CursorInvalid.
+// listAll serves GET /admin/uploads. It replies 200 with api.Page[api.AdminUpload]. Beyond the
+// errors common to all routes it fails with drive.CursorInvalid.
 func (u uploads) listAll(ctx context.Context, c *call) (reply, error) {
 	since, err := after[drive.UploadID](c)
 	if err != nil {
@@ -51,12 +41,7 @@ func (u uploads) listAll(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	items := make([]ownedUpload, len(views))
-	for i, v := range views {
-		row := v.Row()
-		items[i] = ownedUpload{v, row.Account, row.User, row.Held, row.Created, row.Active}
-	}
-	return ok(newPage(items, c.limit(), func(v ownedUpload) string { return v.ID.String() }))
+	return ok(newPageOf(c, views, showOwnedUpload, func(v api.AdminUpload) string { return v.ID }))
 }
 
 // resetBody is the JSON request body of POST /admin/uploads/reset.
@@ -67,6 +52,15 @@ type resetBody struct {
 // resetView is the JSON in replies to POST /admin/uploads/reset.
 type resetView struct {
 	Reset int `json:"reset"`
+}
+
+// showOwnedUpload returns the wire form of an upload for administrators.
+func showOwnedUpload(c *call, v upload.View) api.AdminUpload {
+	row := v.Row()
+	return api.AdminUpload{
+		Upload: showUpload(c, v), AccountID: row.Account.String(), UserID: row.User.String(), Held: int64(row.Held),
+		CreatedAt: showTime(row.Created), LastActive: showTime(row.Active),
+	}
 }
 
 // reset serves POST /admin/uploads/reset. It replies 200 with resetView. Beyond the errors common

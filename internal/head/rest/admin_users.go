@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"time"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/domain/account"
 	"example.org/smartdrive/internal/usecase/admin"
-	"example.org/smartdrive/internal/usecase/files"
 )
 
 // usersPath is a route path below prefix: /admin/users.
@@ -33,7 +33,7 @@ func (u users) routes() []route {
 			method: "GET", path: usersPath, access: admins, action: withoutBody(u.list),
 			query:    []param{{name: "name", doc: "only the user of this name, whatever its case"}, limitParam, cursor},
 			summary:  "List the users by name.",
-			outcomes: []outcome{jsonOutcome[files.Page[userView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[userView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "PATCH", path: one, access: admins, action: byIDWithJSON(u.change),
 			summary:  "Change a user, all of it or nothing. A total below what is used is possible: growth is refused from then on.",
@@ -98,7 +98,7 @@ func (u users) create(ctx context.Context, c *call, in *userBody) (reply, error)
 	return replayOf(r), err
 }
 
-// list serves GET /admin/users. It replies 200 with files.Page[userView]. Beyond the errors common
+// list serves GET /admin/users. It replies 200 with api.Page[userView]. Beyond the errors common
 // to all routes it fails with drive.CursorInvalid. The query parameter "name" selects one user,
 // ignoring case.
 func (u users) list(ctx context.Context, c *call) (reply, error) {
@@ -108,7 +108,7 @@ func (u users) list(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	list := files.Page[userView]{Items: make([]userView, len(page.Items))}
+	list := api.Page[userView]{Items: make([]userView, len(page.Items))}
 	for i, user := range page.Items {
 		list.Items[i] = showUser(user)
 	}

@@ -161,7 +161,7 @@ func (s *contentsStream) sendFile(l files.Listed, got opened) (err error) {
 	if s.minimal {
 		line.Rev = l.Rev
 	} else {
-		line.Node = &l.Node
+		line.Node = nodeOrNil(&l.Node)
 	}
 	refused := errors.Join(l.Err, got.err)
 	if refused == nil && got.bytes == nil && l.Size <= prereadMax {

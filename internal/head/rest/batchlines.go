@@ -5,10 +5,10 @@ import (
 	"net/http"
 	"sync"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/head/problem"
 	"example.org/smartdrive/internal/usecase/batch"
-	"example.org/smartdrive/internal/usecase/files"
 )
 
 // maxUnread is how many bytes of answers are buffered for a client that does not read; then the
@@ -18,13 +18,13 @@ const maxUnread = 256 << 10
 
 // batchLine is the answer to an item. Without N, it is the last line of a batch.
 type batchLine struct {
-	N        *int            `json:"n,omitempty" doc:"number of the item; absent in the last line, which reports how the batch ended"`
-	Status   int             `json:"status" doc:"status of the item as in a single request; in the last line 200 if all items were read"`
-	Node     *files.NodeView `json:"node,omitempty" doc:"the current node; absent: deleted or trashed since"`
-	Rev      int64           `json:"rev,omitempty" doc:"in a download with return=minimal: the revision of the node instead of the node"`
-	Size     *int64          `json:"size,omitempty" doc:"in a download: number of bytes that follow the line"`
-	Replayed bool            `json:"replayed,omitempty" doc:"true: an earlier attempt with the same key completed the item"`
-	Problem  any             `json:"problem,omitempty" doc:"problem document (RFC 9457): why the item was refused, or why the batch ended early"`
+	N        *int      `json:"n,omitempty" doc:"number of the item; absent in the last line, which reports how the batch ended"`
+	Status   int       `json:"status" doc:"status of the item as in a single request; in the last line 200 if all items were read"`
+	Node     *api.Node `json:"node,omitempty" doc:"the current node; absent: deleted or trashed since"`
+	Rev      int64     `json:"rev,omitempty" doc:"in a download with return=minimal: the revision of the node instead of the node"`
+	Size     *int64    `json:"size,omitempty" doc:"in a download: number of bytes that follow the line"`
+	Replayed bool      `json:"replayed,omitempty" doc:"true: an earlier attempt with the same key completed the item"`
+	Problem  any       `json:"problem,omitempty" doc:"problem document (RFC 9457): why the item was refused, or why the batch ended early"`
 }
 
 // answerWriter sends the answers of a batch from a goroutine of its own, so that a slow client does
@@ -70,7 +70,7 @@ func (w *answerWriter) addAnswers(answers []batch.Answer) error {
 // lineOf converts the answer to an item into its line: 200, 201 or 204, or the problem and its
 // status.
 func (w *answerWriter) lineOf(a *batch.Answer) batchLine {
-	line := batchLine{N: &a.N, Status: http.StatusOK, Node: a.Node, Replayed: a.Replayed}
+	line := batchLine{N: &a.N, Status: http.StatusOK, Node: nodeOrNil(a.Node), Replayed: a.Replayed}
 	switch {
 	case a.Err != nil:
 		line.Problem, line.Status = w.problem(a.Err)

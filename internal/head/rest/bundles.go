@@ -5,9 +5,9 @@ import (
 	"reflect"
 	"strings"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/intake/ingest"
-	"example.org/smartdrive/internal/usecase/files"
 )
 
 const (
@@ -45,7 +45,7 @@ func (b bundles) routes() []route {
 			method: "GET", path: bundlesPath, access: read, action: withoutBody(b.list),
 			query:    []param{sourceParam, bundleStateParam, limitParam, cursor},
 			summary:  "List the bundles of documents that were sealed in /intake, the newest first.",
-			outcomes: []outcome{jsonOutcome[files.Page[ingest.Bundle]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[ingest.Bundle]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "GET", path: one, access: read, action: byID(b.get),
 			summary:  "Show a bundle with its members.",
@@ -53,7 +53,7 @@ func (b bundles) routes() []route {
 		}, {
 			method: "GET", path: one + "/records", access: read, action: byID(b.records), query: []param{outcomeParam, langParam, limitParam, cursor}, header: []string{"Accept-Language"},
 			summary:  "List what became of each document that the bundle declares.",
-			outcomes: []outcome{jsonOutcome[files.Page[ingest.BundleRecord]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[ingest.BundleRecord]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
 			method: "POST", path: one + "/retry", access: write, action: byID(b.retry),
 			summary: "Process a rejected bundle again. Documents that were accepted before are recognised and count once.",
@@ -69,32 +69,32 @@ func (b bundles) routes() []route {
 			query: []param{sourceParam, reasonParam, langParam, rejectedParam, limitParam, cursor}, header: []string{"Accept", "Accept-Language"},
 			summary: "List the documents of all bundles that were not accepted, those of the newest bundle first, with what is wrong with them.",
 			outcomes: []outcome{{
-				status: 200, body: reflect.TypeFor[files.Page[ingest.Rejection]](), textTypes: []string{"text/csv"}, description: "a page; or all of them as CSV",
+				status: 200, body: reflect.TypeFor[api.Page[ingest.Rejection]](), textTypes: []string{"text/csv"}, description: "a page; or all of them as CSV",
 			}},
 			errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "GET", path: straysPath, access: read, action: withoutBody(b.strays), query: []param{limitParam, cursor},
 			summary:  "List what lies below /intake and is no bundle, so that nobody takes it in, and why. A page may be short, or longer than the limit, and have a next one.",
-			outcomes: []outcome{jsonOutcome[files.Page[ingest.Stray]](200, "a page")},
+			outcomes: []outcome{jsonOutcome[api.Page[ingest.Stray]](200, "a page")},
 		},
 	}
 }
 
-// strays serves GET /strays. It replies 200 with files.Page[ingest.Stray]. A page may be short, or
+// strays serves GET /strays. It replies 200 with api.Page[ingest.Stray]. A page may be short, or
 // empty, while there is a next one.
 func (b bundles) strays(ctx context.Context, c *call) (reply, error) {
 	found, next, err := b.intake.Strays(ctx, c.who, c.query.Get(cursor.name), c.limit())
 	if err != nil {
 		return reply{}, err
 	}
-	page := files.Page[ingest.Stray]{Items: append([]ingest.Stray{}, found...)}
+	page := api.Page[ingest.Stray]{Items: append([]ingest.Stray{}, found...)}
 	if next != "" {
 		page.NextCursor = &next
 	}
 	return ok(page)
 }
 
-// list serves GET /bundles. It replies 200 with files.Page[ingest.Bundle]. Beyond the errors common
+// list serves GET /bundles. It replies 200 with api.Page[ingest.Bundle]. Beyond the errors common
 // to all routes it fails with drive.CursorInvalid.
 func (b bundles) list(ctx context.Context, c *call) (reply, error) {
 	return listPage(c, func(before drive.BundleID, limit int) ([]ingest.Bundle, error) {
@@ -110,7 +110,7 @@ func (b bundles) get(ctx context.Context, c *call, id drive.BundleID) (reply, er
 	return answer(b.intake.Bundle(ctx, c.who, id))
 }
 
-// records serves GET /bundles/{id}/records. It replies 200 with files.Page[ingest.BundleRecord].
+// records serves GET /bundles/{id}/records. It replies 200 with api.Page[ingest.BundleRecord].
 // Beyond the errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (b bundles) records(ctx context.Context, c *call, id drive.BundleID) (reply, error) {
 	records, err := b.intake.Records(ctx, c.who, id, ingest.Outcome(c.choiceValue(outcomeParam)), c.query.Get(cursor.name), c.limit()+1)

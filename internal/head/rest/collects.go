@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/usecase/collect"
 	"example.org/smartdrive/internal/usecase/files"
@@ -26,21 +27,21 @@ func (l collects) routes() []route {
 		{
 			method: "POST", path: collectsPath, access: write, action: withJSON(l.create), idempotent: true, secret: true, createdPath: collectsPath,
 			summary:  "Make a link by which anybody may send files into a folder, charged to the account that the folder is in.",
-			outcomes: []outcome{jsonOutcome[collectView](201, "the link")},
+			outcomes: []outcome{jsonOutcome[api.Collect](201, "the link")},
 			errors:   []drive.Kind{drive.NotFound, drive.Forbidden, drive.WrongState, drive.TooManyOpen},
 		}, {
 			method: "GET", path: collectsPath, access: read, action: withoutBody(l.list), secret: true,
 			query:    []param{{name: "folder", doc: "id of a folder, also of a space: only links into it"}, limitParam, cursor},
 			summary:  "List the collect links, the newest first.",
-			outcomes: []outcome{jsonOutcome[files.Page[collectView]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[api.Collect]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
 			method: "GET", path: one, access: read, action: byID(l.get), secret: true,
 			summary:  "Show a collect link.",
-			outcomes: []outcome{jsonOutcome[collectView](200, "the link")}, errors: []drive.Kind{drive.NotFound},
+			outcomes: []outcome{jsonOutcome[api.Collect](200, "the link")}, errors: []drive.Kind{drive.NotFound},
 		}, {
 			method: "PATCH", path: one, access: write, action: byIDWithJSON(l.patch),
 			summary:  "Change a collect link. A limit below what has come lets nothing more in.",
-			outcomes: []outcome{jsonOutcome[collectView](200, "the link")}, errors: []drive.Kind{drive.NotFound},
+			outcomes: []outcome{jsonOutcome[api.Collect](200, "the link")}, errors: []drive.Kind{drive.NotFound},
 		}, {
 			method: "DELETE", path: one, access: write, action: byID(l.remove),
 			summary:  "End a collect link and cancel what is on its way. What has come stays.",
@@ -48,7 +49,7 @@ func (l collects) routes() []route {
 		}, {
 			method: "GET", path: one + "/files", access: read, action: byID(l.collected), query: []param{limitParam, cursor},
 			summary:  "List who has sent what, the newest first.",
-			outcomes: []outcome{jsonOutcome[files.Page[collectedView]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[api.CollectedFile]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		},
 	}
 }
@@ -63,33 +64,13 @@ type collectBody struct {
 	MaxFile   optional[int64] `json:"max_file,omitempty" nullable:"true" doc:"bytes of one file; absent: unlimited"`
 }
 
-// collectView is the JSON in replies to POST /collects, GET /collects, GET /collects/{id}, others.
-type collectView struct {
-	ID        drive.CollectID `json:"id"`
-	Token     string          `json:"token,omitempty"` // last part of the URL; a secret, shown to callers who may write, unless the server key that sealed it is lost
-	URL       string          `json:"url,omitempty"`   // shown to callers who may write
-	Folder    sharedNode      `json:"folder"`
-	Title     string          `json:"title"`
-	Message   string          `json:"message"`
-	ExpiresAt *drive.Time     `json:"expires_at"` // null: never
-	MaxBytes  *drive.ByteSize `json:"max_bytes"`  // null: limited only by the account
-	MaxFile   *drive.ByteSize `json:"max_file"`   // null: any
-	Files     int64           `json:"files"`      // received so far
-	Received  drive.ByteSize  `json:"received" doc:"bytes of received files"`
-	Arriving  drive.ByteSize  `json:"arriving"` // declared bytes of uploads in progress
-	Left      *drive.ByteSize `json:"left"`     // null: the link has no limit of its own
-	CreatedAt drive.Time      `json:"created_at"`
-	State     collect.State   `json:"state" enum:"open,expired,full,gone"`
-}
-
-// showCollect renders a link. It hides the token, which allows writing, from callers who may only
-// read.
-func showCollect(c *call, v collect.View) collectView {
-	view := collectView{
-		ID: v.ID, Title: v.Title, Message: v.Message, ExpiresAt: timeOrNull(v.ExpiresAt),
-		Folder:   sharedNode{v.Folder, string(v.Item.Name), v.Item.Type, 0},
-		MaxBytes: v.MaxBytes, MaxFile: v.MaxFile, Files: v.Files, Received: v.Received, Arriving: v.Arriving, Left: v.Left,
-		CreatedAt: v.CreatedAt, State: v.State,
+// showCollect returns the wire form of a link. It hides the token, which allows writing, from
+// callers who may only read.
+func showCollect(c *call, v collect.View) api.Collect {
+	view := api.Collect{
+		ID: v.ID.String(), Title: v.Title, Message: v.Message, ExpiresAt: timeOrNil(v.ExpiresAt), Folder: linkTarget(v.Folder, v.Item),
+		MaxBytes: (*int64)(v.MaxBytes), MaxFile: (*int64)(v.MaxFile), Files: v.Files, Received: int64(v.Received), Arriving: int64(v.Arriving),
+		Left: (*int64)(v.Left), CreatedAt: showTime(v.CreatedAt), State: string(v.State),
 	}
 	if c.who.Scopes.Has(drive.ScopeWrite) && v.Token != "" {
 		view.Token, view.URL = v.Token, c.baseURL()+"/c/"+v.Token
@@ -100,7 +81,7 @@ func showCollect(c *call, v collect.View) collectView {
 // bytesOf converts an optional size of a request; nil stays nil, which means no limit.
 func bytesOf(n *int64) *drive.ByteSize { return (*drive.ByteSize)(n) }
 
-// create serves POST /collects. It replies 201 with collectView. Beyond the errors common to all
+// create serves POST /collects. It replies 201 with api.Collect. Beyond the errors common to all
 // routes it fails with drive.NotFound, drive.Forbidden, drive.WrongState or drive.TooManyOpen.
 // Senders' files are charged to the account of the folder.
 func (l collects) create(ctx context.Context, c *call, in *collectBody) (reply, error) {
@@ -119,7 +100,7 @@ func (l collects) create(ctx context.Context, c *call, in *collectBody) (reply, 
 	})
 }
 
-// list serves GET /collects. It replies 200 with files.Page[collectView]. Beyond the errors common
+// list serves GET /collects. It replies 200 with api.Page[api.Collect]. Beyond the errors common
 // to all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (l collects) list(ctx context.Context, c *call) (reply, error) {
 	folder, err := nodeOf(ctx, c, l.files, "folder")
@@ -128,10 +109,10 @@ func (l collects) list(ctx context.Context, c *call) (reply, error) {
 	}
 	return listPage(c, func(since drive.CollectID, limit int) ([]collect.View, error) {
 		return l.links.List(ctx, c.who, collect.Query{Node: folder, After: since, Limit: limit})
-	}, showCollect, func(v collectView) string { return v.ID.String() })
+	}, showCollect, func(v api.Collect) string { return v.ID })
 }
 
-// get serves GET /collects/{id}. It replies 200 with collectView. Beyond the errors common to all
+// get serves GET /collects/{id}. It replies 200 with api.Collect. Beyond the errors common to all
 // routes it fails with drive.NotFound.
 func (l collects) get(ctx context.Context, c *call, id drive.CollectID) (reply, error) {
 	return replyWith(c, showCollect)(l.links.Find(ctx, c.who, id))
@@ -146,7 +127,7 @@ type collectChangeBody struct {
 	MaxFile   optional[int64] `json:"max_file,omitempty" nullable:"true" doc:"bytes of one file; null: unlimited"`
 }
 
-// patch serves PATCH /collects/{id}. It replies 200 with collectView. Beyond the errors common to
+// patch serves PATCH /collects/{id}. It replies 200 with api.Collect. Beyond the errors common to
 // all routes it fails with drive.NotFound. Absent fields stay; null removes a limit.
 func (l collects) patch(ctx context.Context, c *call, id drive.CollectID, in *collectChangeBody) (reply, error) {
 	change := collect.Change{Title: in.Title, Message: in.Message}
@@ -184,30 +165,21 @@ func (l collects) remove(ctx context.Context, c *call, id drive.CollectID) (repl
 	return empty(nil)
 }
 
-// collectedView is a file that was sent by a collect link, or an upload in progress.
-type collectedView struct {
-	Upload    drive.UploadID `json:"upload"`
-	Sender    string         `json:"sender"` // name that the sender entered; may be empty
-	Name      string         `json:"name"`   // as sent
-	Size      drive.ByteSize `json:"size"`
-	State     collect.State  `json:"state" enum:"open,done"`
-	NodeID    *drive.NodeID  `json:"node_id"` // null unless the upload is done and its file is known
-	CreatedAt drive.Time     `json:"created_at"`
-}
-
-// collected serves GET /collects/{id}/files. It replies 200 with files.Page[collectedView]. Beyond
-// the errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
+// collected serves GET /collects/{id}/files. It replies 200 with api.Page[api.CollectedFile].
+// Beyond the errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (l collects) collected(ctx context.Context, c *call, id drive.CollectID) (reply, error) {
 	return listPage(c, func(since drive.UploadID, limit int) ([]collect.File, error) {
 		return l.links.ListFiles(ctx, c.who, id, since, limit)
-	}, showCollected, func(v collectedView) string { return v.Upload.String() })
+	}, showCollected, func(v api.CollectedFile) string { return v.Upload })
 }
 
-// showCollected converts its argument to the collectedView that replies contain. It does no I/O.
-func showCollected(_ *call, f collect.File) collectedView {
-	view := collectedView{f.Upload, f.SenderName, string(f.Name), f.Size, f.State, nil, f.At}
+// showCollected returns the wire form of a file that was sent through a link.
+func showCollected(_ *call, f collect.File) api.CollectedFile {
+	view := api.CollectedFile{
+		Upload: f.Upload.String(), Sender: f.SenderName, Name: string(f.Name), Size: int64(f.Size), State: string(f.State), CreatedAt: showTime(f.At),
+	}
 	if !f.Node.IsZero() {
-		view.NodeID = &f.Node
+		view.NodeID = textOrNil(&f.Node)
 	}
 	return view
 }

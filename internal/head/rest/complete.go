@@ -19,8 +19,8 @@ type completeBody struct {
 	Size     *int64        `json:"size,omitempty" minimum:"0" doc:"bytes; required if begin sent null"`
 }
 
-// complete serves POST /uploads/{id}/complete. It replies 201 with uploadView, 200 with uploadView
-// or 202 with uploadView. Beyond the errors common to all routes it fails with drive.BadName,
+// complete serves POST /uploads/{id}/complete. It replies 201 with api.Upload, 200 with api.Upload
+// or 202 with api.Upload. Beyond the errors common to all routes it fails with drive.BadName,
 // drive.NotFound, drive.Gone, drive.PartsMissing, drive.PartSize, drive.NameTaken,
 // drive.ParentGone, drive.VersionChanged, drive.Locked, drive.DigestMismatch, drive.DigestRequired,
 // drive.TooLarge, drive.Quota or drive.InProgress. The file is visible once the reply is 200 or
@@ -66,7 +66,7 @@ type proofBody struct {
 	Answer string `json:"answer" doc:"64 lower-case hex digits"`
 }
 
-// prove serves POST /uploads/{id}/proof. It replies 201 with uploadView or 200 with uploadView.
+// prove serves POST /uploads/{id}/proof. It replies 201 with api.Upload or 200 with api.Upload.
 // Beyond the errors common to all routes it fails with drive.NotFound, drive.Gone,
 // drive.WrongState, drive.NameTaken, drive.ParentGone, drive.Quota or drive.InProgress. A wrong
 // answer is no error: the reply is the upload without the challenge.

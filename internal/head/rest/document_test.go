@@ -153,10 +153,10 @@ func TestDocumentMarksNullableMembers(t *testing.T) {
 	}
 	nullable := func(typ string) string { return fmt.Sprint([]any{typ, "null"}) }
 	for path, want := range map[string]string{
-		"UploadView.size": nullable("integer"), "NodeView.trashed_at": nullable("string"), "NodeView.parent_id": nullable("string"),
+		"Upload.size": nullable("integer"), "Node.trashed_at": nullable("string"), "Node.parent_id": nullable("string"),
 		"BeginBody.size": nullable("integer"), "BeginBody.part_size": "integer", "UserBody.total": nullable("integer"),
-		"PageNodeView.next_cursor": nullable("string"), "PageNodeView.items": "array", "MeUsage.total": nullable("integer"),
-		"NodeView.mtime": "string", "UploadView.reserved": "integer", "PartView.cv": nullable("string"),
+		"PageNode.next_cursor": nullable("string"), "PageNode.items": "array", "Usage.total": nullable("integer"),
+		"Node.mtime": "string", "Upload.reserved": "integer", "Part.cv": nullable("string"),
 	} {
 		if got := fmt.Sprint(property(path)); got != want {
 			t.Errorf("%s is %s, want %s", path, got, want)

@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"strings"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/intake/ingest"
 	"example.org/smartdrive/internal/intake/invoice"
-	"example.org/smartdrive/internal/usecase/files"
 )
 
 // documentsPath is a route path below prefix: /documents.
@@ -61,7 +61,7 @@ func (d documents) routes() []route {
 			header:  []string{"Accept"},
 			summary: "List documents that came in bundles, by their own date, the newest first.",
 			outcomes: []outcome{{
-				status: 200, body: reflect.TypeFor[files.Page[ingest.Document]](), textTypes: []string{"text/csv", "application/x-ndjson"},
+				status: 200, body: reflect.TypeFor[api.Page[ingest.Document]](), textTypes: []string{"text/csv", "application/x-ndjson"},
 				description: "a page; or all of them as CSV or as JSON lines",
 			}},
 			errors: []drive.Kind{drive.CursorInvalid},
@@ -70,7 +70,7 @@ func (d documents) routes() []route {
 			query:    append(append([]param{}, documentParams...), byParam, totalsFormatParam),
 			header:   []string{"Accept"},
 			summary:  "Add up documents by currency, seller, month or VAT, and always by currency. Amounts are exact; credit notes are subtracted. Up to 100,000 documents.",
-			outcomes: []outcome{{status: 200, body: reflect.TypeFor[files.Page[ingest.Total]](), textTypes: []string{"text/csv"}, description: "all of them; or as CSV"}},
+			outcomes: []outcome{{status: 200, body: reflect.TypeFor[api.Page[ingest.Total]](), textTypes: []string{"text/csv"}, description: "all of them; or as CSV"}},
 		}, {
 			method: "GET", path: one, access: read, action: byID(d.get),
 			summary:  "Show a document with all that it says, and where it came from.",
@@ -91,7 +91,7 @@ func (d documents) routes() []route {
 		}, {
 			method: "GET", path: conflictsPath, access: read, action: withoutBody(d.listConflicts), query: []param{limitParam, cursor},
 			summary:  "List the open conflicts, the oldest first: documents of one source, seller, number and date that say different things. A page may be short and yet have a next one.",
-			outcomes: []outcome{jsonOutcome[files.Page[ingest.Dispute]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[ingest.Dispute]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "POST", path: conflictsPath + "/settle", access: write, action: withJSON(d.settleMany),
 			summary: "Settle up to 1,000 open conflicts in one way: those named, or all, or all of a source. Of several of one document the last counts.",
@@ -143,7 +143,7 @@ func (d documents) list(ctx context.Context, c *call) (reply, error) {
 	return ok(newPage(all, c.limit(), ingest.Document.Place))
 }
 
-// totals serves GET /documents/totals. It replies 200 with files.Page[ingest.Total], or with CSV.
+// totals serves GET /documents/totals. It replies 200 with api.Page[ingest.Total], or with CSV.
 func (d documents) totals(ctx context.Context, c *call) (reply, error) {
 	f, err := documentFilter(c)
 	if err != nil {
@@ -160,7 +160,7 @@ func (d documents) totals(ctx context.Context, c *call) (reply, error) {
 	if format := c.query.Get(totalsFormatParam.name); format == "csv" || format == "" && strings.HasPrefix(c.r.Header.Get("Accept"), "text/csv") {
 		return sendTotals(c, by, all)
 	}
-	return ok(files.Page[ingest.Total]{Items: append([]ingest.Total{}, all...)})
+	return ok(api.Page[ingest.Total]{Items: append([]ingest.Total{}, all...)})
 }
 
 // get serves GET /documents/{id}. It replies 200 with ingest.DocumentFull. Beyond the errors common
@@ -206,7 +206,7 @@ func (d documents) attachment(ctx context.Context, c *call, id drive.DocumentID)
 	return reply{}, nil
 }
 
-// listConflicts serves GET /conflicts. It replies 200 with files.Page[ingest.Dispute]. Beyond the
+// listConflicts serves GET /conflicts. It replies 200 with api.Page[ingest.Dispute]. Beyond the
 // errors common to all routes it fails with drive.CursorInvalid.
 func (d documents) listConflicts(ctx context.Context, c *call) (reply, error) {
 	since, err := after[drive.ConflictID](c)
@@ -217,7 +217,7 @@ func (d documents) listConflicts(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	page := files.Page[ingest.Dispute]{Items: all}
+	page := api.Page[ingest.Dispute]{Items: all}
 	if more {
 		next := all[len(all)-1].ID.String()
 		page.NextCursor = &next

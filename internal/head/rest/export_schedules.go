@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/export"
 	"example.org/smartdrive/internal/usecase/files"
@@ -30,7 +31,7 @@ func (e exportSchedules) routes() []route {
 		}, {
 			method: "GET", path: exportSchedulesPath, access: read, action: withoutBody(e.list), query: []param{limitParam, cursor},
 			summary:  "List the schedules.",
-			outcomes: []outcome{jsonOutcome[files.Page[export.Schedule]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[export.Schedule]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "DELETE", path: exportSchedulesPath + "/{id}", access: write, action: byID(e.remove),
 			summary:  "End a schedule; the batches that it has made stay.",
@@ -76,7 +77,7 @@ func (e exportSchedules) create(ctx context.Context, c *call, in *exportSchedule
 	return created(s)
 }
 
-// list serves GET /export-schedules. It replies 200 with files.Page[export.Schedule]. Beyond the
+// list serves GET /export-schedules. It replies 200 with api.Page[export.Schedule]. Beyond the
 // errors common to all routes it fails with drive.CursorInvalid.
 func (e exportSchedules) list(ctx context.Context, c *call) (reply, error) {
 	all, err := e.exports.Schedules(ctx, c.who)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/export"
 	"example.org/smartdrive/internal/head/problem"
@@ -42,7 +43,7 @@ func (e exports) routes() []route {
 		}, {
 			method: "GET", path: exportsPath, access: read, action: withoutBody(e.list), query: []param{limitParam, cursor, setParam},
 			summary:  "List the batches, the newest first.",
-			outcomes: []outcome{jsonOutcome[files.Page[export.View]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[export.View]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "GET", path: one, access: read, action: byID(e.get),
 			summary:  "Show how far a batch is; for 30 days after its end.",
@@ -50,7 +51,7 @@ func (e exports) routes() []route {
 		}, {
 			method: "GET", path: one + "/errors", access: read, action: byID(e.errors), query: []param{limitParam, cursor},
 			summary:  "List the entries that could not be collected, as err.txt in the zip has them.",
-			outcomes: []outcome{jsonOutcome[files.Page[export.Failure]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[export.Failure]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
 			method: "DELETE", path: one, access: write, action: byID(e.cancel),
 			summary:  "End a batch and give back what it holds. A sealed one cannot be downloaded any more.",
@@ -70,7 +71,7 @@ func (e exports) routes() []route {
 		}, {
 			method: "POST", path: one + "/links", access: write, action: byIDWithJSON(e.createLink),
 			summary:  "Make a signed link to the zip. It is void once it has expired, the batch or the login or token that made it has ended, or the password changed.",
-			outcomes: []outcome{jsonOutcome[linkView](201, "the link; whoever has it may download the zip")},
+			outcomes: []outcome{jsonOutcome[api.Link](201, "the link; whoever has it may download the zip")},
 			// A second link does no harm, so it needs no idempotency key.
 			errors: []drive.Kind{drive.NotFound, drive.WrongState, drive.Gone},
 		}, {
@@ -88,7 +89,7 @@ func (e exports) routes() []route {
 		}, {
 			method: "GET", path: one + "/files", access: read, action: byID(e.jobs), query: []param{limitParam, cursor},
 			summary:  "List the jobs that write the zip into the drive or the bucket, the newest first.",
-			outcomes: []outcome{jsonOutcome[files.Page[export.Job]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[export.Job]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		},
 	}
 }
@@ -184,7 +185,7 @@ func (e exports) createOf(ctx context.Context, c *call) (reply, error) {
 	})
 }
 
-// list serves GET /exports. It replies 200 with files.Page[export.View]. Beyond the errors common
+// list serves GET /exports. It replies 200 with api.Page[export.View]. Beyond the errors common
 // to all routes it fails with drive.CursorInvalid.
 func (e exports) list(ctx context.Context, c *call) (reply, error) {
 	if text := c.query.Get(setParam.name); text != "" {
@@ -215,7 +216,7 @@ func (e exports) get(ctx context.Context, c *call, id drive.ExportID) (reply, er
 	return answer(e.exports.Get(ctx, c.who, id))
 }
 
-// errors serves GET /exports/{id}/errors. It replies 200 with files.Page[export.Failure]. Beyond
+// errors serves GET /exports/{id}/errors. It replies 200 with api.Page[export.Failure]. Beyond
 // the errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (e exports) errors(ctx context.Context, c *call, id drive.ExportID) (reply, error) {
 	var err error
@@ -309,7 +310,7 @@ type exportLinkBody struct {
 	ExpiresIn int64 `json:"expires_in" minimum:"1" maximum:"604800" doc:"lifetime in seconds; the link ends with the export at the latest"`
 }
 
-// createLink serves POST /exports/{id}/links. It replies 201 with linkView. Beyond the errors
+// createLink serves POST /exports/{id}/links. It replies 201 with api.Link. Beyond the errors
 // common to all routes it fails with drive.NotFound, drive.WrongState or drive.Gone.
 func (e exports) createLink(ctx context.Context, c *call, id drive.ExportID, in *exportLinkBody) (reply, error) {
 	life, err := seconds("expires_in", in.ExpiresIn, 1, int64(export.MaxLinkLife.Seconds()))
@@ -320,7 +321,7 @@ func (e exports) createLink(ctx context.Context, c *call, id drive.ExportID, in 
 	if err != nil {
 		return reply{}, err
 	}
-	return created(linkView{c.baseURL() + prefix + exportLinksPath + "?token=" + link.Token, link.ExpiresAt})
+	return created(api.Link{URL: c.baseURL() + prefix + exportLinksPath + "?token=" + link.Token, ExpiresAt: showTime(link.ExpiresAt)})
 }
 
 // openLink serves GET /export-links. Beyond the errors common to all routes it fails with
@@ -363,7 +364,7 @@ func (e exports) materialise(ctx context.Context, c *call, id drive.ExportID, in
 	return reply{status: http.StatusCreated, body: job}, err
 }
 
-// jobs serves GET /exports/{id}/files. It replies 200 with files.Page[export.Job]. Beyond the
+// jobs serves GET /exports/{id}/files. It replies 200 with api.Page[export.Job]. Beyond the
 // errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (e exports) jobs(ctx context.Context, c *call, id drive.ExportID) (reply, error) {
 	jobs, err := e.exports.Jobs(ctx, c.who, id)

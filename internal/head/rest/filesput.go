@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/digest"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/domain/tree"
@@ -31,7 +32,7 @@ func (u uploads) fileRoutes() []route {
 		},
 		header:   []string{"If-Match", "If-None-Match", "Repr-Digest", "Content-Digest", "X-Mtime", "Content-Type"},
 		summary:  "Store a whole file, of known or unknown length. The path is that of the file without the first slash, each name percent-encoded by itself. A body that breaks off leaves nothing.",
-		outcomes: []outcome{jsonOutcome[files.NodeView](201, "a new file"), jsonOutcome[files.NodeView](200, "the file has a new version")},
+		outcomes: []outcome{jsonOutcome[api.Node](201, "a new file"), jsonOutcome[api.Node](200, "the file has a new version")},
 		errors: []drive.Kind{
 			drive.BadName, drive.NotFound, drive.Gone, drive.NameTaken, drive.VersionChanged, drive.Locked, drive.Precondition, drive.TooLarge, drive.MediaType, drive.TooSlow,
 			drive.DigestMismatch, drive.InProgress, drive.TooManyOpen, drive.Quota, drive.DiskFull,
@@ -39,8 +40,8 @@ func (u uploads) fileRoutes() []route {
 	}}
 }
 
-// putFile serves PUT /files/{path...}. It replies 201 with files.NodeView or 200 with
-// files.NodeView. Beyond the errors common to all routes it fails with drive.BadName,
+// putFile serves PUT /files/{path...}. It replies 201 with api.Node or 200 with
+// api.Node. Beyond the errors common to all routes it fails with drive.BadName,
 // drive.NotFound, drive.Gone, drive.NameTaken, drive.VersionChanged, drive.Locked,
 // drive.Precondition, drive.TooLarge, drive.MediaType, drive.TooSlow, drive.DigestMismatch,
 // drive.InProgress, drive.TooManyOpen, drive.Quota or drive.DiskFull. The file becomes visible at
@@ -71,9 +72,9 @@ func (u uploads) putFile(ctx context.Context, c *call) (reply, error) {
 	}
 	c.w.Header().Set("ETag", quoted(opaqueTag(view.Digests[string(digest.Blake3)])))
 	if stored.Created {
-		return created(view)
+		return created(showNode(view))
 	}
-	return ok(view)
+	return ok(showNode(view))
 }
 
 // showPut renders the stored file. For a small file it reuses the path of the request. A large one

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"time"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/domain/access"
 	"example.org/smartdrive/internal/domain/tree"
-	"example.org/smartdrive/internal/usecase/files"
 	"example.org/smartdrive/internal/usecase/space"
 )
 
@@ -19,16 +19,16 @@ func (s spaces) grantRoutes() []route {
 		{
 			method: "GET", path: nodesPath + "/{id}/access", access: read, action: byNode(s.files, s.access),
 			summary:  "Show who has access to a node by name, and from which folder each right comes; up to 1,000 roles, the nearest first.",
-			outcomes: []outcome{jsonOutcome[whoView](200, "who has access")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden},
+			outcomes: []outcome{jsonOutcome[api.Access](200, "who has access")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden},
 		}, {
 			method: "GET", path: at, access: read, action: byNode(s.files, s.grants), query: []param{limitParam, cursor},
 			summary:  "List the roles that were given at a node. Those at the root of a space are its members.",
-			outcomes: []outcome{jsonOutcome[files.Page[roleView]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden, drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[api.Grant]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden, drive.CursorInvalid},
 		}, {
 			method: "POST", path: at, access: write, action: byNodeWithJSON(s.files, s.grant), idempotent: true,
 			summary: "Grant a role to a user or a group at a node, in the place of the one that it has there: share a folder by name, or take somebody into a space. " +
 				"Of a node and the folders above it the nearest one decides that has a role for the user or the user's groups; `none` shuts out.",
-			outcomes: []outcome{jsonOutcome[roleView](201, "the role")},
+			outcomes: []outcome{jsonOutcome[api.Grant](201, "the role")},
 			errors:   []drive.Kind{drive.NotFound, drive.Forbidden, drive.WrongState, drive.TooManyOpen},
 		}, {
 			method: "DELETE", path: at + "/{principal}", access: write, action: byNode(s.files, s.ungrant),
@@ -38,7 +38,7 @@ func (s spaces) grantRoutes() []route {
 			method: "GET", path: "/shared-with-me", access: read, action: withoutBody(s.withMe),
 			query:    []param{limitParam, cursor, {name: "hidden", syntax: boolean, doc: "also what the caller has hidden"}},
 			summary:  "List the folders and files that are shared with the caller by name. Addresses below one are `//ID/folder/file`.",
-			outcomes: []outcome{jsonOutcome[files.Page[sharedByName]](200, "a page; one that is in the trash, or gone, has no name")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[api.SharedByName]](200, "a page; one that is in the trash, or gone, has no name")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "PATCH", path: "/shared-with-me/{id}", access: write, action: byNodeWithJSON(s.files, s.mount),
 			summary:  "Call something that is shared with the caller by another name, or hide it from the list: for the caller alone.",
@@ -46,66 +46,43 @@ func (s spaces) grantRoutes() []route {
 		}, {
 			method: "GET", path: "/shared-by-me", access: read, action: withoutBody(s.byMe), query: []param{limitParam, cursor},
 			summary:  "List what the caller shares by name of their own drive, an item for each role.",
-			outcomes: []outcome{jsonOutcome[files.Page[sharedByName]](200, "a page; one that is in the trash, or gone, has no name")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[api.SharedByName]](200, "a page; one that is in the trash, or gone, has no name")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "GET", path: "/people", access: read, action: withoutBody(s.people), query: []param{{name: "q", required: true, doc: "how the name begins: at least two characters"}},
 			summary:  "Look for users and groups to share with: the first 10 by name. 30 searches at once, then one every 2 seconds.",
-			outcomes: []outcome{jsonOutcome[files.Page[personView]](200, "who was found")}, errors: []drive.Kind{drive.Rate},
+			outcomes: []outcome{jsonOutcome[api.Page[api.Principal]](200, "who was found")}, errors: []drive.Kind{drive.Rate},
 		},
 	}
 }
 
-// roleView is the JSON in replies to GET /nodes/{id}/grants, POST /nodes/{id}/grants.
-type roleView struct {
-	NodeID    drive.NodeID      `json:"node_id"`
-	Kind      access.Kind       `json:"kind" enum:"user,group"`
-	Principal drive.PrincipalID `json:"principal_id"`
-	Name      string            `json:"name"` // name of the user or group
-	Role      access.Role       `json:"role" enum:"none,viewer,uploader,editor,manager"`
-	Note      string            `json:"note"`
-	CreatedAt drive.Time        `json:"created_at"`
-	ExpiresAt *drive.Time       `json:"expires_at"` // null: never
+// showRole returns the wire form of a grant.
+func showRole(_ *call, g access.Grant) api.Grant {
+	return api.Grant{
+		NodeID: g.Node.String(), Kind: string(g.Kind), PrincipalID: g.Principal.String(), Name: g.Name, Role: string(g.Role), Note: g.Note,
+		CreatedAt: showTime(g.Created), ExpiresAt: timeOrNil(g.Expires),
+	}
 }
 
-// showRole converts its argument to the roleView that replies contain. It does no I/O.
-func showRole(_ *call, g access.Grant) roleView {
-	return roleView{g.Node, g.Kind, g.Principal, g.Name, g.Role, g.Note, g.Created, timeOrNull(g.Expires)}
-}
-
-// whoView is the JSON in replies to GET /nodes/{id}/access.
-type whoView struct {
-	Role   access.Role `json:"role" enum:"none,viewer,uploader,editor,manager"` // the caller's role at this node
-	Owner  string      `json:"owner"`                                           // user who owns the drive of the node; empty: the node is in a space
-	Grants []aboveRole `json:"grants"`
-}
-
-// aboveRole is a role at a node or at a folder above it.
-type aboveRole struct {
-	Grant roleView `json:"grant"`
-	Level int      `json:"level"` // number of folders above the node; 0: at the node itself
-	Idle  bool     `json:"idle"`  // currently without effect: the space forbids sharing with non-members
-}
-
-// access serves GET /nodes/{id}/access. It replies 200 with whoView. Beyond the errors common to
+// access serves GET /nodes/{id}/access. It replies 200 with api.Access. Beyond the errors common to
 // all routes it fails with drive.NotFound or drive.Forbidden.
 func (s spaces) access(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	p, err := s.spaces.Access(ctx, c.who, id)
 	if err != nil {
 		return reply{}, err
 	}
-	view := whoView{Role: p.Rights.Role(), Owner: p.Owner, Grants: make([]aboveRole, len(p.Grants))}
+	view := api.Access{Role: string(p.Rights.Role()), Owner: p.Owner, Grants: make([]api.AccessGrant, len(p.Grants))}
 	for i, g := range p.Grants {
-		view.Grants[i] = aboveRole{showRole(c, g.Grant), g.Level, g.Ineffective}
+		view.Grants[i] = api.AccessGrant{Grant: showRole(c, g.Grant), Level: g.Level, Idle: g.Ineffective}
 	}
 	return ok(view)
 }
 
-// grants serves GET /nodes/{id}/grants. It replies 200 with files.Page[roleView]. Beyond the errors
+// grants serves GET /nodes/{id}/grants. It replies 200 with api.Page[api.Grant]. Beyond the errors
 // common to all routes it fails with drive.NotFound, drive.Forbidden or drive.CursorInvalid.
 func (s spaces) grants(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	return listPage(c, func(since drive.PrincipalID, limit int) ([]access.Grant, error) {
 		return s.spaces.Members(ctx, c.who, id, since, limit)
-	}, showRole, func(v roleView) string { return v.Principal.String() })
+	}, showRole, func(v api.Grant) string { return v.PrincipalID })
 }
 
 // grantBody is the JSON request body of POST /nodes/{id}/grants.
@@ -117,7 +94,7 @@ type grantBody struct {
 	ExpiresIn *int64      `json:"expires_in,omitempty" nullable:"true" minimum:"60" maximum:"315360000" doc:"lifetime in seconds; absent: unlimited"`
 }
 
-// grant serves POST /nodes/{id}/grants. It replies 201 with roleView. Beyond the errors common to
+// grant serves POST /nodes/{id}/grants. It replies 201 with api.Grant. Beyond the errors common to
 // all routes it fails with drive.NotFound, drive.Forbidden, drive.WrongState or drive.TooManyOpen.
 // The grant replaces the principal's role at the node.
 func (s spaces) grant(ctx context.Context, c *call, id drive.NodeID, in *grantBody) (reply, error) {
@@ -154,25 +131,11 @@ func (s spaces) ungrant(ctx context.Context, c *call, id drive.NodeID) (reply, e
 	return empty(s.spaces.Ungrant(ctx, c.who, id, principal, c.who.Admin))
 }
 
-// sharedByName is a role at a folder or file, with a summary of the node.
-type sharedByName struct {
-	Grant roleView   `json:"grant"`
-	Path  string     `json:"path"` // address of the node for the caller
-	Node  sharedNode `json:"node"`
-
-	// Set for what is shared with the caller:
-	Owner  string `json:"owner"`  // user who owns the drive of the node; empty: the node is in a space
-	Space  string `json:"space"`  // space of the node
-	Alias  string `json:"alias"`  // the caller's own name for the node; empty: the node's name
-	Hidden bool   `json:"hidden"` // hidden by the caller
-}
-
-// showSharedItem converts its argument to the sharedByName that replies contain. It does no I/O.
-func showSharedItem(c *call, v space.Shared) sharedByName {
-	return sharedByName{
-		showRole(c, v.Grant), v.Path,
-		sharedNode{v.Node, string(v.Item.Name), typeOrFile(v.Item.Type), int64(v.Item.Size)},
-		v.Owner, v.Space, v.Alias, v.Hidden,
+// showSharedItem returns the wire form of a role with a summary of its node.
+func showSharedItem(c *call, v space.Shared) api.SharedByName {
+	v.Item.Type = typeOrFile(v.Item.Type)
+	return api.SharedByName{
+		Grant: showRole(c, v.Grant), Path: v.Path, Node: linkTarget(v.Node, v.Item), Owner: v.Owner, Space: v.Space, Alias: v.Alias, Hidden: v.Hidden,
 	}
 }
 
@@ -184,12 +147,12 @@ func typeOrFile(t tree.Type) tree.Type {
 	return t
 }
 
-// withMe serves GET /shared-with-me. It replies 200 with files.Page[sharedByName]. Beyond the
+// withMe serves GET /shared-with-me. It replies 200 with api.Page[api.SharedByName]. Beyond the
 // errors common to all routes it fails with drive.CursorInvalid.
 func (s spaces) withMe(ctx context.Context, c *call) (reply, error) {
 	return listPage(c, func(since drive.NodeID, limit int) ([]space.Shared, error) {
 		return s.spaces.ListSharedWithMe(ctx, c.who, since, limit, c.flag("hidden"))
-	}, showSharedItem, func(v sharedByName) string { return v.Grant.NodeID.String() })
+	}, showSharedItem, func(v api.SharedByName) string { return v.Grant.NodeID })
 }
 
 // mountBody is the JSON request body of PATCH /shared-with-me/{id}.
@@ -204,7 +167,7 @@ func (s spaces) mount(ctx context.Context, c *call, id drive.NodeID, in *mountBo
 	return empty(s.spaces.SetMount(ctx, c.who, id, access.MountChange{Alias: in.Name, Hidden: in.Hidden}))
 }
 
-// byMe serves GET /shared-by-me. It replies 200 with files.Page[sharedByName]. Beyond the errors
+// byMe serves GET /shared-by-me. It replies 200 with api.Page[api.SharedByName]. Beyond the errors
 // common to all routes it fails with drive.CursorInvalid.
 func (s spaces) byMe(ctx context.Context, c *call) (reply, error) {
 	var since access.Grant
@@ -221,26 +184,19 @@ func (s spaces) byMe(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return ok(newPageOf(c, all, showSharedItem, func(v sharedByName) string { return v.Grant.NodeID.String() + "." + v.Grant.Principal.String() }))
+	return ok(newPageOf(c, all, showSharedItem, func(v api.SharedByName) string { return v.Grant.NodeID + "." + v.Grant.PrincipalID }))
 }
 
-// personView is the JSON in replies to GET /people.
-type personView struct {
-	Kind access.Kind       `json:"kind" enum:"user,group"`
-	ID   drive.PrincipalID `json:"id"`
-	Name string            `json:"name"`
-}
-
-// people serves GET /people. It replies 200 with files.Page[personView]. Beyond the errors common
+// people serves GET /people. It replies 200 with api.Page[api.Principal]. Beyond the errors common
 // to all routes it fails with drive.Rate.
 func (s spaces) people(ctx context.Context, c *call) (reply, error) {
 	found, err := s.spaces.Search(ctx, c.who, c.query.Get("q"))
 	if err != nil {
 		return reply{}, err
 	}
-	page := files.Page[personView]{Items: make([]personView, len(found))}
+	page := api.Page[api.Principal]{Items: make([]api.Principal, len(found))}
 	for i, f := range found {
-		page.Items[i] = personView(f)
+		page.Items[i] = api.Principal{Kind: string(f.Kind), ID: f.ID.String(), Name: f.Name}
 	}
 	return ok(page)
 }

@@ -3,9 +3,9 @@ package rest
 import (
 	"context"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/domain/access"
-	"example.org/smartdrive/internal/usecase/files"
 	"example.org/smartdrive/internal/usecase/space"
 )
 
@@ -22,19 +22,19 @@ func (g groups) routes() []route {
 		{
 			method: "GET", path: groupsPath, access: admins, action: withoutBody(g.list), query: []param{limitParam, cursor},
 			summary:  "List the groups by name.",
-			outcomes: []outcome{jsonOutcome[files.Page[groupView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[api.Group]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "POST", path: groupsPath, access: admins, action: withJSON(g.create), idempotent: true, createdPath: groupsPath,
 			summary:  "Create a group of users, to share with all of them.",
-			outcomes: []outcome{jsonOutcome[groupView](201, "the group")}, errors: []drive.Kind{drive.NameTaken, drive.TooManyOpen},
+			outcomes: []outcome{jsonOutcome[api.Group](201, "the group")}, errors: []drive.Kind{drive.NameTaken, drive.TooManyOpen},
 		}, {
 			method: "GET", path: one, access: admins, action: byID(g.get),
 			summary:  "Show a group.",
-			outcomes: []outcome{jsonOutcome[groupView](200, "the group")}, errors: []drive.Kind{drive.NotFound},
+			outcomes: []outcome{jsonOutcome[api.Group](200, "the group")}, errors: []drive.Kind{drive.NotFound},
 		}, {
 			method: "PATCH", path: one, access: admins, action: byIDWithJSON(g.rename),
 			summary:  "Rename a group.",
-			outcomes: []outcome{jsonOutcome[groupView](200, "the group")}, errors: []drive.Kind{drive.NotFound, drive.NameTaken},
+			outcomes: []outcome{jsonOutcome[api.Group](200, "the group")}, errors: []drive.Kind{drive.NotFound, drive.NameTaken},
 		}, {
 			method: "DELETE", path: one, access: admins, action: byID(g.remove),
 			summary:  "Delete a group: its members lose what it was given.",
@@ -42,7 +42,7 @@ func (g groups) routes() []route {
 		}, {
 			method: "GET", path: one + "/members", access: admins, action: byID(g.members), query: []param{limitParam, cursor},
 			summary:  "List the users of a group.",
-			outcomes: []outcome{jsonOutcome[files.Page[memberView]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[api.Member]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
 			method: "PUT", path: one + "/members/{user}", access: admins, action: byID(g.add),
 			summary:  "Put a user into a group.",
@@ -55,28 +55,19 @@ func (g groups) routes() []route {
 	}
 }
 
-// groupView is the JSON in replies to GET /admin/groups, POST /admin/groups, GET
-// /admin/groups/{id}, others.
-type groupView struct {
-	ID        drive.GroupID `json:"id"`
-	Name      string        `json:"name"`
-	CreatedAt drive.Time    `json:"created_at"`
-	UpdatedAt drive.Time    `json:"updated_at"`
+// showGroup returns the wire form of a group.
+func showGroup(_ *call, t access.UserGroup) api.Group {
+	return api.Group{ID: t.ID.String(), Name: t.Name, CreatedAt: showTime(t.Created), UpdatedAt: showTime(t.Updated)}
 }
 
-// showGroup converts its argument to the groupView that replies contain. It does no I/O.
-func showGroup(_ *call, t access.UserGroup) groupView {
-	return groupView{t.ID, t.Name, t.Created, t.Updated}
-}
-
-// list serves GET /admin/groups. It replies 200 with files.Page[groupView]. Beyond the errors
+// list serves GET /admin/groups. It replies 200 with api.Page[api.Group]. Beyond the errors
 // common to all routes it fails with drive.CursorInvalid.
 func (g groups) list(ctx context.Context, c *call) (reply, error) {
 	all, next, err := g.spaces.ListGroups(ctx, c.who, c.query.Get(cursor.name), c.limit())
 	if err != nil {
 		return reply{}, err
 	}
-	page := files.Page[groupView]{Items: make([]groupView, len(all))}
+	page := api.Page[api.Group]{Items: make([]api.Group, len(all))}
 	for i, t := range all {
 		page.Items[i] = showGroup(c, t)
 	}
@@ -91,7 +82,7 @@ type groupBody struct {
 	Name string `json:"name" doc:"1 to 64 bytes of visible characters without a slash; unique among groups, ignoring case"`
 }
 
-// create serves POST /admin/groups. It replies 201 with groupView. Beyond the errors common to all
+// create serves POST /admin/groups. It replies 201 with api.Group. Beyond the errors common to all
 // routes it fails with drive.NameTaken or drive.TooManyOpen.
 func (g groups) create(ctx context.Context, c *call, in *groupBody) (reply, error) {
 	return makeOnce(ctx, c, showGroup, func(keep storeResponse[access.UserGroup]) (access.UserGroup, error) {
@@ -99,13 +90,13 @@ func (g groups) create(ctx context.Context, c *call, in *groupBody) (reply, erro
 	})
 }
 
-// get serves GET /admin/groups/{id}. It replies 200 with groupView. Beyond the errors common to all
+// get serves GET /admin/groups/{id}. It replies 200 with api.Group. Beyond the errors common to all
 // routes it fails with drive.NotFound.
 func (g groups) get(ctx context.Context, c *call, id drive.GroupID) (reply, error) {
 	return replyWith(c, showGroup)(g.spaces.FindGroup(ctx, c.who, id))
 }
 
-// rename serves PATCH /admin/groups/{id}. It replies 200 with groupView. Beyond the errors common
+// rename serves PATCH /admin/groups/{id}. It replies 200 with api.Group. Beyond the errors common
 // to all routes it fails with drive.NotFound or drive.NameTaken.
 func (g groups) rename(ctx context.Context, c *call, id drive.GroupID, in *groupBody) (reply, error) {
 	return replyWith(c, showGroup)(g.spaces.RenameGroup(ctx, c.who, id, in.Name))
@@ -118,18 +109,12 @@ func (g groups) remove(ctx context.Context, c *call, id drive.GroupID) (reply, e
 	return empty(g.spaces.DeleteGroup(ctx, c.who, id))
 }
 
-// memberView is the JSON in replies to GET /admin/groups/{id}/members.
-type memberView struct {
-	ID   drive.UserID `json:"id"`
-	Name string       `json:"name"`
-}
-
-// members serves GET /admin/groups/{id}/members. It replies 200 with files.Page[memberView]. Beyond
+// members serves GET /admin/groups/{id}/members. It replies 200 with api.Page[api.Member]. Beyond
 // the errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (g groups) members(ctx context.Context, c *call, id drive.GroupID) (reply, error) {
 	return listPage(c, func(since drive.UserID, limit int) ([]access.Person, error) {
 		return g.spaces.ListMembers(ctx, c.who, id, since, limit)
-	}, func(_ *call, p access.Person) memberView { return memberView(p) }, func(v memberView) string { return v.ID.String() })
+	}, func(_ *call, p access.Person) api.Member { return api.Member{ID: p.ID.String(), Name: p.Name} }, func(v api.Member) string { return v.ID })
 }
 
 // add serves PUT /admin/groups/{id}/members/{user}. It replies 204 without a body. Beyond the

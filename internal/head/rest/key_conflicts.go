@@ -3,9 +3,9 @@ package rest
 import (
 	"context"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/domain/idem"
-	"example.org/smartdrive/internal/usecase/files"
 )
 
 // keyConflicts serves the routes for refused creations whose idempotency key had been used for
@@ -19,7 +19,7 @@ func (k keyConflicts) routes() []route {
 		{
 			method: "GET", path: path, access: read, action: withoutBody(k.list), query: []param{limitParam, cursor},
 			summary:  "List the caller's creations that were refused because their Idempotency-Key had been used for another request, the oldest first: up to 1,000, for 90 days after the last refusal.",
-			outcomes: []outcome{jsonOutcome[files.Page[idem.Conflict]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[api.KeyConflict]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "DELETE", path: path + "/{id}", access: write, action: byID(k.settle),
 			summary:  "Settle such a conflict: it leaves the list. Nothing is created; what was meant is requested under a key of its own.",
@@ -28,15 +28,23 @@ func (k keyConflicts) routes() []route {
 	}
 }
 
-// list serves GET /key-conflicts. It replies 200 with files.Page[idem.Conflict]. Beyond the errors
+// list serves GET /key-conflicts. It replies 200 with api.Page[api.KeyConflict]. Beyond the errors
 // common to all routes it fails with drive.CursorInvalid.
 func (k keyConflicts) list(ctx context.Context, c *call) (reply, error) {
 	all, next, err := k.conflicts.List(ctx, c.keyUser(), c.query.Get(cursor.name), c.limit())
-	page := files.Page[idem.Conflict]{Items: append([]idem.Conflict{}, all...)}
+	page := api.Page[api.KeyConflict]{Items: convert(all, showKeyConflict)}
 	if next != "" {
 		page.NextCursor = &next
 	}
 	return answer(page, err)
+}
+
+// showKeyConflict returns the wire form of a refused creation.
+func showKeyConflict(v idem.Conflict) api.KeyConflict {
+	return api.KeyConflict{
+		ID: v.ID.String(), Method: v.Method, Route: v.Route, Key: v.Key, Request: v.Request, Times: v.Times,
+		FirstAt: showTime(v.FirstAt), LastAt: showTime(v.LastAt),
+	}
 }
 
 // settle serves DELETE /key-conflicts/{id}. It replies 204 without a body. Beyond the errors common

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/usecase/files"
 )
@@ -19,7 +20,7 @@ func (s contents) linkRoutes() []route {
 		{
 			method: "POST", path: nodesPath + "/{id}/links", access: write, action: byNodeWithJSON(s.files, s.createLink),
 			summary:  "Make a signed link to a file, for browsers and other programs. It is void once it has expired, the file is trashed, the login or token that made it has ended, or the password changed.",
-			outcomes: []outcome{jsonOutcome[linkView](201, "the link; whoever has it may read the file")},
+			outcomes: []outcome{jsonOutcome[api.Link](201, "the link; whoever has it may read the file")},
 			// A second link does no harm, so it needs no idempotency key.
 			errors: []drive.Kind{drive.NotFound, drive.Forbidden, drive.WrongState},
 		}, {
@@ -39,14 +40,7 @@ type linkBody struct {
 	Disposition string `json:"disposition,omitempty" enum:"attachment,inline" default:"attachment"`
 }
 
-// linkView is the reply to a request for a link to a file or to the zip of an export: the URL,
-// which anybody who has it may read without a login, and when it expires.
-type linkView struct {
-	URL       string     `json:"url"`
-	ExpiresAt drive.Time `json:"expires_at"`
-}
-
-// createLink serves POST /nodes/{id}/links. It replies 201 with linkView. Beyond the errors common
+// createLink serves POST /nodes/{id}/links. It replies 201 with api.Link. Beyond the errors common
 // to all routes it fails with drive.NotFound, drive.Forbidden or drive.WrongState. The link is
 // signed, not stored; whoever has it can read the file until it expires.
 func (s contents) createLink(ctx context.Context, c *call, id drive.NodeID, in *linkBody) (reply, error) {
@@ -66,7 +60,7 @@ func (s contents) createLink(ctx context.Context, c *call, id drive.NodeID, in *
 	if err != nil {
 		return reply{}, err
 	}
-	return created(linkView{c.baseURL() + prefix + linksPath + "?token=" + url.QueryEscape(link.Token), link.ExpiresAt})
+	return created(api.Link{URL: c.baseURL() + prefix + linksPath + "?token=" + url.QueryEscape(link.Token), ExpiresAt: showTime(link.ExpiresAt)})
 }
 
 // openLink serves GET /links. Beyond the errors common to all routes it fails with drive.NotFound,

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/domain/account"
 	"example.org/smartdrive/internal/domain/idem"
@@ -27,7 +28,7 @@ func (p profile) routes() []route {
 		{
 			method: "GET", path: "/me", access: read, action: withoutBody(p.get), beforeNewPassword: true,
 			summary:  "Show who the token acts for and how much space is used: the finished files, with trash and old versions.",
-			outcomes: []outcome{jsonOutcome[meView](200, "the user")},
+			outcomes: []outcome{jsonOutcome[api.Me](200, "the user")},
 		}, {
 			method: "PUT", path: "/me/password", access: write, action: withJSON(p.setPassword), beforeNewPassword: true,
 			summary:  "Change the password. All other logins and all tokens end, and signed links are void.",
@@ -35,45 +36,22 @@ func (p profile) routes() []route {
 		}, {
 			method: "POST", path: "/prepare", access: write, action: withoutBody(p.prepare),
 			summary:  "Hand out an id that works as an Idempotency-Key for one creation within 12 hours, and never again after.",
-			outcomes: []outcome{jsonOutcome[preparedView](200, "the id")},
+			outcomes: []outcome{jsonOutcome[api.PreparedID](200, "the id")},
 		},
 	}
 }
 
-// meView is the JSON in replies to GET /me.
-type meView struct {
-	User    meUser    `json:"user"`
-	Account meAccount `json:"account"`
-	Usage   meUsage   `json:"usage"`
-	// Pictures names the kinds of files, besides images, that have thumbnails.
-	Pictures []string `json:"pictures" doc:"kinds of files, besides images, that this server makes thumbnails of: video, pdf, heic, tiff; depends on the installed programs"`
-}
-
-// meUser is the user in meView.
-type meUser struct {
-	ID    drive.UserID `json:"id"`
-	Name  string       `json:"name"`
-	Admin bool         `json:"admin"`
-
-	MustChange bool `json:"must_change_password,omitempty" doc:"true: the session can only set a new password; absent otherwise"`
-}
-
-// meAccount is the account in meView.
-type meAccount struct {
-	ID drive.AccountID `json:"id"`
-}
-
-// meUsage is the used and the allowed space in replies about an account.
-type meUsage struct {
-	Total *drive.ByteSize `json:"total"` // bytes; null: unlimited
-	Used  drive.ByteSize  `json:"used"`
-	Owed  drive.ByteSize  `json:"owed,omitempty" doc:"bytes deleted but still stored; used and owed together may be twice the total (Q6)"`
-}
-
 // usageOf converts a balance for replies; only finished bytes count as used.
-func usageOf(b quota.Balance) meUsage { return meUsage{b.Total, b.Finished, b.Owed} }
+func usageOf(b quota.Balance) api.Usage {
+	return api.Usage{Total: (*int64)(b.Total), Used: int64(b.Finished), Owed: int64(b.Owed)}
+}
 
-// get serves GET /me. It replies 200 with meView. It fails only with an error of the database.
+// showMe returns the wire form of the caller's user.
+func showMe(u account.User) api.MeUser {
+	return api.MeUser{ID: u.ID.String(), Name: u.Name, Admin: u.Admin, MustChange: u.MustChange}
+}
+
+// get serves GET /me. It replies 200 with api.Me. It fails only with an error of the database.
 func (p profile) get(ctx context.Context, c *call) (reply, error) {
 	user, err := p.users.Find(ctx, p.db.For(c.who.Account), c.who.User)
 	if err != nil {
@@ -83,8 +61,8 @@ func (p profile) get(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return ok(meView{
-		User: meUser{user.ID, user.Name, user.Admin, user.MustChange}, Account: meAccount{c.who.Account}, Usage: usageOf(balance),
+	return ok(api.Me{
+		User: showMe(user), Account: api.MeAccount{ID: c.who.Account.String()}, Usage: usageOf(balance),
 		Pictures: p.pictures.Kinds(),
 	})
 }
@@ -102,15 +80,9 @@ func (p profile) setPassword(ctx context.Context, c *call, in *passwordBody) (re
 	return empty(p.sessions.ChangePassword(ctx, c.who, in.Current, in.Password, c.client()))
 }
 
-// preparedView is the JSON in replies to POST /prepare.
-type preparedView struct {
-	PreID     string     `json:"pre_id"`
-	ExpiresAt drive.Time `json:"expires_at"`
-}
-
-// prepare serves POST /prepare. It replies 200 with preparedView. The id is not stored; it can be
+// prepare serves POST /prepare. It replies 200 with api.PreparedID. The id is not stored; it can be
 // used as an Idempotency-Key until it expires.
 func (p profile) prepare(_ context.Context, c *call) (reply, error) {
 	id, expires := p.prepared.New(c.who.User)
-	return ok(preparedView{id, expires})
+	return ok(api.PreparedID{PreID: id, ExpiresAt: showTime(expires)})
 }

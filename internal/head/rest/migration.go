@@ -5,9 +5,9 @@ import (
 	"errors"
 	"strconv"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/move/migrate"
-	"example.org/smartdrive/internal/usecase/files"
 )
 
 // Mover moves the installation to other engines. It refuses with WrongState, and the wrapped error
@@ -95,7 +95,7 @@ func (m migration) routes() []route {
 		}, {
 			method: "GET", path: migrationPath + "/mismatches", access: admins, action: withoutBody(m.listMismatches), query: []param{limitParam},
 			summary:  "List what the two sides of a migration did not agree on, the latest first.",
-			outcomes: []outcome{jsonOutcome[files.Page[migrate.Mismatch]](200, "a page")},
+			outcomes: []outcome{jsonOutcome[api.Page[migrate.Mismatch]](200, "a page")},
 		}, {
 			method: "POST", path: migrationPath + "/mismatches/{id}/explain", access: admins, action: withJSON(m.explain),
 			summary:  "Say why a mismatch does not matter. It closes no gate any more, and is shown there with who has explained it, and why. The first explanation stays.",
@@ -171,13 +171,13 @@ func (m migration) step(ctx context.Context, c *call, step MigrationStep, in *Mi
 }
 
 // listMismatches serves GET /admin/migration/mismatches. It replies 200 with
-// files.Page[migrate.Mismatch].
+// api.Page[migrate.Mismatch].
 func (m migration) listMismatches(ctx context.Context, c *call) (reply, error) {
 	items, err := m.mover.Mismatches(ctx, c.limit())
 	if items == nil {
 		items = []migrate.Mismatch{}
 	}
-	return answer(files.Page[migrate.Mismatch]{Items: items}, err)
+	return answer(api.Page[migrate.Mismatch]{Items: items}, err)
 }
 
 // explanation is the JSON request body of POST /admin/migration/mismatches/{id}/explain.

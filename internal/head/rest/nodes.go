@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/domain/tree"
 	"example.org/smartdrive/internal/usecase/files"
@@ -27,19 +28,19 @@ func (n nodes) routes() []route {
 			method: "GET", path: nodesPath, access: read, action: withoutBody(n.getByPath),
 			query:    []param{{name: "path", required: true, doc: "an absolute path, or one in a space or a shared folder: `//NAME/path` or `//ID/path`"}},
 			summary:  "Show what is at a path.",
-			outcomes: []outcome{jsonOutcome[files.NodeView](200, "the node")}, errors: []drive.Kind{drive.BadName, drive.NotFound},
+			outcomes: []outcome{jsonOutcome[api.Node](200, "the node")}, errors: []drive.Kind{drive.BadName, drive.NotFound},
 		}, {
 			method: "POST", path: nodesPath, access: write, action: withJSON(n.makeFolder), idempotent: true, createdPath: nodesPath,
 			summary:  "Make a folder.",
-			outcomes: []outcome{jsonOutcome[files.NodeView](201, "the folder")}, errors: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.TooLarge},
+			outcomes: []outcome{jsonOutcome[api.Node](201, "the folder")}, errors: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.TooLarge},
 		}, {
 			method: "GET", path: one, access: read, action: byNode(n.files, n.get),
 			summary:  "Show a node, live or in the trash. `root` works as an id.",
-			outcomes: []outcome{jsonOutcome[files.NodeView](200, "the node")}, errors: []drive.Kind{drive.NotFound},
+			outcomes: []outcome{jsonOutcome[api.Node](200, "the node")}, errors: []drive.Kind{drive.NotFound},
 		}, {
 			method: "PATCH", path: one, access: write, action: byNodeWithJSON(n.files, n.patch), header: ifMatch,
 			summary:  "Rename or move a node, or set its modification time.",
-			outcomes: []outcome{jsonOutcome[files.NodeView](200, "the node")},
+			outcomes: []outcome{jsonOutcome[api.Node](200, "the node")},
 			errors:   []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.VersionChanged, drive.Locked, drive.Precondition, drive.Cycle, drive.TooLarge},
 		}, {
 			method: "DELETE", path: one, access: write, action: byNode(n.files, n.remove), header: ifMatch,
@@ -49,7 +50,7 @@ func (n nodes) routes() []route {
 			},
 			summary: "Move a node to the trash, or delete it permanently. Repeating it is not an error.",
 			outcomes: []outcome{
-				emptyOutcome(204, "done"), jsonOutcome[files.Operation](202, "what touches over 1,000 nodes goes on: see Location"),
+				emptyOutcome(204, "done"), jsonOutcome[api.SubtreeOperation](202, "what touches over 1,000 nodes goes on: see Location"),
 			},
 			errors: []drive.Kind{drive.NotFound, drive.VersionChanged, drive.Locked, drive.Precondition, drive.WrongState},
 		}, {
@@ -61,41 +62,41 @@ func (n nodes) routes() []route {
 				{name: "folders_first", syntax: boolean, doc: "all folders before the first file, in either direction"},
 			},
 			summary:  "List what is in a folder.",
-			outcomes: []outcome{jsonOutcome[files.Page[files.NodeView]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[api.Node]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
 			method: "GET", path: one + "/totals", access: read, action: byNode(n.files, n.total),
 			summary:  "Add up what lies below a folder, the trash apart.",
-			outcomes: []outcome{jsonOutcome[totalsView](200, "the sums")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden},
+			outcomes: []outcome{jsonOutcome[api.FolderTotals](200, "the sums")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden},
 		}, {
 			method: "POST", path: one + "/copy", access: write, action: byNodeWithJSON(n.files, n.copy), idempotent: true, createdPath: nodesPath,
 			summary: "Copy a file, or a folder with all that is in it. No byte is copied, all are charged.",
 			outcomes: []outcome{
-				jsonOutcome[files.NodeView](201, "the copy"), jsonOutcome[files.Operation](202, "what touches over 1,000 nodes goes on: see Location"),
+				jsonOutcome[api.Node](201, "the copy"), jsonOutcome[api.SubtreeOperation](202, "what touches over 1,000 nodes goes on: see Location"),
 			},
 			errors: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Locked, drive.Cycle, drive.TooLarge, drive.Quota},
 		}, {
 			method: "POST", path: one + "/restore", access: write, action: byNodeWithJSON(n.files, n.restore), bodyOptional: true,
 			summary:  "Bring a node back from the trash: to `parent`, else to where it was, else to the root.",
-			outcomes: []outcome{jsonOutcome[files.NodeView](200, "the node")},
+			outcomes: []outcome{jsonOutcome[api.Node](200, "the node")},
 			errors:   []drive.Kind{drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Locked, drive.Cycle, drive.TooLarge},
 		},
 	}
 }
 
-// getByPath serves GET /nodes. It replies 200 with files.NodeView. Beyond the errors common to all
+// getByPath serves GET /nodes. It replies 200 with api.Node. Beyond the errors common to all
 // routes it fails with drive.BadName or drive.NotFound.
 func (n nodes) getByPath(ctx context.Context, c *call) (reply, error) {
 	at, err := drive.ParseAddress(c.query.Get("path"))
 	if err != nil {
 		return reply{}, err
 	}
-	return answer(n.files.GetByPath(ctx, c.who, at))
+	return nodeReply(n.files.GetByPath(ctx, c.who, at))
 }
 
-// get serves GET /nodes/{id}. It replies 200 with files.NodeView. Beyond the errors common to all
+// get serves GET /nodes/{id}. It replies 200 with api.Node. Beyond the errors common to all
 // routes it fails with drive.NotFound.
 func (n nodes) get(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
-	return answer(n.files.Get(ctx, c.who, id))
+	return nodeReply(n.files.Get(ctx, c.who, id))
 }
 
 // folderBody is the JSON request body of POST /nodes.
@@ -108,7 +109,7 @@ type folderBody struct {
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename" default:"fail"`
 }
 
-// makeFolder serves POST /nodes. It replies 201 with files.NodeView. Beyond the errors common to
+// makeFolder serves POST /nodes. It replies 201 with api.Node. Beyond the errors common to
 // all routes it fails with drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone or
 // drive.TooLarge.
 func (n nodes) makeFolder(ctx context.Context, c *call, in *folderBody) (reply, error) {
@@ -137,15 +138,15 @@ func (n nodes) makeFolder(ctx context.Context, c *call, in *folderBody) (reply, 
 // background.
 func resultReply(status int, r files.Result) reply {
 	if r.Operation != nil {
-		return reply{status: http.StatusAccepted, body: r.Operation}
+		return reply{status: http.StatusAccepted, body: showOperation(*r.Operation)}
 	}
-	return reply{status: status, body: r.Node}
+	return reply{status: status, body: nodeOrNil(r.Node)}
 }
 
 // operationReply replies 204, or 202 with an operation that continues in the background.
 func operationReply(o *files.Operation, err error) (reply, error) {
 	if o != nil {
-		return reply{status: http.StatusAccepted, body: o}, err
+		return reply{status: http.StatusAccepted, body: showOperation(*o)}, err
 	}
 	return empty(err)
 }
@@ -158,7 +159,7 @@ type patchBody struct {
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" default:"fail" doc:"replace: the node with this name is moved to the trash"`
 }
 
-// patch serves PATCH /nodes/{id}. It replies 200 with files.NodeView. Beyond the errors common to
+// patch serves PATCH /nodes/{id}. It replies 200 with api.Node. Beyond the errors common to
 // all routes it fails with drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone,
 // drive.WrongState, drive.VersionChanged, drive.Locked, drive.Precondition, drive.Cycle or
 // drive.TooLarge. If-Match makes it fail with drive.Precondition if the node has changed.
@@ -171,7 +172,7 @@ func (n nodes) patch(ctx context.Context, c *call, id drive.NodeID, in *patchBod
 	if err != nil {
 		return reply{}, err
 	}
-	return answer(n.files.Patch(ctx, c.who, id, files.Patch{
+	return nodeReply(n.files.Patch(ctx, c.who, id, files.Patch{
 		Name: drive.Name(in.Name), Parent: parent, MTime: timeOf(in.MTime), Conflict: drive.Conflict(in.Conflict), Expect: tree.Expect{Rev: rev},
 	}))
 }
@@ -193,7 +194,7 @@ func revision(c *call) (int64, error) {
 // trashedAt is the name of a query parameter of DELETE /nodes/{id}.
 const trashedAt = "trashed_at"
 
-// remove serves DELETE /nodes/{id}. It replies 204 without a body or 202 with files.Operation.
+// remove serves DELETE /nodes/{id}. It replies 204 without a body or 202 with api.SubtreeOperation.
 // Beyond the errors common to all routes it fails with drive.NotFound, drive.VersionChanged,
 // drive.Locked, drive.Precondition or drive.WrongState. It moves the node to the trash, or with
 // "permanent" deletes it for good, which may continue in the background.
@@ -215,28 +216,20 @@ func (n nodes) remove(ctx context.Context, c *call, id drive.NodeID) (reply, err
 	return empty(err)
 }
 
-// children serves GET /nodes/{id}/children. It replies 200 with files.Page[files.NodeView]. Beyond
+// children serves GET /nodes/{id}/children. It replies 200 with api.Page[api.Node]. Beyond
 // the errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (n nodes) children(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
-	return answer(n.files.Children(ctx, c.who, id, tree.List{
+	return showPage(showNode)(n.files.Children(ctx, c.who, id, tree.List{
 		Sort: tree.Sort(c.query.Get("sort")), Desc: c.query.Get("order") == "desc", FoldersFirst: c.flag("folders_first"),
 		Limit: c.limit(), Cursor: c.query.Get(cursor.name),
 	}))
 }
 
-// totalsView is the JSON in replies to GET /nodes/{id}/totals.
-type totalsView struct {
-	Files   int64          `json:"files"`
-	Folders int64          `json:"folders"`
-	Size    drive.ByteSize `json:"size" doc:"bytes of the current versions of all files"`
-	More    bool           `json:"more" doc:"true: the sums are incomplete; false: they cover everything"`
-}
-
-// total serves GET /nodes/{id}/totals. It replies 200 with totalsView. Beyond the errors common to
-// all routes it fails with drive.NotFound or drive.Forbidden.
+// total serves GET /nodes/{id}/totals. It replies 200 with api.FolderTotals. Beyond the errors
+// common to all routes it fails with drive.NotFound or drive.Forbidden.
 func (n nodes) total(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	sum, err := n.files.FolderSum(ctx, c.who, id)
-	return answer(totalsView{sum.Files, sum.Folders, sum.Size, false}, err)
+	return answer(api.FolderTotals{Files: sum.Files, Folders: sum.Folders, Size: int64(sum.Size)}, err)
 }
 
 // copyBody is the JSON request body of POST /nodes/{id}/copy.
@@ -246,8 +239,8 @@ type copyBody struct {
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" default:"fail"`
 }
 
-// copy serves POST /nodes/{id}/copy. It replies 201 with files.NodeView or 202 with
-// files.Operation. Beyond the errors common to all routes it fails with drive.BadName,
+// copy serves POST /nodes/{id}/copy. It replies 201 with api.Node or 202 with
+// api.SubtreeOperation. Beyond the errors common to all routes it fails with drive.BadName,
 // drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Locked, drive.Cycle,
 // drive.TooLarge or drive.Quota. A large copy continues in the background.
 func (n nodes) copy(ctx context.Context, c *call, id drive.NodeID, in *copyBody) (reply, error) {
@@ -269,7 +262,7 @@ type restoreBody struct {
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" default:"rename"`
 }
 
-// restore serves POST /nodes/{id}/restore. It replies 200 with files.NodeView. Beyond the errors
+// restore serves POST /nodes/{id}/restore. It replies 200 with api.Node. Beyond the errors
 // common to all routes it fails with drive.NotFound, drive.NameTaken, drive.ParentGone,
 // drive.WrongState, drive.Locked, drive.Cycle or drive.TooLarge.
 func (n nodes) restore(ctx context.Context, c *call, id drive.NodeID, in *restoreBody) (reply, error) {
@@ -277,5 +270,5 @@ func (n nodes) restore(ctx context.Context, c *call, id drive.NodeID, in *restor
 	if err != nil {
 		return reply{}, err
 	}
-	return answer(n.files.Restore(ctx, c.who, id, parent, drive.Conflict(in.Conflict)))
+	return nodeReply(n.files.Restore(ctx, c.who, id, parent, drive.Conflict(in.Conflict)))
 }

@@ -13,11 +13,11 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/digest"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/head/problem"
 	"example.org/smartdrive/internal/usecase/admin"
-	"example.org/smartdrive/internal/usecase/bulk"
 )
 
 // openAPI renders the routes as OpenAPI 3.1, and as 3.0 for client generators that know no later
@@ -286,6 +286,7 @@ func newSchemas() *schemas {
 
 // aliases maps types to the types that have the same JSON.
 var aliases = map[reflect.Type]reflect.Type{
+	reflect.TypeFor[api.Time]():       reflect.TypeFor[time.Time](),
 	reflect.TypeFor[drive.Time]():     reflect.TypeFor[time.Time](),
 	reflect.TypeFor[drive.ByteSize](): reflect.TypeFor[int64](),
 	reflect.TypeFor[digest.Set]():     reflect.TypeFor[map[string]string](),
@@ -299,9 +300,6 @@ var aliases = map[reflect.Type]reflect.Type{
 
 // schemaName returns the name of a type's schema in the document.
 func schemaName(t reflect.Type, hint string) string {
-	if t == reflect.TypeFor[bulk.Operation]() { // files.Operation has the plain name
-		return "BulkOperation"
-	}
 	if t == reflect.TypeFor[TimerView]() { // the name that clients use
 		return "Timer"
 	}

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"slices"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
-	"example.org/smartdrive/internal/domain/tree"
 	"example.org/smartdrive/internal/head/problem"
 	"example.org/smartdrive/internal/usecase/bulk"
 	"example.org/smartdrive/internal/usecase/files"
@@ -34,34 +34,34 @@ func (o operations) routes() []route {
 		{
 			method: "POST", path: operationsPath, access: write, action: withJSON(o.create), idempotent: true, createdPath: operationsPath, maxBody: maxIDs,
 			summary:  "Trash, restore, delete for good, move or copy up to 100,000 files and folders, or end as many shares. It goes on in the background, a few items at a time; what is wrong with one item is no error of this request, but a failure of that item. A few items are dealt with before the answer.",
-			outcomes: []outcome{jsonOutcome[bulk.Operation](201, "the operation; Location is where its progress is")},
+			outcomes: []outcome{jsonOutcome[api.Operation](201, "the operation; Location is where its progress is")},
 			errors: []drive.Kind{
 				drive.NotFound, drive.ParentGone, drive.TooLarge, drive.TooManyOpen,
 			},
 		}, {
 			method: "GET", path: operationsPath, access: read, action: withoutBody(o.list), query: []param{limitParam, cursor},
 			summary:  "List operations, the newest first: those that were asked for here.",
-			outcomes: []outcome{jsonOutcome[files.Page[bulk.Operation]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[api.Operation]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "GET", path: one, access: read, action: byID(o.get),
 			summary:  "Show how far an operation is; for 7 days after its end.",
-			outcomes: []outcome{jsonOutcome[bulk.Operation](200, "the operation")}, errors: []drive.Kind{drive.NotFound},
+			outcomes: []outcome{jsonOutcome[api.Operation](200, "the operation")}, errors: []drive.Kind{drive.NotFound},
 		}, {
 			method: "GET", path: one + "/failures", access: read, action: byID(o.failures), query: []param{limitParam, cursor},
 			summary:  "List the items that were refused, and why.",
-			outcomes: []outcome{jsonOutcome[files.Page[failureView]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[api.OperationFailure]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
 			method: "POST", path: one + "/cancel", access: write, action: byID(o.cancel),
 			summary:  "Stop an operation. What is done stays done. One that has ended stays as it is.",
-			outcomes: []outcome{jsonOutcome[bulk.Operation](200, "the operation; it may run until the item in the middle is through")}, errors: []drive.Kind{drive.NotFound},
+			outcomes: []outcome{jsonOutcome[api.Operation](200, "the operation; it may run until the item in the middle is through")}, errors: []drive.Kind{drive.NotFound},
 		}, {
 			method: "POST", path: one + "/retry", access: write, action: byID(o.retry),
 			summary:  "Try again what failed, and what a cancelled operation has not come to.",
-			outcomes: []outcome{jsonOutcome[bulk.Operation](200, "the operation")}, errors: []drive.Kind{drive.NotFound, drive.WrongState, drive.TooManyOpen},
+			outcomes: []outcome{jsonOutcome[api.Operation](200, "the operation")}, errors: []drive.Kind{drive.NotFound, drive.WrongState, drive.TooManyOpen},
 		}, {
 			method: "POST", path: one + "/undo", access: write, action: byID(o.undo), idempotent: true, createdPath: operationsPath,
 			summary:  "Undo what an operation has done: what was trashed is restored, what was moved goes back, what was restored is trashed, copies are trashed. One that runs stops first. What somebody has changed since stays as it is, as a failure. Repeating it answers with the same operation.",
-			outcomes: []outcome{jsonOutcome[bulk.Operation](201, "the operation that undoes it")},
+			outcomes: []outcome{jsonOutcome[api.Operation](201, "the operation that undoes it")},
 			errors:   []drive.Kind{drive.NotFound, drive.WrongState, drive.TooManyOpen},
 		},
 	}
@@ -114,7 +114,7 @@ func (l *idList) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// create serves POST /operations. It replies 201 with bulk.Operation. Beyond the errors common to
+// create serves POST /operations. It replies 201 with api.Operation. Beyond the errors common to
 // all routes it fails with drive.NotFound, drive.ParentGone, drive.TooLarge or drive.TooManyOpen.
 func (o operations) create(ctx context.Context, c *call, in *bulkBody) (reply, error) {
 	if in.TrashedUntil != nil && *in.TrashedUntil == 0 { // would count as absent
@@ -143,7 +143,7 @@ func (o operations) create(ctx context.Context, c *call, in *bulkBody) (reply, e
 	if wish.All, err = o.all(ctx, c, in.All); err != nil {
 		return reply{}, err
 	}
-	return makeOnce(ctx, c, unchanged, func(keep storeResponse[bulk.Operation]) (bulk.Operation, error) {
+	return makeOnce(ctx, c, showBulk, func(keep storeResponse[bulk.Operation]) (bulk.Operation, error) {
 		return o.bulk.Create(ctx, c.who, wish, keep)
 	})
 }
@@ -175,62 +175,63 @@ func oneOf[T ~string](field string, sent T, allowed []T) error {
 	return drive.BadField(field, drive.NotAllowed, "allowed", allowed, "sent", clip(string(sent)))
 }
 
-// list serves GET /operations. It replies 200 with files.Page[bulk.Operation]. Beyond the errors
+// list serves GET /operations. It replies 200 with api.Page[api.Operation]. Beyond the errors
 // common to all routes it fails with drive.CursorInvalid.
 func (o operations) list(ctx context.Context, c *call) (reply, error) {
 	return listPage(c, func(after drive.OperationID, limit int) ([]bulk.Operation, error) {
 		return o.bulk.List(ctx, c.who, after, limit)
-	}, unchanged, func(v bulk.Operation) string { return v.ID.String() })
+	}, showBulk, func(v api.Operation) string { return v.ID })
 }
 
-// get serves GET /operations/{id}. It replies 200 with bulk.Operation. Beyond the errors common to
+// get serves GET /operations/{id}. It replies 200 with api.Operation. Beyond the errors common to
 // all routes it fails with drive.NotFound.
 func (o operations) get(ctx context.Context, c *call, id drive.OperationID) (reply, error) {
-	return answer(o.bulk.Get(ctx, c.who, id))
+	return replyWith(c, showBulk)(o.bulk.Get(ctx, c.who, id))
 }
 
-// cancel serves POST /operations/{id}/cancel. It replies 200 with bulk.Operation. Beyond the errors
+// cancel serves POST /operations/{id}/cancel. It replies 200 with api.Operation. Beyond the errors
 // common to all routes it fails with drive.NotFound. Items already processed stay changed.
 func (o operations) cancel(ctx context.Context, c *call, id drive.OperationID) (reply, error) {
-	return answer(o.bulk.Cancel(ctx, c.who, id))
+	return replyWith(c, showBulk)(o.bulk.Cancel(ctx, c.who, id))
 }
 
-// retry serves POST /operations/{id}/retry. It replies 200 with bulk.Operation. Beyond the errors
+// retry serves POST /operations/{id}/retry. It replies 200 with api.Operation. Beyond the errors
 // common to all routes it fails with drive.NotFound, drive.WrongState or drive.TooManyOpen.
 func (o operations) retry(ctx context.Context, c *call, id drive.OperationID) (reply, error) {
-	return answer(o.bulk.Retry(ctx, c.who, id))
+	return replyWith(c, showBulk)(o.bulk.Retry(ctx, c.who, id))
 }
 
-// undo serves POST /operations/{id}/undo. It replies 201 with bulk.Operation. Beyond the errors
+// undo serves POST /operations/{id}/undo. It replies 201 with api.Operation. Beyond the errors
 // common to all routes it fails with drive.NotFound, drive.WrongState or drive.TooManyOpen.
 func (o operations) undo(ctx context.Context, c *call, id drive.OperationID) (reply, error) {
-	return makeOnce(ctx, c, unchanged, func(keep storeResponse[bulk.Operation]) (bulk.Operation, error) {
+	return makeOnce(ctx, c, showBulk, func(keep storeResponse[bulk.Operation]) (bulk.Operation, error) {
 		return o.bulk.Undo(ctx, c.who, id, keep)
 	})
 }
 
-// failureView is an item that an operation could not process. Name is empty if the node does not
-// exist any more.
-type failureView struct {
-	ID    drive.NodeID `json:"id" doc:"id of the node; for unshare of the share"`
-	Name  string       `json:"name" doc:"name; empty: the file or folder does not exist any more"`
-	Path  string       `json:"path" doc:"current or former path; empty if name is empty"`
-	Type  tree.Type    `json:"type"`
-	Code  string       `json:"code"`
-	Title string       `json:"title" doc:"description of the problem"`
+// showBulk returns the wire form of an operation.
+func showBulk(_ *call, o bulk.Operation) api.Operation {
+	return api.Operation{
+		ID: o.ID.String(), Kind: api.OperationKind(o.Kind), State: string(o.State), Done: o.Done, Failed: o.Failed, Total: o.Total,
+		Error: api.Code(o.Error), Parent: textOrNil(o.Parent), Undoable: o.Undoable, Undoes: textOrNil(o.Undoes), UndoneBy: textOrNil(o.UndoneBy),
+		CreatedAt: showTime(o.CreatedAt), UpdatedAt: showTime(o.UpdatedAt),
+	}
 }
 
-// failures serves GET /operations/{id}/failures. It replies 200 with files.Page[failureView].
-// Beyond the errors common to all routes it fails with drive.NotFound or drive.CursorInvalid.
+// failures serves GET /operations/{id}/failures. It replies 200 with
+// api.Page[api.OperationFailure]. Beyond the errors common to all routes it fails with
+// drive.NotFound or drive.CursorInvalid.
 func (o operations) failures(ctx context.Context, c *call, id drive.OperationID) (reply, error) {
 	found, next, err := o.bulk.Failures(ctx, c.who, id, c.query.Get(cursor.name), c.limit())
 	if err != nil {
 		return reply{}, err
 	}
 	lang := problem.Negotiate(c.r.Header.Get("Accept-Language"))
-	page := files.Page[failureView]{Items: make([]failureView, len(found))}
+	page := api.Page[api.OperationFailure]{Items: make([]api.OperationFailure, len(found))}
 	for i, f := range found {
-		page.Items[i] = failureView{ID: f.ID, Name: string(f.Name), Path: f.Path, Type: f.Type, Code: f.Code, Title: titleOf(f.Code, lang)}
+		page.Items[i] = api.OperationFailure{
+			ID: f.ID.String(), Name: string(f.Name), Path: f.Path, Type: api.NodeType(f.Type), Code: api.Code(f.Code), Title: titleOf(f.Code, lang),
+		}
 	}
 	if next != "" {
 		page.NextCursor = &next

@@ -3,27 +3,27 @@ package rest
 import (
 	"slices"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
-	"example.org/smartdrive/internal/usecase/files"
 )
 
 // newPage returns a page of at most limit items. The caller reads limit+1 items: the extra one
 // shows that a next page exists. id returns an item's cursor.
-func newPage[T any](items []T, limit int, id func(T) string) files.Page[T] {
+func newPage[T any](items []T, limit int, id func(T) string) api.Page[T] {
 	if items == nil {
 		items = []T{}
 	}
 	if len(items) <= limit {
-		return files.Page[T]{Items: items}
+		return api.Page[T]{Items: items}
 	}
 	items = items[:limit]
 	next := id(items[limit-1])
-	return files.Page[T]{Items: items, NextCursor: &next}
+	return api.Page[T]{Items: items, NextCursor: &next}
 }
 
 // newPageOf returns a page of at most limit items, each converted by show. The caller reads limit+1
 // items: the extra one shows that a next page exists. id returns the cursor of a converted item.
-func newPageOf[V, W any](c *call, items []V, show func(*call, V) W, id func(W) string) files.Page[W] {
+func newPageOf[V, W any](c *call, items []V, show func(*call, V) W, id func(W) string) api.Page[W] {
 	views := make([]W, len(items))
 	for i, v := range items {
 		views[i] = show(c, v)

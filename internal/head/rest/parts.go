@@ -6,11 +6,11 @@ import (
 	"strconv"
 	"strings"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/digest"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/engine/blob"
 	"example.org/smartdrive/internal/head/server"
-	"example.org/smartdrive/internal/usecase/files"
 	"example.org/smartdrive/internal/usecase/upload"
 )
 
@@ -21,7 +21,7 @@ func (u uploads) partRoutes() []route {
 		{
 			method: "GET", path: all, access: read, senders: true, action: u.byID(u.parts), query: []param{limitParam, cursor},
 			summary:  "List the parts that have arrived. `cv` is a part's BLAKE3 chaining value: a client proves with it that a file picked again is the same.",
-			outcomes: []outcome{jsonOutcome[files.Page[partView]](200, "a page, by number")}, errors: []drive.Kind{drive.NotFound, drive.Gone, drive.WrongState, drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[api.Part]](200, "a page, by number")}, errors: []drive.Kind{drive.NotFound, drive.Gone, drive.WrongState, drive.CursorInvalid},
 		}, {
 			method: "PUT", path: one, access: write, senders: true, action: withRawBody(u.withID(u.putPart)), header: []string{"Content-Length", "Content-Digest"},
 			summary:  "Send a part: exactly its length, in any order, several at a time, any number of times. A second PUT of a part ends the first.",
@@ -38,15 +38,7 @@ func (u uploads) partRoutes() []route {
 	}
 }
 
-// partView is the JSON in replies to GET /uploads/{id}/parts.
-type partView struct {
-	N     int        `json:"n"`
-	Size  int64      `json:"size"`
-	CRC32 uint32     `json:"crc32"` // IEEE 802.3, as a number
-	CV    *digest.CV `json:"cv"`    // null: not known
-}
-
-// parts serves GET /uploads/{id}/parts. It replies 200 with files.Page[partView]. Beyond the errors
+// parts serves GET /uploads/{id}/parts. It replies 200 with api.Page[api.Part]. Beyond the errors
 // common to all routes it fails with drive.NotFound, drive.Gone, drive.WrongState or
 // drive.CursorInvalid.
 func (u uploads) parts(ctx context.Context, c *call, id drive.UploadID) (reply, error) {
@@ -54,18 +46,14 @@ func (u uploads) parts(ctx context.Context, c *call, id drive.UploadID) (reply, 
 	if err != nil {
 		return reply{}, err
 	}
-	views := make([]partView, len(parts))
-	for i, p := range parts {
-		views[i] = showPart(p)
-	}
-	return pageOf(c, views, func(p partView) string { return strconv.Itoa(p.N) })
+	return pageOf(c, convert(parts, showPart), func(p api.Part) string { return strconv.Itoa(p.N) })
 }
 
-// showPart converts its argument to the partView that replies contain. It does no I/O.
-func showPart(p blob.Part) partView {
-	view := partView{N: p.N, Size: int64(p.Size), CRC32: p.CRC32}
+// showPart returns the wire form of a received part.
+func showPart(p blob.Part) api.Part {
+	view := api.Part{N: p.N, Size: int64(p.Size), CRC32: p.CRC32}
 	if !p.CV.IsZero() {
-		view.CV = &p.CV
+		view.CV = textOrNil(&p.CV)
 	}
 	return view
 }

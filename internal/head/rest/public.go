@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/domain/tree"
 	"example.org/smartdrive/internal/head/server"
@@ -66,7 +67,7 @@ func (p publicShares) routes() []route {
 				{name: "folders_first", syntax: boolean, doc: "all folders before the first file, in either direction"},
 			},
 			summary:  "List what is in a folder of a share.",
-			outcomes: []outcome{jsonOutcome[files.Page[publicNode]](200, "a page")}, errors: append([]drive.Kind{drive.CursorInvalid}, shareErrors()...),
+			outcomes: []outcome{jsonOutcome[api.Page[publicNode]](200, "a page")}, errors: append([]drive.Kind{drive.CursorInvalid}, shareErrors()...),
 		}, {
 			method: "GET", path: sharedPath + "/content", access: open, action: withoutBody(p.content),
 			query:    []param{ticketParam, {name: "inline", syntax: boolean, doc: "let a browser show it instead of saving it"}},
@@ -183,7 +184,7 @@ func (p publicShares) get(ctx context.Context, c *call) (reply, error) {
 }
 
 // children serves GET /public/shares/{token}/nodes/{id}/children. It replies 200 with
-// files.Page[publicNode]. Beyond the errors common to all routes it fails with drive.CursorInvalid
+// api.Page[publicNode]. Beyond the errors common to all routes it fails with drive.CursorInvalid
 // or the errors of shareErrors.
 func (p publicShares) children(ctx context.Context, c *call) (reply, error) {
 	v, n, path, err := p.findNode(ctx, c)
@@ -197,7 +198,7 @@ func (p publicShares) children(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	views := files.Page[publicNode]{Items: make([]publicNode, len(page.Items)), NextCursor: page.NextCursor}
+	views := api.Page[publicNode]{Items: make([]publicNode, len(page.Items)), NextCursor: page.NextCursor}
 	for i, child := range page.Items {
 		views.Items[i] = publicNode{
 			ID: child.ID, ParentID: &n.ID, Name: child.Name, Path: append(slices.Clip(path), drive.Name(child.Name)).String(),

@@ -56,7 +56,7 @@ func (a *API) AnswerPut(w http.ResponseWriter, r *http.Request, file tree.Node, 
 		return err
 	}
 	w.Header().Set("ETag", quoted(opaqueTag(view.Digests[string(digest.Blake3)])))
-	rep := reply{status: http.StatusOK, body: view}
+	rep := reply{status: http.StatusOK, body: showNode(view)}
 	if created {
 		rep.status = http.StatusCreated
 	}

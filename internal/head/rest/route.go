@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/head/server"
 	"example.org/smartdrive/internal/usecase/files"
@@ -49,7 +50,7 @@ func (rt *route) above(status int) string {
 		return rt.createdPath
 	case http.StatusAccepted:
 		for _, o := range rt.outcomes {
-			if o.status == status && o.body == reflect.TypeFor[files.Operation]() {
+			if o.status == status && o.body == reflect.TypeFor[api.SubtreeOperation]() {
 				return operationsPath
 			}
 		}

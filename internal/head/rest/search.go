@@ -5,9 +5,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/domain/tree"
-	"example.org/smartdrive/internal/usecase/files"
 )
 
 const (
@@ -31,11 +31,11 @@ func (n nodes) searchRoutes() []route {
 			limitParam, cursor,
 		},
 		summary:  "Find files and folders that are not in the trash, by name and by what a list shows of them; contents are not searched. Sorted by name, whatever its case. A page may be short, or empty, and yet have a next one.",
-		outcomes: []outcome{jsonOutcome[files.Page[files.NodeView]](200, "a page")}, errors: []drive.Kind{drive.BadName, drive.NotFound, drive.CursorInvalid},
+		outcomes: []outcome{jsonOutcome[api.Page[api.Node]](200, "a page")}, errors: []drive.Kind{drive.BadName, drive.NotFound, drive.CursorInvalid},
 	}}
 }
 
-// search serves GET /search. It replies 200 with files.Page[files.NodeView]. Beyond the errors
+// search serves GET /search. It replies 200 with api.Page[api.Node]. Beyond the errors
 // common to all routes it fails with drive.BadName, drive.NotFound or drive.CursorInvalid.
 func (n nodes) search(ctx context.Context, c *call) (reply, error) {
 	s := tree.Search{
@@ -67,7 +67,7 @@ func (n nodes) search(ctx context.Context, c *call) (reply, error) {
 	if s.Ext, err = parseExtensions(c.query.Get("ext")); err != nil {
 		return reply{}, err
 	}
-	return answer(n.files.Search(ctx, c.who, in, s))
+	return showPage(showNode)(n.files.Search(ctx, c.who, in, s))
 }
 
 // parseExtensions splits a list at commas and drops a leading dot of each extension; nil for an

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/digest"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/engine/blob"
@@ -66,18 +67,18 @@ func forSender(ctx context.Context, links *collect.Links, by collect.Sender, err
 
 // sentView renders an upload for its sender: with the name that the sender gave it, and without its
 // path. It fails with drive.NotFound for an upload of another sender.
-func (u uploads) sentView(ctx context.Context, c *call, q sqldb.Querier, v upload.View) (uploadView, error) {
+func (u uploads) sentView(ctx context.Context, c *call, q sqldb.Querier, v upload.View) (api.Upload, error) {
 	f, err := u.links.FindSent(ctx, q, *c.sender, v.ID)
 	if err != nil {
-		return uploadView{}, err
+		return api.Upload{}, err
 	}
 	v.Path, v.Challenge = "/"+string(f.Name), nil
-	view := uploadView{View: v}
+	view := showUpload(c, v)
 	if v.Node != nil {
-		view.Node = &files.NodeView{
+		view.Node = nodeOrNil(&files.NodeView{
 			ID: v.Node.ID, Name: string(f.Name), Path: v.Path, Type: v.Node.Type, Size: int64(f.Size), Mime: v.Node.Mime, MTime: v.Node.MTime,
 			CreatedAt: v.Node.Created, UpdatedAt: v.Node.Created, Rev: 1, Digests: map[string]string{},
-		}
+		})
 	}
 	return view, nil
 }
@@ -169,7 +170,7 @@ func (u uploads) listSenderUploads(ctx context.Context, c *call) (reply, error) 
 	if err != nil {
 		return reply{}, err
 	}
-	page := files.Page[uploadView]{Items: []uploadView{}}
+	page := api.Page[api.Upload]{Items: []api.Upload{}}
 	if len(sent) > c.limit() {
 		sent = sent[:c.limit()]
 		next := sent[len(sent)-1].Upload.String()

@@ -3,10 +3,10 @@ package rest
 import (
 	"context"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/domain/account"
 	"example.org/smartdrive/internal/engine/sqldb"
-	"example.org/smartdrive/internal/usecase/files"
 )
 
 // sessions serves the routes for logins and for tokens of programs.
@@ -26,7 +26,7 @@ func (s sessions) routes() []route {
 		}, {
 			method: "GET", path: "/sessions", access: read, action: withoutBody(s.list), query: []param{limitParam, cursor},
 			summary:  "List the logins, the newest first.",
-			outcomes: []outcome{jsonOutcome[files.Page[sessionView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[sessionView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "DELETE", path: "/sessions/{id}", access: write, action: withoutBody(s.logout), beforeNewPassword: true,
 			summary:  "End a login; `current` is the one that asks.",
@@ -46,7 +46,7 @@ type loginBody struct {
 type loginView struct {
 	ID        drive.SessionID `json:"id"`
 	Token     string          `json:"token,omitempty"`
-	User      *meUser         `json:"user,omitempty"` // set if the login is in a cookie
+	User      *api.MeUser     `json:"user,omitempty"` // set if the login is in a cookie
 	ExpiresAt *drive.Time     `json:"expires_at"`     // null: never
 
 	MustChange bool `json:"must_change_password,omitempty" doc:"true: an administrator chose the password, and every request other than PUT /me/password is 403 forbidden with reason new-password; absent otherwise"`
@@ -103,7 +103,8 @@ func (s sessions) granted(ctx context.Context, c *call, g account.Granted, cooki
 	if err != nil {
 		return reply{}, err
 	}
-	view.User = &meUser{user.ID, user.Name, user.Admin, user.MustChange}
+	shown := showMe(user)
+	view.User = &shown
 	c.setCookie(g.Secret)
 	return created(view)
 }
@@ -118,7 +119,7 @@ type sessionView struct {
 	Current   bool            `json:"current"` // the login of this request
 }
 
-// list serves GET /sessions. It replies 200 with files.Page[sessionView]. Beyond the errors common
+// list serves GET /sessions. It replies 200 with api.Page[sessionView]. Beyond the errors common
 // to all routes it fails with drive.CursorInvalid.
 func (s sessions) list(ctx context.Context, c *call) (reply, error) {
 	logins, err := s.sessions.List(ctx, c.who, account.KindLogin)

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
-	"example.org/smartdrive/internal/domain/tree"
 	"example.org/smartdrive/internal/usecase/files"
 	"example.org/smartdrive/internal/usecase/share"
 )
@@ -26,21 +26,21 @@ func (s shares) routes() []route {
 		{
 			method: "POST", path: sharesPath, access: write, action: withJSON(s.create), idempotent: true, secret: true, createdPath: sharesPath,
 			summary:  "Share a file or a folder: whoever has the link, and the code if there is one, may list and download it.",
-			outcomes: []outcome{jsonOutcome[shareView](201, "the share")},
+			outcomes: []outcome{jsonOutcome[api.Share](201, "the share")},
 			errors:   []drive.Kind{drive.NotFound, drive.Forbidden, drive.WrongState, drive.TooManyOpen},
 		}, {
 			method: "GET", path: sharesPath, access: read, action: withoutBody(s.list), secret: true,
 			query:    []param{{name: "node", doc: "id of a node, also of a space: only shares of it"}, limitParam, cursor},
 			summary:  "List the shares, the newest first.",
-			outcomes: []outcome{jsonOutcome[files.Page[shareView]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[api.Share]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
 			method: "GET", path: one, access: read, action: byID(s.get), secret: true,
 			summary:  "Show a share.",
-			outcomes: []outcome{jsonOutcome[shareView](200, "the share")}, errors: []drive.Kind{drive.NotFound},
+			outcomes: []outcome{jsonOutcome[api.Share](200, "the share")}, errors: []drive.Kind{drive.NotFound},
 		}, {
 			method: "PATCH", path: one, access: write, action: byIDWithJSON(s.patch),
 			summary:  "Change a share. A new code, or none, ends every access that was given with the old one.",
-			outcomes: []outcome{jsonOutcome[shareView](200, "the share")}, errors: []drive.Kind{drive.NotFound},
+			outcomes: []outcome{jsonOutcome[api.Share](200, "the share")}, errors: []drive.Kind{drive.NotFound},
 		}, {
 			method: "DELETE", path: one, access: write, action: byID(s.remove),
 			summary:  "End a share: its link leads nowhere any more.",
@@ -57,36 +57,11 @@ type shareBody struct {
 	MaxDownloads *int64  `json:"max_downloads,omitempty" nullable:"true" minimum:"1" maximum:"1000000" doc:"absent: unlimited"`
 }
 
-// shareView is the JSON in replies to POST /shares, GET /shares, GET /shares/{id}, others.
-type shareView struct {
-	ID           drive.ShareID `json:"id"`
-	Token        string        `json:"token"` // last part of the URL; a secret. Empty if the server key that sealed it is lost
-	URL          string        `json:"url"`   // empty like token
-	Node         sharedNode    `json:"node"`
-	Code         *string       `json:"code"`          // null: no code; empty like token
-	ExpiresAt    *drive.Time   `json:"expires_at"`    // null: never
-	MaxDownloads *int64        `json:"max_downloads"` // null: unlimited
-	Downloads    int64         `json:"downloads"`
-	Views        int64         `json:"views"`
-	CreatedAt    drive.Time    `json:"created_at"`
-	State        share.State   `json:"state" enum:"open,expired,used-up,gone"`
-}
-
-// sharedNode is the node that a link or role refers to. Only ID is set if the node has been deleted
-// permanently.
-type sharedNode struct {
-	ID   drive.NodeID `json:"id"`
-	Name string       `json:"name"`
-	Type tree.Type    `json:"type"`
-	Size int64        `json:"size"`
-}
-
-// showShare converts its argument to the shareView that replies contain. It does no I/O.
-func showShare(c *call, v share.View) shareView {
-	view := shareView{
-		ID: v.ID, ExpiresAt: timeOrNull(v.ExpiresAt), MaxDownloads: v.MaxDownloads,
-		Node:      sharedNode{v.Node, string(v.Item.Name), v.Item.Type, int64(v.Item.Size)},
-		Downloads: v.Downloads, Views: v.Views, CreatedAt: v.CreatedAt, State: v.State,
+// showShare returns the wire form of a share. The link is empty if its token could not be opened.
+func showShare(c *call, v share.View) api.Share {
+	view := api.Share{
+		ID: v.ID.String(), ExpiresAt: timeOrNil(v.ExpiresAt), MaxDownloads: v.MaxDownloads, Node: linkTarget(v.Node, v.Item),
+		Downloads: v.Downloads, Views: v.Views, CreatedAt: showTime(v.CreatedAt), State: string(v.State),
 	}
 	if v.Token != "" {
 		view.Token, view.URL = v.Token, c.baseURL()+"/s/"+v.Token
@@ -97,7 +72,7 @@ func showShare(c *call, v share.View) shareView {
 	return view
 }
 
-// create serves POST /shares. It replies 201 with shareView. Beyond the errors common to all routes
+// create serves POST /shares. It replies 201 with api.Share. Beyond the errors common to all routes
 // it fails with drive.NotFound, drive.Forbidden, drive.WrongState or drive.TooManyOpen. The reply
 // has the link's secret token.
 func (s shares) create(ctx context.Context, c *call, in *shareBody) (reply, error) {
@@ -133,7 +108,7 @@ func linkLifetime(n *int64) (time.Duration, error) {
 	return seconds("expires_in", *n, minLinkLife, maxLinkLife)
 }
 
-// list serves GET /shares. It replies 200 with files.Page[shareView]. Beyond the errors common to
+// list serves GET /shares. It replies 200 with api.Page[api.Share]. Beyond the errors common to
 // all routes it fails with drive.NotFound or drive.CursorInvalid.
 func (s shares) list(ctx context.Context, c *call) (reply, error) {
 	node, err := nodeOf(ctx, c, s.files, "node")
@@ -142,10 +117,10 @@ func (s shares) list(ctx context.Context, c *call) (reply, error) {
 	}
 	return listPage(c, func(since drive.ShareID, limit int) ([]share.View, error) {
 		return s.shares.List(ctx, c.who, share.Query{Node: node, After: since, Limit: limit})
-	}, showShare, func(v shareView) string { return v.ID.String() })
+	}, showShare, func(v api.Share) string { return v.ID })
 }
 
-// get serves GET /shares/{id}. It replies 200 with shareView. Beyond the errors common to all
+// get serves GET /shares/{id}. It replies 200 with api.Share. Beyond the errors common to all
 // routes it fails with drive.NotFound.
 func (s shares) get(ctx context.Context, c *call, id drive.ShareID) (reply, error) {
 	return replyWith(c, showShare)(s.shares.Find(ctx, c.who, id))
@@ -158,7 +133,7 @@ type shareChangeBody struct {
 	MaxDownloads optional[int64]  `json:"max_downloads,omitempty" nullable:"true" doc:"total number, including downloads already counted; null: unlimited"`
 }
 
-// patch serves PATCH /shares/{id}. It replies 200 with shareView. Beyond the errors common to all
+// patch serves PATCH /shares/{id}. It replies 200 with api.Share. Beyond the errors common to all
 // routes it fails with drive.NotFound. A new code, or none, ends the accesses given with the old
 // one.
 func (s shares) patch(ctx context.Context, c *call, id drive.ShareID, in *shareChangeBody) (reply, error) {

@@ -3,9 +3,9 @@ package rest
 import (
 	"context"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/intake/ingest"
-	"example.org/smartdrive/internal/usecase/files"
 )
 
 // sourcesPath is a route path below prefix: /sources.
@@ -21,7 +21,7 @@ func (s sources) routes() []route {
 		{
 			method: "GET", path: sourcesPath, access: read, action: withoutBody(s.list), query: []param{limitParam, cursor},
 			summary:  "List those who send documents: folders of /intake that have rules or have sent bundles.",
-			outcomes: []outcome{jsonOutcome[files.Page[ingest.Source]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[ingest.Source]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "GET", path: one, access: read, action: withoutBody(s.get),
 			summary:  "Show the rules of a source.",
@@ -39,7 +39,7 @@ func (s sources) routes() []route {
 	}
 }
 
-// list serves GET /sources. It replies 200 with files.Page[ingest.Source]. Beyond the errors common
+// list serves GET /sources. It replies 200 with api.Page[ingest.Source]. Beyond the errors common
 // to all routes it fails with drive.CursorInvalid.
 func (s sources) list(ctx context.Context, c *call) (reply, error) {
 	all, err := s.intake.Sources(ctx, c.who)

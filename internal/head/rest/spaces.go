@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/domain/access"
 	"example.org/smartdrive/internal/usecase/admin"
@@ -30,29 +31,29 @@ func (s spaces) routes() []route {
 		{
 			method: "GET", path: spacesPath, access: read, action: withoutBody(s.list),
 			summary:  "List the spaces that the caller is a member of, by name. What is in one has addresses as `//NAME/folder/file`, where `NAME` may also be the id.",
-			outcomes: []outcome{jsonOutcome[files.Page[spaceView]](200, "all of them")},
+			outcomes: []outcome{jsonOutcome[api.Page[api.Space]](200, "all of them")},
 		}, {
 			method: "GET", path: one, access: read, action: byID(s.get),
 			summary:  "Show a space, to its members and to administrators.",
-			outcomes: []outcome{jsonOutcome[spaceView](200, "the space")}, errors: []drive.Kind{drive.NotFound},
+			outcomes: []outcome{jsonOutcome[api.Space](200, "the space")}, errors: []drive.Kind{drive.NotFound},
 		}, {
 			method: "PATCH", path: one, access: write, action: byIDWithJSON(s.change),
 			summary:  "Rename or archive a space, or change its settings: its managers may. In an archived one everything can be read and nothing changed.",
-			outcomes: []outcome{jsonOutcome[spaceView](200, "the space")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden, drive.NameTaken},
+			outcomes: []outcome{jsonOutcome[api.Space](200, "the space")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden, drive.NameTaken},
 		}, {
 			method: "GET", path: adminSpacesPath, access: admins, action: withoutBody(s.listAll),
 			query:    []param{limitParam, cursor, {name: "deleted", syntax: boolean, doc: "those that were deleted and can be brought back, the oldest first: one page"}},
 			summary:  "List all spaces by name.",
-			outcomes: []outcome{jsonOutcome[files.Page[spaceView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[api.Space]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "POST", path: adminSpacesPath, access: admins, action: withJSON(s.create), idempotent: true, createdPath: spacesPath,
 			summary:  "Make a space with a total of its own and its first manager.",
-			outcomes: []outcome{jsonOutcome[spaceView](201, "the space")},
+			outcomes: []outcome{jsonOutcome[api.Space](201, "the space")},
 			errors:   []drive.Kind{drive.NameTaken, drive.NotFound, drive.TooManyOpen},
 		}, {
 			method: "PATCH", path: each, access: admins, action: byIDWithJSON(s.set),
 			summary:  "Change a space, all of it or nothing. `state: active` brings one back from the archive, or within 30 days from its deletion.",
-			outcomes: []outcome{jsonOutcome[spaceView](200, "the space")}, errors: []drive.Kind{drive.NotFound, drive.NameTaken},
+			outcomes: []outcome{jsonOutcome[api.Space](200, "the space")}, errors: []drive.Kind{drive.NotFound, drive.NameTaken},
 		}, {
 			method: "DELETE", path: each, access: admins, action: byID(s.remove),
 			summary:  "Delete a space: it is gone for its members at once, and for good after 30 days.",
@@ -61,30 +62,12 @@ func (s spaces) routes() []route {
 	}
 }
 
-// spaceView is the JSON in replies to GET /spaces, GET /spaces/{id}, PATCH /spaces/{id}, others.
-type spaceView struct {
-	ID        drive.AccountID `json:"id"`
-	RootID    drive.NodeID    `json:"root_id"` // its root folder, for /nodes
-	Name      string          `json:"name"`
-	State     access.State    `json:"state" enum:"active,archived,deleted"`
-	Role      access.Role     `json:"role" enum:"none,viewer,uploader,editor,manager"` // role of the caller; none: an administrator who is no member
-	Usage     meUsage         `json:"usage"`
-	CreatedAt drive.Time      `json:"created_at"`
-	UpdatedAt drive.Time      `json:"updated_at"`
-	DeletedAt *drive.Time     `json:"deleted_at"` // null: not deleted
-
-	Links       access.SharingPolicy `json:"links" enum:"editors,managers,nobody" doc:"who may create links; links of other users cannot be opened"`
-	Outward     access.SharingPolicy `json:"outward" enum:"managers,nobody" doc:"who may grant roles to users who are not members; nobody: existing grants to them have no effect"`
-	TrashDays   int                  `json:"trash_days" doc:"days that the trash is kept; 0: the server's setting"`
-	VersionDays int                  `json:"version_days" doc:"days that old versions are kept besides the last five; 0: the server's setting"`
-}
-
-// showSpace converts its argument to the spaceView that replies contain. It does no I/O.
-func showSpace(_ *call, v space.View) spaceView {
-	return spaceView{
-		ID: v.ID, RootID: v.Root, Name: v.Name, State: v.State, Role: v.Rights.Role(), Usage: usageOf(v.Balance),
-		CreatedAt: v.Created, UpdatedAt: v.Updated, DeletedAt: timeOrNull(v.Deleted),
-		Links: v.Links, Outward: v.ShareOutside, TrashDays: v.TrashDays, VersionDays: v.VersionDays,
+// showSpace returns the wire form of a space.
+func showSpace(_ *call, v space.View) api.Space {
+	return api.Space{
+		ID: v.ID.String(), RootID: v.Root.String(), Name: v.Name, State: string(v.State), Role: string(v.Rights.Role()), Usage: usageOf(v.Balance),
+		CreatedAt: showTime(v.Created), UpdatedAt: showTime(v.Updated), DeletedAt: timeOrNil(v.Deleted),
+		Links: string(v.Links), Outward: string(v.ShareOutside), TrashDays: v.TrashDays, VersionDays: v.VersionDays,
 	}
 }
 
@@ -95,14 +78,14 @@ func (s spaces) list(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	page := files.Page[spaceView]{Items: make([]spaceView, len(all))}
+	page := api.Page[api.Space]{Items: make([]api.Space, len(all))}
 	for i, v := range all {
 		page.Items[i] = showSpace(c, v)
 	}
 	return ok(page)
 }
 
-// listAll serves GET /admin/spaces. It replies 200 with files.Page[spaceView]. Beyond the errors
+// listAll serves GET /admin/spaces. It replies 200 with api.Page[api.Space]. Beyond the errors
 // common to all routes it fails with drive.CursorInvalid.
 func (s spaces) listAll(ctx context.Context, c *call) (reply, error) {
 	var all []space.View
@@ -116,7 +99,7 @@ func (s spaces) listAll(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	page := files.Page[spaceView]{Items: make([]spaceView, len(all))}
+	page := api.Page[api.Space]{Items: make([]api.Space, len(all))}
 	for i, v := range all {
 		page.Items[i] = showSpace(c, v)
 	}
@@ -126,7 +109,7 @@ func (s spaces) listAll(ctx context.Context, c *call) (reply, error) {
 	return ok(page)
 }
 
-// get serves GET /spaces/{id}. It replies 200 with spaceView. Beyond the errors common to all
+// get serves GET /spaces/{id}. It replies 200 with api.Space. Beyond the errors common to all
 // routes it fails with drive.NotFound.
 func (s spaces) get(ctx context.Context, c *call, id drive.AccountID) (reply, error) {
 	return replyWith(c, showSpace)(s.spaces.Find(ctx, c.who, id))
@@ -139,7 +122,7 @@ type spaceBody struct {
 	Manager drive.UserID `json:"manager,omitzero" doc:"id of the user who becomes the first manager; absent: the caller"`
 }
 
-// create serves POST /admin/spaces. It replies 201 with spaceView. Beyond the errors common to all
+// create serves POST /admin/spaces. It replies 201 with api.Space. Beyond the errors common to all
 // routes it fails with drive.NameTaken, drive.NotFound or drive.TooManyOpen.
 func (s spaces) create(ctx context.Context, c *call, in *spaceBody) (reply, error) {
 	wish := space.NewSpace{Name: in.Name, Total: space.Total(in.Total), Manager: in.Manager}
@@ -159,7 +142,7 @@ type spaceChangeBody struct {
 	VersionDays *int                  `json:"version_days,omitempty" doc:"days that old versions are kept; 0: the server's setting"`
 }
 
-// change serves PATCH /spaces/{id}. It replies 200 with spaceView. Beyond the errors common to all
+// change serves PATCH /spaces/{id}. It replies 200 with api.Space. Beyond the errors common to all
 // routes it fails with drive.NotFound, drive.Forbidden or drive.NameTaken.
 func (s spaces) change(ctx context.Context, c *call, id drive.AccountID, in *spaceChangeBody) (reply, error) {
 	return replyWith(c, showSpace)(s.spaces.Set(ctx, c.who, id, space.Change{Name: in.Name, State: in.State, Settings: access.SettingsChange{Links: in.Links, Outward: in.Outward, TrashDays: in.TrashDays, VersionDays: in.VersionDays}}))
@@ -177,7 +160,7 @@ type spaceSetBody struct {
 	VersionDays *int                  `json:"version_days,omitempty" doc:"days that old versions are kept; 0: the server's setting"`
 }
 
-// set serves PATCH /admin/spaces/{id}. It replies 200 with spaceView. Beyond the errors common to
+// set serves PATCH /admin/spaces/{id}. It replies 200 with api.Space. Beyond the errors common to
 // all routes it fails with drive.NotFound or drive.NameTaken.
 func (s spaces) set(ctx context.Context, c *call, id drive.AccountID, in *spaceSetBody) (reply, error) {
 	return replyWith(c, showSpace)(s.spaces.Set(ctx, c.who, id, space.Change{Name: in.Name, State: in.State, Total: space.Total(in.Total), Settings: access.SettingsChange{Links: in.Links, Outward: in.Outward, TrashDays: in.TrashDays, VersionDays: in.VersionDays}}))

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/usecase/files"
 )
@@ -29,7 +30,7 @@ func (s starRoutes) routes() []route {
 			method: "GET", path: "/starred", access: read, action: withoutBody(s.starred),
 			query:    []param{limitParam, cursor},
 			summary:  "List what the user has starred, the newest star first. What is in the trash is left out until it is restored. A page may be short, or empty, and yet have a next one.",
-			outcomes: []outcome{jsonOutcome[files.Page[files.NodeView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[api.Node]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "GET", path: "/starred/ids", access: read, action: withoutBody(s.ids),
 			summary:  "List the ids of all that the user has starred: at most 1,000, the newest star first.",
@@ -38,7 +39,7 @@ func (s starRoutes) routes() []route {
 			method: "GET", path: "/recent", access: read, action: withoutBody(s.recent),
 			query:    []param{limitParam, cursor},
 			summary:  "List the files of the user's own drive by their last change, the newest first. A page may be short, or empty, and yet have a next one.",
-			outcomes: []outcome{jsonOutcome[files.Page[files.NodeView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[api.Node]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		},
 	}
 }
@@ -60,10 +61,10 @@ func (s starRoutes) unstar(ctx context.Context, c *call, id drive.NodeID) (reply
 	return empty(s.shelf.Unstar(ctx, c.who, id))
 }
 
-// starred serves GET /starred. It replies 200 with files.Page[files.NodeView]. Beyond the errors
+// starred serves GET /starred. It replies 200 with api.Page[api.Node]. Beyond the errors
 // common to all routes it fails with drive.CursorInvalid.
 func (s starRoutes) starred(ctx context.Context, c *call) (reply, error) {
-	return answer(s.shelf.Starred(ctx, c.who, c.query.Get(cursor.name), c.limit()))
+	return showPage(showNode)(s.shelf.Starred(ctx, c.who, c.query.Get(cursor.name), c.limit()))
 }
 
 // ids serves GET /starred/ids. It replies 200 with the ids of all nodes that the user has starred,
@@ -73,8 +74,8 @@ func (s starRoutes) ids(ctx context.Context, c *call) (reply, error) {
 	return answer(starredIDs{ids}, err)
 }
 
-// recent serves GET /recent. It replies 200 with files.Page[files.NodeView]. Beyond the errors
+// recent serves GET /recent. It replies 200 with api.Page[api.Node]. Beyond the errors
 // common to all routes it fails with drive.CursorInvalid.
 func (s starRoutes) recent(ctx context.Context, c *call) (reply, error) {
-	return answer(s.shelf.Recent(ctx, c.who, c.query.Get(cursor.name), c.limit()))
+	return showPage(showNode)(s.shelf.Recent(ctx, c.who, c.query.Get(cursor.name), c.limit()))
 }

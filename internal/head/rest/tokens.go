@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/domain/account"
-	"example.org/smartdrive/internal/usecase/files"
 )
 
 // tokenRoutes returns the declarations of the token routes. It registers nothing.
@@ -19,7 +19,7 @@ func (s sessions) tokenRoutes() []route {
 		}, {
 			method: "GET", path: "/tokens", access: read, action: withoutBody(s.listTokens), query: []param{limitParam, cursor},
 			summary:  "List the tokens, the newest first.",
-			outcomes: []outcome{jsonOutcome[files.Page[tokenView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[api.Page[tokenView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "DELETE", path: "/tokens/{id}", access: write, action: withoutBody(s.deleteToken),
 			summary:  "Revoke a token: it acts for at most 5 s more.",
@@ -127,7 +127,7 @@ type tokenView struct {
 	ExpiresAt *drive.Time     `json:"expires_at"` // null: never
 }
 
-// listTokens serves GET /tokens. It replies 200 with files.Page[tokenView]. Beyond the errors
+// listTokens serves GET /tokens. It replies 200 with api.Page[tokenView]. Beyond the errors
 // common to all routes it fails with drive.CursorInvalid.
 func (s sessions) listTokens(ctx context.Context, c *call) (reply, error) {
 	tokens, err := s.sessions.List(ctx, c.who, account.KindToken)

@@ -3,9 +3,9 @@ package rest
 import (
 	"context"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/domain/tree"
-	"example.org/smartdrive/internal/usecase/files"
 )
 
 // trashRoutes returns the declarations of the trash routes. It registers nothing.
@@ -14,25 +14,25 @@ func (n nodes) trashRoutes() []route {
 		{
 			method: "GET", path: "/trash", access: read, action: withoutBody(n.trash), query: []param{limitParam, cursor, spaceParam},
 			summary:  "List what was put into the trash, the newest first.",
-			outcomes: []outcome{jsonOutcome[files.Page[files.NodeView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid, drive.NotFound, drive.Forbidden},
+			outcomes: []outcome{jsonOutcome[api.Page[api.Node]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid, drive.NotFound, drive.Forbidden},
 		}, {
 			method: "DELETE", path: "/trash", access: write, action: withoutBody(n.emptyTrash), query: []param{spaceParam},
 			summary: "Delete for good what is in the trash at this moment.",
 			outcomes: []outcome{
-				emptyOutcome(204, "done"), jsonOutcome[files.Operation](202, "what touches over 1,000 nodes goes on: see Location"),
+				emptyOutcome(204, "done"), jsonOutcome[api.SubtreeOperation](202, "what touches over 1,000 nodes goes on: see Location"),
 			},
 			errors: []drive.Kind{drive.NotFound, drive.Forbidden},
 		},
 	}
 }
 
-// trash serves GET /trash. It replies 200 with files.Page[files.NodeView]. Beyond the errors common
+// trash serves GET /trash. It replies 200 with api.Page[api.Node]. Beyond the errors common
 // to all routes it fails with drive.CursorInvalid, drive.NotFound or drive.Forbidden.
 func (n nodes) trash(ctx context.Context, c *call) (reply, error) {
-	return answer(n.files.ListTrash(ctx, c.who, c.query.Get(spaceParam.name), tree.List{Limit: c.limit(), Cursor: c.query.Get(cursor.name)}))
+	return showPage(showNode)(n.files.ListTrash(ctx, c.who, c.query.Get(spaceParam.name), tree.List{Limit: c.limit(), Cursor: c.query.Get(cursor.name)}))
 }
 
-// emptyTrash serves DELETE /trash. It replies 204 without a body or 202 with files.Operation.
+// emptyTrash serves DELETE /trash. It replies 204 without a body or 202 with api.SubtreeOperation.
 // Beyond the errors common to all routes it fails with drive.NotFound or drive.Forbidden. It
 // deletes for good; more than 1,000 nodes continue in the background with a 202.
 func (n nodes) emptyTrash(ctx context.Context, c *call) (reply, error) {

@@ -2,8 +2,10 @@ package rest
 
 import (
 	"context"
+	"encoding/hex"
 	"net/http"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/digest"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/engine/blob"
@@ -32,22 +34,22 @@ func (u uploads) routes() []route {
 			method: "POST", path: uploadsPath, access: write, probesContent: true, senders: true, action: withJSON(u.begin), idempotent: true, createdPath: uploadsPath,
 			summary: "Begin an upload, find the open one that matches, or link content that is there already.",
 			outcomes: []outcome{
-				jsonOutcome[uploadView](201, "it is begun; with a `challenge` where a proof would spare the sending: for content of 1 MiB to `--instant-max`, once a day"),
-				jsonOutcome[uploadView](200, "an open one matches, or content that the account owns was linked (`state: done`)"),
+				jsonOutcome[api.Upload](201, "it is begun; with a `challenge` where a proof would spare the sending: for content of 1 MiB to `--instant-max`, once a day"),
+				jsonOutcome[api.Upload](200, "an open one matches, or content that the account owns was linked (`state: done`)"),
 			},
 			errors: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.TooLarge, drive.TooManyOpen, drive.Quota, drive.DiskFull},
 		}, {
 			method: "GET", path: uploadsPath, access: read, senders: true, action: withoutBody(u.list), query: []param{limitParam, cursor, spaceParam},
 			summary:  "List the open uploads, the oldest first; of a space those that the caller has begun. `received` is empty in the list.",
-			outcomes: []outcome{jsonOutcome[files.Page[uploadView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid, drive.NotFound},
+			outcomes: []outcome{jsonOutcome[api.Page[api.Upload]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid, drive.NotFound},
 		}, {
 			method: "GET", path: one, access: read, senders: true, action: u.byID(u.get),
 			summary:  "Show an upload; a done one, with its node, for 7 days.",
-			outcomes: []outcome{jsonOutcome[uploadView](200, "the upload")}, errors: []drive.Kind{drive.NotFound, drive.Gone},
+			outcomes: []outcome{jsonOutcome[api.Upload](200, "the upload")}, errors: []drive.Kind{drive.NotFound, drive.Gone},
 		}, {
 			method: "PATCH", path: one, access: write, probesContent: true, senders: true, action: byUploadWithJSON(u, u.patch),
 			summary:  "Claim digests in the middle, or choose another place.",
-			outcomes: []outcome{jsonOutcome[uploadView](200, "the upload, with a `challenge`, or done with its node")},
+			outcomes: []outcome{jsonOutcome[api.Upload](200, "the upload, with a `challenge`, or done with its node")},
 			errors: []drive.Kind{
 				drive.BadName, drive.NotFound, drive.Gone, drive.WrongState, drive.NameTaken, drive.ParentGone, drive.Quota, drive.InProgress,
 			},
@@ -59,17 +61,17 @@ func (u uploads) routes() []route {
 			method: "POST", path: one + "/proof", access: write, probesContent: true, action: byUploadWithJSON(u, u.prove), createdPath: nodesPath,
 			summary: "Answer the challenge: the keyed hash, with the nonce as key, over `uint64le(offset) | uint32le(length) | bytes` of each range in order.",
 			outcomes: []outcome{
-				jsonOutcome[uploadView](201, "the content is linked: `state: done`"),
-				jsonOutcome[uploadView](200, "wrong or late: the upload goes on as any other; or, above 64 MiB, `state: verifying`: it takes parts, and becomes `done` by itself if the answer is right"),
+				jsonOutcome[api.Upload](201, "the content is linked: `state: done`"),
+				jsonOutcome[api.Upload](200, "wrong or late: the upload goes on as any other; or, above 64 MiB, `state: verifying`: it takes parts, and becomes `done` by itself if the answer is right"),
 			},
 			errors: []drive.Kind{drive.NotFound, drive.Gone, drive.WrongState, drive.NameTaken, drive.ParentGone, drive.Quota, drive.InProgress},
 		}, {
 			method: "POST", path: one + "/complete", access: write, senders: true, action: byUploadWithJSON(u, u.complete), bodyOptional: true, createdPath: nodesPath,
 			summary: "Make a file of what has arrived.",
 			outcomes: []outcome{
-				jsonOutcome[uploadView](201, "done, with the node"),
-				jsonOutcome[uploadView](200, "it was done before"),
-				jsonOutcome[uploadView](202, "`state: sealing`: it takes longer than 10 s; a repeat attaches to the running seal"),
+				jsonOutcome[api.Upload](201, "done, with the node"),
+				jsonOutcome[api.Upload](200, "it was done before"),
+				jsonOutcome[api.Upload](202, "`state: sealing`: it takes longer than 10 s; a repeat attaches to the running seal"),
 			},
 			errors: []drive.Kind{
 				drive.BadName, drive.NotFound, drive.Gone, drive.PartsMissing, drive.PartSize, drive.NameTaken, drive.ParentGone, drive.VersionChanged, drive.Locked,
@@ -79,19 +81,35 @@ func (u uploads) routes() []route {
 	}
 }
 
-// uploadView is an upload with its resulting node.
-type uploadView struct {
-	upload.View
-	Node *files.NodeView `json:"node,omitempty"`
+// showUpload returns the wire form of an upload without its node.
+func showUpload(_ *call, v upload.View) api.Upload {
+	shown := api.Upload{
+		ID: v.ID.String(), State: api.UploadState(v.State), Path: v.Path, Conflict: api.Conflict(v.Conflict), Size: (*int64)(v.Size),
+		PartSize: int64(v.PartSize), Parts: v.Parts, Received: make([]api.Span, len(v.Received)), Reserved: int64(v.Reserved),
+		ExpiresAt: showTime(v.ExpiresAt), MaxSize: int64(v.MaxSize),
+	}
+	for i, r := range v.Received {
+		shown.Received[i] = api.Span{int64(r[0]), int64(r[1])}
+	}
+	if ch := v.Challenge; ch != nil {
+		shown.Challenge = &api.Challenge{Nonce: hex.EncodeToString(ch.Nonce[:]), Ranges: make([][2]int64, len(ch.Ranges)), ExpiresAt: showTime(ch.ExpiresAt)}
+		for i, r := range ch.Ranges {
+			shown.Challenge.Ranges[i] = [2]int64{r.Offset, int64(r.Length)}
+		}
+	}
+	if v.Progress != nil {
+		shown.Progress = &api.SealProgress{Done: int64(v.Progress.Done), Total: int64(v.Progress.Total)}
+	}
+	return shown
 }
 
-// show renders an upload with its node, unless the node has been deleted. For a sender it renders
-// what the sender may see. It fails with the error of a query.
-func (u uploads) show(ctx context.Context, c *call, q sqldb.Querier, v upload.View) (uploadView, error) {
+// show returns the wire form of an upload with its node, unless the node has been deleted. A sender
+// gets what the sender may see. It fails with the error of a query.
+func (u uploads) show(ctx context.Context, c *call, q sqldb.Querier, v upload.View) (api.Upload, error) {
 	if c.sender != nil {
 		return u.sentView(ctx, c, q, v)
 	}
-	view := uploadView{View: v}
+	view := showUpload(c, v)
 	if v.Node == nil {
 		return view, nil
 	}
@@ -100,9 +118,9 @@ func (u uploads) show(ctx context.Context, c *call, q sqldb.Querier, v upload.Vi
 	case drive.IsKind(err, drive.NotFound): // deleted since
 		return view, nil
 	case err != nil:
-		return uploadView{}, err
+		return api.Upload{}, err
 	}
-	view.Node = &node
+	view.Node = nodeOrNil(&node)
 	return view, nil
 }
 
@@ -163,7 +181,7 @@ type beginBody struct {
 	Mime        mimeField     `json:"mime,omitempty" doc:"media type; absent: derived from the name's extension"`
 }
 
-// begin serves POST /uploads. It replies 201 with uploadView or 200 with uploadView. Beyond the
+// begin serves POST /uploads. It replies 201 with api.Upload or 200 with api.Upload. Beyond the
 // errors common to all routes it fails with drive.BadName, drive.NotFound, drive.NameTaken,
 // drive.ParentGone, drive.TooLarge, drive.TooManyOpen, drive.Quota or drive.DiskFull. An open
 // upload that matches is returned instead of a new one. Bytes are reserved from the quota.
@@ -217,7 +235,7 @@ func (u uploads) readBegin(ctx context.Context, c *call, in *beginBody) (upload.
 	return b, nil
 }
 
-// list serves GET /uploads. It replies 200 with files.Page[uploadView]. Beyond the errors common to
+// list serves GET /uploads. It replies 200 with api.Page[api.Upload]. Beyond the errors common to
 // all routes it fails with drive.CursorInvalid or drive.NotFound.
 func (u uploads) list(ctx context.Context, c *call) (reply, error) {
 	if c.sender != nil {
@@ -233,11 +251,10 @@ func (u uploads) list(ctx context.Context, c *call) (reply, error) {
 			by = c.who.User // members of a space do not see each other's uploads
 		}
 		return u.sessions.List(ctx, upload.ListQuery{Account: of, User: by, After: since, Limit: limit, Open: true})
-	}, func(_ *call, v upload.View) uploadView { return uploadView{View: v} }, // open uploads have no node
-		func(v uploadView) string { return v.ID.String() })
+	}, showUpload, func(v api.Upload) string { return v.ID }) // open uploads have no node
 }
 
-// get serves GET /uploads/{id}. It replies 200 with uploadView. Beyond the errors common to all
+// get serves GET /uploads/{id}. It replies 200 with api.Upload. Beyond the errors common to all
 // routes it fails with drive.NotFound or drive.Gone.
 func (u uploads) get(ctx context.Context, c *call, id drive.UploadID) (reply, error) {
 	v, err := u.sessions.Get(ctx, c.who, id)
@@ -255,7 +272,7 @@ type amendBody struct {
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" doc:"replace: replaces the current version"`
 }
 
-// patch serves PATCH /uploads/{id}. It replies 200 with uploadView. Beyond the errors common to all
+// patch serves PATCH /uploads/{id}. It replies 200 with api.Upload. Beyond the errors common to all
 // routes it fails with drive.BadName, drive.NotFound, drive.Gone, drive.WrongState,
 // drive.NameTaken, drive.ParentGone, drive.Quota or drive.InProgress.
 func (u uploads) patch(ctx context.Context, c *call, id drive.UploadID, in *amendBody) (reply, error) {

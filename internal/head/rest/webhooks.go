@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"example.org/smartdrive/api"
 	"example.org/smartdrive/internal/base/drive"
-	"example.org/smartdrive/internal/usecase/files"
 	"example.org/smartdrive/internal/usecase/webhook"
 )
 
@@ -22,24 +22,24 @@ func (w webhooks) routes() []route {
 		{
 			method: "GET", path: webhooksPath, access: read, action: withoutBody(w.list), query: []param{spaceParam},
 			summary:  "List the webhooks of the caller's drive, or of a space that the caller manages.",
-			outcomes: []outcome{jsonOutcome[files.Page[webhookView]](200, "all of them")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden},
+			outcomes: []outcome{jsonOutcome[api.Page[api.Webhook]](200, "all of them")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden},
 		}, {
 			method: "POST", path: webhooksPath, access: write, action: withJSON(w.create), idempotent: true, secret: true, createdPath: webhooksPath,
 			summary: "Create a webhook: what happens from now on is sent to its address, in order and at least once, signed as Standard Webhooks 1.0 says. " +
 				"The `secret` is in this answer alone.",
-			outcomes: []outcome{jsonOutcome[webhookView](201, "the webhook")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden, drive.TooManyOpen},
+			outcomes: []outcome{jsonOutcome[api.Webhook](201, "the webhook")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden, drive.TooManyOpen},
 		}, {
 			method: "GET", path: one, access: read, action: byID(w.get),
 			summary:  "Show a webhook, and how its last attempt went.",
-			outcomes: []outcome{jsonOutcome[webhookView](200, "the webhook")}, errors: []drive.Kind{drive.NotFound},
+			outcomes: []outcome{jsonOutcome[api.Webhook](200, "the webhook")}, errors: []drive.Kind{drive.NotFound},
 		}, {
 			method: "PATCH", path: one, access: write, action: byIDWithJSON(w.change),
 			summary:  "Change a webhook. One that is made active again goes on where it stopped.",
-			outcomes: []outcome{jsonOutcome[webhookView](200, "the webhook")}, errors: []drive.Kind{drive.NotFound},
+			outcomes: []outcome{jsonOutcome[api.Webhook](200, "the webhook")}, errors: []drive.Kind{drive.NotFound},
 		}, {
 			method: "POST", path: one + "/secret", access: write, action: byIDWithJSON(w.rotate), idempotent: true, secret: true,
 			summary:  "Rotate the secret of a webhook, which is in this answer alone. Requests are signed with the one before, too, for a while: `webhook-signature` has both then, separated by a space.",
-			outcomes: []outcome{jsonOutcome[webhookView](201, "the webhook, with its new secret")}, errors: []drive.Kind{drive.NotFound},
+			outcomes: []outcome{jsonOutcome[api.Webhook](201, "the webhook, with its new secret")}, errors: []drive.Kind{drive.NotFound},
 		}, {
 			method: "DELETE", path: one, access: write, action: byID(w.remove),
 			summary:  "Delete a webhook: nothing is sent to it any more.",
@@ -47,54 +47,30 @@ func (w webhooks) routes() []route {
 		}, {
 			method: "POST", path: one + "/replay", access: write, action: byIDWithJSON(w.replay),
 			summary:  "Send again: all that happened since a moment, in its order, or one event at once, whatever the state of the webhook. Ids are the same as before.",
-			outcomes: []outcome{jsonOutcome[replayView](200, "where the webhook is now, or how the receiver answered to the one event")},
+			outcomes: []outcome{jsonOutcome[api.ReplayResult](200, "where the webhook is now, or how the receiver answered to the one event")},
 			errors:   []drive.Kind{drive.NotFound, drive.WrongState},
 		},
 	}
 }
 
-// webhookView is the JSON in replies to GET /webhooks, POST /webhooks, GET /webhooks/{id}, others.
-type webhookView struct {
-	ID        webhook.ID      `json:"id"`
-	Account   drive.AccountID `json:"account_id"`
-	Name      string          `json:"name"`
-	URL       string          `json:"url"`
-	Types     []string        `json:"types"` // empty: all but upload
-	State     webhook.State   `json:"state" enum:"active,disabled"`
-	Reason    webhook.Reason  `json:"reason,omitempty" enum:"failing,right,secret,gone"` // reason why it was disabled; absent: a user disabled it
-	Skipped   int64           `json:"skipped"`                                           // events that the receiver has refused permanently
-	Failures  int64           `json:"failures"`                                          // consecutive failures
-	Status    int64           `json:"status"`                                            // last HTTP status of the receiver; 0: no response
-	Error     string          `json:"error,omitempty" enum:"status,timeout,unreachable,address"`
-	SentAt    *drive.Time     `json:"sent_at"` // last attempt; null: none
-	NextAt    *drive.Time     `json:"next_at"` // next attempt after a failure; null: at the next event
-	CreatedAt drive.Time      `json:"created_at"`
-	UpdatedAt drive.Time      `json:"updated_at"`
-	OldUntil  *drive.Time     `json:"old_secret_until"` // until then requests are also signed with the previous secret; null: only with the current one
-	Secret    string          `json:"secret,omitempty"` // whsec_ and base64; only in the response to creation or rotation
+// showWebhook returns the wire form of a webhook.
+func showWebhook(_ *call, h webhook.Hook) api.Webhook {
+	return api.Webhook{
+		ID: h.ID.String(), Account: h.Account.String(), Name: h.Name, URL: h.URL, Types: append([]string{}, h.Types...), State: string(h.State),
+		Reason: string(h.Reason), Skipped: h.Skipped, Failures: h.Failures, Status: h.Status, Error: h.Error, SentAt: timeOrNil(h.Sent),
+		NextAt: timeOrNil(h.NotBefore), CreatedAt: showTime(h.Created), UpdatedAt: showTime(h.Updated), OldUntil: timeOrNil(h.OldSecretUntil),
+		Secret: h.Secret,
+	}
 }
 
-// showWebhook converts its argument to the webhookView that replies contain. It does no I/O.
-func showWebhook(_ *call, h webhook.Hook) webhookView {
-	v := webhookView{
-		ID: h.ID, Account: h.Account, Name: h.Name, URL: h.URL, Types: h.Types, State: h.State, Reason: h.Reason, Skipped: h.Skipped,
-		Failures: h.Failures, Status: h.Status, Error: h.Error, SentAt: timeOrNull(h.Sent), NextAt: timeOrNull(h.NotBefore),
-		CreatedAt: h.Created, UpdatedAt: h.Updated, OldUntil: timeOrNull(h.OldSecretUntil), Secret: h.Secret,
-	}
-	if v.Types == nil {
-		v.Types = []string{}
-	}
-	return v
-}
-
-// list serves GET /webhooks. It replies 200 with files.Page[webhookView]. Beyond the errors common
+// list serves GET /webhooks. It replies 200 with api.Page[api.Webhook]. Beyond the errors common
 // to all routes it fails with drive.NotFound or drive.Forbidden.
 func (w webhooks) list(ctx context.Context, c *call) (reply, error) {
 	all, err := w.webhooks.List(ctx, c.who, c.query.Get(spaceParam.name))
 	if err != nil {
 		return reply{}, err
 	}
-	page := files.Page[webhookView]{Items: make([]webhookView, len(all))}
+	page := api.Page[api.Webhook]{Items: make([]api.Webhook, len(all))}
 	for i, h := range all {
 		page.Items[i] = showWebhook(c, h)
 	}
@@ -109,7 +85,7 @@ type webhookBody struct {
 	Space string   `json:"space,omitempty" doc:"name or id of a space; absent: the caller's own drive"`
 }
 
-// create serves POST /webhooks. It replies 201 with webhookView. Beyond the errors common to all
+// create serves POST /webhooks. It replies 201 with api.Webhook. Beyond the errors common to all
 // routes it fails with drive.NotFound, drive.Forbidden or drive.TooManyOpen.
 func (w webhooks) create(ctx context.Context, c *call, in *webhookBody) (reply, error) {
 	wish := webhook.HookChange{Place: in.Space, URL: &in.URL, Name: &in.Name, Types: &in.Types}
@@ -118,7 +94,7 @@ func (w webhooks) create(ctx context.Context, c *call, in *webhookBody) (reply, 
 	})
 }
 
-// get serves GET /webhooks/{id}. It replies 200 with webhookView. Beyond the errors common to all
+// get serves GET /webhooks/{id}. It replies 200 with api.Webhook. Beyond the errors common to all
 // routes it fails with drive.NotFound.
 func (w webhooks) get(ctx context.Context, c *call, id webhook.ID) (reply, error) {
 	return replyWith(c, showWebhook)(w.webhooks.Find(ctx, c.who, id))
@@ -132,7 +108,7 @@ type webhookChangeBody struct {
 	State *webhook.State `json:"state,omitempty" enum:"active,disabled"`
 }
 
-// change serves PATCH /webhooks/{id}. It replies 200 with webhookView. Beyond the errors common to
+// change serves PATCH /webhooks/{id}. It replies 200 with api.Webhook. Beyond the errors common to
 // all routes it fails with drive.NotFound.
 func (w webhooks) change(ctx context.Context, c *call, id webhook.ID, in *webhookChangeBody) (reply, error) {
 	return replyWith(c, showWebhook)(w.webhooks.Change(ctx, c.who, id, webhook.HookChange{URL: in.URL, Name: in.Name, Types: in.Types, State: in.State}))
@@ -149,7 +125,7 @@ type rotateBody struct {
 	KeepFor *int64 `json:"keep_for,omitempty" nullable:"true" minimum:"0" maximum:"604800" doc:"seconds that requests are also signed with the old secret; absent: one day; 0: not at all"`
 }
 
-// rotate serves POST /webhooks/{id}/secret. It replies 201 with webhookView. Beyond the errors
+// rotate serves POST /webhooks/{id}/secret. It replies 201 with api.Webhook. Beyond the errors
 // common to all routes it fails with drive.NotFound. The old secret signs as well for the time that
 // the body names.
 func (w webhooks) rotate(ctx context.Context, c *call, id webhook.ID, in *rotateBody) (reply, error) {
@@ -171,23 +147,17 @@ type replayBody struct {
 	Since *drive.Time `json:"since,omitempty" doc:"sends all events from this time on"`
 }
 
-// replayView is the JSON in replies to POST /webhooks/{id}/replay.
-type replayView struct {
-	Webhook *webhookView `json:"webhook,omitempty"` // set after a replay since a time
-	Status  *int         `json:"status,omitempty"`  // set after a replay of one event: status of the receiver; 0: not reached
-}
-
-// replay serves POST /webhooks/{id}/replay. It replies 200 with replayView. Beyond the errors
+// replay serves POST /webhooks/{id}/replay. It replies 200 with api.ReplayResult. Beyond the errors
 // common to all routes it fails with drive.NotFound or drive.WrongState.
 func (w webhooks) replay(ctx context.Context, c *call, id webhook.ID, in *replayBody) (reply, error) {
 	switch {
 	case in.Event != "":
 		status, err := w.webhooks.SendOnce(ctx, c.who, id, in.Event)
-		return answer(replayView{Status: &status}, err)
+		return answer(api.ReplayResult{Status: &status}, err)
 	case in.Since != nil:
 		h, err := w.webhooks.Replay(ctx, c.who, id, in.Since.Std())
 		view := showWebhook(c, h)
-		return answer(replayView{Webhook: &view}, err)
+		return answer(api.ReplayResult{Webhook: &view}, err)
 	}
 	return reply{}, drive.BadField("since", drive.Required)
 }

@@ -43,19 +43,19 @@ const (
 
 // Operation is work on many items, as shown in the native API.
 type Operation struct {
-	ID        drive.OperationID  `json:"id"`
-	Kind      Kind               `json:"kind" enum:"trash,restore,delete,move,copy,unshare,subtree" doc:"kind of operation; subtree: all nodes below one node"`
-	State     State              `json:"state" enum:"running,done,cancelled,failed"`
-	Done      int64              `json:"done" doc:"processed items, including failures"`
-	Failed    int64              `json:"failed" doc:"items that were refused"`
-	Total     int64              `json:"total" doc:"number of items; of a subtree the number of nodes, as far as known"`
-	Error     string             `json:"error"` // why a subtree operation failed
-	Parent    *drive.NodeID      `json:"parent" doc:"id of the target folder; null: none"`
-	Undoable  bool               `json:"undoable" doc:"true: the operation can be undone"`
-	Undoes    *drive.OperationID `json:"undoes" doc:"id of the operation that this one undoes; null: none"`
-	UndoneBy  *drive.OperationID `json:"undone_by" doc:"the operation that undoes it; null: none"`
-	CreatedAt drive.Time         `json:"created_at"`
-	UpdatedAt drive.Time         `json:"updated_at"`
+	ID        drive.OperationID
+	Kind      Kind
+	State     State
+	Done      int64
+	Failed    int64
+	Total     int64
+	Error     string // why a subtree operation failed
+	Parent    *drive.NodeID
+	Undoable  bool
+	Undoes    *drive.OperationID
+	UndoneBy  *drive.OperationID
+	CreatedAt drive.Time
+	UpdatedAt drive.Time
 }
 
 // Shares is the part of share.Shares that unsharing needs.

@@ -11,11 +11,11 @@ import (
 
 // Operation is the state of work on many nodes, as the native API shows it.
 type Operation struct {
-	ID    drive.OperationID `json:"id"`
-	State OperationState    `json:"state"`
-	Done  int64             `json:"done"`  // nodes processed
-	Total int64             `json:"total"` // nodes known so far; at least Done
-	Error string            `json:"error"` // problem code if the operation failed; of a running handover, why it waits
+	ID    drive.OperationID
+	State OperationState
+	Done  int64  // nodes processed
+	Total int64  // nodes known so far; at least Done
+	Error string // problem code if the operation failed; of a running handover, why it waits
 }
 
 // OperationState tells whether an operation is running or how it ended.

@@ -62,8 +62,8 @@ func (f *Files) GetByPath(ctx context.Context, who drive.Who, at drive.Address) 
 
 // Page is one page of a list. NextCursor is null on the last page.
 type Page[Item any] struct {
-	Items      []Item  `json:"items"`
-	NextCursor *string `json:"next_cursor"`
+	Items      []Item
+	NextCursor *string
 }
 
 // newPage returns a page of items; an empty next marks the last page.
@@ -120,22 +120,22 @@ func (f *Files) ListTrash(ctx context.Context, who drive.Who, space string, l tr
 // ChangeView is one entry of the change feed: the current state of a node, or the id of a node that
 // was deleted or that the caller cannot see.
 type ChangeView struct {
-	Seq     int64         `json:"seq"`
-	Node    *NodeView     `json:"node,omitempty"`
-	Deleted *drive.NodeID `json:"deleted,omitempty"`
+	Seq     int64
+	Node    *NodeView
+	Deleted *drive.NodeID
 	// For a caller with a partial view of the account, digests replace ids: the lower-case hex
 	// SHA-256 of the id's text. A client that has seen the node recognizes it; others learn
 	// nothing.
-	OutOfView     string `json:"out_of_view,omitempty"`    // the node exists and is not visible to the caller: no reason to delete other data
-	DeletedDigest string `json:"deleted_digest,omitempty"` // the node was deleted
+	OutOfView     string // the node exists and is not visible to the caller: no reason to delete other data
+	DeletedDigest string // the node was deleted
 }
 
 // ChangePage is one page of the change feed. The client passes Next as after in its following
 // request, even if More is false.
 type ChangePage struct {
-	Items []ChangeView `json:"items"`
-	Next  string       `json:"next"`
-	More  bool         `json:"more"`
+	Items []ChangeView
+	Next  string
+	More  bool
 }
 
 // Changes lists the changes of a space, or of the caller's own drive if space is empty, after a

@@ -11,14 +11,14 @@ import (
 
 // VersionView is a version of a file as the native API shows it.
 type VersionView struct {
-	ID        drive.VersionID   `json:"id"`
-	Size      int64             `json:"size"`
-	Mime      string            `json:"mime"`
-	MTime     drive.Time        `json:"mtime"`
-	CreatedAt drive.Time        `json:"created_at"`
-	CreatedBy drive.UserID      `json:"created_by"`
-	Digests   map[string]string `json:"digests"`
-	Current   bool              `json:"current"`
+	ID        drive.VersionID
+	Size      int64
+	Mime      string
+	MTime     drive.Time
+	CreatedAt drive.Time
+	CreatedBy drive.UserID
+	Digests   map[string]string
+	Current   bool
 }
 
 // Versions lists the versions of a file, newest first. The cursor is the id of the previous page's

@@ -14,28 +14,28 @@ import (
 	"example.org/smartdrive/internal/engine/sqldb"
 )
 
-// NodeView is a node as the native API shows it.
+// NodeView is a node with its path and digests as a caller sees it.
 type NodeView struct {
-	ID        drive.NodeID      `json:"id"`
-	ParentID  *drive.NodeID     `json:"parent_id"` // null: the root, or hidden from the caller
-	Name      string            `json:"name"`
-	Path      string            `json:"path"` // of a trashed node: its former path; //PLACE/... outside of the caller's own drive
-	Type      tree.Type         `json:"type"`
-	Size      int64             `json:"size"` // bytes; 0 for a folder
-	Mime      string            `json:"mime"`
-	MTime     drive.Time        `json:"mtime"`
-	CreatedAt drive.Time        `json:"created_at"`
-	UpdatedAt drive.Time        `json:"updated_at"`
-	Rev       int64             `json:"rev"`
-	Seq       int64             `json:"seq"`
-	Digests   map[string]string `json:"digests"`    // algorithm to lower-case hex: blake3, and verified aliases
-	TrashedAt *drive.Time       `json:"trashed_at"` // also set on descendants of a trashed folder
+	ID        drive.NodeID
+	ParentID  *drive.NodeID // null: the root, or hidden from the caller
+	Name      string
+	Path      string // of a trashed node: its former path; //PLACE/... outside of the caller's own drive
+	Type      tree.Type
+	Size      int64 // bytes; 0 for a folder
+	Mime      string
+	MTime     drive.Time
+	CreatedAt drive.Time
+	UpdatedAt drive.Time
+	Rev       int64
+	Seq       int64
+	Digests   map[string]string // algorithm to lower-case hex: blake3, and verified aliases
+	TrashedAt *drive.Time       // also set on descendants of a trashed folder
 
 	// Role is the caller's role at a node requested on its own, outside of the caller's own drive.
-	Role access.Role `json:"role,omitempty" enum:"viewer,uploader,editor,manager"` // only in a response for one node, in a space or shared folder
+	Role access.Role // only in a response for one node, in a space or shared folder
 
-	// Version is the current version of a file; it is not part of the API.
-	Version drive.VersionID `json:"-"`
+	// Version is the current version of a file; package rest does not send it.
+	Version drive.VersionID
 }
 
 // presenter builds the views of nodes that callers receive.

@@ -14,29 +14,29 @@ import (
 
 // View is an upload as shown to its owner.
 type View struct {
-	ID        drive.UploadID    `json:"id"`
-	State     string            `json:"state"` // active, parked, verifying, sealing, done or gone
-	Path      string            `json:"path"`
-	Conflict  drive.Conflict    `json:"conflict"` // applies if the name is taken
-	Size      *drive.ByteSize   `json:"size"`     // null: not declared
-	PartSize  drive.ByteSize    `json:"part_size"`
-	Parts     int               `json:"parts"`              // number of parts of the whole file; 0: size not declared
-	Received  [][2]int          `json:"received"`           // inclusive ranges of part numbers
-	Reserved  drive.ByteSize    `json:"reserved"`           // bytes reserved in the quota
-	ExpiresAt drive.Time        `json:"expires_at"`         // when the upload is reclaimed, or its row purged, without further activity
-	MaxSize   drive.ByteSize    `json:"max_size,omitempty"` // set while the size is not declared
-	Challenge *digest.Challenge `json:"challenge,omitempty"`
-	Progress  *Progress         `json:"progress,omitempty"` // of a running seal; nil: none runs
+	ID        drive.UploadID
+	State     string // active, parked, verifying, sealing, done or gone
+	Path      string
+	Conflict  drive.Conflict  // applies if the name is taken
+	Size      *drive.ByteSize // null: not declared
+	PartSize  drive.ByteSize
+	Parts     int            // number of parts of the whole file; 0: size not declared
+	Received  [][2]int       // inclusive ranges of part numbers
+	Reserved  drive.ByteSize // bytes reserved in the quota
+	ExpiresAt drive.Time     // when the upload is reclaimed, or its row purged, without further activity
+	MaxSize   drive.ByteSize // set while the size is not declared
+	Challenge *digest.Challenge
+	Progress  *Progress // of a running seal; nil: none runs
 
-	Node  *tree.Node `json:"-"` // the file, if done and not deleted since
-	Found bool       `json:"-"` // Begin or Concat found an existing upload instead of creating one
+	Node  *tree.Node // the file, if done and not deleted since
+	Found bool       // Begin or Concat found an existing upload instead of creating one
 	row   Row
 }
 
 // Progress counts the bytes that a seal has read, of those that it may have to read.
 type Progress struct {
-	Done  drive.ByteSize `json:"done"`
-	Total drive.ByteSize `json:"total"`
+	Done  drive.ByteSize
+	Total drive.ByteSize
 }
 
 // Row returns the row that the view was made from.

@@ -1,0 +1,47 @@
+package api
+
+// Code identifies the kind of a Problem.
+type Code string
+
+// The codes of the API.
+const (
+	CodeBadRequest      Code = "bad-request"
+	CodeBadName         Code = "bad-name"
+	CodePartSize        Code = "part-size"
+	CodePartRange       Code = "part-range"
+	CodeCursorInvalid   Code = "cursor-invalid"
+	CodeUnauthenticated Code = "unauthenticated"
+	CodeForbidden       Code = "forbidden"
+	CodeWrongCode       Code = "wrong-code"
+	CodeCrossOrigin     Code = "cross-origin"
+	CodeNotFound        Code = "not-found"
+	CodeNoThumbnail     Code = "no-thumbnail"
+	CodeMethod          Code = "method"
+	CodeTooSlow         Code = "too-slow"
+	CodeNameTaken       Code = "name-taken"
+	CodeParentGone      Code = "parent-gone"
+	CodePartDiffers     Code = "part-differs"
+	CodeOffsetMismatch  Code = "offset-mismatch"
+	CodePartsMissing    Code = "parts-missing"
+	CodeState           Code = "state"
+	CodeVersionChanged  Code = "version-changed"
+	CodeLocked          Code = "locked"
+	CodeInProgress      Code = "in-progress"
+	CodeCycle           Code = "cycle"
+	CodeGone            Code = "gone"
+	CodeLengthRequired  Code = "length-required"
+	CodePrecondition    Code = "precondition"
+	CodeTooLarge        Code = "too-large"
+	CodeMediaType       Code = "media-type"
+	CodeRange           Code = "range"
+	CodeDigestMismatch  Code = "digest-mismatch"
+	CodeKeyReused       Code = "key-reused"
+	CodeDigestRequired  Code = "digest-required"
+	CodeRate            Code = "rate"
+	CodeTooManyOpen     Code = "too-many-open"
+	CodeInternal        Code = "internal"
+	CodeStopping        Code = "stopping"
+	CodeUnavailable     Code = "unavailable"
+	CodeQuota           Code = "quota"
+	CodeDiskFull        Code = "disk-full"
+)
