@@ -167,6 +167,25 @@ func TestDocumentMarksNullableMembers(t *testing.T) {
 	}
 }
 
+// TestOperationIDsAreVerbAndNoun keeps the names that generated clients give their methods readable.
+func TestOperationIDsAreVerbAndNoun(t *testing.T) {
+	t.Parallel()
+	verbs := strings.Fields("accept add advance cancel change check complete confirm copy create delete download drop empty end explain " +
+		"export finish get grant link list mark open pause prepare prove remove replay reset restore resume retry roll rotate run search set " +
+		"settle star start stream sum undo unlink unstar update upload verify")
+	shape := regexp.MustCompile(`^([a-z]+)([A-Z][a-z]*)+$`)
+	seen := map[string]string{}
+	for _, rt := range New(Options{}).routes {
+		if named := shape.FindStringSubmatch(rt.id); named == nil || !slices.Contains(verbs, named[1]) {
+			t.Errorf("%s has the operationId %q, which is no verb and noun in camelCase", rt.pattern(), rt.id)
+		}
+		if other, taken := seen[rt.id]; taken {
+			t.Errorf("%s and %s have the operationId %s", rt.pattern(), other, rt.id)
+		}
+		seen[rt.id] = rt.pattern()
+	}
+}
+
 // TestTheTableIsComplete holds what every row must have.
 func TestTheTableIsComplete(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,7 @@ import (
 // fileRoutes returns the declarations of the file routes. It registers nothing.
 func (u uploads) fileRoutes() []route {
 	return []route{{
-		method: "PUT", path: filesPath, access: write, senders: true, action: withRawBody(u.putFile), createdPath: nodesPath,
+		id: "uploadFile", method: "PUT", path: filesPath, access: write, senders: true, action: withRawBody(u.putFile), createdPath: nodesPath,
 		query: []param{
 			{name: "conflict", syntax: choice, choices: []string{"replace", "fail", "rename"}, doc: "what to do when the name is taken"},
 			{name: "parents", syntax: boolean, doc: "make the folders that are missing"},

@@ -24,25 +24,25 @@ func (n nodes) routes() []route {
 	ifMatch := []string{"If-Match"}
 	return []route{
 		{
-			method: "GET", path: nodesPath, access: read, action: withoutBody(n.getByPath),
+			id: "getNodeByPath", method: "GET", path: nodesPath, access: read, action: withoutBody(n.getByPath),
 			query:    []param{{name: "path", required: true, doc: "an absolute path, or one in a space or a shared folder: `//NAME/path` or `//ID/path`"}},
 			summary:  "Show what is at a path.",
 			outcomes: []outcome{jsonOutcome[files.NodeView](200, "the node")}, errors: []drive.Kind{drive.BadName, drive.NotFound},
 		}, {
-			method: "POST", path: nodesPath, access: write, action: withJSON(n.makeFolder), idempotent: true, createdPath: nodesPath,
+			id: "createFolder", method: "POST", path: nodesPath, access: write, action: withJSON(n.makeFolder), idempotent: true, createdPath: nodesPath,
 			summary:  "Make a folder.",
 			outcomes: []outcome{jsonOutcome[files.NodeView](201, "the folder")}, errors: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.TooLarge},
 		}, {
-			method: "GET", path: one, access: read, action: byNode(n.files, n.get),
+			id: "getNode", method: "GET", path: one, access: read, action: byNode(n.files, n.get),
 			summary:  "Show a node, live or in the trash. `root` works as an id.",
 			outcomes: []outcome{jsonOutcome[files.NodeView](200, "the node")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "PATCH", path: one, access: write, action: byNodeWithJSON(n.files, n.patch), header: ifMatch,
+			id: "updateNode", method: "PATCH", path: one, access: write, action: byNodeWithJSON(n.files, n.patch), header: ifMatch,
 			summary:  "Rename, move or touch a node.",
 			outcomes: []outcome{jsonOutcome[files.NodeView](200, "the node")},
 			errors:   []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.VersionChanged, drive.Locked, drive.Precondition, drive.Cycle, drive.TooLarge},
 		}, {
-			method: "DELETE", path: one, access: write, action: byNode(n.files, n.remove), header: ifMatch,
+			id: "deleteNode", method: "DELETE", path: one, access: write, action: byNode(n.files, n.remove), header: ifMatch,
 			query: []param{
 				{name: "permanent", syntax: boolean, doc: "delete it for good, with all that is below it"},
 				{name: trashedAt, doc: "RFC 3339, with permanent: only if it, or the nearest folder above it that is in the trash, was put there at this time; otherwise 412 precondition"},
@@ -53,7 +53,7 @@ func (n nodes) routes() []route {
 			},
 			errors: []drive.Kind{drive.NotFound, drive.VersionChanged, drive.Locked, drive.Precondition, drive.WrongState},
 		}, {
-			method: "GET", path: one + "/children", access: read, action: byNode(n.files, n.children),
+			id: "listChildren", method: "GET", path: one + "/children", access: read, action: byNode(n.files, n.children),
 			query: []param{
 				limitParam, cursor,
 				{name: "sort", syntax: choice, choices: []string{"name", "size", "mtime", "type"}, doc: "what to sort by; names are compared byte by byte"},
@@ -63,18 +63,18 @@ func (n nodes) routes() []route {
 			summary:  "List what is in a folder.",
 			outcomes: []outcome{jsonOutcome[files.Page[files.NodeView]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
-			method: "GET", path: one + "/totals", access: read, action: byNode(n.files, n.total),
+			id: "getFolderTotals", method: "GET", path: one + "/totals", access: read, action: byNode(n.files, n.total),
 			summary:  "Add up what lies below a folder, the trash apart.",
 			outcomes: []outcome{jsonOutcome[totalsView](200, "the sums")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden},
 		}, {
-			method: "POST", path: one + "/copy", access: write, action: byNodeWithJSON(n.files, n.copy), idempotent: true, createdPath: nodesPath,
+			id: "copyNode", method: "POST", path: one + "/copy", access: write, action: byNodeWithJSON(n.files, n.copy), idempotent: true, createdPath: nodesPath,
 			summary: "Copy a file, or a folder with all that is in it. No byte is copied, all are charged.",
 			outcomes: []outcome{
 				jsonOutcome[files.NodeView](201, "the copy"), jsonOutcome[files.Operation](202, "what touches over 1,000 nodes goes on: see Location"),
 			},
 			errors: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Locked, drive.Cycle, drive.TooLarge, drive.Quota},
 		}, {
-			method: "POST", path: one + "/restore", access: write, action: byNodeWithJSON(n.files, n.restore), bodyOptional: true,
+			id: "restoreNode", method: "POST", path: one + "/restore", access: write, action: byNodeWithJSON(n.files, n.restore), bodyOptional: true,
 			summary:  "Bring a node back from the trash: to `parent`, else to where it was, else to the root.",
 			outcomes: []outcome{jsonOutcome[files.NodeView](200, "the node")},
 			errors:   []drive.Kind{drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Locked, drive.Cycle, drive.TooLarge},

@@ -99,7 +99,7 @@ func serveDocument(w http.ResponseWriter, document []byte, version string) {
 // operation returns the OpenAPI description of a route. It registers the schemas of its bodies.
 func (s *schemas) operation(rt *route) *huma.Operation {
 	op := &huma.Operation{
-		Method: rt.method, Path: documentPath(rt.path), OperationID: operationID(rt), Tags: []string{rt.resource()}, Summary: rt.summary,
+		Method: rt.method, Path: documentPath(rt.path), OperationID: rt.id, Tags: []string{rt.resource()}, Summary: rt.summary,
 		Parameters: parameters(rt), RequestBody: s.requestBody(rt), Responses: map[string]*huma.Response{},
 	}
 	if rt.access != open {
@@ -127,16 +127,6 @@ func (rt *route) resource() string {
 		return "admin " + words[1]
 	}
 	return words[0]
-}
-
-// operationID returns the method and the words of the path in camel case: "putUploadsIdPartsN".
-func operationID(rt *route) string {
-	var id strings.Builder
-	id.WriteString(strings.ToLower(rt.method))
-	for _, word := range strings.FieldsFunc(rt.path, func(r rune) bool { return strings.ContainsRune("/{}.-", r) }) {
-		id.WriteString(strings.ToUpper(word[:1]) + word[1:])
-	}
-	return id.String()
 }
 
 // wildcards returns the names of the wildcards in the path.
