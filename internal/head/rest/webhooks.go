@@ -103,7 +103,7 @@ func (w webhooks) list(ctx context.Context, c *call) (reply, error) {
 
 // webhookBody is the JSON request body of POST /webhooks.
 type webhookBody struct {
-	URL   string   `json:"url" doc:"http or https URL; addresses inside the server's network are refused at delivery"`
+	URL   string   `json:"url" doc:"http or https URL; addresses inside the server's network are refused, now and at delivery"`
 	Name  string   `json:"name,omitempty" doc:"label, at most 200 bytes"`
 	Types []string `json:"types,omitempty" doc:"event types such as node.created, or a prefix such as node; absent: all except upload"`
 	Space string   `json:"space,omitempty" doc:"name or id of a space; absent: the caller's own drive"`
