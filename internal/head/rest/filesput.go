@@ -22,7 +22,7 @@ import (
 
 // fileRoutes returns the declarations of the file routes. It registers nothing.
 func (u uploads) fileRoutes() []route {
-	return []route{{
+	byPath := route{
 		id: "uploadFile", method: "PUT", path: filesPath, access: write, senders: true, action: withRawBody(u.putFile), createdPath: nodesPath,
 		query: []param{
 			{name: "conflict", syntax: choice, choices: []string{"replace", "fail", "rename"}, doc: "what to do when the name is taken"},
@@ -36,7 +36,12 @@ func (u uploads) fileRoutes() []route {
 			drive.BadName, drive.NotFound, drive.Gone, drive.NameTaken, drive.VersionChanged, drive.Locked, drive.Precondition, drive.TooLarge, drive.MediaType, drive.TooSlow,
 			drive.DigestMismatch, drive.InProgress, drive.TooManyOpen, drive.Quota, drive.DiskFull,
 		},
-	}}
+	}
+	byQuery := byPath
+	byQuery.id, byQuery.path = "uploadFileByPath", filesQueryPath
+	byQuery.query = append([]param{{name: "path", required: true, doc: "absolute path of the file"}}, byPath.query...)
+	byQuery.summary = "Store a whole file as PUT /files/{path} does, for clients that escape the slashes of a path."
+	return []route{byPath, byQuery}
 }
 
 // putFile serves PUT /files/{path...}. It replies 201 with files.NodeView or 200 with
@@ -114,9 +119,12 @@ func (u uploads) readPut(ctx context.Context, c *call) (upload.PutFile, error) {
 	return put, err
 }
 
-// pathOf parses the file's path from the URL. It splits the path before decoding, since names may
+// pathOf parses the file's path from the URL or its query. It splits the path before decoding, since names may
 // contain an encoded slash. It fails with drive.BadName.
 func pathOf(c *call) (drive.Path, error) {
+	if c.route.path == filesQueryPath {
+		return drive.ParsePath(c.query.Get("path"))
+	}
 	_, escaped, _ := strings.Cut(c.r.URL.EscapedPath(), prefix+"/files/")
 	segments := strings.Split(escaped, "/")
 	for i, s := range segments {

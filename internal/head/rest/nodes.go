@@ -35,7 +35,7 @@ func (n nodes) routes() []route {
 		}, {
 			id: "getNode", method: "GET", path: one, access: read, action: byNode(n.files, n.get),
 			summary:  "Show a node, live or in the trash. `root` works as an id.",
-			outcomes: []outcome{jsonOutcome[files.NodeView](200, "the node")}, errors: []drive.Kind{drive.NotFound},
+			outcomes: []outcome{jsonOutcome[files.NodeView](200, "the node; the ETag is its `rev`, for If-Match")}, errors: []drive.Kind{drive.NotFound},
 		}, {
 			id: "updateNode", method: "PATCH", path: one, access: write, action: byNodeWithJSON(n.files, n.patch), header: ifMatch,
 			summary:  "Rename, move or touch a node.",
@@ -95,7 +95,11 @@ func (n nodes) getByPath(ctx context.Context, c *call) (reply, error) {
 // get serves GET /nodes/{id}. It replies 200 with files.NodeView. Beyond the errors common to all
 // routes it fails with drive.NotFound.
 func (n nodes) get(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
-	return answer(n.files.Get(ctx, c.who, id))
+	view, err := n.files.Get(ctx, c.who, id)
+	if err == nil {
+		c.w.Header().Set("ETag", quoted(strconv.FormatInt(view.Rev, 10)))
+	}
+	return answer(view, err)
 }
 
 // folderBody is the JSON request body of POST /nodes.
