@@ -201,7 +201,7 @@ func (a *App) compose(ctx context.Context) (err error) {
 	a.stars, a.growth = star.New(p.db, p.rowTime), growth.New(p.db, p.rowTime)
 	a.history = history.New(history.Parts{DB: p.db, Log: a.activity, Access: a.access, Users: a.users, Tree: a.tree})
 	a.webhooks = webhook.New(webhook.Parts{DB: p.db, Log: a.activity, Access: a.access, Tree: a.tree, Vault: a.vault}, webhook.Options{
-		Source: p.source(), Transport: webhookTransport(cfg), Log: log, OnDisabled: a.events.hookDisabled,
+		Source: p.source(), Transport: webhookTransport(cfg), Refuses: webhookRefuser(cfg), Log: log, OnDisabled: a.events.hookDisabled,
 	})
 	a.notices = newNotices(a)
 	a.shareNumbers = space.NewNumbers(p.db)

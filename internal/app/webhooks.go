@@ -1,12 +1,18 @@
 package app
 
 import (
+	"context"
 	"net/http"
 	"time"
 
 	"example.org/smartdrive/internal/base/config"
 	"example.org/smartdrive/internal/export/fetch"
 )
+
+// webhookRefuser returns a function that reports whether webhookTransport refuses a host.
+func webhookRefuser(cfg config.Config) func(ctx context.Context, host string) bool {
+	return fetch.Refuser(cfg.WebhookAddresses == config.AddressesAny)
+}
 
 // webhookTransport returns the transport to receivers of webhooks. It applies the address rules of
 // exports' documents and ignores proxies, which would resolve names themselves.

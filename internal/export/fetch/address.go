@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -57,6 +58,33 @@ func Dialer(private bool) func(ctx context.Context, network, address string) (ne
 	}
 	return dialGuard{ownAddrs: net.InterfaceAddrs}.dialer()
 }
+
+// Refuser returns a function that reports whether Dialer with the same argument refuses to connect
+// to a host. A name that cannot be resolved is not refused. Each call resolves the name.
+func Refuser(private bool) func(ctx context.Context, host string) bool {
+	if private {
+		return func(context.Context, string) bool { return false }
+	}
+	return dialGuard{ownAddrs: net.InterfaceAddrs}.refuses
+}
+
+// refuses reports whether control refuses all addresses of a host.
+func (g dialGuard) refuses(ctx context.Context, host string) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	all, err := g.resolver.LookupNetIP(ctx, "ip", host)
+	if err != nil || len(all) == 0 {
+		return false
+	}
+	for _, a := range all {
+		if !errors.Is(g.control("", netip.AddrPortFrom(a, 0).String(), nil), errPrivate) {
+			return false
+		}
+	}
+	return true
+}
+
+const lookupTimeout = 2 * time.Second // timeout of resolving a name outside of a connection attempt
 
 const dialTimeout = 10 * time.Second // timeout of a connection attempt
 

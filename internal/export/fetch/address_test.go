@@ -11,6 +11,20 @@ import (
 	"testing"
 )
 
+// TestRefuserAnswersAsTheDialerDoes asks for hosts instead of connecting to them.
+func TestRefuserAnswersAsTheDialerDoes(t *testing.T) {
+	t.Parallel()
+	refuses := Refuser(false)
+	for host, want := range map[string]bool{"127.0.0.1": true, "::1": true, "10.1.2.3": true, "169.254.169.254": true, "8.8.8.8": false, "no-such-name.invalid": false} {
+		if got := refuses(t.Context(), host); got != want {
+			t.Errorf("%s: refused %t, want %t", host, got, want)
+		}
+	}
+	if Refuser(true)(t.Context(), "127.0.0.1") {
+		t.Error("any address is allowed, and one is refused")
+	}
+}
+
 // An address of each special-purpose IANA network is refused; adjacent networks are allowed.
 func TestSpecialPurposeAddressesAreRefused(t *testing.T) {
 	t.Parallel()

@@ -28,7 +28,7 @@ const maxActivityExports = 2
 // routes returns the declarations of the routes that activityRoutes serves. It registers nothing.
 func (a activityRoutes) routes() []route {
 	return []route{{
-		method: "GET", path: "/activity", access: read, action: withoutBody(a.list),
+		id: "listActivity", method: "GET", path: "/activity", access: read, action: withoutBody(a.list),
 		query: []param{
 			{name: "node", doc: "only what was done to the file or folder with this id, and to what lies in it directly"},
 			spaceParam,
@@ -40,7 +40,7 @@ func (a activityRoutes) routes() []route {
 		outcomes: []outcome{jsonOutcome[api.Page[history.Entry]](200, "a page")},
 		errors:   []drive.Kind{drive.NotFound, drive.CursorInvalid},
 	}, {
-		method: "GET", path: usersPath + "/{id}/activity", access: admins, action: byID(a.ofUser),
+		id: "listUserActivity", method: "GET", path: usersPath + "/{id}/activity", access: admins, action: byID(a.ofUser),
 		query: []param{
 			{name: "type", doc: "only entries of these types, separated by commas; absent: all of the types that are listed here"},
 			limitParam, cursor,
@@ -50,7 +50,7 @@ func (a activityRoutes) routes() []route {
 		outcomes: []outcome{jsonOutcome[api.Page[history.Entry]](200, "a page")},
 		errors:   []drive.Kind{drive.NotFound, drive.CursorInvalid},
 	}, {
-		method: "GET", path: "/activity/export", access: read, action: withoutBody(a.export),
+		id: "exportActivity", method: "GET", path: "/activity/export", access: read, action: withoutBody(a.export),
 		query: []param{
 			{name: "node", doc: "only what was done to the file or folder with this id, and to what lies in it directly"},
 			spaceParam, typesParam, afterParam,
@@ -59,13 +59,13 @@ func (a activityRoutes) routes() []route {
 		outcomes: []outcome{{status: 200, body: reflect.TypeFor[history.Entry](), jsonLines: true, description: "the entries, a line each"}},
 		errors:   []drive.Kind{drive.NotFound, drive.CursorInvalid, drive.Gone},
 	}, {
-		method: "GET", path: usersPath + "/{id}/activity/export", access: admins, action: byID(a.exportUser),
+		id: "exportUserActivity", method: "GET", path: usersPath + "/{id}/activity/export", access: admins, action: byID(a.exportUser),
 		query:    []param{typesParam, afterParam},
 		summary:  "Get all that `GET /admin/users/{id}/activity` lists, the oldest first, as JSON lines. " + exportNote,
 		outcomes: []outcome{{status: 200, body: reflect.TypeFor[history.Entry](), jsonLines: true, description: "the entries, a line each"}},
 		errors:   []drive.Kind{drive.NotFound, drive.CursorInvalid, drive.Gone},
 	}, {
-		method: "GET", path: "/admin/activity/export", access: admins, action: withoutBody(a.exportAll),
+		id: "exportAllUserActivity", method: "GET", path: "/admin/activity/export", access: admins, action: withoutBody(a.exportAll),
 		query: []param{typesParam, afterParam},
 		summary: "Get what happened to the accounts of all users, `login`, `token`, `identity`, `password` and `setting`, the oldest first, as JSON lines: `account_id` says to whose. " +
 			"With MySQL the last minute is not among it. " + exportNote,

@@ -17,12 +17,12 @@ func (h handovers) routes() []route {
 	path := usersPath + "/{id}/handover"
 	return []route{
 		{
-			method: "POST", path: path, access: admins, action: byIDWithJSON(h.begin), idempotent: true,
+			id: "startHandover", method: "POST", path: path, access: admins, action: byIDWithJSON(h.begin), idempotent: true,
 			summary:  "Give all files of a user who leaves to another user or to a space, into a new folder there, charged to the receiver: in the background, and through restarts. The user is disabled, sign-ins and tokens are ended, links that the user gave out are ended, uploads are cancelled. What was shared by name stays shared. Files keep their ids, versions and dates, those in the trash too; folders get new ids. It is refused with `quota` before anything changes when the receiver has no room for it. Repeating it while it runs answers with what runs.",
 			outcomes: []outcome{jsonOutcome[handoverView](201, "it has begun")},
 			errors:   []drive.Kind{drive.NotFound, drive.Quota, drive.TooLarge, drive.WrongState},
 		}, {
-			method: "GET", path: path, access: admins, action: byID(h.get),
+			id: "getHandover", method: "GET", path: path, access: admins, action: byID(h.get),
 			summary:  "Show how far the files of a user have been given to somebody else; for 7 days after the end.",
 			outcomes: []outcome{jsonOutcome[handoverView](200, "the one that was begun last")}, errors: []drive.Kind{drive.NotFound},
 		},

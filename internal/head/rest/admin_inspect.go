@@ -29,19 +29,19 @@ var daysParam = param{name: "days", syntax: integer, min: 1, max: maxDays, def: 
 func (i inspection) routes() []route {
 	all := []route{
 		{
-			method: "GET", path: "/admin/timers/{key...}", access: admins, action: withoutBody(i.showTimer),
+			id: "getTimer", method: "GET", path: "/admin/timers/{key...}", access: admins, action: withoutBody(i.showTimer),
 			summary:  "Show what the queue knows of a timer, and the way of its firings of the last three days: armed, fired, published and consumed (with a broker), applied. A key is its kind and the id of what it watches: `park/0198c0de-...`. A timer that has fired and is not armed again is shown with its way only.",
 			outcomes: []outcome{jsonOutcome[TimerView](200, "the timer")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: "/admin/status", access: admins, action: withoutBody(i.showStatus),
+			id: "getStatus", method: "GET", path: "/admin/status", access: admins, action: withoutBody(i.showStatus),
 			summary:  "Show who serves the installation: the instances, who does what only one does, how many timers wait, and how far the consumers of events are behind.",
 			outcomes: []outcome{jsonOutcome[Status](200, "the installation as this instance sees it")},
 		}, {
-			method: "GET", path: "/admin/growth", access: admins, action: withoutBody(i.showGrowth), query: []param{daysParam},
+			id: "listGrowth", method: "GET", path: "/admin/growth", access: admins, action: withoutBody(i.showGrowth), query: []param{daysParam},
 			summary:  "Show how the installation grew: a row a day, the oldest first. The figures of a day are taken each hour; a day on which no server ran is absent.",
 			outcomes: []outcome{jsonOutcome[Growth](200, "the days")},
 		}, {
-			method: "GET", path: "/admin/findings", access: admins, action: withoutBody(i.listFindings), query: []param{limitParam, cursor},
+			id: "listFindings", method: "GET", path: "/admin/findings", access: admins, action: withoutBody(i.listFindings), query: []param{limitParam, cursor},
 			summary:  "List audit findings, the newest first.",
 			outcomes: []outcome{jsonOutcome[api.Page[Finding]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		},

@@ -18,23 +18,23 @@ func (d deadLetters) routes() []route {
 	all := "/admin/dead-letters"
 	return []route{
 		{
-			method: "GET", path: all, access: admins, action: withoutBody(d.list), query: []param{limitParam, cursor},
+			id: "listDeadLetters", method: "GET", path: all, access: admins, action: withoutBody(d.list), query: []param{limitParam, cursor},
 			summary:  "List the records that nobody could handle, the oldest first.",
 			outcomes: []outcome{jsonOutcome[api.Page[letterView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "GET", path: all + "/{id}", access: admins, action: withoutBody(d.get),
+			id: "getDeadLetter", method: "GET", path: all + "/{id}", access: admins, action: withoutBody(d.get),
 			summary:  "Show one.",
 			outcomes: []outcome{jsonOutcome[letterView](200, "the record")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "POST", path: all + "/{id}/replay", access: admins, action: withoutBody(d.replay),
+			id: "replayDeadLetter", method: "POST", path: all + "/{id}/replay", access: admins, action: withoutBody(d.replay),
 			summary:  "Hand one to its consumer again.",
 			outcomes: []outcome{emptyOutcome(204, "it is on its way")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "POST", path: all + "/replay", access: admins, action: withJSON(d.replayMany),
+			id: "replayDeadLetters", method: "POST", path: all + "/replay", access: admins, action: withJSON(d.replayMany),
 			summary:  "Hand several to their consumers again. Those that are not there any more are left out, so the request may be repeated.",
 			outcomes: []outcome{jsonOutcome[replayedLetters](200, "how many are on their way")},
 		}, {
-			method: "DELETE", path: all + "/{id}", access: admins, action: withoutBody(d.drop),
+			id: "deleteDeadLetter", method: "DELETE", path: all + "/{id}", access: admins, action: withoutBody(d.drop),
 			summary:  "Forget one.",
 			outcomes: []outcome{emptyOutcome(204, "it is gone")}, errors: []drive.Kind{drive.NotFound},
 		},

@@ -9,7 +9,7 @@ import (
 // mailRoute returns the route that probes the mail server.
 func (i inspection) mailRoute() route {
 	return route{
-		method: "GET", path: "/admin/mail", access: admins, action: withoutBody(i.showMail),
+		id: "checkMail", method: "GET", path: "/admin/mail", access: admins, action: withoutBody(i.showMail),
 		summary:  "Ask the mail server whether it would take a mail: whether it answers, encrypts, accepts the login and the sender. No mail is sent. It takes up to 10 s; an answer is kept for as long.",
 		outcomes: []outcome{jsonOutcome[MailReport](200, "what came of it")},
 	}

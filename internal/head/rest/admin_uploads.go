@@ -12,12 +12,12 @@ import (
 func (u uploads) adminRoutes() []route {
 	return []route{
 		{
-			method: "GET", path: "/admin/uploads", access: admins, action: withoutBody(u.listAll),
+			id: "listAllUploads", method: "GET", path: "/admin/uploads", access: admins, action: withoutBody(u.listAll),
 			query:    []param{{name: "account", doc: "only those of the account with this id"}, limitParam, cursor},
 			summary:  "List the open uploads of all accounts, the oldest first.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.AdminUpload]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "POST", path: "/admin/uploads/reset", access: admins, action: withJSON(u.reset),
+			id: "resetUploads", method: "POST", path: "/admin/uploads/reset", access: admins, action: withJSON(u.reset),
 			summary:  "Cancel all open uploads of an account, or with null of all accounts, and give back what was charged for them: the maintenance reset.",
 			outcomes: []outcome{jsonOutcome[resetView](200, "how many there were")}, errors: []drive.Kind{drive.NotFound},
 		},

@@ -26,24 +26,24 @@ func (u users) routes() []route {
 	one := usersPath + "/{id}"
 	return []route{
 		{
-			method: "POST", path: usersPath, access: admins, action: withJSON(u.create), idempotent: true, createdPath: usersPath,
+			id: "createUser", method: "POST", path: usersPath, access: admins, action: withJSON(u.create), idempotent: true, createdPath: usersPath,
 			summary:  "Create a user with an account of their own.",
 			outcomes: []outcome{jsonOutcome[userView](201, "the user")}, errors: []drive.Kind{drive.NameTaken},
 		}, {
-			method: "GET", path: usersPath, access: admins, action: withoutBody(u.list),
+			id: "listUsers", method: "GET", path: usersPath, access: admins, action: withoutBody(u.list),
 			query:    []param{{name: "name", doc: "only the user of this name, whatever its case"}, limitParam, cursor},
 			summary:  "List the users by name.",
 			outcomes: []outcome{jsonOutcome[api.Page[userView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "PATCH", path: one, access: admins, action: byIDWithJSON(u.change),
+			id: "updateUser", method: "PATCH", path: one, access: admins, action: byIDWithJSON(u.change),
 			summary:  "Change a user, all of it or nothing. A total below what is used is possible: growth is refused from then on.",
 			outcomes: []outcome{jsonOutcome[userView](200, "the user")}, errors: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
-			method: "DELETE", path: one, access: admins, action: byID(u.remove),
+			id: "deleteUser", method: "DELETE", path: one, access: admins, action: byID(u.remove),
 			summary:  "Delete a user: unknown at once, the data is purged after 30 days.",
 			outcomes: []outcome{jsonOutcome[deletedView](202, "it is deleted")}, errors: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
-			method: "GET", path: one + "/ledger", access: admins, action: byID(u.ledger),
+			id: "getUserLedger", method: "GET", path: one + "/ledger", access: admins, action: byID(u.ledger),
 			summary:  "Show what a user's account is charged.",
 			outcomes: []outcome{jsonOutcome[ledgerView](200, "the balance, in bytes")}, errors: []drive.Kind{drive.NotFound},
 		},

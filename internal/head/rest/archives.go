@@ -30,16 +30,16 @@ func (a archives) routes() []route {
 	sends := append([]drive.Kind{drive.Precondition, drive.Range}, cannot...)
 	return []route{
 		{
-			method: "POST", path: archivesPath, access: read, action: withJSON(a.create), idempotent: true, createdPath: archivesPath,
+			id: "createArchive", method: "POST", path: archivesPath, access: read, action: withJSON(a.create), idempotent: true, createdPath: archivesPath,
 			summary:  "Name files and folders that are to be downloaded as one zip. It takes no place of an export: any number can be made, and each is there for a day unless 100 newer ones are.",
 			outcomes: []outcome{jsonOutcome[export.Archive](201, "what the zip will be; Location is where it is")}, errors: append(cannot, drive.BadName),
 		}, {
-			method: "GET", path: archivesPath + "/{id}", access: read, action: byID(a.get), header: zipHeaders,
+			id: "downloadArchive", method: "GET", path: archivesPath + "/{id}", access: read, action: byID(a.get), header: zipHeaders,
 			summary:  "Download the zip of an archive. It is computed while it is sent, of what the files are now. Its ETag changes with them: a download goes on with Range and If-Range, and once something has changed it begins again.",
 			outcomes: zipOutcomes(),
 			errors:   sends,
 		}, {
-			method: "GET", path: nodesPath + "/{id}/archive", access: read, action: byNode(a.files, a.getFolder), header: zipHeaders,
+			id: "downloadFolder", method: "GET", path: nodesPath + "/{id}/archive", access: read, action: byNode(a.files, a.getFolder), header: zipHeaders,
 			summary:  "Download a folder as a zip that is computed while it is sent. `root` works as an id. It goes on with Range and If-Range.",
 			outcomes: zipOutcomes(),
 			errors:   sends,

@@ -41,7 +41,7 @@ func (b batches) routes() []route {
 	act := withRawBody(b.do)
 	act.mediaType = batchType
 	return append(b.contentRoutes(), route{
-		method: "POST", path: batchPath, access: write, action: act, idempotent: true,
+		id: "runBatch", method: "POST", path: batchPath, access: write, action: act, idempotent: true,
 		summary: "Make folders, store small files, move, trash, and link content by its digest: up to 1,000 items and 64 MiB in one request, whose format docs/formats/batch.md describes. " +
 			"Each item succeeds or fails alone, in order, and its answer is one line. Under an Idempotency-Key a batch that broke off goes on: the items that were done are answered and not done again, and may be left out.",
 		outcomes: []outcome{{status: 200, body: reflect.TypeFor[batchLine](), jsonLines: true, description: "a line for each item as it is done, and one at the end"}},

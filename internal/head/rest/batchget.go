@@ -30,7 +30,7 @@ const (
 func (b batches) contentRoutes() []route {
 	out := outcome{status: 200, bytes: true, mediaType: batchType, description: "a line for each file, in order, and its bytes behind it; and a line at the end"}
 	return []route{{
-		method: "POST", path: batchPath + "/contents", access: read, action: withJSON(b.contents), header: []string{"Prefer"},
+		id: "downloadBatch", method: "POST", path: batchPath + "/contents", access: read, action: withJSON(b.contents), header: []string{"Prefer"},
 		summary: "Download up to 1,000 files in one stream, whose format docs/formats/batch.md describes: for each a line with its node, and its bytes. With `Prefer: return=minimal` (RFC 7240) the line has the revision of the node instead. " +
 			"What cannot be read has a problem in its place. It goes on by asking for the files that have not come.",
 		outcomes: []outcome{out}, errors: []drive.Kind{drive.NotFound, drive.TooLarge},

@@ -151,6 +151,11 @@ var useCases = map[string]func(t *testing.T, u user, name string) twins{
 		both.alone = true // small files of an account that wait are one transaction
 		return both
 	},
+	"PUT /files": func(t *testing.T, u user, name string) twins {
+		both := u.same(t, "PUT", "/files?conflict=fail&path=/"+name, []byte("bytes"))
+		both.alone = true
+		return both
+	},
 	"PUT /files/{path} by parts": func(t *testing.T, u user, name string) twins {
 		return u.same(t, "PUT", "/files/"+name, pattern(partSize+1))
 	},

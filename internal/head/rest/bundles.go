@@ -42,30 +42,30 @@ func (b bundles) routes() []route {
 	one := bundlesPath + "/{id}"
 	return []route{
 		{
-			method: "GET", path: bundlesPath, access: read, action: withoutBody(b.list),
+			id: "listBundles", method: "GET", path: bundlesPath, access: read, action: withoutBody(b.list),
 			query:    []param{sourceParam, bundleStateParam, limitParam, cursor},
 			summary:  "List the bundles of documents that were sealed in /intake, the newest first.",
 			outcomes: []outcome{jsonOutcome[api.Page[ingest.Bundle]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "GET", path: one, access: read, action: byID(b.get),
+			id: "getBundle", method: "GET", path: one, access: read, action: byID(b.get),
 			summary:  "Show a bundle with its members.",
 			outcomes: []outcome{jsonOutcome[ingest.BundleFull](200, "the bundle")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: one + "/records", access: read, action: byID(b.records), query: []param{outcomeParam, langParam, limitParam, cursor}, header: []string{"Accept-Language"},
+			id: "listBundleRecords", method: "GET", path: one + "/records", access: read, action: byID(b.records), query: []param{outcomeParam, langParam, limitParam, cursor}, header: []string{"Accept-Language"},
 			summary:  "List what became of each document that the bundle declares.",
 			outcomes: []outcome{jsonOutcome[api.Page[ingest.BundleRecord]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
-			method: "POST", path: one + "/retry", access: write, action: byID(b.retry),
+			id: "retryBundle", method: "POST", path: one + "/retry", access: write, action: byID(b.retry),
 			summary: "Process a rejected bundle again. Documents that were accepted before are recognised and count once.",
 			// A repeated request fails with wrong-state, so it needs no idempotency key.
 			outcomes: []outcome{jsonOutcome[ingest.Bundle](200, "the bundle, `sealed`")}, errors: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
-			method: "POST", path: one + "/accept", access: write, action: byIDWithJSON(b.accept),
+			id: "acceptBundleDocument", method: "POST", path: one + "/accept", access: write, action: byIDWithJSON(b.accept),
 			summary: "Accept a rejected document that breaks rules, or that the source's rules do not want: its record says who did it, when and why.",
 			// A repeated request fails with wrong-state, so it needs no idempotency key.
 			outcomes: []outcome{jsonOutcome[ingest.BundleRecord](200, "the record as it is now")}, errors: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
-			method: "GET", path: rejectionsPath, access: read, action: withoutBody(b.rejections),
+			id: "listRejections", method: "GET", path: rejectionsPath, access: read, action: withoutBody(b.rejections),
 			query: []param{sourceParam, reasonParam, langParam, rejectedParam, limitParam, cursor}, header: []string{"Accept", "Accept-Language"},
 			summary: "List the documents of all bundles that were not accepted, those of the newest bundle first, with what is wrong with them.",
 			outcomes: []outcome{{
@@ -73,7 +73,7 @@ func (b bundles) routes() []route {
 			}},
 			errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "GET", path: straysPath, access: read, action: withoutBody(b.strays), query: []param{limitParam, cursor},
+			id: "listStrays", method: "GET", path: straysPath, access: read, action: withoutBody(b.strays), query: []param{limitParam, cursor},
 			summary:  "List what lies below /intake and is no bundle, so that nobody takes it in, and why. A page may be short, or longer than the limit, and have a next one.",
 			outcomes: []outcome{jsonOutcome[api.Page[ingest.Stray]](200, "a page")},
 		},

@@ -11,7 +11,7 @@ import (
 // changeRoutes returns the declarations of the change routes. It registers nothing.
 func (n nodes) changeRoutes() []route {
 	return []route{{
-		method: "GET", path: "/changes", access: read, action: withoutBody(n.changes),
+		id: "listChanges", method: "GET", path: "/changes", access: read, action: withoutBody(n.changes),
 		query:    []param{{name: "after", doc: "`next` of the page before; absent: from the beginning"}, limitParam, spaceParam},
 		summary:  "List the changes of the caller's tree, or that of a space, in the order of seq, for clients that keep a copy.",
 		outcomes: []outcome{jsonOutcome[api.ChangePage](200, "a page; `more` says whether to ask again at once")},

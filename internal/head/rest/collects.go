@@ -25,29 +25,29 @@ func (l collects) routes() []route {
 	one := collectsPath + "/{id}"
 	return []route{
 		{
-			method: "POST", path: collectsPath, access: write, action: withJSON(l.create), idempotent: true, secret: true, createdPath: collectsPath,
+			id: "createCollectLink", method: "POST", path: collectsPath, access: write, action: withJSON(l.create), idempotent: true, secret: true, createdPath: collectsPath,
 			summary:  "Make a link by which anybody may send files into a folder, charged to the account that the folder is in.",
 			outcomes: []outcome{jsonOutcome[api.Collect](201, "the link")},
 			errors:   []drive.Kind{drive.NotFound, drive.Forbidden, drive.WrongState, drive.TooManyOpen},
 		}, {
-			method: "GET", path: collectsPath, access: read, action: withoutBody(l.list), secret: true,
+			id: "listCollectLinks", method: "GET", path: collectsPath, access: read, action: withoutBody(l.list), secret: true,
 			query:    []param{{name: "folder", doc: "id of a folder, also of a space: only links into it"}, limitParam, cursor},
 			summary:  "List the collect links, the newest first.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.Collect]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
-			method: "GET", path: one, access: read, action: byID(l.get), secret: true,
+			id: "getCollectLink", method: "GET", path: one, access: read, action: byID(l.get), secret: true,
 			summary:  "Show a collect link.",
 			outcomes: []outcome{jsonOutcome[api.Collect](200, "the link")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "PATCH", path: one, access: write, action: byIDWithJSON(l.patch),
+			id: "updateCollectLink", method: "PATCH", path: one, access: write, action: byIDWithJSON(l.patch),
 			summary:  "Change a collect link. A limit below what has come lets nothing more in.",
 			outcomes: []outcome{jsonOutcome[api.Collect](200, "the link")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "DELETE", path: one, access: write, action: byID(l.remove),
+			id: "deleteCollectLink", method: "DELETE", path: one, access: write, action: byID(l.remove),
 			summary:  "End a collect link and cancel what is on its way. What has come stays.",
 			outcomes: []outcome{emptyOutcome(204, "it is ended")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: one + "/files", access: read, action: byID(l.collected), query: []param{limitParam, cursor},
+			id: "listCollectedFiles", method: "GET", path: one + "/files", access: read, action: byID(l.collected), query: []param{limitParam, cursor},
 			summary:  "List who has sent what, the newest first.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.CollectedFile]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		},

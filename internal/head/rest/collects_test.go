@@ -64,7 +64,7 @@ func TestSenderAccessIsLimited(t *testing.T) {
 	allowed := map[string]bool{
 		"POST /uploads": true, "GET /uploads": true, "GET /uploads/{id}": true, "PATCH /uploads/{id}": true, "DELETE /uploads/{id}": true,
 		"GET /uploads/{id}/parts": true, "PUT /uploads/{id}/parts/{n}": true, "DELETE /uploads/{id}/parts/{n}": true,
-		"POST /uploads/{id}/complete": true, "PUT /files/{path}": true,
+		"POST /uploads/{id}/complete": true, "PUT /files/{path}": true, "PUT /files": true,
 	}
 	tried := 0
 	for path, methods := range s.addresses(t) {

@@ -26,7 +26,7 @@ type contents struct {
 // routes returns the declarations of the routes that contents serves. It registers nothing.
 func (s contents) routes() []route {
 	return []route{{
-		method: "GET", path: nodesPath + "/{id}/content", access: read, action: byNode(s.files, s.get),
+		id: "downloadFile", method: "GET", path: nodesPath + "/{id}/content", access: read, action: byNode(s.files, s.get),
 		query: []param{
 			{name: "version", doc: "id of an older version"},
 			{name: "inline", syntax: boolean, doc: "let a browser show it instead of saving it"},

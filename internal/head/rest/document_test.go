@@ -89,7 +89,7 @@ func (w *walker) operation(where, path string, op object) {
 		w.t.Errorf("%s: no response", where)
 	}
 	for status, r := range responses {
-		if n, err := strconv.Atoi(status); err != nil || n < 200 || n > 599 || r.(object)["description"] == "" {
+		if n, err := strconv.Atoi(status); status != "default" && (err != nil || n < 200 || n > 599) || r.(object)["description"] == "" {
 			w.t.Errorf("%s: response %s is not well described", where, status)
 		}
 		if content, ok := r.(object)["content"].(object); ok {
@@ -154,16 +154,67 @@ func TestDocumentMarksNullableMembers(t *testing.T) {
 	nullable := func(typ string) string { return fmt.Sprint([]any{typ, "null"}) }
 	for path, want := range map[string]string{
 		"Upload.size": nullable("integer"), "Node.trashed_at": nullable("string"), "Node.parent_id": nullable("string"),
-		"BeginBody.size": nullable("integer"), "BeginBody.part_size": "integer", "UserBody.total": nullable("integer"),
-		"PageNode.next_cursor": nullable("string"), "PageNode.items": "array", "Usage.total": nullable("integer"),
+		"CreateUploadRequest.size": nullable("integer"), "CreateUploadRequest.part_size": "integer", "CreateUserRequest.total": nullable("integer"),
+		"NodePage.next_cursor": nullable("string"), "NodePage.items": "array", "Usage.total": nullable("integer"),
 		"Node.mtime": "string", "Upload.reserved": "integer", "Part.cv": nullable("string"),
 	} {
 		if got := fmt.Sprint(property(path)); got != want {
 			t.Errorf("%s is %s, want %s", path, got, want)
 		}
 	}
-	if got := fmt.Sprint(schemas["BeginBody"].(object)["required"]); got != "[size]" {
+	if got := fmt.Sprint(schemas["CreateUploadRequest"].(object)["required"]); got != "[size]" {
 		t.Errorf("begin needs %s", got)
+	}
+}
+
+// TestOperationIDsAreVerbAndNoun keeps the names that generated clients give their methods readable.
+func TestOperationIDsAreVerbAndNoun(t *testing.T) {
+	t.Parallel()
+	verbs := strings.Fields("accept add advance cancel change check complete confirm copy create delete download drop empty end explain " +
+		"export finish get grant link list mark open pause prepare prove remove replay reset restore resume retry roll rotate run search set " +
+		"settle star start stream sum undo unlink unstar update upload verify")
+	shape := regexp.MustCompile(`^([a-z]+)([A-Z][a-z]*)+$`)
+	seen := map[string]string{}
+	for _, rt := range New(Options{}).routes {
+		if named := shape.FindStringSubmatch(rt.id); named == nil || !slices.Contains(verbs, named[1]) {
+			t.Errorf("%s has the operationId %q, which is no verb and noun in camelCase", rt.pattern(), rt.id)
+		}
+		if other, taken := seen[rt.id]; taken {
+			t.Errorf("%s and %s have the operationId %s", rt.pattern(), other, rt.id)
+		}
+		seen[rt.id] = rt.pattern()
+	}
+}
+
+// TestTheDocumentDescribesEverything keeps the pages that client generators make of it readable.
+func TestTheDocumentDescribesEverything(t *testing.T) {
+	t.Parallel()
+	doc := document(t)
+	described := func(where string, of any) {
+		if about, _ := of.(object)["description"].(string); about == "" {
+			t.Errorf("%s has no description", where)
+		}
+	}
+	for name, s := range doc["components"].(object)["schemas"].(object) {
+		described(name, s)
+		properties, _ := s.(object)["properties"].(object)
+		for member, p := range properties {
+			if p.(object)["$ref"] != schemaPrefix+"ProblemCode" {
+				described(name+"."+member, p)
+			}
+		}
+	}
+	for _, item := range doc["paths"].(object) {
+		for _, op := range item.(object) {
+			op := op.(object)
+			params, _ := op["parameters"].([]any)
+			for _, p := range params {
+				described(fmt.Sprint(op["operationId"], " ", p.(object)["name"]), p)
+			}
+		}
+	}
+	for _, tag := range doc["tags"].([]any) {
+		described(fmt.Sprint("tag ", tag.(object)["name"]), tag)
 	}
 }
 
@@ -236,21 +287,104 @@ or body is 422. The id from ` + "`POST /prepare`" + ` works as a key.
 **HEAD** works wherever GET does, without ranges.
 
 **Problems.** Each address lists the errors of its own; [Problems](#problems) lists those that every address may answer.
+
+**Generated clients.** Methods are named by the ` + "`operationId`" + ` of each operation, such as ` + "`uploadPart`" + `. Every operation
+has a ` + "`default`" + ` answer: a problem whose ` + "`code`" + ` is one of [Problems](#problems). ` + "`make deep PARTS=clients`" + ` says which
+generators are tried.
+
+## With curl
+
+` + curlExamples + `
+## Versions and deprecation
+
+` + "`info.version`" + ` of the document follows Semantic Versioning. Within a major version a client may rely on this:
+
+- Addresses, operation ids, members, parameters and problem codes keep their names, types and meanings.
+- An answer may get further members, a list of values further values, an operation further optional parameters and
+  members of its body. A client ignores members that it does not know, and treats an unknown value as none of the known.
+- What is to be removed is first marked ` + "`deprecated`" + ` in the document, and the changelog names what replaces it. It works
+  on for at least two minor releases and six months.
+- Only a new major version removes or changes something. It has an address of its own, ` + "`/api/v2`" + `, and the former one is
+  served beside it for at least twelve months.
+
+Version 0 promises less: a minor release may change the API, as its changelog says. The address stays ` + "`/api/v1`" + `.
 `
+
+// curlExamples are requests that TestCurlExamplesNameRoutes compares with the table.
+const curlExamples = "```console\n" + `$ URL=https://drive.example.org/api/v1
+$ TOKEN=$(curl -s -X POST $URL/sessions -H 'Content-Type: application/json' -d '{"name":"ann","password":"..."}' | jq -r .token)
+$ AUTH="Authorization: Bearer $TOKEN"
+$ curl -H "$AUTH" -X POST $URL/nodes -H 'Content-Type: application/json' -d '{"type":"folder","path":"/reports"}'
+$ curl -H "$AUTH" -X PUT $URL/files/reports/may.pdf -T may.pdf
+$ curl -H "$AUTH" -X GET $URL/nodes/root/children
+$ curl -H "$AUTH" -X POST $URL/shares -H 'Content-Type: application/json' -d '{"node":"ID","expires_in":86400}'
+$ curl -H "$AUTH" -X GET $URL/nodes/ID/content -o may.pdf
+$ curl -H "$AUTH" -X DELETE $URL/nodes/ID
+` + "```\n"
+
+// TestCurlExamplesNameRoutes compares the method, the path and the members of each example with the
+// document.
+func TestCurlExamplesNameRoutes(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	routes := New(Options{}).routes
+	bodies := map[string]reflect.Type{}
+	for i := range routes {
+		mux.HandleFunc(routes[i].pattern(), func(http.ResponseWriter, *http.Request) {})
+		bodies[routes[i].pattern()] = routes[i].action.body
+	}
+	names := newSchemas(routes)
+	schemas := document(t)["components"].(object)["schemas"].(object)
+	n := 0
+	for _, m := range regexp.MustCompile(`-X ([A-Z]+) \$URL(\S+)(?:.* -d '([^']*)')?`).FindAllStringSubmatch(curlExamples, -1) {
+		n++
+		r, err := http.NewRequest(m[1], prefix+m[2], nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, pattern := mux.Handler(r)
+		body, known := bodies[pattern]
+		if !known {
+			t.Errorf("%s %s is no route", m[1], m[2])
+		}
+		if m[3] == "" {
+			continue
+		}
+		var sent object
+		if err := json.Unmarshal([]byte(m[3]), &sent); err != nil {
+			t.Errorf("%s: %v", m[0], err)
+		}
+		s := schemas[names.name(body, "")].(object)
+		for member := range sent {
+			if s["properties"].(object)[member] == nil {
+				t.Errorf("%s has no member %s", pattern, member)
+			}
+		}
+		for member := range required(s) {
+			if sent[member] == nil {
+				t.Errorf("%s lacks the member %s", m[0], member)
+			}
+		}
+	}
+	if n < 7 {
+		t.Errorf("only %d examples were compared", n)
+	}
+}
 
 // reference renders docs/api.md. A text that several places share is printed once.
 type reference struct {
 	strings.Builder
 	schemas object
-	shared  map[string]bool   // bodies that more than one route takes
-	params  map[string]string // by name: a description that several parameters share
-	common  map[string]string // the same of members
-	answers map[string]string // the same of answers, by status
+	name    func(t reflect.Type, hint string) string // name of a type's schema
+	shared  map[string]bool                          // bodies that more than one route takes
+	params  map[string]string                        // by name: a description that several parameters share
+	common  map[string]string                        // the same of members
+	answers map[string]string                        // the same of answers, by status
 }
 
 // markdown renders the reference.
 func markdown(routes []route, doc object) string {
-	r := &reference{schemas: doc["components"].(object)["schemas"].(object), shared: map[string]bool{}, params: map[string]string{}, common: map[string]string{}, answers: map[string]string{}}
+	r := &reference{name: newSchemas(routes).name, schemas: doc["components"].(object)["schemas"].(object), shared: map[string]bool{}, params: map[string]string{}, common: map[string]string{}, answers: map[string]string{}}
 	r.count(routes)
 	r.WriteString(preface)
 	last := ""
@@ -276,7 +410,7 @@ func markdown(routes []route, doc object) string {
 
 // isObject reports whether the schema is listed under "Objects" wherever it is used.
 func (r *reference) isObject(name string) bool {
-	return !strings.HasSuffix(name, "Body") && !strings.HasPrefix(name, "Page") && name != "Problem"
+	return !strings.HasSuffix(name, "Request") && !strings.HasSuffix(name, "Page") && r.schemas[name].(object)["properties"] != nil && name != "Problem"
 }
 
 // count finds the bodies and the descriptions that stand in several places.
@@ -339,7 +473,7 @@ func (r *reference) body(rt *route) string {
 	if rt.action.body == nil || rt.action.raw || rt.action.body.Kind() == reflect.Map {
 		return ""
 	}
-	return schemaName(rt.action.body, "")
+	return r.name(rt.action.body, "")
 }
 
 // about returns a description with the colon before it; "" if "Common names" has it.
@@ -517,10 +651,9 @@ func (r *reference) bodyWords(o outcome) string {
 	if o.body.Kind() == reflect.Map {
 		return ": a JSON object"
 	}
-	name := schemaName(o.body, "")
-	if strings.HasPrefix(name, "Page") {
-		items := r.schemas[name].(object)["properties"].(object)["items"].(object)
-		return ": " + strings.TrimPrefix(typeWords(items), "list of ")
+	name := r.name(o.body, "")
+	if properties := r.schemas[name].(object)["properties"].(object); strings.HasSuffix(name, "Page") && len(properties) == 2 {
+		return ": " + strings.TrimPrefix(r.typeWords(properties["items"].(object)), "list of ")
 	}
 	return ": " + link(name)
 }
@@ -554,7 +687,7 @@ func (r *reference) members(name string) {
 		if required[member] {
 			item += "*"
 		}
-		item += " " + typeWords(p)
+		item += " " + r.typeWords(p)
 		if def, ok := p["default"]; ok {
 			item += fmt.Sprintf(" (default `%v`)", def)
 		}
@@ -581,7 +714,8 @@ func (r *reference) extends(name string) string {
 	properties, needed, best, most := s["properties"].(object), required(s), "", least-1
 	for _, other := range slices.Sorted(maps.Keys(r.schemas)) {
 		o := r.schemas[other].(object)
-		members, also := o["properties"].(object), required(o)
+		members, _ := o["properties"].(object)
+		also := required(o)
 		if !r.isObject(other) || len(members) <= most || len(members) >= len(properties) {
 			continue
 		}
@@ -596,12 +730,16 @@ func (r *reference) extends(name string) string {
 	return best
 }
 
-func typeWords(p object) string {
+func (r *reference) typeWords(p object) string {
 	if ref, ok := p["$ref"].(string); ok {
-		return link(strings.TrimPrefix(ref, schemaPrefix))
+		name := strings.TrimPrefix(ref, schemaPrefix)
+		if s := r.schemas[name].(object); s["enum"] != nil {
+			return r.typeWords(s)
+		}
+		return link(name)
 	}
 	if either, ok := p["anyOf"].([]any); ok {
-		return typeWords(either[0].(object)) + " or null"
+		return r.typeWords(either[0].(object)) + " or null"
 	}
 	if enum, ok := p["enum"].([]any); ok {
 		return fmt.Sprintf("one of %v", enum)
@@ -619,7 +757,7 @@ func typeWords(p object) string {
 		words = strings.Replace(words, "string", "time", 1)
 	}
 	if items, ok := p["items"].(object); ok {
-		return "list of " + typeWords(items)
+		return "list of " + r.typeWords(items)
 	}
 	return words
 }

@@ -56,7 +56,7 @@ func (d documents) routes() []route {
 	one := documentsPath + "/{id}"
 	return []route{
 		{
-			method: "GET", path: documentsPath, access: read, action: withoutBody(d.list),
+			id: "listDocuments", method: "GET", path: documentsPath, access: read, action: withoutBody(d.list),
 			query:   append(append([]param{}, documentParams...), formatParam, limitParam, cursor),
 			header:  []string{"Accept"},
 			summary: "List documents that came in bundles, by their own date, the newest first.",
@@ -66,34 +66,34 @@ func (d documents) routes() []route {
 			}},
 			errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "GET", path: documentsPath + "/totals", access: read, action: withoutBody(d.totals),
+			id: "sumDocuments", method: "GET", path: documentsPath + "/totals", access: read, action: withoutBody(d.totals),
 			query:    append(append([]param{}, documentParams...), byParam, totalsFormatParam),
 			header:   []string{"Accept"},
 			summary:  "Add up documents by currency, seller, month or VAT, and always by currency. Amounts are exact; credit notes are subtracted. Up to 100,000 documents.",
 			outcomes: []outcome{{status: 200, body: reflect.TypeFor[api.Page[ingest.Total]](), textTypes: []string{"text/csv"}, description: "all of them; or as CSV"}},
 		}, {
-			method: "GET", path: one, access: read, action: byID(d.get),
+			id: "getDocument", method: "GET", path: one, access: read, action: byID(d.get),
 			summary:  "Show a document with all that it says, and where it came from.",
 			outcomes: []outcome{jsonOutcome[ingest.DocumentFull](200, "the document")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: one + "/attachments/{sha256}", access: read, action: byID(d.attachment),
+			id: "downloadAttachment", method: "GET", path: one + "/attachments/{sha256}", access: read, action: byID(d.attachment),
 			summary:  "Get a file that is embedded in a document, by the sha256 that the model has of it.",
 			outcomes: []outcome{{status: 200, bytes: true, description: "the file"}}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: one + "/conflict", access: read, action: byID(d.conflict),
+			id: "getDocumentConflict", method: "GET", path: one + "/conflict", access: read, action: byID(d.conflict),
 			summary:  "Show both sides of the oldest open conflict of a document.",
 			outcomes: []outcome{jsonOutcome[ingest.Dispute](200, "the conflict")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "POST", path: one + "/settle", access: write, action: byIDWithJSON(d.settle),
+			id: "settleDocumentConflict", method: "POST", path: one + "/settle", access: write, action: byIDWithJSON(d.settle),
 			summary: "Say which side of a conflict is true. The other is kept aside: it is known when it comes again.",
 			// A repeated request fails with wrong-state, so it needs no idempotency key.
 			outcomes: []outcome{jsonOutcome[ingest.DocumentFull](200, "the document as it is now")}, errors: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
-			method: "GET", path: conflictsPath, access: read, action: withoutBody(d.listConflicts), query: []param{limitParam, cursor},
+			id: "listConflicts", method: "GET", path: conflictsPath, access: read, action: withoutBody(d.listConflicts), query: []param{limitParam, cursor},
 			summary:  "List the open conflicts, the oldest first: documents of one source, seller, number and date that say different things. A page may be short and yet have a next one.",
 			outcomes: []outcome{jsonOutcome[api.Page[ingest.Dispute]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "POST", path: conflictsPath + "/settle", access: write, action: withJSON(d.settleMany),
+			id: "settleConflicts", method: "POST", path: conflictsPath + "/settle", access: write, action: withJSON(d.settleMany),
 			summary: "Settle up to 1,000 open conflicts in one way: those named, or all, or all of a source. Of several of one document the last counts.",
 			// A repeated request continues with the conflicts that are still open, so it needs no
 			// key.

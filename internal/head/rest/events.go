@@ -44,7 +44,7 @@ func newEvents(h *history.History) events {
 // routes returns the declarations of the routes that events serves. It registers nothing.
 func (e events) routes() []route {
 	return []route{{
-		method: "GET", path: "/events", access: read, action: withoutBody(e.stream), longLived: true,
+		id: "streamEvents", method: "GET", path: "/events", access: read, action: withoutBody(e.stream), longLived: true,
 		header:   []string{"Last-Event-ID"},
 		summary:  "Hear of what happens, while it does, in one's own drive, in one's spaces and in what is shared with one: server-sent events. `ready` comes first. `changed` says in which folders something is different, and not what: ask for it. Its data is a Hint. `reset` says that it is not known what happened since Last-Event-ID: look at everything. What is lost is no harm: GET /changes and GET /activity have it. A comment comes every 25 seconds. A user has up to 16 streams at a time (429); a reader that does not keep up is cut off, and one whose login ends.",
 		outcomes: []outcome{{status: http.StatusOK, bytes: true, mediaType: eventStream, description: "the stream, which ends when the server does"}},

@@ -22,18 +22,18 @@ type exportSchedules struct {
 func (e exportSchedules) routes() []route {
 	return []route{
 		{
-			method: "POST", path: exportSchedulesPath, access: write, action: withJSON(e.create),
+			id: "createExportSchedule", method: "POST", path: exportSchedulesPath, access: write, action: withJSON(e.create),
 			summary:  "Have something exported each month, on the 1st at 02:00: of a folder what was last changed in the month before, or with `since_last` since the last export; or all that a list in the drive names then. The month that is running is the first. If a month has no export, its owner gets a notice.",
 			outcomes: []outcome{jsonOutcome[export.Schedule](201, "the schedule")},
 			// A duplicate schedule shows in the list and is easy to delete, so it needs no
 			// idempotency key.
 			errors: []drive.Kind{drive.NotFound, drive.WrongState, drive.BadName, drive.TooLarge, drive.TooManyOpen, drive.Forbidden},
 		}, {
-			method: "GET", path: exportSchedulesPath, access: read, action: withoutBody(e.list), query: []param{limitParam, cursor},
+			id: "listExportSchedules", method: "GET", path: exportSchedulesPath, access: read, action: withoutBody(e.list), query: []param{limitParam, cursor},
 			summary:  "List the schedules.",
 			outcomes: []outcome{jsonOutcome[api.Page[export.Schedule]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "DELETE", path: exportSchedulesPath + "/{id}", access: write, action: byID(e.remove),
+			id: "deleteExportSchedule", method: "DELETE", path: exportSchedulesPath + "/{id}", access: write, action: byID(e.remove),
 			summary:  "End a schedule; the batches that it has made stay.",
 			outcomes: []outcome{emptyOutcome(204, "it is over")}, errors: []drive.Kind{drive.NotFound},
 		},

@@ -32,62 +32,62 @@ func (e exports) routes() []route {
 	makes := []drive.Kind{drive.Forbidden, drive.NotFound, drive.WrongState, drive.TooLarge, drive.TooManyOpen, drive.Quota}
 	return []route{
 		{
-			method: "POST", path: exportsPath, access: write, action: withJSON(e.create), idempotent: true, createdPath: exportsPath,
+			id: "createExport", method: "POST", path: exportsPath, access: write, action: withJSON(e.create), idempotent: true, createdPath: exportsPath,
 			summary:  "Ask for a zip of files, or of a folder. What belongs into it is decided now; it is collected in the background. A second request for the same month of a folder, with the same filter and names, gets the export that there is, with `joined`, until that has ended; `again` makes another one.",
 			outcomes: []outcome{jsonOutcome[export.View](201, "the batch, `pending`")}, errors: makes,
 		}, {
-			method: "POST", path: exportsPath + "/manifest", access: write, action: withRawBody(e.createOf), idempotent: true, createdPath: exportsPath,
+			id: "createExportFromManifest", method: "POST", path: exportsPath + "/manifest", access: write, action: withRawBody(e.createOf), idempotent: true, createdPath: exportsPath,
 			query:    []param{{name: "name", doc: "of the directory in the zip; `export` if absent"}, priorityParam, indexParam},
 			summary:  "Ask for a zip of a list, as JSON lines or as CSV with a header line. A line has `path` (in the drive), `url` (of an allowed host) or `node`, and perhaps `id` (the caller's own) and `name` (in the zip, with slashes between folders).",
 			outcomes: []outcome{jsonOutcome[export.View](201, "the batch, `pending`")}, errors: append(makes, drive.BadName),
 		}, {
-			method: "GET", path: exportsPath, access: read, action: withoutBody(e.list), query: []param{limitParam, cursor, setParam},
+			id: "listExports", method: "GET", path: exportsPath, access: read, action: withoutBody(e.list), query: []param{limitParam, cursor, setParam},
 			summary:  "List the batches, the newest first.",
 			outcomes: []outcome{jsonOutcome[api.Page[export.View]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "GET", path: one, access: read, action: byID(e.get),
+			id: "getExport", method: "GET", path: one, access: read, action: byID(e.get),
 			summary:  "Show how far a batch is; for 30 days after its end.",
 			outcomes: []outcome{jsonOutcome[export.View](200, "the batch")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: one + "/errors", access: read, action: byID(e.errors), query: []param{limitParam, cursor},
+			id: "listExportErrors", method: "GET", path: one + "/errors", access: read, action: byID(e.errors), query: []param{limitParam, cursor},
 			summary:  "List the entries that could not be collected, as err.txt in the zip has them.",
 			outcomes: []outcome{jsonOutcome[api.Page[export.Failure]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
-			method: "DELETE", path: one, access: write, action: byID(e.cancel),
+			id: "deleteExport", method: "DELETE", path: one, access: write, action: byID(e.cancel),
 			summary:  "End a batch and give back what it holds. A sealed one cannot be downloaded any more.",
 			outcomes: []outcome{emptyOutcome(204, "it is over")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "POST", path: one + "/supplement", access: write, action: byIDWithJSON(e.supplement), bodyOptional: true, idempotent: true, createdPath: exportsPath,
+			id: "createExportSupplement", method: "POST", path: one + "/supplement", access: write, action: byIDWithJSON(e.supplement), bodyOptional: true, idempotent: true, createdPath: exportsPath,
 			summary:  "Ask for the next revision of a sealed batch: its failures are tried again, from other sources where `items` names some.",
 			outcomes: []outcome{jsonOutcome[export.View](201, "the batch, `pending`")},
 			errors:   append(makes, drive.BadName),
 		}, {
-			method: "GET", path: one + "/content", access: read, action: byID(e.content),
+			id: "downloadExport", method: "GET", path: one + "/content", access: read, action: byID(e.content),
 			query:    []param{{name: "so_far", syntax: boolean, doc: "of a batch that is not sealed yet: a zip of what it has collected by now; err.txt names the rest as `pending`"}},
 			header:   []string{"Range", "If-Range", "If-None-Match", "If-Match"},
 			summary:  "Download the zip. Its bytes are always the same, so that a download can go on where it broke off; one so far changes, with its ETag, when more is collected.",
 			outcomes: zipOutcomes(),
 			errors:   []drive.Kind{drive.NotFound, drive.WrongState, drive.Gone, drive.Precondition, drive.Range},
 		}, {
-			method: "POST", path: one + "/links", access: write, action: byIDWithJSON(e.createLink),
+			id: "createExportLink", method: "POST", path: one + "/links", access: write, action: byIDWithJSON(e.createLink),
 			summary:  "Make a signed link to the zip. It is void once it has expired, the batch or the login or token that made it has ended, or the password changed.",
 			outcomes: []outcome{jsonOutcome[api.Link](201, "the link; whoever has it may download the zip")},
 			// A second link does no harm, so it needs no idempotency key.
 			errors: []drive.Kind{drive.NotFound, drive.WrongState, drive.Gone},
 		}, {
-			method: "GET", path: exportLinksPath, access: open, action: withoutBody(e.openLink),
+			id: "downloadLinkedExport", method: "GET", path: exportLinksPath, access: open, action: withoutBody(e.openLink),
 			query:    []param{{name: "token", required: true, doc: "what the link's maker was given; in the query, which no log shows"}},
 			header:   []string{"Range", "If-Range", "If-None-Match", "If-Match"},
 			summary:  "Download the zip of a signed link.",
 			outcomes: zipOutcomes(),
 			errors:   []drive.Kind{drive.NotFound, drive.WrongState, drive.Gone, drive.Precondition, drive.Range},
 		}, {
-			method: "POST", path: one + "/files", access: write, action: byIDWithJSON(e.materialise),
+			id: "createExportFile", method: "POST", path: one + "/files", access: write, action: byIDWithJSON(e.materialise),
 			summary:  "Write the zip, in the background, into a folder of the drive, as an upload that is charged like any; or into the bucket of `--export-bucket`, once, until the batch ends.",
 			outcomes: []outcome{jsonOutcome[export.Job](201, "the job")},
 			errors:   []drive.Kind{drive.NotFound, drive.WrongState, drive.Gone, drive.BadName, drive.Forbidden, drive.TooManyOpen, drive.Quota},
 		}, {
-			method: "GET", path: one + "/files", access: read, action: byID(e.jobs), query: []param{limitParam, cursor},
+			id: "listExportFiles", method: "GET", path: one + "/files", access: read, action: byID(e.jobs), query: []param{limitParam, cursor},
 			summary:  "List the jobs that write the zip into the drive or the bucket, the newest first.",
 			outcomes: []outcome{jsonOutcome[api.Page[export.Job]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		},

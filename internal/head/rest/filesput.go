@@ -23,8 +23,8 @@ import (
 
 // fileRoutes returns the declarations of the file routes. It registers nothing.
 func (u uploads) fileRoutes() []route {
-	return []route{{
-		method: "PUT", path: filesPath, access: write, senders: true, action: withRawBody(u.putFile), createdPath: nodesPath,
+	byPath := route{
+		id: "uploadFile", method: "PUT", path: filesPath, access: write, senders: true, action: withRawBody(u.putFile), createdPath: nodesPath,
 		query: []param{
 			{name: "conflict", syntax: choice, choices: []string{"replace", "fail", "rename"}, doc: "what to do when the name is taken"},
 			{name: "parents", syntax: boolean, doc: "make the folders that are missing"},
@@ -37,7 +37,12 @@ func (u uploads) fileRoutes() []route {
 			drive.BadName, drive.NotFound, drive.Gone, drive.NameTaken, drive.VersionChanged, drive.Locked, drive.Precondition, drive.TooLarge, drive.MediaType, drive.TooSlow,
 			drive.DigestMismatch, drive.InProgress, drive.TooManyOpen, drive.Quota, drive.DiskFull,
 		},
-	}}
+	}
+	byQuery := byPath
+	byQuery.id, byQuery.path = "uploadFileByPath", filesQueryPath
+	byQuery.query = append([]param{{name: "path", required: true, doc: "absolute path of the file"}}, byPath.query...)
+	byQuery.summary = "Store a whole file as PUT /files/{path} does, for clients that escape the slashes of a path."
+	return []route{byPath, byQuery}
 }
 
 // putFile serves PUT /files/{path...}. It replies 201 with api.Node or 200 with
@@ -115,9 +120,12 @@ func (u uploads) readPut(ctx context.Context, c *call) (upload.PutFile, error) {
 	return put, err
 }
 
-// pathOf parses the file's path from the URL. It splits the path before decoding, since names may
+// pathOf parses the file's path from the URL or its query. It splits the path before decoding, since names may
 // contain an encoded slash. It fails with drive.BadName.
 func pathOf(c *call) (drive.Path, error) {
+	if c.route.path == filesQueryPath {
+		return drive.ParsePath(c.query.Get("path"))
+	}
 	_, escaped, _ := strings.Cut(c.r.URL.EscapedPath(), prefix+"/files/")
 	segments := strings.Split(escaped, "/")
 	for i, s := range segments {

@@ -17,38 +17,38 @@ func (s spaces) grantRoutes() []route {
 	at := nodesPath + "/{id}/grants"
 	return []route{
 		{
-			method: "GET", path: nodesPath + "/{id}/access", access: read, action: byNode(s.files, s.access),
+			id: "listAccess", method: "GET", path: nodesPath + "/{id}/access", access: read, action: byNode(s.files, s.access),
 			summary:  "Show who has access to a node by name, and from which folder each right comes; up to 1,000 roles, the nearest first.",
 			outcomes: []outcome{jsonOutcome[api.Access](200, "who has access")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden},
 		}, {
-			method: "GET", path: at, access: read, action: byNode(s.files, s.grants), query: []param{limitParam, cursor},
+			id: "listGrants", method: "GET", path: at, access: read, action: byNode(s.files, s.grants), query: []param{limitParam, cursor},
 			summary:  "List the roles that were given at a node. Those at the root of a space are its members.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.Grant]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden, drive.CursorInvalid},
 		}, {
-			method: "POST", path: at, access: write, action: byNodeWithJSON(s.files, s.grant), idempotent: true,
+			id: "createGrant", method: "POST", path: at, access: write, action: byNodeWithJSON(s.files, s.grant), idempotent: true,
 			summary: "Grant a role to a user or a group at a node, in the place of the one that it has there: share a folder by name, or take somebody into a space. " +
 				"Of a node and the folders above it the nearest one decides that has a role for the user or the user's groups; `none` shuts out.",
 			outcomes: []outcome{jsonOutcome[api.Grant](201, "the role")},
 			errors:   []drive.Kind{drive.NotFound, drive.Forbidden, drive.WrongState, drive.TooManyOpen},
 		}, {
-			method: "DELETE", path: at + "/{principal}", access: write, action: byNode(s.files, s.ungrant),
+			id: "deleteGrant", method: "DELETE", path: at + "/{principal}", access: write, action: byNode(s.files, s.ungrant),
 			summary:  "Take a role away; one's own, to leave. Repeating it is not an error.",
 			outcomes: []outcome{emptyOutcome(204, "it is gone")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden, drive.WrongState},
 		}, {
-			method: "GET", path: "/shared-with-me", access: read, action: withoutBody(s.withMe),
+			id: "listSharedWithMe", method: "GET", path: "/shared-with-me", access: read, action: withoutBody(s.withMe),
 			query:    []param{limitParam, cursor, {name: "hidden", syntax: boolean, doc: "also what the caller has hidden"}},
 			summary:  "List the folders and files that are shared with the caller by name. Addresses below one are `//ID/folder/file`.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.SharedByName]](200, "a page; one that is in the trash, or gone, has no name")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "PATCH", path: "/shared-with-me/{id}", access: write, action: byNodeWithJSON(s.files, s.mount),
+			id: "updateSharedWithMe", method: "PATCH", path: "/shared-with-me/{id}", access: write, action: byNodeWithJSON(s.files, s.mount),
 			summary:  "Call something that is shared with the caller by another name, or hide it from the list: for the caller alone.",
 			outcomes: []outcome{emptyOutcome(204, "it is changed")}, errors: []drive.Kind{drive.NotFound, drive.TooManyOpen},
 		}, {
-			method: "GET", path: "/shared-by-me", access: read, action: withoutBody(s.byMe), query: []param{limitParam, cursor},
+			id: "listSharedByMe", method: "GET", path: "/shared-by-me", access: read, action: withoutBody(s.byMe), query: []param{limitParam, cursor},
 			summary:  "List what the caller shares by name of their own drive, an item for each role.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.SharedByName]](200, "a page; one that is in the trash, or gone, has no name")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "GET", path: "/people", access: read, action: withoutBody(s.people), query: []param{{name: "q", required: true, doc: "how the name begins: at least two characters"}},
+			id: "searchPeople", method: "GET", path: "/people", access: read, action: withoutBody(s.people), query: []param{{name: "q", required: true, doc: "how the name begins: at least two characters"}},
 			summary:  "Look for users and groups to share with: the first 10 by name. 30 searches at once, then one every 2 seconds.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.Principal]](200, "who was found")}, errors: []drive.Kind{drive.Rate},
 		},

@@ -20,35 +20,35 @@ func (g groups) routes() []route {
 	one := groupsPath + "/{id}"
 	return []route{
 		{
-			method: "GET", path: groupsPath, access: admins, action: withoutBody(g.list), query: []param{limitParam, cursor},
+			id: "listGroups", method: "GET", path: groupsPath, access: admins, action: withoutBody(g.list), query: []param{limitParam, cursor},
 			summary:  "List the groups by name.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.Group]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "POST", path: groupsPath, access: admins, action: withJSON(g.create), idempotent: true, createdPath: groupsPath,
+			id: "createGroup", method: "POST", path: groupsPath, access: admins, action: withJSON(g.create), idempotent: true, createdPath: groupsPath,
 			summary:  "Create a group of users, to share with all of them.",
 			outcomes: []outcome{jsonOutcome[api.Group](201, "the group")}, errors: []drive.Kind{drive.NameTaken, drive.TooManyOpen},
 		}, {
-			method: "GET", path: one, access: admins, action: byID(g.get),
+			id: "getGroup", method: "GET", path: one, access: admins, action: byID(g.get),
 			summary:  "Show a group.",
 			outcomes: []outcome{jsonOutcome[api.Group](200, "the group")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "PATCH", path: one, access: admins, action: byIDWithJSON(g.rename),
+			id: "updateGroup", method: "PATCH", path: one, access: admins, action: byIDWithJSON(g.rename),
 			summary:  "Rename a group.",
 			outcomes: []outcome{jsonOutcome[api.Group](200, "the group")}, errors: []drive.Kind{drive.NotFound, drive.NameTaken},
 		}, {
-			method: "DELETE", path: one, access: admins, action: byID(g.remove),
+			id: "deleteGroup", method: "DELETE", path: one, access: admins, action: byID(g.remove),
 			summary:  "Delete a group: its members lose what it was given.",
 			outcomes: []outcome{emptyOutcome(204, "it is gone")}, errors: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
-			method: "GET", path: one + "/members", access: admins, action: byID(g.members), query: []param{limitParam, cursor},
+			id: "listGroupMembers", method: "GET", path: one + "/members", access: admins, action: byID(g.members), query: []param{limitParam, cursor},
 			summary:  "List the users of a group.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.Member]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
-			method: "PUT", path: one + "/members/{user}", access: admins, action: byID(g.add),
+			id: "addGroupMember", method: "PUT", path: one + "/members/{user}", access: admins, action: byID(g.add),
 			summary:  "Put a user into a group.",
 			outcomes: []outcome{emptyOutcome(204, "the user is in it")}, errors: []drive.Kind{drive.NotFound, drive.TooManyOpen},
 		}, {
-			method: "DELETE", path: one + "/members/{user}", access: admins, action: byID(g.take),
+			id: "removeGroupMember", method: "DELETE", path: one + "/members/{user}", access: admins, action: byID(g.take),
 			summary:  "Take a user out of a group. Repeating it is not an error.",
 			outcomes: []outcome{emptyOutcome(204, "the user is not in it")}, errors: []drive.Kind{drive.NotFound, drive.WrongState},
 		},

@@ -17,11 +17,11 @@ func (k keyConflicts) routes() []route {
 	const path = "/key-conflicts"
 	return []route{
 		{
-			method: "GET", path: path, access: read, action: withoutBody(k.list), query: []param{limitParam, cursor},
+			id: "listKeyConflicts", method: "GET", path: path, access: read, action: withoutBody(k.list), query: []param{limitParam, cursor},
 			summary:  "List the caller's creations that were refused because their Idempotency-Key had been used for another request, the oldest first: up to 1,000, for 90 days after the last refusal.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.KeyConflict]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "DELETE", path: path + "/{id}", access: write, action: byID(k.settle),
+			id: "deleteKeyConflict", method: "DELETE", path: path + "/{id}", access: write, action: byID(k.settle),
 			summary:  "Settle such a conflict: it leaves the list. Nothing is created; what was meant is requested under a key of its own.",
 			outcomes: []outcome{emptyOutcome(204, "it is settled")}, errors: []drive.Kind{drive.NotFound},
 		},

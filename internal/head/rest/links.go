@@ -18,13 +18,13 @@ const linksPath = "/links"
 func (s contents) linkRoutes() []route {
 	return []route{
 		{
-			method: "POST", path: nodesPath + "/{id}/links", access: write, action: byNodeWithJSON(s.files, s.createLink),
+			id: "createLink", method: "POST", path: nodesPath + "/{id}/links", access: write, action: byNodeWithJSON(s.files, s.createLink),
 			summary:  "Make a signed link to a file, for browsers and other programs. It is void once it has expired, the file is trashed, the login or token that made it has ended, or the password changed.",
 			outcomes: []outcome{jsonOutcome[api.Link](201, "the link; whoever has it may read the file")},
 			// A second link does no harm, so it needs no idempotency key.
 			errors: []drive.Kind{drive.NotFound, drive.Forbidden, drive.WrongState},
 		}, {
-			method: "GET", path: linksPath, access: open, action: withoutBody(s.openLink),
+			id: "downloadLinkedFile", method: "GET", path: linksPath, access: open, action: withoutBody(s.openLink),
 			query:    []param{{name: "token", required: true, doc: "what the link's maker was given; in the query, which no log shows"}},
 			header:   []string{"Range", "If-Range", "If-None-Match", "If-Match"},
 			summary:  "Read the file of a signed link.",

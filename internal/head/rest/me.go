@@ -26,15 +26,15 @@ type profile struct {
 func (p profile) routes() []route {
 	return []route{
 		{
-			method: "GET", path: "/me", access: read, action: withoutBody(p.get), beforeNewPassword: true,
+			id: "getMe", method: "GET", path: "/me", access: read, action: withoutBody(p.get), beforeNewPassword: true,
 			summary:  "Show who the token acts for and how much space is used: the finished files, with trash and old versions.",
 			outcomes: []outcome{jsonOutcome[api.Me](200, "the user")},
 		}, {
-			method: "PUT", path: "/me/password", access: write, action: withJSON(p.setPassword), beforeNewPassword: true,
+			id: "changePassword", method: "PUT", path: "/me/password", access: write, action: withJSON(p.setPassword), beforeNewPassword: true,
 			summary:  "Change the password. All other logins and all tokens end, and signed links are void.",
 			outcomes: []outcome{emptyOutcome(204, "it is changed")}, errors: []drive.Kind{drive.Forbidden, drive.Rate},
 		}, {
-			method: "POST", path: "/prepare", access: write, action: withoutBody(p.prepare),
+			id: "prepareKey", method: "POST", path: "/prepare", access: write, action: withoutBody(p.prepare),
 			summary:  "Hand out an id that works as an Idempotency-Key for one creation within 12 hours, and never again after.",
 			outcomes: []outcome{jsonOutcome[api.PreparedID](200, "the id")},
 		},

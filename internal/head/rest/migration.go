@@ -70,46 +70,49 @@ type migration struct{ mover Mover }
 
 // routes returns the declarations of the routes that migration serves. It registers nothing.
 func (m migration) routes() []route {
-	says := map[MigrationStep]string{
-		MigrationVerify:   "Compare both sides in full: all rows, and that every content is at both places; `percent` of the contents are read again.",
-		MigrationAdvance:  "Enter the next phase, up to 4, if its gate is open. Phase 5 is entered by `finish`.",
-		MigrationPercent:  "Set of how many percent of the accounts reads go to the new side, in phase 3, and of which `users` they do whatever the percentage.",
-		MigrationPause:    "Stop filling in and comparing; what changes is still brought to the other side.",
-		MigrationResume:   "Go on after a pause.",
-		MigrationRollback: "Go back to the phase before; from phase 1 the migration is given up.",
-		MigrationFinish:   "Leave the old side: phase 5.",
-		MigrationDrop:     "Forget a migration that has finished, once the installation was started with its new settings, and the old side is not being dropped.",
-		MigrationRate:     "Change how many rows and bytes a second are filled in, copied and compared at most. All instances follow.",
-		MigrationDropOld: "Drop what the old side has, rows and contents, once it was kept for as long as --migration-keep says, or `early`. It goes on in the background; " +
-			"`percent` of the contents are read at the new place before they go, of the others the size is compared. What the new place does not have stays.",
+	steps := []struct {
+		id      string
+		step    MigrationStep
+		summary string
+	}{
+		{"verifyMigration", MigrationVerify, "Compare both sides in full: all rows, and that every content is at both places; `percent` of the contents are read again."},
+		{"advanceMigration", MigrationAdvance, "Enter the next phase, up to 4, if its gate is open. Phase 5 is entered by `finish`."},
+		{"setMigrationPercent", MigrationPercent, "Set of how many percent of the accounts reads go to the new side, in phase 3, and of which `users` they do whatever the percentage."},
+		{"pauseMigration", MigrationPause, "Stop filling in and comparing; what changes is still brought to the other side."},
+		{"resumeMigration", MigrationResume, "Go on after a pause."},
+		{"rollBackMigration", MigrationRollback, "Go back to the phase before; from phase 1 the migration is given up."},
+		{"finishMigration", MigrationFinish, "Leave the old side: phase 5."},
+		{"dropMigration", MigrationDrop, "Forget a migration that has finished, once the installation was started with its new settings, and the old side is not being dropped."},
+		{"setMigrationRate", MigrationRate, "Change how many rows and bytes a second are filled in, copied and compared at most. All instances follow."},
+		{"dropMigrationSource", MigrationDropOld, "Drop what the old side has, rows and contents, once it was kept for as long as --migration-keep says, or `early`. It goes on in the background; " +
+			"`percent` of the contents are read at the new place before they go, of the others the size is compared. What the new place does not have stays."},
 	}
 	all := []route{
 		{
-			method: "GET", path: migrationPath, access: admins, action: withoutBody(m.show),
+			id: "getMigration", method: "GET", path: migrationPath, access: admins, action: withoutBody(m.show),
 			summary:  "Show how far the installation is on its way to other engines, and what the gate of the next phase waits for.",
 			outcomes: []outcome{jsonOutcome[migrate.Status](200, "where the migration stands; `state` is `none` when nothing moves")},
 		}, {
-			method: "POST", path: migrationPath, access: admins, action: withJSON(m.start),
+			id: "startMigration", method: "POST", path: migrationPath, access: admins, action: withJSON(m.start),
 			summary:  "Begin to move the installation to another database, another place of contents, or both, while it serves. It begins when the report is `ok`; with `dry_run` nothing is written anywhere. Over the network each place must be one of `--migration-targets`, or it is 403; `smartdrive migrate start` on the server's machine may name any.",
 			outcomes: []outcome{jsonOutcome[migrate.Report](200, "what was looked at")}, errors: []drive.Kind{drive.WrongState},
 		}, {
-			method: "GET", path: migrationPath + "/mismatches", access: admins, action: withoutBody(m.listMismatches), query: []param{limitParam},
+			id: "listMigrationMismatches", method: "GET", path: migrationPath + "/mismatches", access: admins, action: withoutBody(m.listMismatches), query: []param{limitParam},
 			summary:  "List what the two sides of a migration did not agree on, the latest first.",
 			outcomes: []outcome{jsonOutcome[api.Page[migrate.Mismatch]](200, "a page")},
 		}, {
-			method: "POST", path: migrationPath + "/mismatches/{id}/explain", access: admins, action: withJSON(m.explain),
+			id: "explainMigrationMismatch", method: "POST", path: migrationPath + "/mismatches/{id}/explain", access: admins, action: withJSON(m.explain),
 			summary:  "Say why a mismatch does not matter. It closes no gate any more, and is shown there with who has explained it, and why. The first explanation stays.",
 			outcomes: []outcome{emptyOutcome(204, "it is explained")}, errors: []drive.Kind{drive.NotFound, drive.WrongState},
 		},
 	}
-	for _, step := range []MigrationStep{
-		MigrationVerify, MigrationAdvance, MigrationPercent, MigrationPause, MigrationResume, MigrationRollback, MigrationFinish, MigrationDrop,
-		MigrationRate, MigrationDropOld,
-	} {
+	for _, of := range steps {
 		all = append(all, route{
-			method: "POST", path: migrationPath + "/" + string(step), access: admins, bodyOptional: true,
-			action:   withJSON(func(ctx context.Context, c *call, in *MigrationBody) (reply, error) { return m.step(ctx, c, step, in) }),
-			summary:  says[step],
+			id: of.id, method: "POST", path: migrationPath + "/" + string(of.step), access: admins, bodyOptional: true,
+			action: withJSON(func(ctx context.Context, c *call, in *MigrationBody) (reply, error) {
+				return m.step(ctx, c, of.step, in)
+			}),
+			summary:  of.summary,
 			outcomes: []outcome{jsonOutcome[migrate.Status](200, "where the migration stands now")}, errors: []drive.Kind{drive.WrongState},
 		})
 	}

@@ -25,25 +25,25 @@ func (n nodes) routes() []route {
 	ifMatch := []string{"If-Match"}
 	return []route{
 		{
-			method: "GET", path: nodesPath, access: read, action: withoutBody(n.getByPath),
+			id: "getNodeByPath", method: "GET", path: nodesPath, access: read, action: withoutBody(n.getByPath),
 			query:    []param{{name: "path", required: true, doc: "an absolute path, or one in a space or a shared folder: `//NAME/path` or `//ID/path`"}},
 			summary:  "Show what is at a path.",
 			outcomes: []outcome{jsonOutcome[api.Node](200, "the node")}, errors: []drive.Kind{drive.BadName, drive.NotFound},
 		}, {
-			method: "POST", path: nodesPath, access: write, action: withJSON(n.makeFolder), idempotent: true, createdPath: nodesPath,
+			id: "createFolder", method: "POST", path: nodesPath, access: write, action: withJSON(n.makeFolder), idempotent: true, createdPath: nodesPath,
 			summary:  "Make a folder.",
 			outcomes: []outcome{jsonOutcome[api.Node](201, "the folder")}, errors: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.TooLarge},
 		}, {
-			method: "GET", path: one, access: read, action: byNode(n.files, n.get),
+			id: "getNode", method: "GET", path: one, access: read, action: byNode(n.files, n.get),
 			summary:  "Show a node, live or in the trash. `root` works as an id.",
-			outcomes: []outcome{jsonOutcome[api.Node](200, "the node")}, errors: []drive.Kind{drive.NotFound},
+			outcomes: []outcome{jsonOutcome[api.Node](200, "the node; the ETag is its `rev`, for If-Match")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "PATCH", path: one, access: write, action: byNodeWithJSON(n.files, n.patch), header: ifMatch,
+			id: "updateNode", method: "PATCH", path: one, access: write, action: byNodeWithJSON(n.files, n.patch), header: ifMatch,
 			summary:  "Rename or move a node, or set its modification time.",
 			outcomes: []outcome{jsonOutcome[api.Node](200, "the node")},
 			errors:   []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.VersionChanged, drive.Locked, drive.Precondition, drive.Cycle, drive.TooLarge},
 		}, {
-			method: "DELETE", path: one, access: write, action: byNode(n.files, n.remove), header: ifMatch,
+			id: "deleteNode", method: "DELETE", path: one, access: write, action: byNode(n.files, n.remove), header: ifMatch,
 			query: []param{
 				{name: "permanent", syntax: boolean, doc: "delete it for good, with all that is below it"},
 				{name: trashedAt, doc: "RFC 3339, with permanent: only if it, or the nearest folder above it that is in the trash, was put there at this time; otherwise 412 precondition"},
@@ -54,7 +54,7 @@ func (n nodes) routes() []route {
 			},
 			errors: []drive.Kind{drive.NotFound, drive.VersionChanged, drive.Locked, drive.Precondition, drive.WrongState},
 		}, {
-			method: "GET", path: one + "/children", access: read, action: byNode(n.files, n.children),
+			id: "listChildren", method: "GET", path: one + "/children", access: read, action: byNode(n.files, n.children),
 			query: []param{
 				limitParam, cursor,
 				{name: "sort", syntax: choice, choices: []string{"name", "size", "mtime", "type"}, doc: "what to sort by; names are compared byte by byte"},
@@ -64,18 +64,18 @@ func (n nodes) routes() []route {
 			summary:  "List what is in a folder.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.Node]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
-			method: "GET", path: one + "/totals", access: read, action: byNode(n.files, n.total),
+			id: "getFolderTotals", method: "GET", path: one + "/totals", access: read, action: byNode(n.files, n.total),
 			summary:  "Add up what lies below a folder, the trash apart.",
 			outcomes: []outcome{jsonOutcome[api.FolderTotals](200, "the sums")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden},
 		}, {
-			method: "POST", path: one + "/copy", access: write, action: byNodeWithJSON(n.files, n.copy), idempotent: true, createdPath: nodesPath,
+			id: "copyNode", method: "POST", path: one + "/copy", access: write, action: byNodeWithJSON(n.files, n.copy), idempotent: true, createdPath: nodesPath,
 			summary: "Copy a file, or a folder with all that is in it. No byte is copied, all are charged.",
 			outcomes: []outcome{
 				jsonOutcome[api.Node](201, "the copy"), jsonOutcome[api.SubtreeOperation](202, "what touches over 1,000 nodes goes on: see Location"),
 			},
 			errors: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Locked, drive.Cycle, drive.TooLarge, drive.Quota},
 		}, {
-			method: "POST", path: one + "/restore", access: write, action: byNodeWithJSON(n.files, n.restore), bodyOptional: true,
+			id: "restoreNode", method: "POST", path: one + "/restore", access: write, action: byNodeWithJSON(n.files, n.restore), bodyOptional: true,
 			summary:  "Bring a node back from the trash: to `parent`, else to where it was, else to the root.",
 			outcomes: []outcome{jsonOutcome[api.Node](200, "the node")},
 			errors:   []drive.Kind{drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Locked, drive.Cycle, drive.TooLarge},
@@ -96,7 +96,11 @@ func (n nodes) getByPath(ctx context.Context, c *call) (reply, error) {
 // get serves GET /nodes/{id}. It replies 200 with api.Node. Beyond the errors common to all
 // routes it fails with drive.NotFound.
 func (n nodes) get(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
-	return nodeReply(n.files.Get(ctx, c.who, id))
+	view, err := n.files.Get(ctx, c.who, id)
+	if err == nil {
+		c.w.Header().Set("ETag", quoted(strconv.FormatInt(view.Rev, 10)))
+	}
+	return nodeReply(view, err)
 }
 
 // folderBody is the JSON request body of POST /nodes.

@@ -18,25 +18,25 @@ type notices struct{ inbox *notify.Inbox }
 func (n notices) routes() []route {
 	return []route{
 		{
-			method: "GET", path: noticesPath, access: read, action: withoutBody(n.list),
+			id: "listNotifications", method: "GET", path: noticesPath, access: read, action: withoutBody(n.list),
 			query: []param{{name: "unread", syntax: boolean, doc: "only those that the caller has not read"}, limitParam, cursor},
 			summary: "List the caller's notices, the newest first: what was shared with them, roles that changed or end, exports, files that came by a collect " +
 				"link. They are kept for 90 days, up to 1,000. The stream of events has the kind `notice` when there is a new one.",
 			outcomes: []outcome{jsonOutcome[notify.NotificationPage](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "POST", path: noticesPath + "/read", access: write, action: withJSON(n.read),
+			id: "markNotificationsRead", method: "POST", path: noticesPath + "/read", access: write, action: withJSON(n.read),
 			summary:  "Mark notifications as read: some, or one and all that are older. May be repeated.",
 			outcomes: []outcome{jsonOutcome[unreadView](200, "how many are left")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: noticesPath + "/settings", access: read, action: withoutBody(n.settings),
+			id: "getNotificationSettings", method: "GET", path: noticesPath + "/settings", access: read, action: withoutBody(n.settings),
 			summary:  "Show how the caller is told.",
 			outcomes: []outcome{jsonOutcome[notify.NotificationSettings](200, "the settings")},
 		}, {
-			method: "PATCH", path: noticesPath + "/settings", access: write, action: withJSON(n.change),
+			id: "updateNotificationSettings", method: "PATCH", path: noticesPath + "/settings", access: write, action: withJSON(n.change),
 			summary:  "Change how the caller is told. To an address that is new a code is sent by mail, and nothing else until it is confirmed: five codes a day at most.",
 			outcomes: []outcome{jsonOutcome[notify.NotificationSettings](200, "the settings")}, errors: []drive.Kind{drive.WrongState, drive.Rate},
 		}, {
-			method: "POST", path: noticesPath + "/settings/confirm", access: write, action: withJSON(n.confirm), secret: true,
+			id: "confirmNotificationAddress", method: "POST", path: noticesPath + "/settings/confirm", access: write, action: withJSON(n.confirm), secret: true,
 			summary:  "Confirm the address with the code that was sent to it: within 30 minutes, and at most five wrong ones.",
 			outcomes: []outcome{jsonOutcome[notify.NotificationSettings](200, "the settings")},
 		},

@@ -1,48 +1,62 @@
 package rest
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"example.org/smartdrive/api"
-	"example.org/smartdrive/internal/base/digest"
 	"example.org/smartdrive/internal/base/drive"
 	"example.org/smartdrive/internal/head/problem"
-	"example.org/smartdrive/internal/usecase/admin"
+	"example.org/smartdrive/internal/usecase/webhook"
 )
+
+// apiVersion is the version of the API by Semantic Versioning. docs/api.md says what each part of
+// it promises.
+const apiVersion = "0.1.0"
 
 // openAPI renders the routes as OpenAPI 3.1, and as 3.0 for client generators that know no later
 // version. Huma's registry turns Go types into JSON schemas. The rest of huma is not used, because
 // its validation reports English sentences instead of drive.Kinds.
-func openAPI(routes []route, version string) (v31, v30 []byte) {
-	schemas := newSchemas()
+func openAPI(routes []route, base, version string) (v31, v30 []byte) {
+	schemas := newSchemas(routes)
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Info: &huma.Info{
-			Title: "SmartDrive", Version: version,
-			Description: "Sizes are bytes, digests lower-case hex, times RFC 3339 in UTC. Problems are RFC 9457 documents.",
+			Title: "SmartDrive", Version: apiVersion,
+			Description: "Sizes are bytes, digests lower-case hex, times RFC 3339 in UTC. Problems are RFC 9457 documents. Served by SmartDrive " + version + ".",
+			Contact:     &huma.Contact{Name: "The administrators of this server"},
+			License:     &huma.License{Name: "Apache-2.0", URL: "https://www.apache.org/licenses/LICENSE-2.0"},
 		},
-		Paths: map[string]*huma.PathItem{},
+		Servers:  []*huma.Server{{URL: cmp.Or(base, "/"), Description: "this server"}},
+		Security: []map[string][]string{{"bearerAuth": {}}, {"cookieAuth": {}}},
+		Paths:    map[string]*huma.PathItem{},
+		Webhooks: map[string]*huma.PathItem{"event": {Post: schemas.delivery()}},
 		Components: &huma.Components{
 			Schemas: schemas.registry,
 			SecuritySchemes: map[string]*huma.SecurityScheme{
-				"token": {Type: "http", Scheme: "bearer"}, "cookie": {Type: "apiKey", In: "cookie", Name: cookieName},
+				"bearerAuth": {Type: "http", Scheme: "bearer", Description: "a token of POST /sessions or POST /tokens"},
+				"cookieAuth": {Type: "apiKey", In: "cookie", Name: cookieName, Description: "the cookie that POST /sessions sets with `cookie`"},
 			},
 		},
 	}
+	tags := map[string]bool{}
 	for i := range routes {
 		doc.AddOperation(schemas.operation(&routes[i]))
+		tags[routes[i].resource()] = true
 	}
-	schemas.finish()
+	for _, name := range slices.Sorted(maps.Keys(tags)) {
+		doc.Tags = append(doc.Tags, &huma.Tag{Name: name, Description: tagMeanings[name]})
+	}
+	schemas.finish(routes)
 	v31, err := json.Marshal(doc)
 	if err == nil {
 		v30, err = downgrade(doc)
@@ -53,10 +67,12 @@ func openAPI(routes []route, version string) (v31, v30 []byte) {
 	return v31, v30
 }
 
-// downgrade renders the document as OpenAPI 3.0. It also converts nullable references, which huma
-// leaves in the form of 3.1. It fails if the document cannot be encoded.
+// downgrade renders the document as OpenAPI 3.0, which has no webhooks. It also converts
+// references, which huma leaves in the form of 3.1. It fails if the document cannot be encoded.
 func downgrade(doc *huma.OpenAPI) ([]byte, error) {
-	raw, err := doc.Downgrade()
+	older := *doc
+	older.Webhooks = nil
+	raw, err := older.Downgrade()
 	if err != nil {
 		return nil, err
 	}
@@ -64,25 +80,47 @@ func downgrade(doc *huma.OpenAPI) ([]byte, error) {
 	if err := json.Unmarshal(raw, &tree); err != nil {
 		return nil, err
 	}
-	nullable(tree)
+	references(tree, doc.Components.Schemas.Map())
+	if raw, err = json.Marshal(tree); err != nil {
+		return nil, err
+	}
+	all := tree.(map[string]any)["components"].(map[string]any)["schemas"].(map[string]any)
+	for name := range all { // such as a line of JSON lines
+		if !bytes.Contains(raw, []byte(`"`+schemaPrefix+name+`"`)) {
+			delete(all, name)
+		}
+	}
 	return json.Marshal(tree)
 }
 
-// nullable rewrites "anyOf this and null" to the form of OpenAPI 3.0, recursively and in place.
-func nullable(node any) {
+// references rewrites references to the schemas to the form of OpenAPI 3.0, recursively and in
+// place: one beside other members stands alone, and "anyOf this and null" is nullable.
+func references(node any, schemas map[string]*huma.Schema) {
 	switch node := node.(type) {
 	case []any:
 		for _, item := range node {
-			nullable(item)
+			references(item, schemas)
 		}
 	case map[string]any:
 		for _, member := range node {
-			nullable(member)
+			references(member, schemas)
+		}
+		delete(node, "x-contentMediaType")
+		if node[ndjson] != nil { // generators for 3.0 would take all lines for one object
+			node[ndjson] = map[string]any{"schema": map[string]any{"type": "string", "format": "binary"}}
+		}
+		if ref, ok := node["$ref"].(string); ok { // 3.0 ignores what stands beside a reference
+			clear(node)
+			node["$ref"] = ref
 		}
 		if either, ok := node["anyOf"].([]any); ok && len(either) == 2 {
 			if null, ok := either[1].(map[string]any); ok && null["type"] == "null" {
 				delete(node, "anyOf")
 				node["allOf"], node["nullable"] = either[:1], true
+				ref, _ := either[0].(map[string]any)["$ref"].(string)
+				if of := schemas[strings.TrimPrefix(ref, schemaPrefix)]; of != nil {
+					node["type"] = of.Type // nullable has no effect without a type
+				}
 			}
 		}
 	}
@@ -98,23 +136,58 @@ func serveDocument(w http.ResponseWriter, document []byte, version string) {
 
 // operation returns the OpenAPI description of a route. It registers the schemas of its bodies.
 func (s *schemas) operation(rt *route) *huma.Operation {
+	first, _, _ := strings.Cut(rt.summary, ". ")
 	op := &huma.Operation{
-		Method: rt.method, Path: documentPath(rt.path), OperationID: operationID(rt), Tags: []string{rt.resource()}, Summary: rt.summary,
+		Method: rt.method, Path: documentPath(rt.path), OperationID: rt.id, Tags: []string{rt.resource()},
+		Summary: strings.TrimSuffix(first, "."), Description: rt.summary,
 		Parameters: parameters(rt), RequestBody: s.requestBody(rt), Responses: map[string]*huma.Response{},
 	}
-	if rt.access != open {
-		op.Security = []map[string][]string{{"token": {rt.access.String()}}, {"cookie": {}}}
+	if rt.access == open {
+		op.Security = []map[string][]string{}
+	} else {
+		op.Description += " Needs the scope " + rt.access.String() + "."
 	}
 	for _, o := range rt.outcomes {
 		op.Responses[strconv.Itoa(o.status)] = s.response(rt, o)
 	}
 	for status, kinds := range byStatus(rt.problems()) {
-		op.Responses[strconv.Itoa(status)] = &huma.Response{
-			Description: strings.Join(kinds, ", "),
-			Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: &huma.Schema{Ref: schemaPrefix + "Problem"}}},
-		}
+		op.Responses[strconv.Itoa(status)] = problemResponse(strings.Join(kinds, ", "))
 	}
+	op.Responses["default"] = problemResponse("any other problem")
 	return op
+}
+
+// problemResponse describes a response that is a problem document.
+func problemResponse(description string) *huma.Response {
+	return &huma.Response{
+		Description: description,
+		Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: &huma.Schema{Ref: schemaPrefix + "Problem"}}},
+	}
+}
+
+// delivery describes the request that the server sends to the address of a webhook.
+func (s *schemas) delivery() *huma.Operation {
+	header := func(name, about string) *huma.Param {
+		return &huma.Param{Name: name, In: "header", Required: true, Description: about, Schema: &huma.Schema{Type: "string"}}
+	}
+	return &huma.Operation{
+		OperationID: "receiveEvent", Tags: []string{"webhooks"}, Summary: "Receive an event",
+		Description: "Sent to the address of a webhook, in order and at least once. The signature follows Standard Webhooks 1.0.",
+		Security:    []map[string][]string{},
+		Parameters: []*huma.Param{
+			header("webhook-id", "id of the event; the same in each attempt"),
+			header("webhook-timestamp", "time of the attempt, in seconds since 1970"),
+			header("webhook-signature", "signatures of the body, each `v1,` and base64, separated by a space"),
+		},
+		RequestBody: &huma.RequestBody{
+			Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: s.registry.Schema(reflect.TypeFor[webhook.Event](), true, "")}},
+		},
+		Responses: map[string]*huma.Response{
+			"2XX": {Description: "received"},
+			"410": {Description: "disables the webhook"},
+			"4XX": {Description: "refused; after five attempts the event is skipped"},
+		},
+	}
 }
 
 // documentPath returns the path with {path...} written as {path}, as OpenAPI requires.
@@ -127,16 +200,6 @@ func (rt *route) resource() string {
 		return "admin " + words[1]
 	}
 	return words[0]
-}
-
-// operationID returns the method and the words of the path in camel case: "putUploadsIdPartsN".
-func operationID(rt *route) string {
-	var id strings.Builder
-	id.WriteString(strings.ToLower(rt.method))
-	for _, word := range strings.FieldsFunc(rt.path, func(r rune) bool { return strings.ContainsRune("/{}.-", r) }) {
-		id.WriteString(strings.ToUpper(word[:1]) + word[1:])
-	}
-	return id.String()
 }
 
 // wildcards returns the names of the wildcards in the path.
@@ -154,7 +217,7 @@ func (rt *route) wildcards() []string {
 func parameters(rt *route) []*huma.Param {
 	var all []*huma.Param
 	for _, name := range rt.wildcards() {
-		all = append(all, &huma.Param{Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: "string"}})
+		all = append(all, &huma.Param{Name: name, In: "path", Required: true, Description: wildcardMeanings[name], Schema: &huma.Schema{Type: "string"}})
 	}
 	for i := range rt.query {
 		p := &rt.query[i]
@@ -165,10 +228,11 @@ func parameters(rt *route) []*huma.Param {
 		headers = append(slices.Clone(headers), keyHeader)
 	}
 	for _, name := range headers {
-		if name == "Content-Type" || name == "Content-Length" { // OpenAPI describes them with the body
+		switch name {
+		case "Content-Type", "Content-Length", "Accept", "Authorization": // OpenAPI describes them with bodies and security
 			continue
 		}
-		all = append(all, &huma.Param{Name: name, In: "header", Schema: &huma.Schema{Type: "string"}})
+		all = append(all, &huma.Param{Name: name, In: "header", Description: headerMeanings[name], Schema: &huma.Schema{Type: "string"}})
 	}
 	return all
 }
@@ -196,7 +260,7 @@ func (p *param) schema() *huma.Schema {
 func (s *schemas) requestBody(rt *route) *huma.RequestBody {
 	switch {
 	case rt.action.raw:
-		return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{cmp.Or(rt.action.mediaType, "application/octet-stream"): {Schema: &huma.Schema{}}}}
+		return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{cmp.Or(rt.action.mediaType, octets): {Schema: rawBody(rt.action.mediaType)}}}
 	case rt.action.body != nil:
 		return &huma.RequestBody{
 			Required: !rt.bodyOptional,
@@ -206,12 +270,27 @@ func (s *schemas) requestBody(rt *route) *huma.RequestBody {
 	return nil
 }
 
+// octets is the media type of bytes in the document. A download has the media type of its file.
+const octets = "application/octet-stream"
+
+// rawBody returns the schema of a body that is not JSON, by its media type; "" is that of bytes.
+func rawBody(mediaType string) *huma.Schema {
+	switch {
+	case strings.HasPrefix(mediaType, "text/"):
+		return &huma.Schema{Type: "string"}
+	case mediaType == "application/x-www-form-urlencoded":
+		token := &huma.Schema{Type: "string", Description: "logout token of the provider (OpenID Connect Back-Channel Logout 1.0)"}
+		return &huma.Schema{Type: "object", Properties: map[string]*huma.Schema{"logout_token": token}, Required: []string{"logout_token"}}
+	}
+	return &huma.Schema{Type: "string", Format: "binary"}
+}
+
 // response describes one declared response of a route and registers the schema of its body.
 func (s *schemas) response(rt *route, o outcome) *huma.Response {
 	r := &huma.Response{Description: o.description}
 	switch {
 	case o.bytes:
-		r.Content = map[string]*huma.MediaType{cmp.Or(o.mediaType, "*/*"): {Schema: &huma.Schema{}}}
+		r.Content = map[string]*huma.MediaType{cmp.Or(o.mediaType, octets): {Schema: rawBody(o.mediaType)}}
 	case o.jsonLines:
 		r.Content = map[string]*huma.MediaType{ndjson: {Schema: s.registry.Schema(o.body, true, "")}}
 	case o.body != nil:
@@ -259,96 +338,4 @@ func byStatus(kinds []drive.Kind) map[int][]string {
 		all[problem.Status(kind)] = append(all[problem.Status(kind)], kind.String())
 	}
 	return all
-}
-
-// schemaPrefix begins references to schemas within the document.
-const schemaPrefix = "#/components/schemas/"
-
-// schemas collects the schemas of the types that the routes use.
-type schemas struct{ registry huma.Registry }
-
-// newSchemas returns a registry that has only the schema of problem documents.
-func newSchemas() *schemas {
-	s := &schemas{huma.NewMapRegistry(schemaPrefix, schemaName)}
-	for from, to := range aliases {
-		s.registry.RegisterTypeAlias(from, to)
-	}
-	text, integer := &huma.Schema{Type: "string"}, &huma.Schema{Type: "integer"}
-	s.registry.Map()["Problem"] = &huma.Schema{
-		Type: "object", Description: "RFC 9457; with the facts of each code as further members", AdditionalProperties: true,
-		Properties: map[string]*huma.Schema{
-			"type": text, "title": text, "status": integer, "detail": text, "code": text, "request_id": text,
-		},
-		Required: []string{"type", "title", "status", "detail", "code"},
-	}
-	return s
-}
-
-// aliases maps types to the types that have the same JSON.
-var aliases = map[reflect.Type]reflect.Type{
-	reflect.TypeFor[api.Time]():       reflect.TypeFor[time.Time](),
-	reflect.TypeFor[drive.Time]():     reflect.TypeFor[time.Time](),
-	reflect.TypeFor[drive.ByteSize](): reflect.TypeFor[int64](),
-	reflect.TypeFor[digest.Set]():     reflect.TypeFor[map[string]string](),
-	reflect.TypeFor[digest.Range]():   reflect.TypeFor[[2]int64](),
-	reflect.TypeFor[admin.Total]():    reflect.TypeFor[int64](),
-
-	reflect.TypeFor[optional[string]](): reflect.TypeFor[string](),
-	reflect.TypeFor[optional[int64]]():  reflect.TypeFor[int64](),
-	reflect.TypeFor[idList]():           reflect.TypeFor[[]drive.NodeID](),
-}
-
-// schemaName returns the name of a type's schema in the document.
-func schemaName(t reflect.Type, hint string) string {
-	if t == reflect.TypeFor[TimerView]() { // the name that clients use
-		return "Timer"
-	}
-	name := huma.DefaultSchemaNamer(t, hint)
-	if strings.HasSuffix(t.PkgPath(), "/internal/move/migrate") && !strings.HasPrefix(name, "Migration") {
-		name = "Migration" + name // its names are too general: Status, Progress
-	}
-	return name
-}
-
-// finish corrects what the registry cannot know: lists are never null, pointers are nullable even
-// if an alias hides them, and objects in responses may have more members.
-func (s *schemas) finish() {
-	for name, schema := range s.registry.Map() {
-		for _, p := range schema.Properties {
-			if p.Type == "array" {
-				p.Nullable = false
-				p.Items.Nullable = false
-			}
-		}
-		t := s.registry.TypeFromRef(schemaPrefix + name)
-		if t == nil {
-			continue
-		}
-		if !strings.HasSuffix(name, "Body") {
-			schema.AdditionalProperties = nil
-		}
-		for _, f := range reflect.VisibleFields(t) {
-			member, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-			p := schema.Properties[member]
-			if p == nil {
-				continue
-			}
-			if f.Type.Kind() == reflect.Pointer && options == "" {
-				p = orNull(p)
-				schema.Properties[member] = p
-			}
-			if p.Description == "" {
-				p.Description = meanings[member]
-			}
-		}
-	}
-}
-
-// orNull makes a schema nullable. A reference needs anyOf for that.
-func orNull(p *huma.Schema) *huma.Schema {
-	if p.Ref == "" {
-		p.Nullable = true
-		return p
-	}
-	return &huma.Schema{AnyOf: []*huma.Schema{p, {Type: "null"}}, Description: p.Description}
 }

@@ -32,34 +32,34 @@ func (o operations) routes() []route {
 	one := operationsPath + "/{id}"
 	return []route{
 		{
-			method: "POST", path: operationsPath, access: write, action: withJSON(o.create), idempotent: true, createdPath: operationsPath, maxBody: maxIDs,
+			id: "createOperation", method: "POST", path: operationsPath, access: write, action: withJSON(o.create), idempotent: true, createdPath: operationsPath, maxBody: maxIDs,
 			summary:  "Trash, restore, delete for good, move or copy up to 100,000 files and folders, or end as many shares. It goes on in the background, a few items at a time; what is wrong with one item is no error of this request, but a failure of that item. A few items are dealt with before the answer.",
 			outcomes: []outcome{jsonOutcome[api.Operation](201, "the operation; Location is where its progress is")},
 			errors: []drive.Kind{
 				drive.NotFound, drive.ParentGone, drive.TooLarge, drive.TooManyOpen,
 			},
 		}, {
-			method: "GET", path: operationsPath, access: read, action: withoutBody(o.list), query: []param{limitParam, cursor},
+			id: "listOperations", method: "GET", path: operationsPath, access: read, action: withoutBody(o.list), query: []param{limitParam, cursor},
 			summary:  "List operations, the newest first: those that were asked for here.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.Operation]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "GET", path: one, access: read, action: byID(o.get),
+			id: "getOperation", method: "GET", path: one, access: read, action: byID(o.get),
 			summary:  "Show how far an operation is; for 7 days after its end.",
 			outcomes: []outcome{jsonOutcome[api.Operation](200, "the operation")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: one + "/failures", access: read, action: byID(o.failures), query: []param{limitParam, cursor},
+			id: "listOperationFailures", method: "GET", path: one + "/failures", access: read, action: byID(o.failures), query: []param{limitParam, cursor},
 			summary:  "List the items that were refused, and why.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.OperationFailure]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
-			method: "POST", path: one + "/cancel", access: write, action: byID(o.cancel),
+			id: "cancelOperation", method: "POST", path: one + "/cancel", access: write, action: byID(o.cancel),
 			summary:  "Stop an operation. What is done stays done. One that has ended stays as it is.",
 			outcomes: []outcome{jsonOutcome[api.Operation](200, "the operation; it may run until the item in the middle is through")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "POST", path: one + "/retry", access: write, action: byID(o.retry),
+			id: "retryOperation", method: "POST", path: one + "/retry", access: write, action: byID(o.retry),
 			summary:  "Try again what failed, and what a cancelled operation has not come to.",
 			outcomes: []outcome{jsonOutcome[api.Operation](200, "the operation")}, errors: []drive.Kind{drive.NotFound, drive.WrongState, drive.TooManyOpen},
 		}, {
-			method: "POST", path: one + "/undo", access: write, action: byID(o.undo), idempotent: true, createdPath: operationsPath,
+			id: "undoOperation", method: "POST", path: one + "/undo", access: write, action: byID(o.undo), idempotent: true, createdPath: operationsPath,
 			summary:  "Undo what an operation has done: what was trashed is restored, what was moved goes back, what was restored is trashed, copies are trashed. One that runs stops first. What somebody has changed since stays as it is, as a failure. Repeating it answers with the same operation.",
 			outcomes: []outcome{jsonOutcome[api.Operation](201, "the operation that undoes it")},
 			errors:   []drive.Kind{drive.NotFound, drive.WrongState, drive.TooManyOpen},

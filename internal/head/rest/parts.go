@@ -19,11 +19,11 @@ func (u uploads) partRoutes() []route {
 	all, one := uploadsPath+"/{id}/parts", uploadsPath+"/{id}/parts/{n}"
 	return []route{
 		{
-			method: "GET", path: all, access: read, senders: true, action: u.byID(u.parts), query: []param{limitParam, cursor},
+			id: "listParts", method: "GET", path: all, access: read, senders: true, action: u.byID(u.parts), query: []param{limitParam, cursor},
 			summary:  "List the parts that have arrived. `cv` is a part's BLAKE3 chaining value: a client proves with it that a file picked again is the same.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.Part]](200, "a page, by number")}, errors: []drive.Kind{drive.NotFound, drive.Gone, drive.WrongState, drive.CursorInvalid},
 		}, {
-			method: "PUT", path: one, access: write, senders: true, action: withRawBody(u.withID(u.putPart)), header: []string{"Content-Length", "Content-Digest"},
+			id: "uploadPart", method: "PUT", path: one, access: write, senders: true, action: withRawBody(u.withID(u.putPart)), header: []string{"Content-Length", "Content-Digest"},
 			summary:  "Send a part: exactly its length, in any order, several at a time, any number of times. A second PUT of a part ends the first.",
 			outcomes: []outcome{emptyOutcome(204, "it is there, and survives a crash")},
 			errors: []drive.Kind{
@@ -31,7 +31,7 @@ func (u uploads) partRoutes() []route {
 				drive.MediaType, drive.TooSlow, drive.DigestMismatch, drive.InProgress, drive.Quota, drive.DiskFull,
 			},
 		}, {
-			method: "DELETE", path: one, access: write, senders: true, action: u.byID(u.deletePart),
+			id: "deletePart", method: "DELETE", path: one, access: write, senders: true, action: u.byID(u.deletePart),
 			summary:  "Take a part back, so that other bytes can be sent in its place.",
 			outcomes: []outcome{emptyOutcome(204, "it is not there")}, errors: []drive.Kind{drive.NotFound, drive.Gone, drive.WrongState, drive.PartRange, drive.InProgress},
 		},

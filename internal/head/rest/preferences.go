@@ -22,11 +22,11 @@ func (p profile) preferenceRoutes() []route {
 	const path = "/me/preferences"
 	return []route{
 		{
-			method: "GET", path: path, access: read, action: withoutBody(p.preferences), beforeNewPassword: true,
+			id: "getPreferences", method: "GET", path: path, access: read, action: withoutBody(p.preferences), beforeNewPassword: true,
 			summary:  "Show what the user chose on the pages, such as language, theme and view: an empty object if nothing.",
 			outcomes: []outcome{jsonOutcome[preferences](200, "the choices")},
 		}, {
-			method: "PUT", path: path, access: write, action: action{body: reflect.TypeFor[preferences](), run: p.setPreferences},
+			id: "setPreferences", method: "PUT", path: path, access: write, action: action{body: reflect.TypeFor[preferences](), run: p.setPreferences},
 			summary:  "Keep a JSON object of at most 16 KiB in place of the one before. The server does not look into it.",
 			outcomes: []outcome{emptyOutcome(204, "it is kept")},
 		},

@@ -46,20 +46,20 @@ type publicShares struct {
 func (p publicShares) routes() []route {
 	return []route{
 		{
-			method: "GET", path: publicShare, access: open, action: withoutBody(p.showShare), query: []param{ticketParam},
+			id: "getPublicShare", method: "GET", path: publicShare, access: open, action: withoutBody(p.showShare), query: []param{ticketParam},
 			summary:  "Show what a share is, and what is shared where no code is needed or an access is given.",
 			outcomes: []outcome{jsonOutcome[publicShareView](200, "the share")}, errors: []drive.Kind{drive.NotFound, drive.Gone},
 		}, {
-			method: "POST", path: publicShare + "/open", access: open, action: withJSON(p.open), bodyOptional: true,
+			id: "openPublicShare", method: "POST", path: publicShare + "/open", access: open, action: withJSON(p.open), bodyOptional: true,
 			summary:  "Get an access for an hour. At most 10 wrong codes of an address in 15 minutes.",
 			outcomes: []outcome{jsonOutcome[accessView](200, "the access")},
 			errors:   []drive.Kind{drive.NotFound, drive.Gone, drive.WrongCode, drive.Rate},
 		}, {
-			method: "GET", path: sharedPath, access: open, action: withoutBody(p.get), query: []param{ticketParam},
+			id: "getPublicNode", method: "GET", path: sharedPath, access: open, action: withoutBody(p.get), query: []param{ticketParam},
 			summary:  "Show a node of a share; `root` is the one that is shared.",
 			outcomes: []outcome{jsonOutcome[publicNode](200, "the node")}, errors: shareErrors(),
 		}, {
-			method: "GET", path: sharedPath + "/children", access: open, action: withoutBody(p.children),
+			id: "listPublicChildren", method: "GET", path: sharedPath + "/children", access: open, action: withoutBody(p.children),
 			query: []param{
 				ticketParam, limitParam, cursor,
 				{name: "sort", syntax: choice, choices: []string{"name", "size", "mtime", "type"}, doc: "what to sort by; names are compared byte by byte"},
@@ -69,7 +69,7 @@ func (p publicShares) routes() []route {
 			summary:  "List what is in a folder of a share.",
 			outcomes: []outcome{jsonOutcome[api.Page[publicNode]](200, "a page")}, errors: append([]drive.Kind{drive.CursorInvalid}, shareErrors()...),
 		}, {
-			method: "GET", path: sharedPath + "/content", access: open, action: withoutBody(p.content),
+			id: "downloadPublicFile", method: "GET", path: sharedPath + "/content", access: open, action: withoutBody(p.content),
 			query:    []param{ticketParam, {name: "inline", syntax: boolean, doc: "let a browser show it instead of saving it"}},
 			header:   []string{"Range", "If-Range", "If-None-Match", "If-Match"},
 			summary:  "Read a file of a share. A request that begins at the first byte is a download and is counted; other ranges belong to one.",

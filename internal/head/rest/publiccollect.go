@@ -11,11 +11,11 @@ func (l collects) publicRoutes() []route {
 	const one = "/public/collects/{token}"
 	return []route{
 		{
-			method: "GET", path: one, access: open, action: withoutBody(l.look),
+			id: "getPublicCollectLink", method: "GET", path: one, access: open, action: withoutBody(l.look),
 			summary:  "Show what a collect link asks for.",
 			outcomes: []outcome{jsonOutcome[publicCollectView](200, "the link")}, errors: []drive.Kind{drive.NotFound, drive.Gone},
 		}, {
-			method: "POST", path: one + "/open", access: open, action: withJSON(l.open), bodyOptional: true,
+			id: "openPublicCollectLink", method: "POST", path: one + "/open", access: open, action: withJSON(l.open), bodyOptional: true,
 			summary:  "Get a sender's token. It may begin uploads with a `path` of one name, and see and complete these; nothing else.",
 			outcomes: []outcome{jsonOutcome[senderView](200, "the token")},
 			errors:   []drive.Kind{drive.NotFound, drive.Gone},

@@ -22,7 +22,7 @@ type sharedZips struct {
 // routes returns the declarations of the routes that sharedZips serves. It registers nothing.
 func (s sharedZips) routes() []route {
 	return []route{{
-		method: "GET", path: sharedPath + "/zip", access: open, action: withoutBody(s.get),
+		id: "downloadPublicFolder", method: "GET", path: sharedPath + "/zip", access: open, action: withoutBody(s.get),
 		query:    []param{ticketParam, {name: "nodes", doc: "only these nodes below it: up to 100 ids with commas between them"}},
 		header:   []string{"Range", "If-Range", "If-None-Match", "If-Match"},
 		summary:  "Download a folder of a share as a zip. It is computed while it is sent; a request that begins at its first byte is one download, however many files there are.",

@@ -200,7 +200,7 @@ func New(opt Options) *API {
 		uploads: uploads{opt.Uploads, opt.Files, opt.DB, opt.Collects},
 	}
 	a.routes = table(opt, a.uploads)
-	a.documents = sync.OnceValues(func() (v31, v30 []byte) { return openAPI(a.routes, opt.Version) })
+	a.documents = sync.OnceValues(func() (v31, v30 []byte) { return openAPI(a.routes, opt.BaseURL, opt.Version) })
 	return a
 }
 

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"net/http"
+	"strings"
 
 	"example.org/smartdrive/internal/base/digest"
 	"example.org/smartdrive/internal/domain/tree"
@@ -15,13 +16,17 @@ type Resumable interface {
 	http.Handler
 }
 
-// filesPath is a route path below prefix: /files/{path...}.
-const filesPath = "/files/{path...}"
+const (
+	// filesPath is a route path below prefix: /files/{path...}.
+	filesPath = "/files/{path...}"
+	// filesQueryPath is a route path below prefix: /files, with the file's path in the query.
+	filesQueryPath = "/files"
+)
 
 // resumable returns a handler that passes requests which API.Resumable takes to it, and others to
 // own.
 func (a *API) resumable(rt *route, own http.Handler) http.Handler {
-	if rt.path != filesPath || a.Resumable == nil {
+	if rt.path != filesPath && rt.path != filesQueryPath || a.Resumable == nil {
 		return own
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -66,8 +71,12 @@ func (a *API) AnswerPut(w http.ResponseWriter, r *http.Request, file tree.Node, 
 // putCall returns a call of the route for whole files, for a request that another head received. It
 // does not authenticate. It panics if there is no such route.
 func (a *API) putCall(w http.ResponseWriter, r *http.Request) *call {
+	path := filesQueryPath
+	if strings.Contains(r.URL.EscapedPath(), prefix+"/files/") {
+		path = filesPath
+	}
 	for i := range a.routes {
-		if a.routes[i].path == filesPath {
+		if a.routes[i].path == path {
 			return &call{front: &a.front, w: w, r: r, route: &a.routes[i]}
 		}
 	}

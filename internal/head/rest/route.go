@@ -19,6 +19,7 @@ const prefix = "/api/v1"
 
 // route describes one method of one path completely.
 type route struct {
+	id           string // operationId: a verb and a noun, which client generators name their methods by
 	method, path string // path below prefix, with {wildcards}
 	access       accessLevel
 	summary      string // one sentence for the documents

@@ -18,7 +18,7 @@ const (
 // searchRoutes returns the declarations of the search routes. It registers nothing.
 func (n nodes) searchRoutes() []route {
 	return []route{{
-		method: "GET", path: "/search", access: read, action: withoutBody(n.search),
+		id: "searchNodes", method: "GET", path: "/search", access: read, action: withoutBody(n.search),
 		query: []param{
 			{name: "q", doc: "occurs in the name, whatever its case; no character has a meaning of its own"},
 			{name: "in", doc: "path of a folder: somewhere below it"},

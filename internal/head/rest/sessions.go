@@ -20,15 +20,15 @@ type sessions struct {
 func (s sessions) routes() []route {
 	return []route{
 		{
-			method: "POST", path: "/sessions", access: open, action: withJSON(s.login),
+			id: "createSession", method: "POST", path: "/sessions", access: open, action: withJSON(s.login),
 			summary:  "Log in. The token is good for 30 days after it was last used. With `cookie`, for browsers, it is not shown but set as a cookie: HttpOnly, SameSite=Lax; what changes something is then taken only from pages of this server, and a request with `X-Smartdrive-User`, the id of a user, is 401 where the cookie is by now that of another user.",
 			outcomes: []outcome{jsonOutcome[loginView](201, "the token, shown this once, or with `cookie` the user")}, errors: []drive.Kind{drive.Unauthenticated, drive.Rate, drive.CrossOrigin},
 		}, {
-			method: "GET", path: "/sessions", access: read, action: withoutBody(s.list), query: []param{limitParam, cursor},
+			id: "listSessions", method: "GET", path: "/sessions", access: read, action: withoutBody(s.list), query: []param{limitParam, cursor},
 			summary:  "List the logins, the newest first.",
 			outcomes: []outcome{jsonOutcome[api.Page[sessionView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "DELETE", path: "/sessions/{id}", access: write, action: withoutBody(s.logout), beforeNewPassword: true,
+			id: "deleteSession", method: "DELETE", path: "/sessions/{id}", access: write, action: withoutBody(s.logout), beforeNewPassword: true,
 			summary:  "End a login; `current` is the one that asks.",
 			outcomes: []outcome{emptyOutcome(204, "it is over")}, errors: []drive.Kind{drive.NotFound},
 		},

@@ -16,15 +16,15 @@ type settings struct {
 func (s settings) routes() []route {
 	return []route{
 		{
-			method: "GET", path: "/admin/settings", access: admins, action: withoutBody(s.list),
+			id: "listSettings", method: "GET", path: "/admin/settings", access: admins, action: withoutBody(s.list),
 			summary:  "List the settings that can be changed while the server runs. Those with \"fixed\" were given to the server as a flag, a variable or in its file, and are changed there alone.",
 			outcomes: []outcome{jsonOutcome[Settings](200, "the settings")},
 		}, {
-			method: "PUT", path: "/admin/settings/{name}", access: admins, action: withJSON(s.set),
+			id: "setSetting", method: "PUT", path: "/admin/settings/{name}", access: admins, action: withJSON(s.set),
 			summary:  "Change a setting: at once at the instance that answers, within five seconds at the others.",
 			outcomes: []outcome{jsonOutcome[setting.Setting](200, "the setting as it is")}, errors: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
-			method: "DELETE", path: "/admin/settings/{name}", access: admins, action: withoutBody(s.reset),
+			id: "resetSetting", method: "DELETE", path: "/admin/settings/{name}", access: admins, action: withoutBody(s.reset),
 			summary:  "Take back what administrators have changed about a setting: it is its default again. May be repeated.",
 			outcomes: []outcome{jsonOutcome[setting.Setting](200, "the setting as it is")}, errors: []drive.Kind{drive.NotFound, drive.WrongState},
 		},

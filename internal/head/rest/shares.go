@@ -24,25 +24,25 @@ func (s shares) routes() []route {
 	one := sharesPath + "/{id}"
 	return []route{
 		{
-			method: "POST", path: sharesPath, access: write, action: withJSON(s.create), idempotent: true, secret: true, createdPath: sharesPath,
+			id: "createShare", method: "POST", path: sharesPath, access: write, action: withJSON(s.create), idempotent: true, secret: true, createdPath: sharesPath,
 			summary:  "Share a file or a folder: whoever has the link, and the code if there is one, may list and download it.",
 			outcomes: []outcome{jsonOutcome[api.Share](201, "the share")},
 			errors:   []drive.Kind{drive.NotFound, drive.Forbidden, drive.WrongState, drive.TooManyOpen},
 		}, {
-			method: "GET", path: sharesPath, access: read, action: withoutBody(s.list), secret: true,
+			id: "listShares", method: "GET", path: sharesPath, access: read, action: withoutBody(s.list), secret: true,
 			query:    []param{{name: "node", doc: "id of a node, also of a space: only shares of it"}, limitParam, cursor},
 			summary:  "List the shares, the newest first.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.Share]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
-			method: "GET", path: one, access: read, action: byID(s.get), secret: true,
+			id: "getShare", method: "GET", path: one, access: read, action: byID(s.get), secret: true,
 			summary:  "Show a share.",
 			outcomes: []outcome{jsonOutcome[api.Share](200, "the share")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "PATCH", path: one, access: write, action: byIDWithJSON(s.patch),
+			id: "updateShare", method: "PATCH", path: one, access: write, action: byIDWithJSON(s.patch),
 			summary:  "Change a share. A new code, or none, ends every access that was given with the old one.",
 			outcomes: []outcome{jsonOutcome[api.Share](200, "the share")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "DELETE", path: one, access: write, action: byID(s.remove),
+			id: "deleteShare", method: "DELETE", path: one, access: write, action: byID(s.remove),
 			summary:  "End a share: its link leads nowhere any more.",
 			outcomes: []outcome{emptyOutcome(204, "it is ended")}, errors: []drive.Kind{drive.NotFound},
 		},

@@ -27,19 +27,19 @@ func (s signOns) routes() []route {
 	failing := []drive.Kind{drive.NotFound, drive.Gone, drive.Forbidden, drive.Rate, drive.Unavailable}
 	return []route{
 		{
-			method: "GET", path: "/sign-on", access: open, action: withoutBody(s.show),
+			id: "getSignOn", method: "GET", path: "/sign-on", access: open, action: withoutBody(s.show),
 			summary:  "Say whether people can log in by an identity provider.",
 			outcomes: []outcome{jsonOutcome[signOnView](200, "the provider, or null")},
 		}, {
-			method: "POST", path: "/sign-on", access: open, action: withoutBody(s.begin),
+			id: "startSignOn", method: "POST", path: "/sign-on", access: open, action: withoutBody(s.begin),
 			summary:  "Begin a login by the identity provider: go to `url`, and keep `flow` until it sends the browser back to /sign-on.",
 			outcomes: []outcome{jsonOutcome[signOnBegun](200, "where to go")}, errors: []drive.Kind{drive.NotFound, drive.Unavailable},
 		}, {
-			method: "POST", path: "/sign-on/finish", access: open, action: withJSON(s.finish),
+			id: "finishSignOn", method: "POST", path: "/sign-on/finish", access: open, action: withJSON(s.finish),
 			summary:  "Log in with what the provider sent back. The answer is that of POST /sessions; the login ends after `--oidc-life`, however much it is used. A code is good once: what was refused is begun again.",
 			outcomes: []outcome{jsonOutcome[loginView](201, "the token, shown this once, or with `cookie` the user")}, errors: append(failing, drive.CrossOrigin),
 		}, {
-			method: "POST", path: "/sign-on/logout", access: open, action: action{raw: true, mediaType: "application/x-www-form-urlencoded", run: s.logoutByProvider},
+			id: "endSignOnSessions", method: "POST", path: "/sign-on/logout", access: open, action: action{raw: true, mediaType: "application/x-www-form-urlencoded", run: s.logoutByProvider},
 			summary:  "For the provider: end all logins by it of the person whom its `logout_token` names (OpenID Connect Back-Channel Logout 1.0).",
 			outcomes: []outcome{emptyOutcome(200, "they have ended")}, errors: []drive.Kind{drive.NotFound, drive.TooLarge, drive.Rate, drive.Unavailable},
 		},
@@ -51,19 +51,19 @@ func (s signOns) selfRoutes() []route {
 	failing := []drive.Kind{drive.NotFound, drive.Gone, drive.Forbidden, drive.Rate, drive.Unavailable}
 	return []route{
 		{
-			method: "GET", path: "/me/sign-on", access: read, action: withoutBody(s.mine),
+			id: "getMySignOn", method: "GET", path: "/me/sign-on", access: read, action: withoutBody(s.mine),
 			summary:  "Say whether the user can log in by the identity provider.",
 			outcomes: []outcome{jsonOutcome[connectedView](200, "whether")},
 		}, {
-			method: "POST", path: "/me/sign-on", access: write, action: withJSON(s.beginConnect),
+			id: "startMySignOn", method: "POST", path: "/me/sign-on", access: write, action: withJSON(s.beginConnect),
 			summary:  "Begin to let the user log in by the provider from now on: as POST /sign-on, and it takes the password.",
 			outcomes: []outcome{jsonOutcome[signOnBegun](200, "where to go")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden, drive.Rate, drive.Unavailable},
 		}, {
-			method: "PUT", path: "/me/sign-on", access: write, action: withJSON(s.connect),
+			id: "linkMySignOn", method: "PUT", path: "/me/sign-on", access: write, action: withJSON(s.connect),
 			summary:  "End what POST /me/sign-on began: the user is the person whom the provider vouches for.",
 			outcomes: []outcome{emptyOutcome(204, "they are connected")}, errors: append(failing, drive.WrongState),
 		}, {
-			method: "POST", path: "/me/sign-on/end", access: write, action: withJSON(s.end),
+			id: "unlinkMySignOn", method: "POST", path: "/me/sign-on/end", access: write, action: withJSON(s.end),
 			summary:  "End that the user can log in by the provider, and their logins by it. It takes the password, without which they could not come back.",
 			outcomes: []outcome{emptyOutcome(204, "they cannot")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden, drive.Rate},
 		},
@@ -74,7 +74,7 @@ func (s signOns) selfRoutes() []route {
 func (s signOns) adminRoutes() []route {
 	return []route{
 		{
-			method: "DELETE", path: "/admin/users/{id}/sign-on", access: admins, action: byID(s.disconnect),
+			id: "unlinkUserSignOn", method: "DELETE", path: "/admin/users/{id}/sign-on", access: admins, action: byID(s.disconnect),
 			summary:  "Unlink a user from the identity provider and end the sessions it started. Somebody without a password needs one first.",
 			outcomes: []outcome{emptyOutcome(204, "they cannot")}, errors: []drive.Kind{drive.NotFound},
 		},

@@ -19,20 +19,20 @@ func (s sources) routes() []route {
 	one := sourcesPath + "/{name}"
 	return []route{
 		{
-			method: "GET", path: sourcesPath, access: read, action: withoutBody(s.list), query: []param{limitParam, cursor},
+			id: "listSources", method: "GET", path: sourcesPath, access: read, action: withoutBody(s.list), query: []param{limitParam, cursor},
 			summary:  "List those who send documents: folders of /intake that have rules or have sent bundles.",
 			outcomes: []outcome{jsonOutcome[api.Page[ingest.Source]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "GET", path: one, access: read, action: withoutBody(s.get),
+			id: "getSource", method: "GET", path: one, access: read, action: withoutBody(s.get),
 			summary:  "Show the rules of a source.",
 			outcomes: []outcome{jsonOutcome[ingest.Source](200, "the source")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "PUT", path: one, access: write, action: withJSON(s.put),
+			id: "setSource", method: "PUT", path: one, access: write, action: withJSON(s.put),
 			summary:  "Say which documents of a source are taken; others are rejected and counted. It holds for bundles that are taken in from now on.",
 			outcomes: []outcome{jsonOutcome[ingest.Source](200, "the source")},
 			errors:   []drive.Kind{drive.TooManyOpen},
 		}, {
-			method: "DELETE", path: one, access: write, action: withoutBody(s.remove),
+			id: "deleteSource", method: "DELETE", path: one, access: write, action: withoutBody(s.remove),
 			summary:  "Forget the rules of a source: every document is taken then. Its bundles and documents stay.",
 			outcomes: []outcome{emptyOutcome(204, "there are no rules")}, errors: []drive.Kind{drive.NotFound},
 		},

@@ -29,33 +29,33 @@ func (s spaces) routes() []route {
 	one, each := spacesPath+"/{id}", adminSpacesPath+"/{id}"
 	return []route{
 		{
-			method: "GET", path: spacesPath, access: read, action: withoutBody(s.list),
+			id: "listSpaces", method: "GET", path: spacesPath, access: read, action: withoutBody(s.list),
 			summary:  "List the spaces that the caller is a member of, by name. What is in one has addresses as `//NAME/folder/file`, where `NAME` may also be the id.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.Space]](200, "all of them")},
 		}, {
-			method: "GET", path: one, access: read, action: byID(s.get),
+			id: "getSpace", method: "GET", path: one, access: read, action: byID(s.get),
 			summary:  "Show a space, to its members and to administrators.",
 			outcomes: []outcome{jsonOutcome[api.Space](200, "the space")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "PATCH", path: one, access: write, action: byIDWithJSON(s.change),
+			id: "updateSpace", method: "PATCH", path: one, access: write, action: byIDWithJSON(s.change),
 			summary:  "Rename or archive a space, or change its settings: its managers may. In an archived one everything can be read and nothing changed.",
 			outcomes: []outcome{jsonOutcome[api.Space](200, "the space")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden, drive.NameTaken},
 		}, {
-			method: "GET", path: adminSpacesPath, access: admins, action: withoutBody(s.listAll),
+			id: "listAllSpaces", method: "GET", path: adminSpacesPath, access: admins, action: withoutBody(s.listAll),
 			query:    []param{limitParam, cursor, {name: "deleted", syntax: boolean, doc: "those that were deleted and can be brought back, the oldest first: one page"}},
 			summary:  "List all spaces by name.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.Space]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "POST", path: adminSpacesPath, access: admins, action: withJSON(s.create), idempotent: true, createdPath: spacesPath,
+			id: "createSpace", method: "POST", path: adminSpacesPath, access: admins, action: withJSON(s.create), idempotent: true, createdPath: spacesPath,
 			summary:  "Make a space with a total of its own and its first manager.",
 			outcomes: []outcome{jsonOutcome[api.Space](201, "the space")},
 			errors:   []drive.Kind{drive.NameTaken, drive.NotFound, drive.TooManyOpen},
 		}, {
-			method: "PATCH", path: each, access: admins, action: byIDWithJSON(s.set),
+			id: "updateSpaceAsAdmin", method: "PATCH", path: each, access: admins, action: byIDWithJSON(s.set),
 			summary:  "Change a space, all of it or nothing. `state: active` brings one back from the archive, or within 30 days from its deletion.",
 			outcomes: []outcome{jsonOutcome[api.Space](200, "the space")}, errors: []drive.Kind{drive.NotFound, drive.NameTaken},
 		}, {
-			method: "DELETE", path: each, access: admins, action: byID(s.remove),
+			id: "deleteSpace", method: "DELETE", path: each, access: admins, action: byID(s.remove),
 			summary:  "Delete a space: it is gone for its members at once, and for good after 30 days.",
 			outcomes: []outcome{emptyOutcome(204, "it is deleted")}, errors: []drive.Kind{drive.NotFound},
 		},

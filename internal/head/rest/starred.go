@@ -19,24 +19,24 @@ func (s starRoutes) routes() []route {
 	one := nodesPath + "/{id}/star"
 	return []route{
 		{
-			method: "PUT", path: one, access: write, action: byNode(s.files, s.star),
+			id: "starNode", method: "PUT", path: one, access: write, action: byNode(s.files, s.star),
 			summary:  "Star a file or folder. A star is the user's own mark and gives no right. Repeating it changes nothing.",
 			outcomes: []outcome{emptyOutcome(204, "it is starred")}, errors: []drive.Kind{drive.NotFound, drive.TooManyOpen},
 		}, {
-			method: "DELETE", path: one, access: write, action: byNode(s.files, s.unstar),
+			id: "unstarNode", method: "DELETE", path: one, access: write, action: byNode(s.files, s.unstar),
 			summary:  "Take a star away. Repeating it is not an error.",
 			outcomes: []outcome{emptyOutcome(204, "it is not starred")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: "/starred", access: read, action: withoutBody(s.starred),
+			id: "listStarred", method: "GET", path: "/starred", access: read, action: withoutBody(s.starred),
 			query:    []param{limitParam, cursor},
 			summary:  "List what the user has starred, the newest star first. What is in the trash is left out until it is restored. A page may be short, or empty, and yet have a next one.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.Node]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "GET", path: "/starred/ids", access: read, action: withoutBody(s.ids),
+			id: "listStarredIds", method: "GET", path: "/starred/ids", access: read, action: withoutBody(s.ids),
 			summary:  "List the ids of all that the user has starred: at most 1,000, the newest star first.",
 			outcomes: []outcome{jsonOutcome[starredIDs](200, "the ids")},
 		}, {
-			method: "GET", path: "/recent", access: read, action: withoutBody(s.recent),
+			id: "listRecent", method: "GET", path: "/recent", access: read, action: withoutBody(s.recent),
 			query:    []param{limitParam, cursor},
 			summary:  "List the files of the user's own drive by their last change, the newest first. A page may be short, or empty, and yet have a next one.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.Node]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},

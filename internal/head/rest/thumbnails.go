@@ -44,7 +44,7 @@ type thumbnails struct {
 // routes returns the declarations of the routes that thumbnails serves. It registers nothing.
 func (t thumbnails) routes() []route {
 	return []route{{
-		method: "GET", path: nodesPath + "/{id}/thumbnail", access: read, action: byNode(t.files, t.get), query: thumbnailParams,
+		id: "getThumbnail", method: "GET", path: nodesPath + "/{id}/thumbnail", access: read, action: byNode(t.files, t.get), query: thumbnailParams,
 		header:   []string{"If-None-Match"},
 		summary:  "Show a small picture of an image: JPEG, PNG, GIF, WebP or BMP of at most 128 MiB, upright as its EXIF says; and of the kinds of files that /me lists as `pictures`.",
 		outcomes: thumbnailOutcomes(), errors: []drive.Kind{drive.NotFound, drive.NoThumbnail},
@@ -61,7 +61,7 @@ type sharedThumbnails struct {
 // routes returns the declarations of the routes that sharedThumbnails serves. It registers nothing.
 func (s sharedThumbnails) routes() []route {
 	return []route{{
-		method: "GET", path: sharedPath + "/thumbnail", access: open, action: withoutBody(s.get),
+		id: "getPublicThumbnail", method: "GET", path: sharedPath + "/thumbnail", access: open, action: withoutBody(s.get),
 		query:    append([]param{ticketParam}, thumbnailParams...),
 		header:   []string{"Authorization", "If-None-Match"},
 		summary:  "Show a thumbnail of an image in a share. It does not count as a download.",

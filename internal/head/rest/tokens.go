@@ -13,23 +13,23 @@ import (
 func (s sessions) tokenRoutes() []route {
 	return []route{
 		{
-			method: "POST", path: "/tokens", access: write, action: withJSON(s.createToken),
+			id: "createToken", method: "POST", path: "/tokens", access: write, action: withJSON(s.createToken),
 			summary:  "Make a token for a program. Only a login may. With `heads` it is an app password: what programs send as the password of HTTP Basic, beside the user's name.",
 			outcomes: []outcome{jsonOutcome[grantView](201, "the token, shown this once")}, errors: []drive.Kind{drive.Forbidden, drive.TooManyOpen},
 		}, {
-			method: "GET", path: "/tokens", access: read, action: withoutBody(s.listTokens), query: []param{limitParam, cursor},
+			id: "listTokens", method: "GET", path: "/tokens", access: read, action: withoutBody(s.listTokens), query: []param{limitParam, cursor},
 			summary:  "List the tokens, the newest first.",
 			outcomes: []outcome{jsonOutcome[api.Page[tokenView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "DELETE", path: "/tokens/{id}", access: write, action: withoutBody(s.deleteToken),
+			id: "deleteToken", method: "DELETE", path: "/tokens/{id}", access: write, action: withoutBody(s.deleteToken),
 			summary:  "Revoke a token: it acts for at most 5 s more.",
 			outcomes: []outcome{emptyOutcome(204, "it is revoked")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: "/flows/{page}", access: read, action: withoutBody(s.showFlow),
+			id: "getAppFlow", method: "GET", path: "/flows/{page}", access: read, action: withoutBody(s.showFlow),
 			summary:  "What a program that asks for an app password says of itself. It has opened the page of this address.",
 			outcomes: []outcome{jsonOutcome[flowView](200, "the program")}, errors: []drive.Kind{drive.NotFound, drive.Gone},
 		}, {
-			method: "POST", path: "/flows/{page}", access: write, action: withJSON(s.grantFlow),
+			id: "grantAppFlow", method: "POST", path: "/flows/{page}", access: write, action: withJSON(s.grantFlow),
 			summary:  "Give that program an app password for the Nextcloud head. Only a login may. Granting twice is granting once.",
 			outcomes: []outcome{emptyOutcome(204, "the program gets it when it asks next")}, errors: []drive.Kind{drive.NotFound, drive.Gone, drive.Forbidden, drive.TooManyOpen},
 		},

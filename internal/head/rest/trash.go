@@ -12,11 +12,11 @@ import (
 func (n nodes) trashRoutes() []route {
 	return []route{
 		{
-			method: "GET", path: "/trash", access: read, action: withoutBody(n.trash), query: []param{limitParam, cursor, spaceParam},
+			id: "listTrash", method: "GET", path: "/trash", access: read, action: withoutBody(n.trash), query: []param{limitParam, cursor, spaceParam},
 			summary:  "List what was put into the trash, the newest first.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.Node]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid, drive.NotFound, drive.Forbidden},
 		}, {
-			method: "DELETE", path: "/trash", access: write, action: withoutBody(n.emptyTrash), query: []param{spaceParam},
+			id: "emptyTrash", method: "DELETE", path: "/trash", access: write, action: withoutBody(n.emptyTrash), query: []param{spaceParam},
 			summary: "Delete for good what is in the trash at this moment.",
 			outcomes: []outcome{
 				emptyOutcome(204, "done"), jsonOutcome[api.SubtreeOperation](202, "what touches over 1,000 nodes goes on: see Location"),

@@ -31,7 +31,7 @@ func (u uploads) routes() []route {
 	one := uploadsPath + "/{id}"
 	return []route{
 		{
-			method: "POST", path: uploadsPath, access: write, probesContent: true, senders: true, action: withJSON(u.begin), idempotent: true, createdPath: uploadsPath,
+			id: "createUpload", method: "POST", path: uploadsPath, access: write, probesContent: true, senders: true, action: withJSON(u.begin), idempotent: true, createdPath: uploadsPath,
 			summary: "Begin an upload, find the open one that matches, or link content that is there already.",
 			outcomes: []outcome{
 				jsonOutcome[api.Upload](201, "it is begun; with a `challenge` where a proof would spare the sending: for content of 1 MiB to `--instant-max`, once a day"),
@@ -39,26 +39,26 @@ func (u uploads) routes() []route {
 			},
 			errors: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.TooLarge, drive.TooManyOpen, drive.Quota, drive.DiskFull},
 		}, {
-			method: "GET", path: uploadsPath, access: read, senders: true, action: withoutBody(u.list), query: []param{limitParam, cursor, spaceParam},
+			id: "listUploads", method: "GET", path: uploadsPath, access: read, senders: true, action: withoutBody(u.list), query: []param{limitParam, cursor, spaceParam},
 			summary:  "List the open uploads, the oldest first; of a space those that the caller has begun. `received` is empty in the list.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.Upload]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid, drive.NotFound},
 		}, {
-			method: "GET", path: one, access: read, senders: true, action: u.byID(u.get),
+			id: "getUpload", method: "GET", path: one, access: read, senders: true, action: u.byID(u.get),
 			summary:  "Show an upload; a done one, with its node, for 7 days.",
 			outcomes: []outcome{jsonOutcome[api.Upload](200, "the upload")}, errors: []drive.Kind{drive.NotFound, drive.Gone},
 		}, {
-			method: "PATCH", path: one, access: write, probesContent: true, senders: true, action: byUploadWithJSON(u, u.patch),
+			id: "updateUpload", method: "PATCH", path: one, access: write, probesContent: true, senders: true, action: byUploadWithJSON(u, u.patch),
 			summary:  "Claim digests in the middle, or choose another place.",
 			outcomes: []outcome{jsonOutcome[api.Upload](200, "the upload, with a `challenge`, or done with its node")},
 			errors: []drive.Kind{
 				drive.BadName, drive.NotFound, drive.Gone, drive.WrongState, drive.NameTaken, drive.ParentGone, drive.Quota, drive.InProgress,
 			},
 		}, {
-			method: "DELETE", path: one, access: write, senders: true, action: u.byID(u.cancel),
+			id: "deleteUpload", method: "DELETE", path: one, access: write, senders: true, action: u.byID(u.cancel),
 			summary:  "Cancel an upload and delete what has arrived.",
 			outcomes: []outcome{emptyOutcome(204, "it is gone")}, errors: []drive.Kind{drive.NotFound, drive.WrongState, drive.InProgress},
 		}, {
-			method: "POST", path: one + "/proof", access: write, probesContent: true, action: byUploadWithJSON(u, u.prove), createdPath: nodesPath,
+			id: "proveUploadContent", method: "POST", path: one + "/proof", access: write, probesContent: true, action: byUploadWithJSON(u, u.prove), createdPath: nodesPath,
 			summary: "Answer the challenge: the keyed hash, with the nonce as key, over `uint64le(offset) | uint32le(length) | bytes` of each range in order.",
 			outcomes: []outcome{
 				jsonOutcome[api.Upload](201, "the content is linked: `state: done`"),
@@ -66,7 +66,7 @@ func (u uploads) routes() []route {
 			},
 			errors: []drive.Kind{drive.NotFound, drive.Gone, drive.WrongState, drive.NameTaken, drive.ParentGone, drive.Quota, drive.InProgress},
 		}, {
-			method: "POST", path: one + "/complete", access: write, senders: true, action: byUploadWithJSON(u, u.complete), bodyOptional: true, createdPath: nodesPath,
+			id: "completeUpload", method: "POST", path: one + "/complete", access: write, senders: true, action: byUploadWithJSON(u, u.complete), bodyOptional: true, createdPath: nodesPath,
 			summary: "Make a file of what has arrived.",
 			outcomes: []outcome{
 				jsonOutcome[api.Upload](201, "done, with the node"),

@@ -14,11 +14,11 @@ func (n nodes) versionRoutes() []route {
 	all := nodesPath + "/{id}/versions"
 	return []route{
 		{
-			method: "GET", path: all, access: read, action: byNode(n.files, n.versions), query: []param{limitParam, cursor},
+			id: "listVersions", method: "GET", path: all, access: read, action: byNode(n.files, n.versions), query: []param{limitParam, cursor},
 			summary:  "List the versions of a file, the newest first.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.Version]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
-			method: "POST", path: all + "/{v}/restore", access: write, action: byNode(n.files, n.restoreVersion), idempotent: true,
+			id: "restoreVersion", method: "POST", path: all + "/{v}/restore", access: write, action: byNode(n.files, n.restoreVersion), idempotent: true,
 			summary:  "Make an older version the current one, as a new version. It is charged like any other.",
 			outcomes: []outcome{jsonOutcome[api.Node](200, "the node")}, errors: []drive.Kind{drive.NotFound, drive.WrongState, drive.Quota, drive.Locked, drive.TooLarge},
 		},

@@ -20,32 +20,32 @@ func (w webhooks) routes() []route {
 	one := webhooksPath + "/{id}"
 	return []route{
 		{
-			method: "GET", path: webhooksPath, access: read, action: withoutBody(w.list), query: []param{spaceParam},
+			id: "listWebhooks", method: "GET", path: webhooksPath, access: read, action: withoutBody(w.list), query: []param{spaceParam},
 			summary:  "List the webhooks of the caller's drive, or of a space that the caller manages.",
 			outcomes: []outcome{jsonOutcome[api.Page[api.Webhook]](200, "all of them")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden},
 		}, {
-			method: "POST", path: webhooksPath, access: write, action: withJSON(w.create), idempotent: true, secret: true, createdPath: webhooksPath,
+			id: "createWebhook", method: "POST", path: webhooksPath, access: write, action: withJSON(w.create), idempotent: true, secret: true, createdPath: webhooksPath,
 			summary: "Create a webhook: what happens from now on is sent to its address, in order and at least once, signed as Standard Webhooks 1.0 says. " +
 				"The `secret` is in this answer alone.",
 			outcomes: []outcome{jsonOutcome[api.Webhook](201, "the webhook")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden, drive.TooManyOpen},
 		}, {
-			method: "GET", path: one, access: read, action: byID(w.get),
+			id: "getWebhook", method: "GET", path: one, access: read, action: byID(w.get),
 			summary:  "Show a webhook, and how its last attempt went.",
 			outcomes: []outcome{jsonOutcome[api.Webhook](200, "the webhook")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "PATCH", path: one, access: write, action: byIDWithJSON(w.change),
+			id: "updateWebhook", method: "PATCH", path: one, access: write, action: byIDWithJSON(w.change),
 			summary:  "Change a webhook. One that is made active again goes on where it stopped.",
 			outcomes: []outcome{jsonOutcome[api.Webhook](200, "the webhook")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "POST", path: one + "/secret", access: write, action: byIDWithJSON(w.rotate), idempotent: true, secret: true,
+			id: "rotateWebhookSecret", method: "POST", path: one + "/secret", access: write, action: byIDWithJSON(w.rotate), idempotent: true, secret: true,
 			summary:  "Rotate the secret of a webhook, which is in this answer alone. Requests are signed with the one before, too, for a while: `webhook-signature` has both then, separated by a space.",
 			outcomes: []outcome{jsonOutcome[api.Webhook](201, "the webhook, with its new secret")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "DELETE", path: one, access: write, action: byID(w.remove),
+			id: "deleteWebhook", method: "DELETE", path: one, access: write, action: byID(w.remove),
 			summary:  "Delete a webhook: nothing is sent to it any more.",
 			outcomes: []outcome{emptyOutcome(204, "it is deleted")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "POST", path: one + "/replay", access: write, action: byIDWithJSON(w.replay),
+			id: "replayWebhook", method: "POST", path: one + "/replay", access: write, action: byIDWithJSON(w.replay),
 			summary:  "Send again: all that happened since a moment, in its order, or one event at once, whatever the state of the webhook. Ids are the same as before.",
 			outcomes: []outcome{jsonOutcome[api.ReplayResult](200, "where the webhook is now, or how the receiver answered to the one event")},
 			errors:   []drive.Kind{drive.NotFound, drive.WrongState},
@@ -79,7 +79,7 @@ func (w webhooks) list(ctx context.Context, c *call) (reply, error) {
 
 // webhookBody is the JSON request body of POST /webhooks.
 type webhookBody struct {
-	URL   string   `json:"url" doc:"http or https URL; addresses inside the server's network are refused at delivery"`
+	URL   string   `json:"url" doc:"http or https URL; addresses inside the server's network are refused, now and at delivery"`
 	Name  string   `json:"name,omitempty" doc:"label, at most 200 bytes"`
 	Types []string `json:"types,omitempty" doc:"event types such as node.created, or a prefix such as node; absent: all except upload"`
 	Space string   `json:"space,omitempty" doc:"name or id of a space; absent: the caller's own drive"`

@@ -29,8 +29,8 @@ const (
 	maxResponse  = 64 << 10           // bytes read of a response, so that its connection can be reused
 )
 
-// event is a CloudEvents 1.0 event as sent.
-type event struct {
+// Event is a CloudEvents 1.0 event as sent.
+type Event struct {
 	SpecVersion string     `json:"specversion"`
 	ID          string     `json:"id"`
 	Source      string     `json:"source"`
@@ -38,11 +38,11 @@ type event struct {
 	Subject     string     `json:"subject,omitempty"` // id of the node
 	Time        drive.Time `json:"time"`
 	ContentType string     `json:"datacontenttype"`
-	Data        eventData  `json:"data"`
+	Data        EventData  `json:"data"`
 }
 
-// eventData is the data of an event.
-type eventData struct {
+// EventData is the data of an event.
+type EventData struct {
 	Account drive.AccountID `json:"account_id"`
 	Seq     int64           `json:"seq,omitempty"` // seq of the tree's change, as in GET /changes
 	By      drive.UserID    `json:"by,omitzero"`
@@ -55,9 +55,9 @@ type eventData struct {
 // body returns the JSON of an entry as a CloudEvents 1.0 event. It fails only for details that are
 // not JSON.
 func (w *Webhooks) body(e activity.Entry) ([]byte, error) {
-	ev := event{
+	ev := Event{
 		SpecVersion: "1.0", ID: e.EventID(), Source: w.opt.Source, Type: string(e.Verb), Time: e.At, ContentType: "application/json",
-		Data: eventData{Account: e.Account, Seq: e.Seq, By: e.By.User, Node: e.Node, Folder: e.Folder, Name: e.Name, Details: e.Data},
+		Data: EventData{Account: e.Account, Seq: e.Seq, By: e.By.User, Node: e.Node, Folder: e.Folder, Name: e.Name, Details: e.Data},
 	}
 	if !e.Node.IsZero() {
 		ev.Subject = e.Node.String()

@@ -35,6 +35,8 @@ type Options struct {
 	Transport http.RoundTripper // must refuse forbidden addresses
 	Now       func() time.Time  // default time.Now
 	Log       *slog.Logger      // default slog.Default
+	// Refuses reports whether Transport refuses to connect to a host. Default: no host is refused.
+	Refuses func(ctx context.Context, host string) bool
 	// Timeout bounds one attempt. Default: 10 s.
 	Timeout time.Duration
 	// OnDisabled is called in the transaction that disables a webhook automatically. Default: no
@@ -64,6 +66,9 @@ func New(parts Parts, opt Options) *Webhooks {
 	}
 	if opt.Timeout == 0 {
 		opt.Timeout = 10 * time.Second
+	}
+	if opt.Refuses == nil {
+		opt.Refuses = func(context.Context, string) bool { return false }
 	}
 	if opt.OnDisabled == nil {
 		opt.OnDisabled = func(context.Context, *sqldb.Tx, Hook) error { return nil }
@@ -201,6 +206,9 @@ func (w *Webhooks) Create(ctx context.Context, who drive.Who, in HookChange, kee
 	if h.URL == "" {
 		return Hook{}, drive.BadField("url", drive.Required)
 	}
+	if err := w.checkHost(ctx, h.URL); err != nil {
+		return Hook{}, err
+	}
 	h.Secret = newSecret()
 	err = w.write(ctx, who, account, func(ctx context.Context, tx *sqldb.Tx) error {
 		var have int
@@ -225,6 +233,16 @@ func (w *Webhooks) Create(ctx context.Context, who drive.Who, in HookChange, kee
 		return keep(ctx, tx, h)
 	})
 	return h, err
+}
+
+// checkHost returns BadRequest if events cannot be sent to the host of address, a valid URL. The
+// host of a name may change, so each attempt checks it again.
+func (w *Webhooks) checkHost(ctx context.Context, address string) error {
+	u, err := url.Parse(address)
+	if err == nil && w.opt.Refuses(ctx, u.Hostname()) {
+		return drive.BadField("url", drive.NotAllowed, "allowed", []string{"public addresses of other machines"}, "sent", u.Hostname())
+	}
+	return nil
 }
 
 // insert inserts the row of a new webhook within tx, with the sealed secrets of h.
@@ -392,6 +410,11 @@ func (w *Webhooks) List(ctx context.Context, who drive.Who, place string) ([]Hoo
 func (w *Webhooks) Change(ctx context.Context, who drive.Who, id ID, in HookChange) (h Hook, err error) {
 	if h, err = w.Find(ctx, who, id); err != nil {
 		return Hook{}, err
+	}
+	if in.URL != nil {
+		if err := w.checkHost(ctx, *in.URL); err != nil {
+			return Hook{}, err
+		}
 	}
 	err = w.write(ctx, who, h.Account, func(ctx context.Context, tx *sqldb.Tx) error {
 		if h, err = findForUpdate(ctx, tx, id); err != nil {

@@ -197,6 +197,28 @@ func sendAll(t *testing.T, w *webhook.Webhooks) {
 	}
 }
 
+// TestRefusedAddressesAreNotTaken: a webhook to an address that no event can be sent to is refused
+// when it is created, and when its address changes.
+func TestRefusedAddressesAreNotTaken(t *testing.T) {
+	t.Parallel()
+	y := newFixture(t)
+	w := webhook.New(y.parts, webhook.Options{Now: y.clock, Refuses: func(_ context.Context, host string) bool { return host == "10.1.2.3" }})
+	refused, allowed := "http://10.1.2.3:80/hook", "http://hook.example.org"
+	if _, err := w.Create(t.Context(), y.who, webhook.HookChange{URL: &refused}, nil); drive.KindOf(err) != drive.BadRequest {
+		t.Errorf("created with %v", err)
+	}
+	h, err := w.Create(t.Context(), y.who, webhook.HookChange{URL: &allowed}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Change(t.Context(), y.who, h.ID, webhook.HookChange{URL: &refused}); drive.KindOf(err) != drive.BadRequest {
+		t.Errorf("changed with %v", err)
+	}
+	if h, err = w.Find(t.Context(), y.who, h.ID); err != nil || h.URL != allowed {
+		t.Errorf("the webhook is at %s: %v", h.URL, err)
+	}
+}
+
 // TestEventsAreSentInOrder: a receiver gets the requested events in order and signed. A refused
 // event is sent again with the same id, and later events wait.
 func TestEventsAreSentInOrder(t *testing.T) {
