@@ -1,42 +1,26 @@
 package main
 
 import (
+	"cmp"
 	"runtime"
-	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
-)
 
-// version is set by the release build: -ldflags "-X main.version=v1.2.3".
-var version string
+	"example.org/smartdrive/internal/base/telemetry"
+)
 
 // buildVersion returns the version of the release, else of the Go module, else "dev".
 func buildVersion() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
+	if v := telemetry.ReadBuild().Version; v != "(devel)" {
+		return v
 	}
 	return "dev"
 }
 
 // buildCommit returns the commit of the binary, with "+" if files were modified.
 func buildCommit() string {
-	commit, changed := "unknown", ""
-	info, _ := debug.ReadBuildInfo()
-	if info == nil {
-		return commit
-	}
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			commit = s.Value
-		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = "+"
-		}
-	}
-	return commit + changed
+	return cmp.Or(strings.Replace(telemetry.ReadBuild().Revision, "+dirty", "+", 1), "unknown")
 }
 
 // newVersionCommand returns the command `version`: show version, commit and Go version of this

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"net/http"
 	"runtime"
 	"runtime/debug"
@@ -68,9 +69,12 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
+// version and commit are set by scripts/release: -ldflags "-X MODULE/internal/base/telemetry.version=1.2.3".
+var version, commit string
+
 // Build identifies the running program.
 type Build struct {
-	Version  string // module version; "(devel)" outside of a release
+	Version  string // of the release, else of the module; "(devel)" outside of a release
 	Revision string // source revision, with "+dirty" if modified; empty if unknown
 	Go       string // Go version
 }
@@ -78,9 +82,9 @@ type Build struct {
 // ReadBuild returns version, Go version and revision of the running program. Version is "(devel)"
 // and the revision empty if the linker recorded none; "+dirty" marks uncommitted changes.
 func ReadBuild() Build {
-	b := Build{Version: "(devel)", Go: runtime.Version()}
+	b := Build{Version: cmp.Or(version, "(devel)"), Revision: commit, Go: runtime.Version()}
 	info, ok := debug.ReadBuildInfo()
-	if !ok {
+	if !ok || version != "" {
 		return b
 	}
 	if info.Main.Version != "" {
