@@ -118,6 +118,10 @@ docs: ## write the generated pages: docs/api.md, docs/configuration.md, docs/inv
 	go test ./internal/head/rest ./internal/base/config ./internal/intake/invoice ./internal/intake/invoice/rule -run 'Docs|Reference' -update
 	go test ./internal -run Rooms -update
 
+.PHONY: release
+release: ## everything that a release has, into dist/ (VERSION=0.1.0; docs/releases.md)
+	cd scripts/release && nice go run -trimpath . -version "$(VERSION)"
+
 .PHONY: ci
 ci: ## what lands a change
 	.ci/run
