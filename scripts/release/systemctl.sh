@@ -25,8 +25,8 @@ stop) stop ;;
 restart) stop && start ;;
 try-restart) [ ! -f $pid ] || { stop && start; } ;;
 is-active) [ -f $pid ] ;;
-enable) mkdir -p "${wants%/*}" && ln -sf $unit $wants ;;
+enable | preset) mkdir -p "${wants%/*}" && ln -sf $unit $wants ;;
 disable) rm -f $wants ;;
-is-enabled) [ -L $wants ] ;;
+is-enabled) [ -L $wants ] && echo enabled ;;
 *) exit 0 ;;
 esac
