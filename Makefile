@@ -120,6 +120,10 @@ docs: ## write the generated pages and the transcripts of tests; read the differ
 	go test ./internal/head/problem ./internal/head/dav ./internal/head/nextcloud -run 'AsClientsSeeThem|Transcripts|AsTheySpeak' -update
 	go test ./internal -run Rooms -update
 
+.PHONY: release
+release: ## everything that a release has, into dist/ (VERSION=0.1.0; docs/releases.md)
+	cd scripts/release && nice go run -trimpath . -version "$(VERSION)"
+
 .PHONY: ci
 ci: ## what lands a change
 	.ci/run

@@ -19,6 +19,7 @@ parts=(
 	"race|the race detector at full depth, on every package|make race RACE='./internal/... ./client/... ./test/services/...'"
 	"clients|clients that generators make of the document of the API|scripts/clients.sh"
 	"rclone|the test suites of rclone, with the vendors nextcloud and other|scripts/rclone.sh"
+	"release|a release, built twice and bit-equal; its packages and images installed and tried|scripts/release/deep.sh"
 	"fuzz|every fuzz target, 2,000 inputs|make fuzz FUZZTIME=2000x"
 	"soak-histories|5,000 random histories of uploads|SMARTDRIVE_SOAK=5000 go test ./internal/usecase/upload -run Histories -count 1 -timeout 2h"
 	"soak-kill|600 kills of the server|SMARTDRIVE_KILLS=600 go test ./test/kill -run TestKillLoop -count 1 -v -timeout 2h"

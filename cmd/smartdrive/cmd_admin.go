@@ -49,7 +49,7 @@ func newAdminCommand() *cobra.Command {
 		cmd.PersistentFlags().AddFlag(a.cfg.Lookup(name))
 	}
 	cmd.PersistentFlags().BoolVar(&a.json, "json", false, "print results as JSON, one object per line")
-	cmd.AddCommand(a.statusCommand(), a.growthCommand(), a.settingsCommand(), a.userCommand(), a.activityCommand(), a.ledgerCommand(), a.uploadsCommand(), a.timersCommand(), a.auditCommand(), a.dlqCommand(), a.fsckCommand(),
+	cmd.AddCommand(a.statusCommand(), a.readyCommand(), a.growthCommand(), a.settingsCommand(), a.userCommand(), a.activityCommand(), a.ledgerCommand(), a.uploadsCommand(), a.timersCommand(), a.auditCommand(), a.dlqCommand(), a.fsckCommand(),
 		a.backupCommand(), a.restoreCommand(), a.secretsCommand())
 	return cmd
 }

@@ -52,10 +52,10 @@ func (e *LockedError) Error() string {
 // The caller closes the file to unlock.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the data directory %s: %w", dir, err)
+		return nil, explainUnwritable(fmt.Errorf("make the data directory %s: %w", dir, err), dir)
 	}
 	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory needs x
-		return nil, fmt.Errorf("protect the data directory: %w", err)
+		return nil, explainUnwritable(fmt.Errorf("protect the data directory: %w", err), dir)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -230,6 +231,51 @@ func TestTheDocsAreUpToDate(t *testing.T) {
 	}
 	if diff := cmp.Diff(Markdown(), string(got)); diff != "" {
 		t.Errorf("docs/configuration.md differs; run go test ./internal/base/config -update\n%s", diff)
+	}
+}
+
+func TestExampleIsUpToDate(t *testing.T) {
+	t.Parallel()
+	const file = "../../../deploy/config.yaml"
+	if *update {
+		if err := os.WriteFile(file, []byte(Example()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Example(), string(got)); diff != "" {
+		t.Errorf("deploy/config.yaml differs; run go test ./internal/base/config -update\n%s", diff)
+	}
+}
+
+// The example changes the data directory and nothing else, and each of its keys can be set to what
+// it shows as the default.
+func TestExampleShowsTheDefaults(t *testing.T) {
+	t.Parallel()
+	want, err := load([]string{"--data=" + packagedData}, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(Example(), "\n")
+	for i, line := range lines {
+		key, _, _ := strings.Cut(strings.TrimPrefix(line, "#"), ":")
+		if s := find(key); s != nil && s.def != "" {
+			lines[i] = strings.TrimPrefix(line, "#")
+		}
+	}
+	for name, text := range map[string]string{"as it is": Example(), "defaults set": strings.Join(lines, "\n")} {
+		got, err := load([]string{"--config=drive.yaml"}, nil, text)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got.file, got.given = want.file, want.given
+		if !reflect.DeepEqual(want, got) {
+			t.Errorf("%s: the settings are %+v, the defaults %+v", name, got, want)
+		}
 	}
 }
 

@@ -229,7 +229,7 @@ func (u uploads) readBegin(ctx context.Context, c *call, in *beginBody) (upload.
 	}
 	if in.PartSize != nil {
 		if b.PartSize = drive.ByteSize(*in.PartSize); b.PartSize == 0 {
-			return upload.Begin{}, drive.BadField("part_size", drive.OutOfRange, "min", upload.MinPartSize, "max", upload.MaxPartSize, "sent", 0)
+			return upload.Begin{}, drive.BadField("part_size", drive.OutOfRange, "min", upload.MinPartSize, "max", int64(upload.MaxPartSize), "sent", 0)
 		}
 	}
 	return b, nil

@@ -307,7 +307,7 @@ func adopt(ctx context.Context, db *sqldb.DB, seen int64, now drive.Time) (gener
 
 // skippedNumbers is more than the number of nodes created between a backup and its restore.
 // JavaScript integers allow two million restores.
-const skippedNumbers = 1 << 32
+const skippedNumbers int64 = 1 << 32
 
 // skipNumbers skips the numbers of nodes that the copy lacks, so that no number is assigned twice.
 func skipNumbers(ctx context.Context, tx *sqldb.Tx) error {

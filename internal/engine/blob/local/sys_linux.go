@@ -69,7 +69,7 @@ func canPack(dir *os.File) bool {
 	if unix.Fstatfs(int(dir.Fd()), &st) != nil || st.Bsize > pack.Block {
 		return false
 	}
-	switch st.Type {
+	switch uint32(st.Type) { //nolint:gosec // a magic number, of which some architectures keep 32 bits with a sign
 	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC:
 		return true
 	}

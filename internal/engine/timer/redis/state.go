@@ -29,8 +29,8 @@ const (
 	flagCoarse = 4
 
 	// maxGen is the greatest integer that Lua's numbers (doubles) represent exactly.
-	maxGen = 1<<53 - 1
-	maxInt = 1<<48 - 1 // of 6 bytes; as ms 8,900 years
+	maxGen int64 = 1<<53 - 1
+	maxInt       = 1<<48 - 1 // of 6 bytes; as ms 8,900 years
 )
 
 // state is a timer as stored in the shard. Times and durations are in ms.
