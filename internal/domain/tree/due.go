@@ -80,9 +80,8 @@ func (t *Tree) oldestDue(ctx context.Context, q sqldb.Querier, kind DueKind, id 
 
 // Overdue selects due entries for ListDue.
 type Overdue struct {
-	Kind DueKind
-	// entries whose Since is earlier
-	Before  drive.Time
+	Kind    DueKind
+	Before  drive.Time      // entries whose Since is earlier
 	Account drive.AccountID // zero: all accounts without a retention period of their own
 }
 

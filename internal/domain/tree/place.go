@@ -30,8 +30,9 @@ func (r Reader) CheckPlace(ctx context.Context, q sqldb.Querier, account drive.A
 }
 
 // resolvePlace returns the existing file to replace, zero if none, and the name to use, by the
-// conflict policy of p. It fails as resolveConflict does, NameTaken for example, and writes
-// nothing.
+// conflict policy of p. It writes nothing. It fails with NameTaken if the policy allows neither
+// replacing nor renaming, or a folder has the name, and with VersionChanged if the file to replace
+// is not of version p.Base.
 func (r Reader) resolvePlace(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place) (there Node, name drive.Name, err error) {
 	there, _, err = r.Child(ctx, q, account, p.Parent, p.Name)
 	if err != nil {

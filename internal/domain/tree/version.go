@@ -9,16 +9,14 @@ import (
 
 // Version is one current or former content of a file.
 type Version struct {
-	ID   drive.VersionID
-	Node drive.NodeID
-	Blob drive.BlobID
-	Size drive.ByteSize
-	// modification time from the client
-	MTime   drive.Time
+	ID      drive.VersionID
+	Node    drive.NodeID
+	Blob    drive.BlobID
+	Size    drive.ByteSize
+	MTime   drive.Time // modification time from the client
 	Mime    string
 	Created drive.Time
-	// zero: unknown
-	By drive.UserID
+	By      drive.UserID // zero: unknown
 }
 
 // selectVersions is the query for the columns that scanVersion reads; the caller appends the

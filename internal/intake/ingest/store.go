@@ -195,8 +195,8 @@ func (r *run) knownOf(ctx context.Context, tx *sqldb.Tx, items []item) (map[stri
 	return there, nil
 }
 
-// sidesOf returns all conflict rows of the documents, whatever their state, by side.id. It issues
-// no query for an empty map.
+// sidesOf returns all rows of document_conflicts of the documents, whatever their state, by
+// side.id. It issues no query for an empty map.
 func sidesOf(ctx context.Context, tx *sqldb.Tx, there map[string]known) (map[string]side, error) {
 	sides := map[string]side{}
 	var args []any

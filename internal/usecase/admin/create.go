@@ -31,8 +31,9 @@ func (a *Admin) CreateUser(ctx context.Context, who drive.Who, in NewUser) (User
 	return a.CreateUserAnd(ctx, who, in, func(context.Context, *sqldb.Tx, account.User) error { return nil })
 }
 
-// CreateUserAnd creates a user as CreateUser does, and calls and with the new user in the same
-// transaction. An error of and undoes the creation.
+// CreateUserAnd creates a user with account, ledger and tree, and calls and with the new user in
+// the same transaction. An error of and undoes the creation. It fails with Forbidden if the caller
+// is not an administrator, with BadRequest for an invalid name or password, and with NameTaken.
 func (a *Admin) CreateUserAnd(ctx context.Context, who drive.Who, in NewUser, and func(context.Context, *sqldb.Tx, account.User) error) (User, error) {
 	draft, err := a.draft(ctx, who, in)
 	if err != nil {

@@ -73,8 +73,8 @@ func (r *run) split(ctx context.Context, group []*pending) (whole, broken []*pen
 }
 
 // gather returns the next group: at least one item, and further ones that arrive without a pause.
-// next is the first item of the following group if it was already read. An empty group means that
-// the batch has ended.
+// first is an item that an earlier call read for this group; nil: read one. next is an item read
+// for the following group; nil: none. An empty group means that the batch has ended.
 func (r *run) gather(first *pending) (group []*pending, next *pending) {
 	if first == nil {
 		if first = <-r.ahead; first == nil {
@@ -141,8 +141,9 @@ func (r *run) execute(ctx context.Context, group []*pending) error {
 	return errors.Join(err, r.opt.Uploads.ReleaseUnsynced(ctx, err, laid))
 }
 
-// commit runs the transaction of a group. After a panic outside the transaction's function the
-// outcome is in doubt.
+// commit runs the transaction that writes the results of a group; fresh are the items that it must
+// execute. If the code around the transaction panics, commit returns an Internal error with
+// sqldb.ErrInDoubt, because the transaction may have committed.
 func (r *run) commit(ctx context.Context, fresh []*pending) (err error) {
 	whole := false
 	panicked := guarded(func() error {

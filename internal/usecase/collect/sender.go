@@ -132,7 +132,8 @@ type IssuedToken struct {
 }
 
 // IssueToken issues a sender's token under a self-chosen name of at most 64 bytes, which may be
-// empty. Errors: as Describe; BadRequest {field sender}.
+// empty. It fails with NotFound for an unknown link, Gone {reason: expired or withdrawn} for a
+// closed link, and BadRequest {field sender} for an invalid name.
 func (s *Links) IssueToken(ctx context.Context, token, name string) (IssuedToken, error) {
 	name, err := cleanText("sender", name, maxSender, false)
 	if err != nil {

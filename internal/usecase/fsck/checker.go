@@ -222,9 +222,9 @@ func (c *Checker) Run(ctx context.Context) error {
 	return nil
 }
 
-// RunOnce runs one pass as Run does, with repairs, and deletes old findings. It repairs nothing
-// while a restored backup awaits its check. It returns errYielded if an administrator waits for a
-// pass.
+// RunOnce runs one complete audit pass, repairs what it finds, stores the findings, and deletes old
+// ones. It repairs nothing while a restored backup awaits its check. It returns errYielded if an
+// administrator waits for a pass.
 func (c *Checker) RunOnce(ctx context.Context) (Report, error) {
 	if err := c.acquirePass(ctx); err != nil {
 		return Report{}, err

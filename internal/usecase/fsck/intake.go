@@ -208,7 +208,7 @@ func (d documentRow) findings() (all []Finding) {
 }
 
 // fixDocument sets the state according to the conflicts, under the lock that settling a conflict
-// uses.
+// uses, and describes the repair in f. It reports whether the defect still existed.
 func fixDocument(ctx context.Context, tx *sqldb.Tx, id drive.DocumentID, f *Finding) (bool, error) {
 	d := documentRow{id: id}
 	err := tx.QueryRow(ctx, "SELECT state FROM documents WHERE id = ?"+tx.ForUpdate(), id).Scan(&d.state)

@@ -84,7 +84,7 @@ func (i *Inbox) Change(ctx context.Context, who drive.Who, c Change) (Notificati
 }
 
 // apply applies a change to settings in place. A new mail address is not confirmed: apply requests
-// a code to be mailed to it. It fails as requestCode does.
+// a code to be mailed to it. It fails with Rate after too many codes in a day.
 func (i *Inbox) apply(p *notice.Preferences, c Change) error {
 	if c.Language != nil {
 		p.Language = *c.Language

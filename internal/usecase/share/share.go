@@ -121,8 +121,8 @@ func scan(s *Share, scan func(...any) error) error {
 	return err
 }
 
-// reveal decrypts the token and the code of sh and sets them in place. It fails as Vault.OpenLink
-// does.
+// reveal decrypts the token and the code of sh and sets them in place; empty if the key that sealed
+// them is lost. It fails if the key cannot be read from the database.
 func (s *Shares) reveal(ctx context.Context, q sqldb.Querier, sh *Share) (err error) {
 	sh.Token, sh.Code, err = s.opt.Vault.OpenLink(ctx, q, sh.kept)
 	return err

@@ -70,8 +70,7 @@ type View struct {
 
 // Total is an optional quota in a request.
 type Total struct {
-	// false: not in the request
-	Given bool
+	Given bool            // false: not in the request
 	Bytes *drive.ByteSize // nil: unlimited
 }
 

@@ -108,28 +108,24 @@ const (
 
 // Hook is a webhook as stored in the database: where events are sent, and how far.
 type Hook struct {
-	ID      ID
-	Account drive.AccountID
-	User    drive.UserID
-	Name    string
-	URL     string
-	Types   []string // verbs or prefixes; none: see activity.SentToWebhook
-	State   State
-	Reason  Reason
-	// last settled entry
-	Position activity.Position
-	// entries skipped because they were rejected
-	Skipped int64
-	// consecutive failed attempts
-	Failures     int64
+	ID           ID
+	Account      drive.AccountID
+	User         drive.UserID
+	Name         string
+	URL          string
+	Types        []string // verbs or prefixes; none: see activity.SentToWebhook
+	State        State
+	Reason       Reason
+	Position     activity.Position // last settled entry
+	Skipped      int64             // entries skipped because they were rejected
+	Failures     int64             // consecutive failed attempts
 	FailingSince drive.Time
-	// time of the next retry
-	NotBefore drive.Time
-	Status    int64
-	Error     string
-	Sent      drive.Time
-	Created   drive.Time
-	Updated   drive.Time
+	NotBefore    drive.Time // time of the next retry
+	Status       int64
+	Error        string
+	Sent         drive.Time
+	Created      drive.Time
+	Updated      drive.Time
 
 	// OldSecretUntil is until when requests are also signed with the previous secret; zero: they
 	// are not.
@@ -421,7 +417,7 @@ func (w *Webhooks) Change(ctx context.Context, who drive.Who, id ID, in HookChan
 }
 
 // Delete deletes a webhook and records this as activity. A delivery that is running may still end.
-// It returns NotFound as Find does.
+// It returns NotFound if the webhook does not exist or the caller may not manage it.
 func (w *Webhooks) Delete(ctx context.Context, who drive.Who, id ID) error {
 	h, err := w.Find(ctx, who, id)
 	if err != nil {

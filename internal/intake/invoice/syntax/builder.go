@@ -25,8 +25,7 @@ type builder struct {
 	lineNo int     // current line of the file
 	text   []byte  // text of the current element
 
-	// parts of the model that the open elements describe
-	party     *invoice.Party
+	party     *invoice.Party // parts of the model that the open elements describe
 	address   *invoice.Address
 	lines     []*invoice.Line
 	allowance *invoice.Allowance

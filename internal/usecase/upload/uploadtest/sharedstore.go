@@ -91,7 +91,7 @@ func (s SharedStore) Presign(context.Context, string, blob.Link) (string, error)
 	return "", errors.ErrUnsupported
 }
 
-// PutAtomic is Put, which is atomic here.
+// PutAtomic stores content under a name, all or nothing.
 func (s SharedStore) PutAtomic(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	return s.Put(ctx, name, body)
 }
