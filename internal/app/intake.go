@@ -27,7 +27,9 @@ func (a *App) nodeArrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) error 
 	return a.intake.Arrived(ctx, tx, n)
 }
 
-// unfileTransferred tells the intake that an account's files were transferred to another one.
+// unfileTransferred removes, within tx, the references of the intake to files of an account, whose
+// owner has changed by a handover. It processes up to limit rows after the key after and returns
+// the key to continue from; empty: no more rows.
 func (a *App) unfileTransferred(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, after string, limit int) (string, error) {
 	return a.intake.Unfile(ctx, tx, account, after, limit)
 }

@@ -148,7 +148,8 @@ func (r Reader) freeName(ctx context.Context, q sqldb.Querier, account drive.Acc
 	return numbered(p.Name, high, typ), nil
 }
 
-// maxExtBytes is the longest suffix that counts as an extension and stays after the number.
+// maxExtBytes is the longest suffix in bytes, with its dot, that counts as a file name's extension.
+// A number that makes a name free is inserted before the extension, or appended if there is none.
 const maxExtBytes = 16
 
 // numbered appends " (k)" to the name of a folder, or inserts it before the extension of a file. A

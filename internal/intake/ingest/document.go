@@ -106,10 +106,10 @@ func encodeFindings(all []DocumentFinding) string {
 	return ""
 }
 
-// judge validates a document and sets its outcome to Accept or Reject, without comparing it with
+// validate validates a document and sets its outcome to Accept or Reject, without comparing it with
 // stored documents. It changes one in place. A document that breaks rules is no error; it fails
 // only if the accepted one cannot be encoded.
-func (r *run) judge(one *item, doc *invoice.Document, m member) error {
+func (r *run) validate(one *item, doc *invoice.Document, m member) error {
 	one.number = clip(doc.Number, maxID)
 	found := rule.ValidateAs(doc, r.rules.Profile)
 	var findings []DocumentFinding

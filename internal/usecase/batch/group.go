@@ -86,11 +86,11 @@ func (r *run) gather(first *pending) (group []*pending, next *pending) {
 	late, until := time.NewTimer(maxGap), time.Now().Add(maxWait)
 	defer late.Stop()
 	for len(group) < int(r.groupSize.Load()) && size < maxBytes {
-		p := r.soon(late, until)
+		p := r.nextWithin(late, until)
 		switch {
 		case p == nil:
 			return group, nil
-		case p.alone():
+		case p.startsGroup():
 			return group, p
 		}
 		group = append(group, p)
@@ -99,9 +99,9 @@ func (r *run) gather(first *pending) (group []*pending, next *pending) {
 	return group, nil
 }
 
-// soon returns the next item of the batch; nil if the batch has ended or none arrives within maxGap
-// or before until. late is a timer that the caller lends.
-func (r *run) soon(late *time.Timer, until time.Time) *pending {
+// nextWithin returns the next item of the batch; nil if the batch has ended or none arrives within
+// maxGap or before until. late is a timer that the caller lends.
+func (r *run) nextWithin(late *time.Timer, until time.Time) *pending {
 	select {
 	case p := <-r.ahead:
 		return p
@@ -223,7 +223,7 @@ func (r *run) write(ctx context.Context, tx *sqldb.Tx, group []*pending) error {
 			continue
 		}
 		if p := group[i]; p.failed == nil {
-			failed, err := tx.Try(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return r.act(ctx, tx, p) })
+			failed, err := tx.Try(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return r.executeItem(ctx, tx, p) })
 			if err != nil {
 				return err
 			}
@@ -287,9 +287,9 @@ func (r *run) record(ctx context.Context, tx *sqldb.Tx, group []*pending) (err e
 	return r.series.Record(ctx, tx, done)
 }
 
-// act executes one item that is not a file within tx and sets p.node and p.created. On an error the
-// caller rolls back to before the item.
-func (r *run) act(ctx context.Context, tx *sqldb.Tx, p *pending) (err error) {
+// executeItem executes one item that is not a file within tx and sets p.node and p.created. On an
+// error the caller rolls back to before the item.
+func (r *run) executeItem(ctx context.Context, tx *sqldb.Tx, p *pending) (err error) {
 	switch p.Op {
 	case Folder:
 		p.created = true

@@ -175,7 +175,7 @@ func (s *Links) views(ctx context.Context, q sqldb.Querier, all []Link) ([]View,
 			return nil, err
 		}
 		sum := sums[l.ID].plus(l)
-		v := View{Link: l, Item: nodes[l.Folder], Files: sum.files, Received: sum.received, Arriving: sum.open, Left: left(l, balance, sum)}
+		v := View{Link: l, Item: nodes[l.Folder], Files: sum.files, Received: sum.received, Arriving: sum.open, Left: remainingBytes(l, balance, sum)}
 		v.State = s.state(v, live[made[i].ID])
 		views[i] = v
 	}
@@ -195,10 +195,10 @@ func (s *Links) state(v View, live bool) State {
 	return Open
 }
 
-// left returns how many bytes may still be begun: the rest of the link's limit, or less if the
-// account has less. nil: the link has no limit and the account is not full; the account's free
-// space is not revealed.
-func left(l Link, balance quota.Balance, sum totals) *drive.ByteSize {
+// remainingBytes returns how many bytes may still be begun: the rest of the link's limit, or less
+// if the account has less. nil: the link has no limit and the account is not full; the account's
+// free space is not revealed.
+func remainingBytes(l Link, balance quota.Balance, sum totals) *drive.ByteSize {
 	room := balance.Available()
 	if sum.fileCount() >= maxFiles {
 		room = 0

@@ -112,7 +112,7 @@ func (s *Links) Describe(ctx context.Context, token string) (Public, error) {
 	if err != nil {
 		return Public{}, err
 	}
-	return Public{l.Title, l.Message, owner.Name, l.ExpiresAt, l.MaxFile, left(l, balance, sum)}, nil
+	return Public{l.Title, l.Message, owner.Name, l.ExpiresAt, l.MaxFile, remainingBytes(l, balance, sum)}, nil
 }
 
 // openLink returns the link of a token if visitors may use it. It returns NotFound for an unknown

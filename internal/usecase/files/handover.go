@@ -35,7 +35,9 @@ type handoverArgs struct {
 
 	Root  drive.NodeID `json:"root"` // of the drive that is handed over
 	Stack []frame      `json:"stack"`
-	Told  string       `json:"told,omitempty"` // the key returned by the last call of Options.OnHandover
+	// Told is the key that the last call of Options.OnHandover returned; the next call continues
+	// from it. Empty: it starts from the beginning.
+	Told string `json:"told,omitempty"`
 }
 
 // Handovers moves all nodes of a drive into another account. It is safe for concurrent use.

@@ -42,7 +42,7 @@ func (p *pass) lookBlob(ctx context.Context, id drive.BlobID) (*defect, error) {
 	}
 	switch {
 	case state != "":
-		if err := p.home(ctx); err != nil { // the store may have been unmounted during the pass
+		if err := p.checkMounted(ctx); err != nil { // the store may have been unmounted during the pass
 			return nil, fmt.Errorf("the file of blob %s is not as it was: %w", id, err)
 		}
 		return p.damage(ctx, b, "P1", fmt.Sprintf("file %s of %d bytes", b.file, b.size), state)
