@@ -86,8 +86,8 @@ const (
 	maxFindingsBytes = 60_000
 )
 
-// encodeFindings returns as many findings as fit, as JSON. If it drops findings, it appends one
-// that tells how many. Without findings it returns "".
+// encodeFindings returns findings as JSON, at most maxFindings and maxFindingsBytes. If it drops
+// some, it appends a finding with their number. Without findings it returns "".
 func encodeFindings(all []DocumentFinding) string {
 	for keep := min(len(all), maxFindings); keep > 0; keep -= 1 + keep/4 {
 		some := make([]DocumentFinding, keep, keep+1)

@@ -206,8 +206,8 @@ func (f *filler) checkRunning(ctx context.Context, v *snapshot) error {
 	return nil
 }
 
-// throttle waits to keep the pace. It waits in steps of patience, so that a new pace takes effect
-// soon.
+// throttle waits to keep the pace. It waits in steps of throttleStep, so that a new pace takes
+// effect soon.
 func (f *filler) throttle(ctx context.Context, rows, bytes int, begun time.Time) error {
 	f.rate.add(rows)
 	for {

@@ -310,8 +310,9 @@ func (t *table) rangeCond(last, high string) (where string, args []any, err erro
 	return where + " AND " + upTo, append(args, more...), err
 }
 
-// readRange returns the rows whose keys are above last and up to high, as rangeCond selects them.
-// It fails if one of them is not a key.
+// readRange returns the rows after the key last up to and including the key high. An empty last is
+// the beginning, an empty high the end of the table. It fails if last or high is not a key of the
+// table.
 func (t *table) readRange(ctx context.Context, q sqldb.Querier, last, high string) ([]row, error) {
 	where, args, err := t.rangeCond(last, high)
 	if err != nil {

@@ -143,8 +143,8 @@ func (s *Links) view(ctx context.Context, q sqldb.Querier, l Link) (View, error)
 	return views[0], nil
 }
 
-// views returns links of one account with their states and totals, in the same order. It takes a
-// few statements for all of them.
+// views returns the views of links of one account with their states and totals, in the same order.
+// It reads them with few statements, plus one check per guest and node.
 func (s *Links) views(ctx context.Context, q sqldb.Querier, all []Link) ([]View, error) {
 	if len(all) == 0 {
 		return nil, nil

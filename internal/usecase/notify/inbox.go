@@ -57,8 +57,9 @@ type NotificationPage struct {
 	Unread     int            `json:"unread" doc:"number of all unread notifications of the caller"`
 }
 
-// List returns a page of the caller's notices; with unread only unread ones. It fails with
-// CursorInvalid or BadRequest.
+// List returns a page of up to limit notices of the caller, newest first; with unread only unread
+// ones. A zero limit means 200. It fails with CursorInvalid, and with BadRequest for a limit that
+// is not from 1 to tree.MaxLimit.
 func (i *Inbox) List(ctx context.Context, who drive.Who, cursor string, limit int, unread bool) (p NotificationPage, err error) {
 	if limit, err = tree.CheckLimit(limit); err != nil {
 		return p, err

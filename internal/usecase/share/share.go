@@ -151,8 +151,8 @@ func (s *Shares) view(ctx context.Context, q sqldb.Querier, sh Share) (View, err
 	return v, err
 }
 
-// views returns shares of one account with their states and nodes, in the same order. It takes a
-// few statements for all of them.
+// views returns the views of shares of one account with their states and nodes, in the same order.
+// It reads them with few statements, plus one check per guest and node.
 func (s *Shares) views(ctx context.Context, q sqldb.Querier, all []Share) ([]View, error) {
 	ids, made := make([]drive.NodeID, len(all)), make([]link.Identity, len(all))
 	for i, sh := range all {

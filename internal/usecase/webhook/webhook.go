@@ -181,8 +181,9 @@ type HookChange struct {
 type CommitHook func(ctx context.Context, tx *sqldb.Tx, h Hook) error
 
 // Create creates a webhook that is sent all entries from now on. Its secret is in the result and
-// never shown again. The caller must own the drive or manage the space. keep may be nil. It fails
-// with NotFound, Forbidden, BadRequest or TooManyOpen.
+// never shown again. The caller must own the drive or manage the space. keep runs at the end of the
+// transaction; nil: nothing. It fails with NotFound, Forbidden, BadRequest for a missing or invalid
+// URL, name or type, and TooManyOpen.
 func (w *Webhooks) Create(ctx context.Context, who drive.Who, in HookChange, keep CommitHook) (h Hook, err error) {
 	account, err := w.authorizePlace(ctx, who, in.Place)
 	if err != nil {
@@ -384,7 +385,8 @@ func (w *Webhooks) List(ctx context.Context, who drive.Who, place string) ([]Hoo
 }
 
 // Change changes a webhook. The caller becomes responsible for it if it is activated or its URL
-// changes. An activated webhook continues at its position. It fails with NotFound or BadRequest.
+// changes. An activated webhook continues at its position. It fails with NotFound, and with
+// BadRequest for an invalid URL, name, type or state.
 func (w *Webhooks) Change(ctx context.Context, who drive.Who, id ID, in HookChange) (h Hook, err error) {
 	if h, err = w.Find(ctx, who, id); err != nil {
 		return Hook{}, err

@@ -114,7 +114,7 @@ func (d *Document) unpack(about dict, body, limit int64) ([]byte, error) {
 	return undoPredictor(raw, int(columns))
 }
 
-// first returns the first element of an array, or the value itself if it is not an array.
+// first returns the first element of an array, nil of an empty one, and any other value itself.
 func first(value any) any {
 	if list, ok := value.(array); ok {
 		if len(list) == 0 {
