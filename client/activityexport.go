@@ -26,8 +26,9 @@ func (c *Client) ExportActivity(ctx context.Context, in ActivityQuery, after str
 }
 
 // ExportActivityOf yields all entries about a user's account that match the query, or about all
-// accounts if user is empty, oldest first, starting after the entry with the id after. It requires
-// an administrator. It resumes and yields errors like ExportActivity.
+// accounts if user is empty, oldest first, starting after the entry with the id after; empty: from
+// the beginning. It requires an administrator. It resumes after a broken connection. It yields an
+// error last; without an error, the export is complete.
 func (c *Client) ExportActivityOf(ctx context.Context, user, types, after string) iter.Seq2[ActivityLine, error] {
 	path := "/admin/activity/export"
 	if user != "" {

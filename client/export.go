@@ -150,6 +150,7 @@ func (c *Client) ExportSet(ctx context.Context, set string) iter.Seq2[Export, er
 
 // ExportFailure is an entry that the server could not collect.
 type ExportFailure struct {
+	// N is the number of the entry in the export, as ExportSource.N.
 	N      int64     `json:"n"`
 	ID     string    `json:"id"` // as given in the list
 	Path   string    `json:"path"`

@@ -138,9 +138,9 @@ func (c *Client) AllTrash(ctx context.Context) iter.Seq2[Node, error] {
 // EmptyTrash permanently deletes all nodes in the trash of the user's own drive.
 func (c *Client) EmptyTrash(ctx context.Context) error { return Sharing{c}.EmptyTrash(ctx, "") }
 
-// fetchAndWait is fetch for work that may continue in the background: if the server replies 202, it
-// waits until the operation has ended and returns the zero T. It fails with the operation's
-// failure.
+// fetchAndWait sends a request whose work may continue in the background, and returns the decoded
+// reply. If the server replies 202, it waits until the operation has ended and returns the zero T.
+// It fails with the operation's failure.
 func fetchAndWait[T any](ctx context.Context, c *Client, k *request) (T, error) {
 	var node T
 	raw, err := fetch[json.RawMessage](ctx, c, k)

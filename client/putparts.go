@@ -154,8 +154,9 @@ func (m *multipart) digests() Digests {
 	return Digests{blake3Name: m.digest}
 }
 
-// handleReply answers the challenge in a reply to begin or a claim, if there is one, and returns
-// the outcome as checkState does. A refused proof is no error: the parts are sent.
+// handleReply answers the challenge in a reply to begin or a claim, if there is one. It returns nil
+// if parts must be sent, also after a refused proof, or else errUploadDone, errSealing,
+// errUploadGone, or the error of a request.
 func (m *multipart) handleReply(ctx context.Context, up Upload) error {
 	if up.Challenge != nil && up.State != Done {
 		m.meter.setState(StateVerifying)
@@ -203,8 +204,9 @@ func (m *multipart) checkState(up Upload) error {
 	return fmt.Errorf("upload %s is in state %q, which this client does not know", up.ID, up.State)
 }
 
-// refresh fetches the upload's state after an unexpected reply and returns its outcome as
-// checkState does. It fails with errUploadGone if the upload no longer exists.
+// refresh fetches the upload's state after an unexpected reply. It returns nil if sending can
+// continue, errUploadDone, errSealing, errUploadGone if the upload no longer exists, or the error
+// of the request.
 func (m *multipart) refresh(ctx context.Context) error {
 	up, err := m.u.c.upload(ctx, m.upload.ID, m.budget)
 	if IsCode(err, CodeNotFound, CodeGone) {

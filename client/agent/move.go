@@ -27,7 +27,8 @@ func movesOf(files, markers []frozenFile, to string) []move {
 	return moves
 }
 
-// memberFailureMoves returns the moves of one group of a bundle to failed/, as failureMoves does.
+// memberFailureMoves returns the moves of one group of a bundle to failed/DAY/id, preceded by the
+// creation of REASON.txt with why.
 func (a *Agent) memberFailureMoves(b *outgoing, group int, why string, now time.Time) []move {
 	others := func(other frozenFile) bool { return other.Group != group }
 	files := slices.DeleteFunc(slices.Clone(b.Files), others)

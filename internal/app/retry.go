@@ -28,7 +28,8 @@ func retry(ctx context.Context, log *slog.Logger, what string, fn func(context.C
 	}
 }
 
-// untilDone is retry as a loop: it returns nil when fn has succeeded or ctx is done.
+// untilDone calls fn with growing pauses until it succeeds or ctx is done, and returns nil in both
+// cases, so the caller must check ctx. Failures are logged with what.
 func untilDone(ctx context.Context, log *slog.Logger, what string, fn func(context.Context) error) error {
 	if err := retry(ctx, log, what, fn); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("%s: %w", what, err)

@@ -44,8 +44,9 @@ func (t *timers) recoverUntilDone(ctx context.Context) error {
 	return untilDone(ctx, t.log, "recover", t.arm)
 }
 
-// arm arms every timer that the rows need. With a shared queue it waits until one instance has done
-// so, or ctx ends; without one each call arms.
+// arm arms the timers of all uploads, of all running operations and of housekeeping, as their rows
+// require. With a queue that instances share, one instance does so, and the others wait until it
+// has, or ctx ends.
 func (t *timers) arm(ctx context.Context) error {
 	if t.shared == nil {
 		return t.modules.armTimers(ctx)

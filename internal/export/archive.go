@@ -44,7 +44,7 @@ type archiveStore struct {
 
 // CreateArchive stores the selection in, after it has laid out the zip once to check that the files
 // can be sent. It returns TooLarge for more than MaxSelected nodes, and otherwise the errors of
-// Direct.
+// OpenDirect.
 func (e *Exports) CreateArchive(ctx context.Context, who drive.Who, client string, in Request, hook ArchiveHook) (Archive, error) {
 	return e.archives.create(ctx, who, client, in, hook)
 }

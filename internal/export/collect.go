@@ -294,9 +294,9 @@ func (r *run) findNodes(ctx context.Context, list []listEntry) (map[int64]tree.N
 	return nodes, nil
 }
 
-// resolvePath returns the node at a path of the account, as Tree.Resolve does, and caches the id of
-// its folder in r.paths. Errors: that of drive.ParsePath, and NotFound, also if the cached folder
-// has been deleted since.
+// resolvePath returns the node at a path of the account and caches the id of its folder in r.paths.
+// It fails with the error of drive.ParsePath for an invalid path, and with NotFound, also if the
+// cached folder has been deleted since.
 func (r *run) resolvePath(ctx context.Context, text string) (tree.Node, error) {
 	path, err := drive.ParsePath(text)
 	if err != nil {

@@ -98,7 +98,7 @@ type creator struct {
 // Create creates a batch, or several if the list is too long for one zip, and returns the first.
 // The list is frozen now; contents are looked up when the entries are collected. A request for a
 // month of a folder returns an existing batch of the same request, unless that batch has ended or
-// Again is set. Create returns WrongState for an empty list, TooLarge for a list that is too long,
+// Force is set. Create returns WrongState for an empty list, TooLarge for a list that is too long,
 // Forbidden for a priority above 0 without administrator rights, and TooManyOpen if the account has
 // too many batches. hook runs in the transaction that inserts the batches.
 func (e *Exports) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (View, error) {

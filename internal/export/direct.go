@@ -11,9 +11,9 @@ import (
 // OpenDirect lays out a zip from the current contents of the selected files, without a row, a
 // reference or a temporary file. The caller can send it at once and must close it. The zip and its
 // ETag are stable while the files do not change; if a file is purged during the download, the
-// download breaks off. Direct ignores Filter, Manifest and Priority. It returns BadRequest for an
-// empty selection, TooLarge for too many files, and Unavailable if no memory is left. The memory is
-// accounted to client, a user or an address.
+// download breaks off. OpenDirect ignores Filter, Manifest and Priority. It returns BadRequest for
+// an empty selection, TooLarge for too many files, and Unavailable if no memory is left. The memory
+// is accounted to client, a user or an address.
 func (e *Exports) OpenDirect(ctx context.Context, who drive.Who, client string, in Request) (Download, error) {
 	return e.sender.direct(ctx, who, client, in)
 }

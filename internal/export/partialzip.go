@@ -26,10 +26,10 @@ func memoryOfRows(rows []sealRow, in string) (n drive.ByteSize) {
 	return n
 }
 
-// openSoFar returns a zip of what has arrived of a batch that is still being collected, or the zip
-// itself if the batch is sealed. The Download may hold memory that client was granted until the
-// caller closes it. Errors: NotFound, View.notSealed for a batch that ended without a zip, and
-// those of the budget.
+// openSoFar returns a zip of the entries of a batch that have been collected so far; of a sealed
+// batch, the complete zip. The Download may hold memory that client was granted until the caller
+// closes it. It fails with NotFound, with Gone for a batch that expired or was cancelled, with
+// WrongState {state} for one that failed, and with the errors of the memory budget.
 func (s *sender) openSoFar(ctx context.Context, who drive.Who, client string, id drive.ExportID) (Download, error) {
 	b, err := s.find(ctx, s.opt.DB, "WHERE id = ? AND account_id = ?", id, who.Account)
 	if err != nil {

@@ -95,7 +95,7 @@ func (t driveTarget) open(ctx context.Context) (targetState, error) {
 }
 
 // state returns the state of the job's upload. If the upload is done it sets the job's node. It
-// fails as DriveUploads.State does.
+// returns Gone if the upload was cancelled or abandoned; the job then starts over.
 func (t driveTarget) state(ctx context.Context) (targetState, error) {
 	up, err := t.opt.Drive.State(ctx, t.who, t.j.upload)
 	if err == nil && up.Done {

@@ -137,8 +137,8 @@ func (r *report) fail(key test) {
 	r.failed = append(r.failed, verdict(key, r.output[key]))
 }
 
-// said matches lines that the test itself wrote: "    file_test.go:12: ", a panic or a race.
-var said = regexp.MustCompile(`^\s*[a-z0-9_]+\.go:\d+: |^panic: |^WARNING: DATA RACE|^fatal error: `)
+// testOutput matches lines that the test itself wrote: "    file_test.go:12: ", a panic or a race.
+var testOutput = regexp.MustCompile(`^\s*[a-z0-9_]+\.go:\d+: |^panic: |^WARNING: DATA RACE|^fatal error: `)
 
 // verdict describes a failed test with the last lines that the test itself wrote. Log output of
 // servers is printed elsewhere.
@@ -146,7 +146,7 @@ func verdict(key test, output []string) string {
 	const most, width = 12, 600
 	var words []string
 	for _, line := range output {
-		if said.MatchString(line) {
+		if testOutput.MatchString(line) {
 			words = append(words, "    "+strings.TrimSpace(line[:min(len(line), width)])+"\n")
 		}
 	}

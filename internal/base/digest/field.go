@@ -102,8 +102,8 @@ func parseDigestField(name, field string, known ...FieldAlgo) ([]FieldDigest, er
 }
 
 // parseByteDictionary parses a Dictionary of Byte Sequences (RFC 9651 §4.2.2, §4.2.7), the only
-// form that RFC 9530 defines. It rejects parameters and other types. The last value of a repeated
-// key is used.
+// form that RFC 9530 defines. It returns false for malformed text, parameters and other types. The
+// last value of a repeated key is used.
 func parseByteDictionary(s string) (map[string][]byte, bool) {
 	s = strings.Trim(s, " ")
 	members := make(map[string][]byte)
@@ -155,7 +155,7 @@ func cutColons(s string) (value, rest string, ok bool) {
 }
 
 // decodeBase64 decodes as RFC 9651 §4.2.7 permits: padding may be missing and its bits need not be
-// zero. Line breaks, which encoding/base64 skips, are rejected.
+// zero. It returns false for malformed text, and for line breaks, which encoding/base64 skips.
 func decodeBase64(s string) ([]byte, bool) {
 	if strings.ContainsAny(s, "\r\n") {
 		return nil, false

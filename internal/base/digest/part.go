@@ -37,7 +37,8 @@ func NewPart(offset int64) *Part {
 	return p
 }
 
-// Reset clears p for a part at offset. It panics like NewPart.
+// Reset clears p for a part at offset bytes in its file. It panics unless offset is a multiple of
+// 16 KiB.
 func (p *Part) Reset(offset int64) {
 	if offset < 0 || offset%groupSize != 0 {
 		panic("digest: part at an offset that is not a multiple of 16 KiB")

@@ -17,8 +17,9 @@ func (m *Metrics) Gauges(name, help string, labels []string, f func(set func(v f
 	})
 }
 
-// Counters registers a family of counters, as Gauges does, for values that only grow while the
-// process lives: f is called at each scrape and passes each value to set.
+// Counters registers a family of counters with labels: values that only grow while the process
+// lives. f is called at each scrape, must be fast, and calls set once per combination of label
+// values. Calls of f do not overlap.
 func (m *Metrics) Counters(name, help string, labels []string, f func(set func(v float64, values ...string))) {
 	m.collect(name, help, labels, func(d *prometheus.Desc, out chan<- prometheus.Metric) {
 		f(func(v float64, values ...string) {
@@ -35,8 +36,9 @@ type HistogramState struct {
 	Sum    float64
 }
 
-// Histograms registers a family of histograms, as Gauges does: f is called at each scrape and
-// passes each state, with counts that are not cumulative, to set.
+// Histograms registers a family of histograms with labels. f is called at each scrape, must be
+// fast, and calls set once per combination of label values, with counts that are not cumulative.
+// Calls of f do not overlap.
 func (m *Metrics) Histograms(name, help string, labels []string, f func(set func(c HistogramState, values ...string))) {
 	m.collect(name, help, labels, func(d *prometheus.Desc, out chan<- prometheus.Metric) {
 		f(func(c HistogramState, values ...string) {

@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"cmp"
 	"net/http"
 	"runtime"
 	"runtime/debug"

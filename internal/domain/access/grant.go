@@ -55,9 +55,11 @@ func scanGrant(g *Grant, scan func(...any) error) error {
 	return scan(&g.Node, &g.Account, &g.Principal, &g.Kind, &g.Role, &g.By, &g.Note, &g.Created, &g.Updated, &g.Expires, &g.Name)
 }
 
-// Grant gives a principal a role at a node, replacing the one it has there. The caller has checked
-// that this is allowed. It fails with BadRequest if the principal does not exist, the note is too
-// long or the expiry has passed, and with TooManyOpen beyond the limits.
+// Grant gives a principal a role at a node, replacing the one it has there, and ends the epoch of
+// cached decisions. A new grant to a user shows the node again if the user had hidden or renamed
+// it. The caller has checked that the grant is allowed. It fails with BadRequest if the principal
+// does not exist, the note is longer than maxNote or the expiry has passed, and with TooManyOpen
+// beyond the limits of checkGrantLimit.
 func (a *Access) Grant(ctx context.Context, tx *sqldb.Tx, g Grant) (Grant, error) {
 	if !utf8.ValidString(g.Note) || len(g.Note) > maxNote {
 		return Grant{}, drive.BadField("note", drive.TooLong, "limit", maxNote, "sent", len(g.Note))

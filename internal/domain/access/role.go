@@ -2,7 +2,7 @@ package access
 
 import "example.org/smartdrive/internal/base/drive"
 
-// Role is what a grant gives to its principal.
+// Role names the set of rights that a grant gives to its principal.
 type Role string
 
 // Each role except None and Uploader includes the rights of the ones before it.

@@ -250,8 +250,9 @@ func (a *Access) Find(ctx context.Context, q sqldb.Querier, who drive.Who, at dr
 	return a.findByID(ctx, q, who, id, at.Path)
 }
 
-// ableIfQuery returns a query, for a statement with mineCTE, that tells whether the user has a
-// grant in the account that the query account finds. It costs the same if that finds nothing.
+// ableIfQuery returns a query, for a statement with mineCTE, whose column able is 1 if the user has
+// a grant in the account that the query account finds, else 0. It costs the same if account finds
+// nothing.
 func ableIfQuery(account string) string {
 	return `SELECT EXISTS (SELECT 1 FROM mine JOIN grants g ON g.principal_id = mine.id WHERE g.account_id = COALESCE((` + account + `), '')) AS able`
 }

@@ -104,7 +104,8 @@ func (a *Auth) authenticate(ctx context.Context, bearer string, head drive.Heads
 // unauthenticated returns the error Unauthenticated {reason}.
 func unauthenticated(reason string) error { return drive.Fail(drive.Unauthenticated, "reason", reason) }
 
-// cachedRow returns the cached row of a session if it is younger than maxRowAge.
+// cachedRow returns the cached row of a session, and false if there is none or it is older than
+// maxRowAge.
 func (a *Auth) cachedRow(hash secretHash, now time.Time) (authRow, bool) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -185,8 +186,8 @@ func (a *Auth) putLocked(hash secretHash, row authRow, now time.Time) {
 	c.usedAt.Store(now.UnixNano())
 }
 
-// evictLocked evicts the least recently used of a few random sessions, as Redis does, so that a use
-// needs no bookkeeping. The caller holds a.mu.
+// evictLocked evicts the least recently used of 16 random sessions, so that a use needs no list of
+// all sessions in order. The caller holds a.mu.
 func (a *Auth) evictLocked() {
 	var victim *cachedSession
 	sampled := 0

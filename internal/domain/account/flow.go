@@ -107,7 +107,9 @@ func clipLabel(s string) string {
 
 // GrantFlow creates the app password of a flow for the heads and scopes in in. An empty in.Name
 // selects the program's own name. The caller must use a login session. Repeating it changes
-// nothing. It fails with NotFound or Gone like ReadFlow, or like CreateToken.
+// nothing. It fails with NotFound for a malformed page token, with Gone {reason: expired}, with
+// Forbidden if the caller may not create tokens, with BadRequest for invalid scopes, heads, name or
+// life, and with TooManyOpen.
 func (s *Sessions) GrantFlow(ctx context.Context, who drive.Who, page string, in NewToken) error {
 	f, err := s.ReadFlow(page)
 	if err != nil {

@@ -34,13 +34,11 @@ type requester struct {
 //	unknown  all others; an attack from a thousand addresses delays only this queue
 type hasher struct {
 	cost  Cost
-	dummy phc // checked for unknown users, so that they cost the same work
-	// hashes computed since the start
-	count atomic.Int64
+	dummy phc          // checked for unknown users, so that they cost the same work
+	count atomic.Int64 // hashes computed since the start
 
-	mu sync.Mutex
-	// hashes being computed
-	running  int
+	mu       sync.Mutex
+	running  int // hashes being computed
 	releases int // counts releases, to select the queue to serve
 	known    waitQueue
 	unknown  waitQueue
@@ -48,10 +46,9 @@ type hasher struct {
 
 // waitQueue is a bounded FIFO queue of waiters.
 type waitQueue struct {
-	limit   int        // maximum number of waiters
-	waiting *list.List // of *waiter
-	// number of waiters by source
-	perSource map[string]int
+	limit     int            // maximum number of waiters
+	waiting   *list.List     // of *waiter
+	perSource map[string]int // number of waiters by source
 }
 
 // waiter is a client that waits for its turn to hash.

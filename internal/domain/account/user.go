@@ -84,7 +84,8 @@ type Users struct {
 	opt    Options
 }
 
-// NewUsers returns the users of db. auth is told whose sessions to evict.
+// NewUsers returns the users of db. A change of a user evicts the user's sessions from the cache of
+// auth.
 func NewUsers(db *sqldb.DB, auth *Auth, opt Options) *Users {
 	return &Users{db: db, auth: auth, hasher: newHasher(opt.Cost), opt: opt.withDefaults()}
 }

@@ -14,7 +14,7 @@
 // package tree reports every change of a node (RecordNode). E2: entries of one account commit in
 // the order of their positions, because the caller of Record or RecordNode holds the lock on the
 // account's ledger row. A reader that has passed a position has missed none before it. E3: only
-// Purge and Forget delete rows.
+// Purge and DeleteAccount delete rows.
 //
 // It is neither the change feed (package tree), from which a client learns the current state, nor
 // the server's log. The package owns the table activity.

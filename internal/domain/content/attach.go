@@ -21,10 +21,10 @@ type identity struct {
 // identity returns the identity of n.
 func (n NewContent) identity() identity { return identity{n.Sum, n.Size} }
 
-// AttachAll attaches several contents of one account, as Attach does, with few statements, and
-// returns the blob of each, in the same order. It locks rows in one order, new blobs by digest and
-// existing ones by id, so that concurrent calls do not deadlock. The files of contents that exist
-// already are released.
+// AttachAll adds one reference to each of several contents of one account that were just stored,
+// with few statements, and returns the blob of each, in the same order. If a content exists
+// already, its blob is referenced and the new file released. It locks rows in one order, new blobs
+// by digest and existing ones by id, so that concurrent calls do not deadlock.
 func (c Content) AttachAll(ctx context.Context, tx *sqldb.Tx, contents []NewContent) ([]drive.BlobID, error) {
 	there, err := c.bySums(ctx, tx, contents)
 	if err != nil {

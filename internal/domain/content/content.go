@@ -193,14 +193,16 @@ func (c Content) Ref(ctx context.Context, tx *sqldb.Tx, id drive.BlobID) error {
 	return nil
 }
 
-// ReleaseAll releases one reference to each of ids, as Release does, in the order of the ids, so
-// that concurrent calls do not deadlock. It stops at the first error.
+// ReleaseAll removes one reference of the account from each of ids, in the order of the ids, so
+// that concurrent calls do not deadlock. The last reference of a blob deletes its row and releases
+// its file. It stops at the first error.
 func (c Content) ReleaseAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, ids ...drive.BlobID) error {
 	return forEachInOrder(ids, func(id drive.BlobID) error { return c.Release(ctx, tx, account, id) })
 }
 
-// RefAll adds one reference to each of ids, as Ref does, in ascending order of the ids, so that
-// concurrent calls do not deadlock. It stops at the first error.
+// RefAll adds one reference to each of ids, in ascending order of the ids, so that concurrent calls
+// do not deadlock. It stops at the first error: NotFound if a blob does not exist or has no
+// reference left.
 func (c Content) RefAll(ctx context.Context, tx *sqldb.Tx, ids ...drive.BlobID) error {
 	return forEachInOrder(ids, func(id drive.BlobID) error { return c.Ref(ctx, tx, id) })
 }

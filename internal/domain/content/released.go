@@ -186,8 +186,10 @@ func (c Content) addSamePack(ctx context.Context, tx *sqldb.Tx, files []Released
 // pack becomes due.
 const deferTime = 30 * 24 * time.Hour
 
-// Defer keeps the released rows of files that stay in their store for now, and deletes the debts
-// for them, because the store and not the account keeps the space occupied.
+// Defer postpones, within tx, the deletion of released files whose packs are not worth rewriting
+// yet: they are due again after deferTime. grace is the time that a released file is kept anyway.
+// Defer deletes the debts of the accounts for these files, because the store and not the account
+// keeps the space occupied.
 func (c Content) Defer(ctx context.Context, tx *sqldb.Tx, files []string, grace time.Duration) error {
 	rows, err := tx.Query(ctx, `SELECT file FROM released`+whereFile(len(files))+` ORDER BY file`+tx.ForUpdate(), args(files)...)
 	there, err := sqldb.Scan(rows, err, scanName)

@@ -75,8 +75,9 @@ type Keys struct {
 // NewKeys returns the keys stored in db.
 func NewKeys(db *sqldb.DB, opt Options) *Keys { return &Keys{db: db, opt: opt.withDefaults()} }
 
-// Once returns the stored response of the request's key, or else runs effect in a transaction of
-// its own and stores the response with it, as Do does. It fails with the errors of Lookup, Do and
+// Once returns the stored response of the request's key. If there is none, it runs effect in a new
+// transaction, which also stores the response. It fails with KeyReused if the key was used for
+// another request, with InProgress if the first request has not ended, and with the error of
 // effect; the key is then free again.
 func (k *Keys) Once(ctx context.Context, req Request, effect Effect) (Response, error) {
 	resp, ok, err := k.Lookup(ctx, k.db, req)
@@ -93,9 +94,9 @@ func (k *Keys) Once(ctx context.Context, req Request, effect Effect) (Response, 
 	return resp, nil
 }
 
-// Lookup returns the stored response, if any. Call it before expensive preparation; Do may still
-// find a response. It fails with KeyReused if the key was used for another request, and with
-// InProgress if the first request has not ended.
+// Lookup returns the stored response of the request's key, and false if there is none. Call it
+// before expensive preparation; Do may still find a response. It fails with KeyReused if the key
+// was used for another request, and with InProgress if the first request has not ended.
 func (k *Keys) Lookup(ctx context.Context, q sqldb.Querier, req Request) (Response, bool, error) {
 	if req.Key.IsZero() {
 		return Response{}, false, nil
@@ -109,9 +110,11 @@ func (k *Keys) Lookup(ctx context.Context, q sqldb.Querier, req Request) (Respon
 	return row.response(req.scoped(), k.now())
 }
 
-// Do runs the effect unless a request with the key has succeeded; then it returns that response.
-// The caller must return Do's error from the transaction. See the package comment for work outside
-// of the transaction. Do fails with KeyReused or InProgress as Lookup does.
+// Do runs effect within tx and stores its response under the key. If a request with the key has
+// succeeded, Do returns the stored response instead. With the zero Key it only runs effect. The
+// caller must return Do's error from the transaction. See the package comment for work outside of
+// the transaction. Do fails with KeyReused if the key was used for another request, and with
+// InProgress if the first request has not ended.
 func (k *Keys) Do(ctx context.Context, tx *sqldb.Tx, req Request, effect Effect) (Response, error) {
 	if req.Key.IsZero() {
 		status, body, err := effect(ctx, tx)

@@ -24,8 +24,8 @@ import (
 // disconnected, then fails in its next transaction. So the retry has read all results.
 
 // Series is one attempt at a request for many items.
-type Series struct { // results of earlier attempts, by item
-	Done map[int]ItemResult // what attempts before this one have done, by item
+type Series struct {
+	Done map[int]ItemResult // results of earlier attempts, by item
 
 	k       *Keys
 	req     Request

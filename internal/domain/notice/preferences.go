@@ -25,14 +25,13 @@ const (
 
 // Preferences holds a user's notification settings and the state of mailing.
 type Preferences struct {
-	User    drive.UserID
-	Address string // mail address
-	State   State
-	Code    string // code that confirms the address
-	// expiry of Code
-	CodeExpires drive.Time
-	Tries       int // wrong codes entered
-	Codes       int // codes requested since CodesSince
+	User        drive.UserID
+	Address     string // mail address
+	State       State
+	Code        string     // code that confirms the address
+	CodeExpires drive.Time // expiry of Code
+	Tries       int        // wrong codes entered
+	Codes       int        // codes requested since CodesSince
 	CodesSince  drive.Time
 	Language    string
 	Channels    Choices

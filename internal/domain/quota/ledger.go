@@ -138,9 +138,9 @@ func (Ledger) GetMany(ctx context.Context, q sqldb.Querier, accounts ...drive.Ac
 	return found, nil
 }
 
-// Apply makes a move and locks the row as Lock does, even for an empty move. If growth does not fit
-// it returns Quota (Balance.Refused). If a sum would become negative, an invariant is broken: it
-// returns Internal and changes nothing.
+// Apply adds m to the sums of the account's ledger and locks its row until tx ends, even for an
+// empty move. If growth does not fit it returns Quota (Balance.Refused). If a sum would become
+// negative, an invariant is broken: it returns Internal and changes nothing.
 func (l Ledger) Apply(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, m Move) error {
 	if m == (Move{}) {
 		return l.Lock(ctx, tx, account)

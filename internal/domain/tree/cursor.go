@@ -13,17 +13,14 @@ import (
 // is base64url of JSON. It is not signed, because it only selects where the reader's own list
 // continues. It contains the list's name, so that it is refused for another list.
 type cursor struct {
-	V    int    `json:"v"`
-	List string `json:"l"`
-	Desc bool   `json:"d,omitempty"`
-	// first part of the sort key, if numeric
-	Number int64 `json:"n"`
-	// the rest of the sort key
-	Text  string `json:"t"`
-	Files bool   `json:"f,omitempty"` // all folders, which come first, have been listed
+	V      int    `json:"v"`
+	List   string `json:"l"`
+	Desc   bool   `json:"d,omitempty"`
+	Number int64  `json:"n"`           // first part of the sort key, if numeric
+	Text   string `json:"t"`           // the rest of the sort key
+	Files  bool   `json:"f,omitempty"` // all folders, which come first, have been listed
 
-	// false: before the first item
-	started bool
+	started bool // false: before the first item
 }
 
 // cursorVersion is the format version; a cursor with another version is refused.

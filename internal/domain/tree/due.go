@@ -80,9 +80,8 @@ func (t *Tree) oldestDue(ctx context.Context, q sqldb.Querier, kind DueKind, id 
 
 // Overdue selects due entries for ListDue.
 type Overdue struct {
-	Kind DueKind
-	// entries whose Since is earlier
-	Before  drive.Time
+	Kind    DueKind
+	Before  drive.Time      // entries whose Since is earlier
 	Account drive.AccountID // zero: all accounts without a retention period of their own
 }
 
@@ -188,7 +187,7 @@ func (t *Tree) loadSurvey(ctx context.Context, q sqldb.Querier) (s dueSurvey, er
 	if err := meta.Load(ctx, q, surveyName, &s); err != nil {
 		return s, fmt.Errorf("read the survey of what is due: %w", err)
 	}
-	if s.Ended > 0 && s.Ended.Add(surveyInterval) < t.kept() {
+	if s.Ended > 0 && s.Ended.Add(surveyInterval) < t.retentionNow() {
 		return dueSurvey{Keep: t.opt.KeepVersions}, nil
 	}
 	if s.Keep > t.opt.KeepVersions && s.Accounts {
@@ -271,7 +270,7 @@ func (t *Tree) surveyFiles(ctx context.Context, q sqldb.Querier, s *dueSurvey) (
 		}
 	}
 	if len(files) < filesPerStep {
-		s.Ended = t.kept()
+		s.Ended = t.retentionNow()
 	}
 	return found, nil
 }

@@ -82,7 +82,8 @@ func (r Reader) Seq(ctx context.Context, q sqldb.Querier, account drive.AccountI
 	return seq, err
 }
 
-// Seqs returns Seq of many accounts by account. An account without a tree has no entry.
+// Seqs returns the seq of the last committed change of each account's tree, by account. An account
+// without a tree has no entry.
 func (r Reader) Seqs(ctx context.Context, q sqldb.Querier, accounts []drive.AccountID) (map[drive.AccountID]int64, error) {
 	type at struct {
 		account drive.AccountID

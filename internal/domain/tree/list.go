@@ -129,10 +129,11 @@ const (
 	onlyFiles   = " AND n.type = 'file'"   // condition of a list without folders
 )
 
-// part is a sublist that is read on its own, and its starting position.
+// part is one of the sublists that a list consists of, such as the folders before the files. It is
+// read by its own statement.
 type part struct {
-	where string
-	at    cursor
+	where string // further condition, which starts with " AND"; empty: all children
+	at    cursor // position after which reading starts
 }
 
 // ChildIDs returns the ids of all live children of a folder from one statement, by name.

@@ -30,8 +30,9 @@ func (r Reader) CheckPlace(ctx context.Context, q sqldb.Querier, account drive.A
 }
 
 // resolvePlace returns the existing file to replace, zero if none, and the name to use, by the
-// conflict policy of p. It fails as resolveConflict does, NameTaken for example, and writes
-// nothing.
+// conflict policy of p. It writes nothing. It fails with NameTaken if the policy allows neither
+// replacing nor renaming, or a folder has the name, and with VersionChanged if the file to replace
+// is not of version p.Base.
 func (r Reader) resolvePlace(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place) (there Node, name drive.Name, err error) {
 	there, _, err = r.Child(ctx, q, account, p.Parent, p.Name)
 	if err != nil {
@@ -147,7 +148,8 @@ func (r Reader) freeName(ctx context.Context, q sqldb.Querier, account drive.Acc
 	return numbered(p.Name, high, typ), nil
 }
 
-// maxExtBytes is the longest suffix that counts as an extension and stays after the number.
+// maxExtBytes is the longest suffix in bytes, with its dot, that counts as a file name's extension.
+// A number that makes a name free is inserted before the extension, or appended if there is none.
 const maxExtBytes = 16
 
 // numbered appends " (k)" to the name of a folder, or inserts it before the extension of a file. A

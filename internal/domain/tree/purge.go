@@ -53,8 +53,7 @@ func (r Reader) ListOwned(ctx context.Context, q sqldb.Querier, account drive.Ac
 
 // Purge is the result of one purge step.
 type Purge struct {
-	// deleted nodes
-	Nodes    int64
+	Nodes    int64     // deleted nodes
 	Versions []Version // deleted versions; the caller releases their blobs and subtracts their sizes from the ledger
 	Done     bool      // the whole subtree is deleted, top included
 }
@@ -100,13 +99,12 @@ func (t *Tree) PurgeStep(ctx context.Context, tx *sqldb.Tx, account drive.Accoun
 
 // purger is the state of one purge step.
 type purger struct {
-	t      *Tree
-	tx     *sqldb.Tx
-	root   drive.NodeID // where separately trashed nodes move to; zero: they are deleted, too
-	budget int          // rows that may still be written
-	// nodes deleted so far
-	deleted     []Node
-	oldVersions int64 // deleted versions that were not a file's current one
+	t           *Tree
+	tx          *sqldb.Tx
+	root        drive.NodeID // where separately trashed nodes move to; zero: they are deleted, too
+	budget      int          // rows that may still be written
+	deleted     []Node       // nodes deleted so far
+	oldVersions int64        // deleted versions that were not a file's current one
 	out         Purge
 }
 

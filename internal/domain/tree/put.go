@@ -108,9 +108,10 @@ func (t *Tree) ResolveTarget(ctx context.Context, tx *sqldb.Tx, account drive.Ac
 	return Target{Folder: folder.ID, path: path}, nil
 }
 
-// PutFileAt puts a file as PutFile does, at a target resolved in the same transaction, without
-// further lookups; f.Parent and f.Name are ignored. It fails as PutFile does, with NameTaken for
-// example, by the conflict policy of f.
+// PutFileAt makes content visible as a new file or as the next version of a file, at a target
+// resolved in the same transaction, without further lookups; f.Parent and f.Name are ignored. It
+// fails with NameTaken or VersionChanged {current} by the conflict policy of f, and with TooLarge
+// (too many nodes, versions or changes).
 func (t *Tree) PutFileAt(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, at Target, f File) (PutResult, error) {
 	_, f.Name, _ = at.path.Split()
 	f.Parent = at.Folder

@@ -63,7 +63,9 @@ type targetResolver struct {
 	dependencies map[string]bool
 }
 
-// folderFor returns the folder of a file that may be new; zero: the file must be put on its own.
+// folderFor returns the folder that a file may be put into together with the other files of the
+// batch. Zero: the file must be put on its own, because its target is invalid, does not exist, or
+// depends on an earlier file of the batch.
 func (r *targetResolver) folderFor(ctx context.Context, w BatchFile) (drive.NodeID, error) {
 	above, name, ok := w.Path.Split()
 	if !ok {

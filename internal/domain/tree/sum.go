@@ -298,9 +298,8 @@ func FoldersWithoutSum(ctx context.Context, q sqldb.Querier, in []drive.NodeID, 
 type ComputedSums struct {
 	account drive.AccountID
 	folders []drive.NodeID
-	sumRows [][]any // rows of folder_sums
-	// of the tree when the sums were read
-	version treeVersion
+	sumRows [][]any     // rows of folder_sums
+	version treeVersion // of the tree when the sums were read
 }
 
 // treeVersion changes with each change of a tree.

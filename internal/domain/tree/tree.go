@@ -126,8 +126,8 @@ func (t *Tree) KeepVersionsFor() time.Duration { return t.opt.KeepVersionsFor }
 // now returns the time that new rows get, from Options.Now.
 func (t *Tree) now() drive.Time { return drive.TimeOf(t.opt.Now()) }
 
-// kept returns the time by which retention periods are measured.
-func (t *Tree) kept() drive.Time { return drive.TimeOf(t.opt.RetentionClock()) }
+// retentionNow returns the time by which retention periods are measured.
+func (t *Tree) retentionNow() drive.Time { return drive.TimeOf(t.opt.RetentionClock()) }
 
 // Create creates the tree of an account and returns its root. If the tree exists, it returns that
 // tree's root.

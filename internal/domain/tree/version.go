@@ -9,16 +9,14 @@ import (
 
 // Version is one current or former content of a file.
 type Version struct {
-	ID   drive.VersionID
-	Node drive.NodeID
-	Blob drive.BlobID
-	Size drive.ByteSize
-	// modification time from the client
-	MTime   drive.Time
+	ID      drive.VersionID
+	Node    drive.NodeID
+	Blob    drive.BlobID
+	Size    drive.ByteSize
+	MTime   drive.Time // modification time from the client
 	Mime    string
 	Created drive.Time
-	// zero: unknown
-	By drive.UserID
+	By      drive.UserID // zero: unknown
 }
 
 // selectVersions is the query for the columns that scanVersion reads; the caller appends the
@@ -123,7 +121,7 @@ const notKeptWhere = `node_id = ?
 // the retention period, that of the space if it has its own, and returns them; the caller must
 // release their contents. It does not update the count of old versions.
 func (t *Tree) dropOld(ctx context.Context, tx *sqldb.Tx, node Node, limit int) ([]Version, error) {
-	now := t.kept()
+	now := t.retentionNow()
 	return t.dropVersionsWhere(ctx, tx, node.ID, limit, `created_at < COALESCE((
 		SELECT CASE WHEN s.version_days > 0 THEN ? - s.version_days * 86400000 END FROM spaces s WHERE s.account_id = ?), ?)`,
 		now, node.Account, now.Add(-t.opt.KeepVersionsFor))

@@ -52,7 +52,8 @@ func (l Link) row() string { return "link " + l.ID }
 // AsksCode reports whether the link needs a code, even if the code cannot be opened any more.
 func (l Link) AsksCode() bool { return l.Code != "" }
 
-// isPlain reports whether the row was written by an earlier version.
+// isPlain reports whether the row holds the token and the code unencrypted, as an earlier version
+// wrote them.
 func (l Link) isPlain() bool { return !strings.HasPrefix(l.Token, hashPrefix) }
 
 // OpenLink returns token and code of a link. Both are empty if the key that sealed them is lost.

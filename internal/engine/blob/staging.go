@@ -176,8 +176,8 @@ func (e Extend) Write() Write {
 	return Write{N: e.N, Gen: e.Gen, Session: e.Session, Size: UnknownSize}
 }
 
-// CheckRef checks e against the upload's shape: errors are those of Ref.CheckWrite, and PartSize
-// if e.At is negative or beyond e.Whole.
+// CheckRef checks e against the upload's shape. It returns PartRange or PartSize for a part that
+// the upload cannot have, and PartSize if e.At is negative or beyond e.Whole.
 func (e Extend) CheckRef(ref Ref) error {
 	w := e.Write()
 	w.Size = e.Whole

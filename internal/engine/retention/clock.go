@@ -126,9 +126,10 @@ func (c *Clock) sinceLocked(at drive.Time) drive.Time {
 	return at.Add(min(c.opt.Elapsed()-c.last.passed, maxCredit))
 }
 
-// movedLocked advances a stored time by the elapsed time. own is the same time as this process
-// knows it, which includes time that this process observed. Another process may have advanced row
-// further.
+// movedLocked returns the new value for a time in the database: row, the stored value, plus unseen,
+// the time elapsed since it was stored. own is the value that this process stored last; the result
+// is not before it plus the time that this process has observed, and not after the greater of that
+// and row.
 func (c *Clock) movedLocked(row drive.Time, unseen time.Duration, own drive.Time) drive.Time {
 	at := row.Add(min(max(unseen, 0), maxCredit))
 	if !c.valid {

@@ -200,9 +200,9 @@ func (db *DB) Now(ctx context.Context) (drive.Time, error) {
 	return now, nil
 }
 
-// Query reads committed rows outside of transactions. The caller must close the rows, as Scan does;
-// errors are classified. Rows of one account that were just written are read reliably only through
-// For.
+// Query reads committed rows outside of transactions. The caller must close the rows; Scan of this
+// package does. Errors are classified. Rows of one account that were just written are read reliably
+// only through For.
 func (db *DB) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	return db.read(ctx, drive.AccountID{}, query, args)
 }

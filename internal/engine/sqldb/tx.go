@@ -124,7 +124,8 @@ func (tx *Tx) InsertNew(ctx context.Context, query string, args ...any) (bool, e
 }
 
 // Query runs a query inside the transaction, which sees its own writes. The caller must close the
-// rows, as Scan does, before the next statement. On MySQL an error may end the transaction.
+// rows before the next statement; Scan of this package does. On MySQL an error may end the
+// transaction.
 func (tx *Tx) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if tx.dialect == MySQL {
 		if tx.broken != nil {

@@ -84,9 +84,11 @@ func New(opt Options) *Engine {
 	return e
 }
 
-// Arm arms timers as Queue.Arm does, and wakes the engine if one is due earlier than expected.
-// Unless the error is BadRequest, a running engine retries failed entries until they are armed,
-// delivered or cancelled.
+// Arm adds or updates timers in the queue, each on its own, and wakes the engine if one is due
+// earlier than expected. An entry with a smaller gen than the stored timer is ignored. It fails
+// with BadRequest for an invalid entry, and with Unavailable if the queue is unreachable. Unless
+// the error is BadRequest, a running engine retries failed entries until they are armed, delivered
+// or cancelled.
 func (e *Engine) Arm(ctx context.Context, entries ...Entry) error {
 	if len(entries) == 0 {
 		return nil

@@ -56,7 +56,7 @@ type Key struct {
 // String returns "park/0198c0de-...".
 func (k Key) String() string { return k.Kind.String() + "/" + uuid.UUID(k.ID).String() }
 
-// ParseKey parses the form that Key.String writes. Malformed input fails with BadRequest.
+// ParseKey parses the form kind/id that Key.String writes. Other input fails with BadRequest.
 func ParseKey(s string) (Key, error) {
 	name, id, _ := strings.Cut(s, "/")
 	for _, kind := range Kinds() {
@@ -77,10 +77,11 @@ func badKey(s string) error {
 	return drive.BadField("key", drive.Malformed, "expected", "kind/uuid", "kinds", kindNames[1:], "sent", s)
 }
 
-// MarshalText returns the text form, as String does. It does not fail.
+// MarshalText returns the form kind/id that Key.String writes. It does not fail.
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText parses the text form as ParseKey does. On an error k is unchanged.
+// UnmarshalText parses the form kind/id that Key.String writes. Other input fails with BadRequest
+// and leaves k unchanged.
 func (k *Key) UnmarshalText(b []byte) error {
 	v, err := ParseKey(string(b))
 	if err != nil {

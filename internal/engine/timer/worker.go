@@ -120,7 +120,7 @@ func (w *worker) acquireSlots(ctx context.Context) int {
 	return maxLease
 }
 
-// releaseSlots returns n slots.
+// releaseSlots frees n of the slots that bound concurrent deliveries.
 func (w *worker) releaseSlots(n int) {
 	for range n {
 		w.slots <- struct{}{}

@@ -254,8 +254,8 @@ func (r *reader) reportBroken(err error) error {
 	return err
 }
 
-// Close cancels the running reads, waits for them and frees the window. Read fails afterwards. It
-// always returns nil; it must not run concurrently with Read.
+// Close cancels the running reads, waits for them and frees the window. Later calls of Read fail.
+// It always returns nil; it must not run concurrently with Read.
 func (r *reader) Close() error {
 	r.cancel()
 	r.dispatcher.Wait()

@@ -29,11 +29,11 @@ type ServeOptions struct {
 	Grant *Grant
 }
 
-// Serve answers a GET or HEAD request with the archive or ranges of it (RFC 9110 §13, §14), like
-// http.ServeContent. Several ranges are sent as multipart. If there are more than maxRanges, or
-// they are longer than the archive, the whole archive is sent. Headers set by the caller are kept.
-// If an entry is broken, Serve panics with http.ErrAbortHandler, so that the client sees the
-// connection break.
+// Serve answers a GET or HEAD request with the archive or ranges of it (RFC 9110 §13, §14),
+// including conditional requests. Several ranges are sent as multipart. If there are more than
+// maxRanges, or they are longer than the archive, the whole archive is sent. Headers set by the
+// caller are kept. If an entry is broken, Serve panics with http.ErrAbortHandler, so that the
+// client sees the connection break.
 func (a *Archive) Serve(w http.ResponseWriter, r *http.Request, src Source, o ServeOptions) {
 	if strings.Count(r.Header.Get("Range"), ",") >= maxRanges {
 		r = r.Clone(r.Context())

@@ -236,7 +236,8 @@ func (c *call) entry(n files.NodeView, at drive.Address, segments []string) Entr
 	return e
 }
 
-// virtual returns the Entry of a folder of the layout.
+// virtual returns the Entry of a folder that exists only in the layout and is no node, such as the
+// root above all places.
 func (c *call) virtual(p location) Entry {
 	e := Entry{Virtual: true}
 	e.Type = tree.TypeFolder

@@ -287,7 +287,8 @@ func (c *call) user(ctx context.Context) (object, error) {
 	}, nil
 }
 
-// userNamed is user for the caller's own name. Other names fail with NotFound.
+// userNamed returns the description of the caller if name is the caller's own. Other names fail
+// with NotFound.
 func (c *call) userNamed(ctx context.Context, name string) (object, error) {
 	own, err := c.Name(ctx, c.who.User)
 	if err == nil && drive.Name(own).Fold() != drive.Name(name).Fold() {

@@ -307,8 +307,9 @@ func (c sharing) grantRole(ctx context.Context, node files.NodeView, to space.Pr
 	return &g, err
 }
 
-// grantChange converts a wish to a change of a role. Phones share again to change a share. So
-// without permissions an existing role stays, and a new one is editor.
+// grantChange converts the properties that a request sets to a change of a role. Nextcloud's apps
+// for phones send a share again to change it. So without permissions an existing role stays, and a
+// new one is editor.
 func grantChange(want wish, folder bool) space.GrantChange {
 	return space.GrantChange{Note: want.note, Until: want.until, Role: func(now access.Role) (access.Role, error) {
 		switch {

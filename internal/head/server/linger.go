@@ -61,20 +61,22 @@ func (u *unreadBody) WriteHeader(status int) {
 	u.ResponseWriter.WriteHeader(status)
 }
 
-// Write decides about the connection if that is not done, and sends p.
+// Write sends p. The first write also decides, in decideConnection, whether the connection is kept
+// or closed.
 func (u *unreadBody) Write(p []byte) (int, error) {
 	u.decideConnection()
 	return u.ResponseWriter.Write(p)
 }
 
-// ReadFrom decides about the connection if that is not done, and copies src.
+// ReadFrom sends all of src. Before the header is written it decides whether the connection is kept
+// or closed.
 func (u *unreadBody) ReadFrom(src io.Reader) (int64, error) {
 	u.decideConnection()
 	return io.Copy(u.ResponseWriter, src)
 }
 
-// FlushError decides about the connection if that is not done, and flushes. http.ResponseController
-// calls it.
+// FlushError sends buffered output. Before the header is written it decides whether the connection
+// is kept or closed. http.ResponseController calls it.
 func (u *unreadBody) FlushError() error {
 	u.decideConnection()
 	return u.body.conn.Flush()

@@ -13,8 +13,8 @@ import (
 	"example.org/smartdrive/internal/intake/invoice/syntax"
 )
 
-// appeals accepts rejected documents on the decision of a user.
-type appeals struct {
+// acceptor accepts rejected documents on the decision of a user.
+type acceptor struct {
 	*core
 	catalog *catalog
 	workers *workers
@@ -35,7 +35,7 @@ func (in *Intake) AcceptAnyway(ctx context.Context, who drive.Who, id drive.Bund
 // accept stores one rejected document despite the rules that it breaks, and records who accepted it
 // and why. It reads the document again from the bundle. It fails with drive.BadRequest for an empty
 // or too long reason and drive.NotFound for an unknown bundle or place.
-func (in *appeals) accept(ctx context.Context, who drive.Who, id drive.BundleID, at, reason string) (BundleRecord, error) {
+func (in *acceptor) accept(ctx context.Context, who drive.Who, id drive.BundleID, at, reason string) (BundleRecord, error) {
 	reason = strings.TrimSpace(reason)
 	if reason == "" {
 		return BundleRecord{}, drive.BadField("reason", drive.Required)
@@ -70,7 +70,7 @@ func parsePlace(s string) (at pos, ok bool) {
 
 // record returns the record at a position of a bundle. NotFound: there is none. It checks no owner:
 // the caller must have checked that the bundle belongs to who.Account.
-func (in *appeals) record(ctx context.Context, who drive.Who, id drive.BundleID, at pos) (r BundleRecord, err error) {
+func (in *acceptor) record(ctx context.Context, who drive.Who, id drive.BundleID, at pos) (r BundleRecord, err error) {
 	err = scanRecord(&r, in.opt.DB.For(who.Account).QueryRow(ctx, `SELECT COALESCE(m.name, ''), r.member, r.idx, r.outcome, r.reason, r.counts, r.document_id, r.number,
 		r.findings, r.decided_by, r.decided_at, r.decision FROM bundle_records r
 		LEFT JOIN bundle_members m ON m.bundle_id = r.bundle_id AND m.n = r.member WHERE r.bundle_id = ? AND r.member = ? AND r.idx = ?`, id, at.member, at.index).Scan)
@@ -80,7 +80,7 @@ func (in *appeals) record(ctx context.Context, who drive.Who, id drive.BundleID,
 // readAgain decodes the rejected document at a position again and returns it as an accepted item.
 // WrongState: the bundle is not Done, the record is not rejected for its rules, or the document
 // cannot be read or has no complete key.
-func (in *appeals) readAgain(ctx context.Context, b *row, at pos) (one item, err error) {
+func (in *acceptor) readAgain(ctx context.Context, b *row, at pos) (one item, err error) {
 	r, err := in.record(ctx, drive.Who{Account: b.Account}, b.ID, at)
 	if err != nil {
 		return item{}, err
@@ -118,7 +118,7 @@ func (in *appeals) readAgain(ctx context.Context, b *row, at pos) (one item, err
 // nth decodes the document with this index, from 0, in a member. It must decode all documents
 // before that one. WrongState: the content is damaged, the document cannot be decoded, or the
 // member has fewer documents.
-func (in *appeals) nth(ctx context.Context, m member, index int64) (*invoice.Document, error) {
+func (in *acceptor) nth(ctx context.Context, m member, index int64) (*invoice.Document, error) {
 	documents, end, err := in.workers.open(ctx, m)
 	if errors.Is(err, errDamaged) {
 		return nil, drive.Fail(drive.WrongState, "state", reasonDamaged)
@@ -145,7 +145,7 @@ func (in *appeals) nth(ctx context.Context, m member, index int64) (*invoice.Doc
 
 // acceptOne stores the document and updates its record and the bundle's counts in one transaction.
 // WrongState: the bundle is not Done, or the record is no longer rejected.
-func (in *appeals) acceptOne(ctx context.Context, who drive.Who, b *row, one item, reason string) error {
+func (in *acceptor) acceptOne(ctx context.Context, who drive.Who, b *row, one item, reason string) error {
 	now, err := in.now(ctx)
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (in *appeals) acceptOne(ctx context.Context, who drive.Who, b *row, one ite
 
 // noteAccepted adds to the activity log that the user of the transaction accepted a rejected
 // document, and the reason.
-func (in *appeals) noteAccepted(tx *sqldb.Tx, b *row, one item, reason string) error {
+func (in *acceptor) noteAccepted(tx *sqldb.Tx, b *row, one item, reason string) error {
 	const most = 1000 // bytes of the reason, as an activity entry is at most 2 KiB; the document's record keeps all of it
 	return in.opt.Activity.Record(tx, activity.Entry{Account: b.Account, Verb: activity.DocumentAllowed, Name: one.number}, map[string]any{
 		"bundle": b.ID, "document": one.document, "place": place(pos{one.member, one.index}), "reason": clip(reason, most),

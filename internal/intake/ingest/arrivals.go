@@ -12,8 +12,8 @@ import (
 	"example.org/smartdrive/internal/intake/bundle"
 )
 
-// arrivals records bundles whose meta.json appears in the tree.
-type arrivals struct{ *core }
+// bundleRecorder records bundles whose meta.json appears in the tree.
+type bundleRecorder struct{ *core }
 
 // Arrived is the hook that the tree calls for each node that becomes visible, in the same
 // transaction. If the node is the manifest or the folder of a bundle, Arrived records the bundle.
@@ -25,7 +25,7 @@ func (in *Intake) Arrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) error 
 // arrived handles a node that tx has placed: it writes the row of a bundle if the node is a
 // meta.json in a bundle's folder, or a folder that contains one. Other nodes change nothing. An
 // error fails the placing transaction.
-func (in *arrivals) arrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
+func (in *bundleRecorder) arrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	if n.IsFolder() {
 		return in.arrivedFolder(ctx, tx, n)
 	}
@@ -41,7 +41,7 @@ func (in *arrivals) arrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) erro
 
 // arrivedFolder records a bundle whose folder was moved or restored as a whole. It ignores a folder
 // that contains several bundles; the reconciler finds those. An error fails the transaction.
-func (in *arrivals) arrivedFolder(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
+func (in *bundleRecorder) arrivedFolder(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	if _, _, ok := bundle.Find(drive.Path{bundle.Root, "x", n.Name, bundle.MetaName}); !ok {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (in *arrivals) arrivedFolder(ctx context.Context, tx *sqldb.Tx, n tree.Node
 // a bundle's meta.json (K1). If the bundle already has a row that is not Done, and meta.json has
 // another version, seal resets the row. A Done bundle stays unchanged. Another path changes
 // nothing. An error fails the transaction.
-func (in *arrivals) seal(ctx context.Context, tx *sqldb.Tx, meta tree.Node, path drive.Path) error {
+func (in *bundleRecorder) seal(ctx context.Context, tx *sqldb.Tx, meta tree.Node, path drive.Path) error {
 	source, id, ok := bundle.Find(path)
 	if !ok || meta.IsFolder() {
 		return nil
@@ -91,7 +91,7 @@ func (in *arrivals) seal(ctx context.Context, tx *sqldb.Tx, meta tree.Node, path
 
 // insert inserts the row of a new bundle in state sealed. If another transaction inserted one for
 // the same folder, insert returns an error that makes the transaction run again.
-func (in *arrivals) insert(ctx context.Context, tx *sqldb.Tx, b row, now drive.Time) error {
+func (in *bundleRecorder) insert(ctx context.Context, tx *sqldb.Tx, b row, now drive.Time) error {
 	made, err := tx.InsertNew(ctx, `INSERT INTO bundles (id, account_id, source, sender_id, folder_id, meta_id, meta_version, state, reason, detail,
 		worker, due_at, sealed_at, waits_until) VALUES (?, ?, ?, ?, ?, ?, ?, 'sealed', '', '', '', ?, ?, ?)`,
 		b.ID, b.Account, b.Source, b.SenderID, b.Folder, b.Meta, b.Version, now, now, now.Add(in.opt.Wait))
@@ -103,7 +103,7 @@ func (in *arrivals) insert(ctx context.Context, tx *sqldb.Tx, b row, now drive.T
 
 // reset puts a bundle back to state sealed with zero counts. The new epoch fences its current
 // worker. The next worker deletes the members and records of the previous attempt.
-func (in *arrivals) reset(ctx context.Context, tx *sqldb.Tx, b row, now drive.Time) error {
+func (in *bundleRecorder) reset(ctx context.Context, tx *sqldb.Tx, b row, now drive.Time) error {
 	_, err := tx.Exec(ctx, `UPDATE bundles SET source = ?, sender_id = ?, meta_id = ?, meta_version = ?, state = 'sealed', reason = '', detail = '',
 		declared = 0, accepted = 0, rejected = 0, duplicates = 0, conflicts = 0, surplus = 0, members = 0, size = 0, checked = 0,
 		save_member = 0, save_index = 0, epoch = epoch + 1, tries = 0, due_at = ?, waits_until = ?, ended_at = 0 WHERE id = ?`,
@@ -113,7 +113,7 @@ func (in *arrivals) reset(ctx context.Context, tx *sqldb.Tx, b row, now drive.Ti
 
 // announce wakes a worker of this process after the commit and publishes the event BundleSealed, if
 // Options.Events is set. An error fails the transaction.
-func (in *arrivals) announce(ctx context.Context, tx *sqldb.Tx, b row) error {
+func (in *bundleRecorder) announce(ctx context.Context, tx *sqldb.Tx, b row) error {
 	tx.AfterCommit(in.Wake)
 	if in.opt.Events == nil {
 		return nil

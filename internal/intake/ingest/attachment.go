@@ -65,10 +65,10 @@ func (e Enclosed) Open(ctx context.Context, account drive.AccountID, id drive.Do
 		return nil, err
 	}
 	out, into := io.Pipe()
-	t := &taking{Reader: bufio.NewReader(out), end: out.Close, over: make(chan struct{})}
+	t := &extraction{Reader: bufio.NewReader(out), end: out.Close, over: make(chan struct{})}
 	go func() {
 		defer close(t.over)
-		err := extract(timely{func() error { return context.Cause(ctx) }, object}, int64(object.Size()), sum, into)
+		err := extract(timedReaderAt{func() error { return context.Cause(ctx) }, object}, int64(object.Size()), sum, into)
 		if _, bad := errors.AsType[*syntax.Error](err); bad || errors.Is(err, envelope.ErrNoFile) {
 			err = drive.Wrap(err, drive.NotFound) // the file was replaced since the document was read
 		}
@@ -91,17 +91,17 @@ func extract(in io.ReaderAt, size int64, sum string, to io.Writer) (err error) {
 	return envelope.Extract(in, size, sum, to)
 }
 
-// taking is the content of an Attachment while a goroutine extracts it into a pipe: the reader of
-// the pipe, end, which closes the pipe and so stops the goroutine, and over, which is closed when
-// the goroutine has returned. The caller must call Close.
-type taking struct {
+// extraction is the content of an Attachment while a goroutine extracts it into a pipe: the reader
+// of the pipe, end, which closes the pipe and so stops the goroutine, and over, which is closed
+// when the goroutine has returned. The caller must call Close.
+type extraction struct {
 	*bufio.Reader
 	end  func() error
 	over chan struct{}
 }
 
 // Close stops the extraction and waits for its goroutine. The caller must call it once.
-func (t *taking) Close() error {
+func (t *extraction) Close() error {
 	err := t.end()
 	<-t.over
 	return err

@@ -181,9 +181,9 @@ func ofStore(err error) error {
 // folderPage is the maximum number of rows that one statement reads.
 const folderPage = 1000
 
-// lying returns the nodes in the bundle's folder by name. *refusal: the folder is gone or in the
-// trash.
-func (in *checker) lying(ctx context.Context, b *row) (map[drive.Name]tree.Node, error) {
+// folderNodes returns the nodes in the bundle's folder by name. It fails with *refusal if the
+// folder is gone or in the trash.
+func (in *checker) folderNodes(ctx context.Context, b *row) (map[drive.Name]tree.Node, error) {
 	_, live, err := in.opt.Tree.PathOf(ctx, in.opt.DB, b.Folder)
 	if drive.IsKind(err, drive.NotFound) || err == nil && !live {
 		return nil, &refusal{reasonGone, "its folder is gone"}
@@ -208,9 +208,10 @@ func (in *checker) lying(ctx context.Context, b *row) (map[drive.Name]tree.Node,
 }
 
 // locate finds the declared members in the bundle's folder, in the order of the manifest. A member
-// that is missing or has another size gets its field wrong set. It fails with the error of lying.
+// that is missing or has another size gets its field wrong set. It fails with *refusal if the
+// folder is gone or in the trash.
 func (in *checker) locate(ctx context.Context, b *row, m *bundle.Manifest) ([]member, error) {
-	there, err := in.lying(ctx, b)
+	there, err := in.folderNodes(ctx, b)
 	if err != nil {
 		return nil, err
 	}

@@ -211,9 +211,9 @@ func (b *row) update(ctx context.Context, tx *sqldb.Tx, set string, args ...any)
 	return nil
 }
 
-// beat renews the lease of a bundle. lease.ErrFenced: the worker has lost the bundle. The first
-// result is always false.
-func (in *queue) beat(ctx context.Context, b *row) (bool, error) {
+// renewLease renews the lease of a bundle. lease.ErrFenced: the worker has lost the bundle. The
+// first result is always false.
+func (in *queue) renewLease(ctx context.Context, b *row) (bool, error) {
 	now, err := in.now(ctx)
 	if err != nil {
 		return false, err

@@ -28,12 +28,12 @@
 //
 // # Structure
 //
-// Intake is the public type; each of its methods forwards to one of these: **arrivals** (records
-// new bundles), **checker** (compares members with the manifest), **queue** (claims bundles and
-// records results), **workers** (process the documents of bundles), **library** (documents and
-// conflicts), **catalog** (lists bundles and records), **appeals** (accepts rejected documents by
-// hand), **rulebook** (rules of sources), **reconciler** (finds missed bundles) and **gatherer**
-// (makes bundles of files without a manifest).
+// Intake is the public type; each of its methods forwards to one of these: **bundleRecorder**
+// (records new bundles), **checker** (compares members with the manifest), **queue** (claims
+// bundles and records results), **workers** (process the documents of bundles), **library**
+// (documents and conflicts), **catalog** (lists bundles and records), **acceptor** (accepts
+// rejected documents by hand), **rulebook** (rules of sources), **reconciler** (finds missed
+// bundles) and **gatherer** (makes bundles of files without a manifest).
 //
 // # How a bundle arrives
 //

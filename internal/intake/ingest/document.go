@@ -86,8 +86,8 @@ const (
 	maxFindingsBytes = 60_000
 )
 
-// encodeFindings returns as many findings as fit, as JSON. If it drops findings, it appends one
-// that tells how many. Without findings it returns "".
+// encodeFindings returns findings as JSON, at most maxFindings and maxFindingsBytes. If it drops
+// some, it appends a finding with their number. Without findings it returns "".
 func encodeFindings(all []DocumentFinding) string {
 	for keep := min(len(all), maxFindings); keep > 0; keep -= 1 + keep/4 {
 		some := make([]DocumentFinding, keep, keep+1)
@@ -106,10 +106,10 @@ func encodeFindings(all []DocumentFinding) string {
 	return ""
 }
 
-// judge validates a document and sets its outcome to Accept or Reject, without comparing it with
+// validate validates a document and sets its outcome to Accept or Reject, without comparing it with
 // stored documents. It changes one in place. A document that breaks rules is no error; it fails
 // only if the accepted one cannot be encoded.
-func (r *run) judge(one *item, doc *invoice.Document, m member) error {
+func (r *run) validate(one *item, doc *invoice.Document, m member) error {
 	one.number = clip(doc.Number, maxID)
 	found := rule.ValidateAs(doc, r.rules.Profile)
 	var findings []DocumentFinding

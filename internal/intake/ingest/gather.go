@@ -45,11 +45,11 @@ const (
 // The gatherer skips folders whose name is a bundle id or that contain a meta.json.
 type gatherer struct {
 	*core
-	arrivals *arrivals
-	seen     map[landing]round // the last round of each source
-	looks    int               // budget of folders per source and pass: gatherLooks, less in tests
-	made     int               // budget of bundles per source and pass: gatherMade, less in tests
-	left     bool              // the last pass left quiet files, because a source's budget of bundles was used up
+	arrivals *bundleRecorder
+	seen     map[sourceFolder]round // the last round of each source
+	looks    int                    // budget of folders per source and pass: gatherLooks, less in tests
+	made     int                    // budget of bundles per source and pass: gatherMade, less in tests
+	left     bool                   // the last pass left quiet files, because a source's budget of bundles was used up
 }
 
 // round is the progress of a traversal of a source's folder, which may take several passes. The
@@ -60,11 +60,11 @@ type round struct {
 	at      []drive.Name // path, below the source's folder, where the next pass continues; nil: the round is complete
 }
 
-// over reports whether a new round would find nothing, given the current seq of the tree.
-func (r round) over(seq int64) bool { return r.settled && r.at == nil && r.seq == seq }
+// isComplete reports whether a new round would find nothing, given the current seq of the tree.
+func (r round) isComplete(seq int64) bool { return r.settled && r.at == nil && r.seq == seq }
 
-// landing is the folder of a source, as a map key.
-type landing struct {
+// sourceFolder is the folder of a source, as a map key.
+type sourceFolder struct {
 	account drive.AccountID
 	source  string
 }
@@ -76,7 +76,7 @@ func (in *Intake) Gather(ctx context.Context) error { return in.newGatherer().pa
 
 // newGatherer returns a gatherer without the results of earlier rounds.
 func (in *Intake) newGatherer() *gatherer {
-	return &gatherer{core: in.core, arrivals: in.arrivals, seen: map[landing]round{}, looks: gatherLooks, made: gatherMade}
+	return &gatherer{core: in.core, arrivals: in.arrivals, seen: map[sourceFolder]round{}, looks: gatherLooks, made: gatherMade}
 }
 
 // RunGatherer gathers files until ctx is done, and then returns nil. It logs errors and tries
@@ -101,7 +101,7 @@ func (in *Intake) RunGatherer(ctx context.Context) error {
 
 // plainSource is a source that accepts files without a manifest.
 type plainSource struct {
-	landing
+	sourceFolder
 	seq    int64        // seq of the account's tree
 	folder drive.NodeID // the source's folder; zero: it does not exist
 }
@@ -113,17 +113,17 @@ func (g *gatherer) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	seen := map[landing]round{}
+	seen := map[sourceFolder]round{}
 	g.left = false
 	var failed []error // errors of single sources, such as a full account
-	for after := (landing{}); ; {
+	for after := (sourceFolder{}); ; {
 		page, err := g.sources(ctx, after)
 		if err != nil {
 			return err
 		}
 		for _, s := range page {
-			after = s.landing
-			if seen[s.landing] = g.seen[s.landing]; seen[s.landing].over(s.seq) {
+			after = s.sourceFolder
+			if seen[s.sourceFolder] = g.seen[s.sourceFolder]; seen[s.sourceFolder].isComplete(s.seq) {
 				continue
 			}
 			r, err := g.gather(ctx, s, now)
@@ -133,7 +133,7 @@ func (g *gatherer) pass(ctx context.Context) error {
 			if ctx.Err() != nil || drive.IsKind(err, drive.Unavailable) {
 				return errors.Join(failed...)
 			}
-			seen[s.landing] = r
+			seen[s.sourceFolder] = r
 		}
 		if len(page) < comparePage {
 			g.seen = seen
@@ -144,7 +144,7 @@ func (g *gatherer) pass(ctx context.Context) error {
 
 // sources returns the next page of sources without manifests, after the given one. An empty page
 // means that there are no more.
-func (g *gatherer) sources(ctx context.Context, after landing) ([]plainSource, error) {
+func (g *gatherer) sources(ctx context.Context, after sourceFolder) ([]plainSource, error) {
 	rows, err := g.opt.DB.Query(ctx, `SELECT s.account_id, s.name, COALESCE(t.seq, 0), f.id FROM (SELECT account_id, name FROM sources
 		WHERE plain = 1 AND (account_id > ? OR (account_id = ? AND name > ?)) ORDER BY account_id, name LIMIT ?) AS s
 		LEFT JOIN trees t ON t.account_id = s.account_id
@@ -163,7 +163,7 @@ func (g *gatherer) sources(ctx context.Context, after landing) ([]plainSource, e
 // gather continues the round through the folder of a source, or begins one, and makes bundles of
 // its quiet files. It returns the new progress; after an error, the previous one.
 func (g *gatherer) gather(ctx context.Context, s plainSource, now drive.Time) (round, error) {
-	was := g.seen[s.landing]
+	was := g.seen[s.sourceFolder]
 	r := was
 	if r.at == nil {
 		r = round{seq: s.seq, settled: true}
@@ -171,7 +171,7 @@ func (g *gatherer) gather(ctx context.Context, s plainSource, now drive.Time) (r
 	if s.folder.IsZero() {
 		return round{seq: s.seq, settled: true}, nil
 	}
-	l := &landed{gatherer: g, source: s, at: now, looks: g.looks, made: g.made, settled: r.settled}
+	l := &folderPass{gatherer: g, source: s, at: now, looks: g.looks, made: g.made, settled: r.settled}
 	if err := l.folder(ctx, s.folder, nil, r.at); err != nil {
 		return was, err
 	}
@@ -179,8 +179,8 @@ func (g *gatherer) gather(ctx context.Context, s plainSource, now drive.Time) (r
 	return round{seq: r.seq, settled: l.settled, at: l.next}, nil
 }
 
-// landed is one pass through the folder of a source.
-type landed struct {
+// folderPass is one pass through the folder of a source.
+type folderPass struct {
 	*gatherer
 	source  plainSource
 	at      drive.Time   // the current time
@@ -193,7 +193,7 @@ type landed struct {
 // folder gathers the files of a folder and of its subfolders, recursively (at most drive.MaxDepth
 // levels). The argument from is the relative path to continue at; nil: all subfolders. Folders
 // above that path are visited again.
-func (l *landed) folder(ctx context.Context, id drive.NodeID, path, from []drive.Name) error {
+func (l *folderPass) folder(ctx context.Context, id drive.NodeID, path, from []drive.Name) error {
 	switch {
 	case l.next != nil:
 		return nil
@@ -229,7 +229,7 @@ func (l *landed) folder(ctx context.Context, id drive.NodeID, path, from []drive
 
 // look makes bundles of the files in a folder, and returns its subfolders. It reads the folder page
 // by page, stops when the pass may make no more bundles, and fails with the error of a query.
-func (l *landed) look(ctx context.Context, id drive.NodeID) (below []tree.Node, err error) {
+func (l *folderPass) look(ctx context.Context, id drive.NodeID) (below []tree.Node, err error) {
 	for after := drive.Name(""); ; {
 		page, err := l.opt.Tree.ChildrenAfter(ctx, l.opt.DB, id, after, comparePage)
 		if err != nil {
@@ -262,7 +262,7 @@ func (l *landed) look(ctx context.Context, id drive.NodeID) (below []tree.Node, 
 
 // files makes bundles of files of one folder, if they are quiet. Files that changed within
 // quietFor, and those beyond the bundles that the pass may make, are left to a later pass.
-func (l *landed) files(ctx context.Context, files []tree.Node) error {
+func (l *folderPass) files(ctx context.Context, files []tree.Node) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -274,7 +274,7 @@ func (l *landed) files(ctx context.Context, files []tree.Node) error {
 		l.settled = false
 		return nil
 	}
-	for _, part := range parted(files) {
+	for _, part := range splitByStem(files) {
 		if l.made--; l.made < 0 {
 			l.settled = false
 			return nil
@@ -292,9 +292,9 @@ func (l *landed) files(ctx context.Context, files []tree.Node) error {
 // together.
 func stemOf(name string) string { return strings.ToLower(strings.TrimSuffix(name, path.Ext(name))) }
 
-// parted sorts files by stem and splits them into parts of at most gatherMost. Files with the same
-// stem stay in one part, unless there are more than gatherMost of them.
-func parted(files []tree.Node) (parts [][]tree.Node) {
+// splitByStem sorts files by stem and splits them into parts of at most gatherMost. Files with the
+// same stem stay in one part, unless there are more than gatherMost of them.
+func splitByStem(files []tree.Node) (parts [][]tree.Node) {
 	stem := func(n tree.Node) string { return stemOf(string(n.Name)) }
 	slices.SortFunc(files, func(x, y tree.Node) int {
 		return cmp.Or(strings.Compare(stem(x), stem(y)), strings.Compare(string(x.Name), string(y.Name)))
@@ -316,7 +316,7 @@ var errNothing = errors.New("there is nothing to gather")
 // bundle makes one bundle of the files that are still in the place where they were seen. If there
 // are none, or the folder is gone, made is false. It inserts the row in one transaction and fails
 // with its error.
-func (l *landed) bundle(ctx context.Context, files []tree.Node) (made bool, err error) {
+func (l *folderPass) bundle(ctx context.Context, files []tree.Node) (made bool, err error) {
 	now, err := l.now(ctx)
 	if err != nil {
 		return false, err
@@ -360,7 +360,7 @@ func (l *landed) bundle(ctx context.Context, files []tree.Node) (made bool, err 
 
 // move moves files into a bundle's folder, except those that were moved or deleted since they were
 // listed. errNothing: no file was moved.
-func (l *landed) move(ctx context.Context, tx *sqldb.Tx, folder tree.Node, files []tree.Node) error {
+func (l *folderPass) move(ctx context.Context, tx *sqldb.Tx, folder tree.Node, files []tree.Node) error {
 	moved := 0
 	for _, f := range files {
 		n, err := l.opt.Tree.Find(ctx, tx, folder.Account, f.ID)
@@ -389,7 +389,7 @@ func (b *row) gathered() bool { return b.Meta == b.Folder }
 // one document, so that an unreadable file becomes a visible rejection. A folder without files
 // fails with *refusal.
 func (in *checker) gather(ctx context.Context, b *row) ([]member, error) {
-	there, err := in.lying(ctx, b)
+	there, err := in.folderNodes(ctx, b)
 	if err != nil {
 		return nil, err
 	}
@@ -432,16 +432,16 @@ func (in *checker) readMember(ctx context.Context, m *member) (envelope.Kind, er
 		return 0, nil
 	}
 	counter, sum := &envelope.Counter{Name: m.Name}, sha256.New()
-	if err := in.pour(ctx, b, io.MultiWriter(counter, sum)); err != nil {
+	if err := in.copyContent(ctx, b, io.MultiWriter(counter, sum)); err != nil {
 		return 0, err
 	}
 	m.SHA256, m.Documents = hex.EncodeToString(sum.Sum(nil)), int64(counter.Documents())
 	return counter.Kind(), nil
 }
 
-// pour copies the bytes of a content to a writer. After an error the writer may have received a
-// part.
-func (in *checker) pour(ctx context.Context, b content.Blob, to io.Writer) (err error) {
+// copyContent copies the bytes of a content to a writer. After an error the writer may have
+// received a part.
+func (in *checker) copyContent(ctx context.Context, b content.Blob, to io.Writer) (err error) {
 	object, err := in.openFile(ctx, b.File)
 	if err != nil {
 		return err
@@ -490,6 +490,6 @@ func (in *checker) countIn(ctx context.Context, m member, kind envelope.Kind) (_
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, object.Close()) }()
-	n, err := envelope.Count(kind, timely{func() error { return context.Cause(ctx) }, object}, int64(object.Size()))
+	n, err := envelope.Count(kind, timedReaderAt{func() error { return context.Cause(ctx) }, object}, int64(object.Size()))
 	return int64(n), err
 }

@@ -182,7 +182,7 @@ func TestGatheringAgainstOthers(t *testing.T) {
 	gone, moved := w.land(t, "acme/a.xml", "<a/>"), w.land(t, "acme/b.xml", "<b/>")
 	stays := w.land(t, "acme/c.xml", string(invoicetest.UBL(invoicetest.New(1))))
 	g := in.newGatherer()
-	page, err := g.sources(t.Context(), landing{})
+	page, err := g.sources(t.Context(), sourceFolder{})
 	if err != nil || len(page) != 1 {
 		t.Fatalf("%v, error %v", page, err)
 	}
@@ -204,7 +204,7 @@ func TestGatheringAgainstOthers(t *testing.T) {
 		return errors.Join(err, moving)
 	})
 	for want := range 2 { // the second time no file is left, as after a lost reply to COMMIT
-		l := &landed{gatherer: g, source: page[0], at: start, looks: 1}
+		l := &folderPass{gatherer: g, source: page[0], at: start, looks: 1}
 		made, err := l.bundle(t.Context(), files)
 		if err != nil || made != (want == 0) {
 			t.Fatalf("made: %t, error %v", made, err)
@@ -223,7 +223,7 @@ func TestGatheringAgainstOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &landed{gatherer: g, source: page[0], at: start, looks: 1}
+	l := &folderPass{gatherer: g, source: page[0], at: start, looks: 1}
 	if made, err := l.bundle(t.Context(), []tree.Node{n}); made || err != nil {
 		t.Errorf("made: %t, error %v", made, err)
 	}
@@ -357,7 +357,7 @@ func TestFilesThatBelongTogetherStayTogether(t *testing.T) {
 		}
 	}
 	total := 0
-	for _, part := range parted(files) {
+	for _, part := range splitByStem(files) {
 		if total += len(part); len(part) > gatherMost {
 			t.Errorf("a part has %d files", len(part))
 		}

@@ -55,14 +55,14 @@ const (
 type Intake struct {
 	*core
 
-	arrivals *arrivals
+	arrivals *bundleRecorder
 	catalog  *catalog
 	library  *library
 	rulebook *rulebook
 	queue    *queue
 	checker  *checker
 	workers  *workers
-	appeals  *appeals
+	appeals  *acceptor
 }
 
 // core holds the options, the clock and the counters that all parts of Intake share.
@@ -91,12 +91,12 @@ func New(opt Options) *Intake {
 	}
 	opt.Log = cmp.Or(opt.Log, slog.Default())
 	g := &core{opt: opt, log: opt.Log, wake: make(chan struct{}, 1), halt: func(string) {}}
-	in := &Intake{core: g, arrivals: &arrivals{g}, library: &library{g}, rulebook: &rulebook{g}, queue: &queue{core: g}, checker: &checker{g}}
+	in := &Intake{core: g, arrivals: &bundleRecorder{g}, library: &library{g}, rulebook: &rulebook{g}, queue: &queue{core: g}, checker: &checker{g}}
 	in.catalog = &catalog{core: g, arrivals: in.arrivals}
 	in.workers = &workers{
 		core: g, queue: in.queue, checker: in.checker, rulebook: in.rulebook, library: in.library, slots: make(chan struct{}, opt.Workers), large: make(chan struct{}, 1),
 	}
-	in.appeals = &appeals{core: g, catalog: in.catalog, workers: in.workers}
+	in.appeals = &acceptor{core: g, catalog: in.catalog, workers: in.workers}
 	return in
 }
 

@@ -29,10 +29,10 @@ const (
 	reasonKnownSide = "known-conflict" // same content as a side of a conflict
 )
 
-// take processes the documents of a bundle from its save point on, and marks the bundle as done. If
-// the members were not checked yet, take checks them first. An error of type *refusal rejects the
-// bundle, one of type *waiting postpones it.
-func (in *workers) take(ctx context.Context, b *row) error {
+// processBundle processes the documents of a bundle from its save point on, and marks the bundle as
+// done. If the members were not checked yet, take checks them first. An error of type *refusal
+// rejects the bundle, one of type *waiting postpones it.
+func (in *workers) processBundle(ctx context.Context, b *row) error {
 	if !b.Checked {
 		if err := in.checker.check(ctx, b); err != nil {
 			return err
@@ -143,18 +143,19 @@ func (r *run) undeclared(ctx context.Context, m member) (int64, error) {
 	if kind == envelope.None {
 		return 0, nil
 	}
-	found, err := envelope.Count(kind, timely{func() error { return context.Cause(ctx) }, object}, int64(object.Size()))
+	found, err := envelope.Count(kind, timedReaderAt{func() error { return context.Cause(ctx) }, object}, int64(object.Size()))
 	return int64(found), err
 }
 
-// alone is a place that one worker of the process holds while it decodes what may take much memory.
-type alone struct {
+// largeDecode is the right, of one worker of the process at a time, to decode a member that may
+// take much memory.
+type largeDecode struct {
 	place chan struct{}
 	held  bool
 }
 
 // hold waits for the place, unless the worker holds it. It fails with the cause of ctx.
-func (a *alone) hold(ctx context.Context) error {
+func (a *largeDecode) hold(ctx context.Context) error {
 	if a.held {
 		return nil
 	}
@@ -168,7 +169,7 @@ func (a *alone) hold(ctx context.Context) error {
 }
 
 // release frees the place, if the worker holds it.
-func (a *alone) release() {
+func (a *largeDecode) release() {
 	if a.held {
 		<-a.place
 		a.held = false
@@ -180,7 +181,7 @@ func (a *alone) release() {
 // such a member. The caller must call end once it has read the documents. It fails with a
 // *syntax.Error for a format that is not supported, errDamaged, or an error of the store.
 func (in *workers) open(ctx context.Context, m member) (documents iter.Seq2[*invoice.Document, error], end func(), err error) {
-	a := &alone{place: in.large}
+	a := &largeDecode{place: in.large}
 	defer func() {
 		if err != nil {
 			a.release()
@@ -234,7 +235,7 @@ func (r *run) documents(ctx context.Context, m member) (found int64, err error) 
 		one := item{member: m.N, index: found - 1, counts: 1}
 		if fault != nil {
 			one.outcome, one.reason, one.findings = Reject, fault.Kind.String(), findingOf(fault)
-		} else if err := r.judge(&one, doc, m); err != nil {
+		} else if err := r.validate(&one, doc, m); err != nil {
 			return 0, err
 		}
 		r.add(one)
@@ -260,7 +261,7 @@ func decode(ctx context.Context, object blob.Object, limits envelope.Limits) (it
 		return nil, err
 	}
 	if kind := envelope.Sniff(head); kind != envelope.None {
-		return envelope.Decode(kind, timely{func() error { return context.Cause(ctx) }, object}, int64(object.Size()), limits), nil
+		return envelope.Decode(kind, timedReaderAt{func() error { return context.Cause(ctx) }, object}, int64(object.Size()), limits), nil
 	}
 	format := syntax.Sniff(head)
 	if format == syntax.Unknown {
@@ -366,14 +367,14 @@ func bounded(ctx context.Context, object interface {
 	return &boundedReader{over: func() error { return context.Cause(ctx) }, r: io.NewSectionReader(object, 0, int64(object.Size()))}
 }
 
-// timely is a reader at any offset that fails once over returns an error.
-type timely struct {
+// timedReaderAt is a reader at any offset that fails once over returns an error.
+type timedReaderAt struct {
 	over func() error
 	io.ReaderAt
 }
 
 // ReadAt reads unless over returns an error, which it returns instead.
-func (t timely) ReadAt(p []byte, off int64) (int, error) {
+func (t timedReaderAt) ReadAt(p []byte, off int64) (int, error) {
 	if err := t.over(); err != nil {
 		return 0, err
 	}

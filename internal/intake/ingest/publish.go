@@ -8,9 +8,9 @@ import (
 	"example.org/smartdrive/internal/engine/stream"
 )
 
-// taken is the payload of the events DocumentAccepted and DocumentConflict: enough for a consumer
-// to decide whether to read the document by its id.
-type taken struct {
+// documentPayload is the payload of the events DocumentAccepted and DocumentConflict: enough for a
+// consumer to decide whether to read the document by its id.
+type documentPayload struct {
 	Document drive.DocumentID `json:"document"`
 	Bundle   drive.BundleID   `json:"bundle"` // bundle of the accepted document, or of the contradicting one
 	Source   string           `json:"source"`
@@ -40,7 +40,7 @@ func (r *run) publish(ctx context.Context, tx *sqldb.Tx, p *plan) error {
 	records := make([]stream.Record, 0, len(p.fresh)+len(p.sides))
 	add := func(typ stream.Type, items []item) error {
 		for _, one := range items {
-			record, err := stream.New(stream.TopicDocuments, typ, r.b.Account, one.document.String(), taken{
+			record, err := stream.New(stream.TopicDocuments, typ, r.b.Account, one.document.String(), documentPayload{
 				one.document, r.b.ID, r.b.Source, one.doc.typ, one.doc.number, one.doc.dated,
 			})
 			if err != nil {

@@ -37,7 +37,7 @@ func (w *world) told(t *testing.T) (all []string) {
 			all = append(all, fmt.Sprintf("%s %s %s %s %d", r.Type, data.Number, data.Place, data.Reason, data.Count))
 			continue
 		}
-		var data taken
+		var data documentPayload
 		if err := json.Unmarshal(r.Data, &data); err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ type BundleFilter struct {
 // catalog lists bundles, their records and strays for their owners, and retries rejected bundles.
 type catalog struct {
 	*core
-	arrivals *arrivals
+	arrivals *bundleRecorder
 }
 
 // Bundles returns up to f.Limit bundles of the caller's account that match f, the newest first.

@@ -29,7 +29,7 @@ const (
 //	after  cursor: accounts up to this one were checked for a folder /intake in this round
 type reconciler struct {
 	*core
-	arrivals *arrivals
+	arrivals *bundleRecorder
 	seen     map[drive.AccountID]int64
 	after    string
 }
@@ -172,7 +172,7 @@ func (r *reconciler) compareOrLog(ctx context.Context, one intake) error {
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if passing(err) {
+	if isTransient(err) {
 		return fmt.Errorf("compare account %s: %w", one.account, err)
 	}
 	r.seen[one.account] = -1

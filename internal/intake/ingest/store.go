@@ -11,9 +11,9 @@ import (
 	"example.org/smartdrive/internal/engine/sqldb"
 )
 
-// known is the stored document of a key, reduced to the columns that decide the outcome of another
-// document with this key.
-type known struct {
+// storedDocument is the stored document of a key, reduced to the columns that decide the outcome of
+// another document with this key.
+type storedDocument struct {
 	id            drive.DocumentID
 	key, hash     string
 	bundle        drive.BundleID
@@ -132,7 +132,7 @@ func (r *run) settleKeys(ctx context.Context, tx *sqldb.Tx, p *plan) error {
 		switch {
 		case !ok:
 			p.fresh = append(p.fresh, *one)
-			there[one.doc.key] = known{one.document, one.doc.key, one.doc.hash, r.b.ID, one.member, one.index, one.doc.pdf}
+			there[one.doc.key] = storedDocument{one.document, one.doc.key, one.doc.hash, r.b.ID, one.member, one.index, one.doc.pdf}
 			continue
 		case k.hash == one.doc.hash:
 			if k.bundle != r.b.ID || k.member != one.member || k.index != one.index {
@@ -170,8 +170,8 @@ func (s side) id() string { return s.document.String() + s.hash }
 
 // knownOf returns the stored documents that have the keys of the items, by key, and locks them.
 // Items without a key are left out.
-func (r *run) knownOf(ctx context.Context, tx *sqldb.Tx, items []item) (map[string]known, error) {
-	there := map[string]known{}
+func (r *run) knownOf(ctx context.Context, tx *sqldb.Tx, items []item) (map[string]storedDocument, error) {
+	there := map[string]storedDocument{}
 	args := []any{r.b.Account}
 	for _, one := range items {
 		if one.doc != nil {
@@ -183,7 +183,7 @@ func (r *run) knownOf(ctx context.Context, tx *sqldb.Tx, items []item) (map[stri
 	}
 	rows, err := tx.Query(ctx, `SELECT id, doc_key, hash, bundle_id, member, idx, pdf_id FROM documents WHERE account_id = ? AND doc_key IN (`+
 		sqldb.Placeholders(len(args)-1)+") ORDER BY doc_key"+tx.ForUpdate(), args...)
-	all, err := sqldb.Scan(rows, err, func(k *known, scan func(...any) error) error {
+	all, err := sqldb.Scan(rows, err, func(k *storedDocument, scan func(...any) error) error {
 		return scan(&k.id, &k.key, &k.hash, &k.bundle, &k.member, &k.index, &k.pdf)
 	})
 	if err != nil {
@@ -195,9 +195,9 @@ func (r *run) knownOf(ctx context.Context, tx *sqldb.Tx, items []item) (map[stri
 	return there, nil
 }
 
-// sidesOf returns all conflict rows of the documents, whatever their state, by side.id. It issues
-// no query for an empty map.
-func sidesOf(ctx context.Context, tx *sqldb.Tx, there map[string]known) (map[string]side, error) {
+// sidesOf returns all rows of document_conflicts of the documents, whatever their state, by
+// side.id. It issues no query for an empty map.
+func sidesOf(ctx context.Context, tx *sqldb.Tx, there map[string]storedDocument) (map[string]side, error) {
 	sides := map[string]side{}
 	var args []any
 	for _, k := range there {

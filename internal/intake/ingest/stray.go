@@ -131,7 +131,7 @@ func (s *search) run(ctx context.Context, root drive.NodeID, at strayPlace) (str
 			if s.full() {
 				return at, nil
 			}
-			next, err := s.below(ctx, n)
+			next, err := s.visitNode(ctx, n)
 			if err != nil || next != "" {
 				return strayPlace{string(n.Name), next}, err
 			}
@@ -143,9 +143,9 @@ func (s *search) run(ctx context.Context, root drive.NodeID, at strayPlace) (str
 	}
 }
 
-// below handles a node in /intake. A non-empty next is the child of the source to continue after.
-// It fails with the error of a query.
-func (s *search) below(ctx context.Context, n tree.Node) (next string, err error) {
+// visitNode handles a node in /intake. A non-empty next is the child of the source to continue
+// after. It fails with the error of a query.
+func (s *search) visitNode(ctx context.Context, n tree.Node) (next string, err error) {
 	path := drive.Path{bundle.Root, n.Name}
 	switch {
 	case !n.IsFolder():
@@ -163,8 +163,8 @@ func (s *search) add(path drive.Path, n tree.Node, reason StrayReason, files int
 	s.found = append(s.found, Stray{n.ID, path.String(), reason, files, changed})
 }
 
-// laid is a node in a source's folder.
-type laid struct {
+// sourceNode is a node in a source's folder.
+type sourceNode struct {
 	tree.Node
 	known drive.BundleID // id of the bundle's row; zero: there is none
 	meta  drive.NodeID   // node of its meta.json; zero: there is none
@@ -175,7 +175,7 @@ type laid struct {
 func (s *search) source(ctx context.Context, folder tree.Node, after string) (next string, err error) {
 	for {
 		s.pages--
-		page, err := s.lyingIn(ctx, folder.ID, after)
+		page, err := s.nodesIn(ctx, folder.ID, after)
 		if err != nil {
 			return "", err
 		}
@@ -194,21 +194,21 @@ func (s *search) source(ctx context.Context, folder tree.Node, after string) (ne
 	}
 }
 
-// lyingIn returns the next page of nodes in a source's folder, after a name. An empty page means
+// nodesIn returns the next page of nodes in a source's folder, after a name. An empty page means
 // that there are no more.
-func (s *search) lyingIn(ctx context.Context, folder drive.NodeID, after string) ([]laid, error) {
+func (s *search) nodesIn(ctx context.Context, folder drive.NodeID, after string) ([]sourceNode, error) {
 	rows, err := s.opt.DB.For(s.account).Query(ctx, `SELECT n.id, n.slot, n.type, n.updated_at, x.id, m.id
 		FROM (SELECT id, slot, type, updated_at FROM nodes WHERE parent_id = ? AND slot > ? AND trashed_at = 0 ORDER BY slot LIMIT ?) AS n
 		LEFT JOIN bundles x ON x.folder_id = n.id
 		LEFT JOIN nodes m ON m.parent_id = n.id AND m.slot = ? AND m.type = 'file' ORDER BY n.slot`, folder, after, comparePage, bundle.MetaName)
-	return sqldb.Scan(rows, err, func(l *laid, scan func(...any) error) error {
+	return sqldb.Scan(rows, err, func(l *sourceNode, scan func(...any) error) error {
 		return scan(&l.ID, &l.Name, &l.Type, &l.Updated, &l.known, &l.meta)
 	})
 }
 
 // child examines a node in the folder of a source and adds it to found if it is a stray; of a
 // folder it examines the content, within strayLooks. It fails with the error of a query.
-func (s *search) child(ctx context.Context, source tree.Node, n laid) error {
+func (s *search) child(ctx context.Context, source tree.Node, n sourceNode) error {
 	path := drive.Path{bundle.Root, source.Name, n.Name}
 	plain := s.plain[string(source.Name)]
 	_, _, named := bundle.Find(append(path[:3:3], bundle.MetaName))

@@ -52,8 +52,8 @@ func (in *Intake) Totals(ctx context.Context, who drive.Who, f Filter, by By) ([
 	return in.library.totals(ctx, who, f, by)
 }
 
-// tally holds totals by their key and their currency.
-type tally map[[2]string]*Total
+// totalsByKey holds totals by their key and their currency.
+type totalsByKey map[[2]string]*Total
 
 // totals adds up the documents that f selects, by the key of by, reading page by page. It fails if
 // f selects more documents than may be added up, or with the error of Filter.where.
@@ -62,7 +62,7 @@ func (in *library) totals(ctx context.Context, who drive.Who, f Filter, by By) (
 	if err != nil {
 		return nil, err
 	}
-	all, added := tally{}, 0
+	all, added := totalsByKey{}, 0
 	for date, id, more := "", "", true; more; {
 		page, args := where, slices.Clip(args)
 		if date != "" {
@@ -105,8 +105,8 @@ func (in *library) totals(ctx context.Context, who drive.Who, f Filter, by By) (
 	}), nil
 }
 
-// of returns the total of a key and a currency, and adds a zero one if there is none.
-func (all tally) of(key, name, currency string) *Total {
+// total returns the total of a key and a currency, and adds a zero one if there is none.
+func (all totalsByKey) total(key, name, currency string) *Total {
 	at := [2]string{key, currency}
 	if all[at] == nil {
 		zero := invoice.NewDecimal(0, 0)
@@ -117,7 +117,7 @@ func (all tally) of(key, name, currency string) *Total {
 
 // add adds a document with its packed model to the totals in place; a credit note is subtracted. It
 // fails if packed is damaged.
-func (all tally) add(d Document, packed []byte, by By) error {
+func (all totalsByKey) add(d Document, packed []byte, by By) error {
 	var model struct {
 		Totals invoice.Totals `json:"totals"`
 		Taxes  []invoice.Tax  `json:"taxes"`
@@ -140,7 +140,7 @@ func (all tally) add(d Document, packed []byte, by By) error {
 	if by == ByVAT {
 		seen := map[*Total]bool{}
 		for _, tax := range model.Taxes {
-			t := all.of(strings.TrimSpace(tax.Category+" "+tax.Rate.String()), "", d.Currency)
+			t := all.total(strings.TrimSpace(tax.Category+" "+tax.Rate.String()), "", d.Currency)
 			if !seen[t] {
 				seen[t] = true
 				counted(t)
@@ -159,7 +159,7 @@ func (all tally) add(d Document, packed []byte, by By) error {
 	if by == ByMonth {
 		key = d.Date[:min(len(d.Date), len("2026-10"))]
 	}
-	t := all.of(key, name, d.Currency)
+	t := all.total(key, name, d.Currency)
 	counted(t)
 	m := model.Totals
 	t.Net, t.Tax, t.Gross, t.Payable = t.Net.Add(sign(m.Net)), t.Tax.Add(sign(m.Tax)), t.Gross.Add(sign(m.Gross)), t.Payable.Add(sign(m.Payable))

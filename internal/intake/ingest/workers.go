@@ -115,9 +115,9 @@ func (in *workers) runOnce(ctx context.Context, working *sync.WaitGroup) (found 
 	return true, nil
 }
 
-// passing reports whether an error says nothing about the bundle, because a component is
+// isTransient reports whether an error says nothing about the bundle, because a component is
 // unavailable or full. Such an error does not count as a try.
-func passing(err error) bool {
+func isTransient(err error) bool {
 	return drive.IsKind(err, drive.Unavailable, drive.Stopping, drive.DiskFull, drive.Rate, drive.TooSlow)
 }
 
@@ -127,7 +127,7 @@ func passing(err error) bool {
 func (in *workers) work(ctx context.Context, b *row) {
 	log := in.log.With("bundle", b.ID, "epoch", b.Epoch)
 	before := b.Save
-	err := lease.Run(ctx, func(ctx context.Context) (bool, error) { return in.queue.beat(ctx, b) },
+	err := lease.Run(ctx, func(ctx context.Context) (bool, error) { return in.queue.renewLease(ctx, b) },
 		func(ctx context.Context, _ func() bool) error { return in.takeSafely(ctx, b) })
 	// Record the result even if the process is stopping.
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -156,7 +156,7 @@ func (in *workers) work(ctx context.Context, b *row) {
 		err = in.queue.giveBack(after, b, pauseFor(attempts), 0, wait.reason, wait.detail)
 	case ctx.Err() != nil:
 		err = in.queue.giveBack(after, b, 0, tries-1, "", "")
-	case passing(err):
+	case isTransient(err):
 		in.stats.Retried.Add(1)
 		log.WarnContext(ctx, "bundle postponed: a component is unavailable or full", "error", err)
 		err = in.queue.giveBack(after, b, pauseFor(attempts), tries-1, drive.KindOf(err).String(), "")
@@ -196,5 +196,5 @@ func (in *workers) takeSafely(ctx context.Context, b *row) (err error) {
 	if b.Tries > maxTries { // each earlier worker died without recording a result
 		return &refusal{reasonFailed, "the process ended each time"}
 	}
-	return in.take(ctx, b)
+	return in.processBundle(ctx, b)
 }

@@ -67,7 +67,8 @@ func (d Date) String() string {
 // MarshalText returns the text of String; it never fails.
 func (d Date) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText parses a day as ParseDate does; an empty text gives a zero date.
+// UnmarshalText parses 2026-10-01 or 20261001. An empty text gives the zero date; any other text,
+// or a day that does not exist, is ErrDate and leaves d unchanged.
 func (d *Date) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*d = 0

@@ -232,7 +232,7 @@ func (c *Copier) find(ctx context.Context, file string) (r row, found bool, err 
 }
 
 // waitPace waits until bytes more may be read under the migration's pace. It rereads the pace every
-// patience. If ctx ends, it returns Unavailable.
+// paceRecheck. If ctx ends, it returns Unavailable.
 func (c *Copier) waitPace(ctx context.Context, bytes int) error {
 	for {
 		if !c.setLimit(c.opt.State().Pace.Bytes) {

@@ -14,7 +14,8 @@ import (
 	"example.org/smartdrive/internal/move/migrate"
 )
 
-// OldPlace is the open old place of contents. The caller calls Close.
+// OldPlace is the store of contents before the migration, opened for reading and deleting. The
+// caller must call Close.
 type OldPlace struct {
 	Side  Side
 	Close func() error

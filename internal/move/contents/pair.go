@@ -8,7 +8,8 @@ import (
 	"example.org/smartdrive/internal/engine/blob"
 )
 
-// Side is one of the two places of contents.
+// Side is one of the two stores of contents of a migration, the old or the new one, with the
+// staging of its uploads.
 type Side struct {
 	Name       string // shown to people: a directory, or s3://host/bucket
 	Store      blob.Store

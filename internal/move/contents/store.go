@@ -170,7 +170,9 @@ func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, e
 	return s.removeAll(names, func(at blob.Store, names []string) ([]string, error) { return at.RemoveAll(ctx, names) })
 }
 
-// Reclaim deletes contents as RemoveAll does, with the sides' Reclaim.
+// Reclaim deletes contents at both sides and returns the names that are gone from both. Contents
+// whose removal would write more than it frees may stay, without an error. Contents that the leader
+// keeps also stay at the follower.
 func (s *Store) Reclaim(ctx context.Context, names []string) (gone []string, err error) {
 	return s.removeAll(names, func(at blob.Store, names []string) ([]string, error) { return at.Reclaim(ctx, names) })
 }

@@ -20,17 +20,16 @@ type announcer struct {
 	warmed     bool      // connections were opened for the current switch
 }
 
-const ( // interval of repeated acknowledgments
-	ackEvery = 5 * time.Second // timeout for opening connections before a switch
-	// warmTimeout bounds the preparation for an epoch before the instance acknowledges it.
-	warmTimeout   = 2 * time.Second
-	maxWaitReason = 1000 // bytes of the stored wait reason
+const (
+	ackEvery      = 5 * time.Second // interval of repeated acknowledgments
+	warmTimeout   = 2 * time.Second // timeout for opening connections before a switch
+	maxWaitReason = 1000            // bytes of the stored wait reason
 )
 
 // ack records that this process acts by the epoch of v. If the process lacks something that the
 // epoch needs, ack records the reason instead; the gate shows the reason and stays closed (M5).
 // Without a change it writes at most every ackEvery.
-func (a *announcer) ack(ctx context.Context, v *view) error {
+func (a *announcer) ack(ctx context.Context, v *snapshot) error {
 	if err := a.loadNotes(ctx, v); err != nil {
 		return err
 	}
@@ -69,7 +68,7 @@ func (a *announcer) ack(ctx context.Context, v *view) error {
 
 // warm opens connections to the future primary before a switch, because all waiting requests use it
 // at once afterwards. An instance is ready for the switch only after that.
-func (a *announcer) warm(ctx context.Context, v *view) {
+func (a *announcer) warm(ctx context.Context, v *snapshot) {
 	a.mu.Lock()
 	due := v.Careful && v.other != nil && !a.warmed
 	a.warmed = v.Careful && (a.warmed || due)
@@ -85,7 +84,7 @@ func (a *announcer) warm(ctx context.Context, v *view) {
 }
 
 // notReadyReason returns why this process cannot act by the epoch of v; empty: it can.
-func (a *announcer) notReadyReason(v *view) string {
+func (a *announcer) notReadyReason(v *snapshot) string {
 	switch {
 	case v.Peer != "" && v.other == nil && v.Phase >= Fill && v.Phase <= WriteNew:
 		return "the other database: " + v.otherError

@@ -130,9 +130,10 @@ func (a *applier) close() {
 	a.workers.Wait()
 }
 
-// applyAll applies all changes pending at its start, calls done, and returns the last batch, whose
-// changes are still in the list. Each batch has its own timeout; while batches succeed, waiting
-// writers slow down new changes.
+// applyAll applies all changes pending at its start and calls done with nil or the error that
+// stopped it. It returns the last batch, whose changes are still in the list; nil: nothing was
+// pending, or the changes of the last batch were not deleted. Each batch has its own timeout; while
+// batches succeed, waiting writers slow down new changes.
 func (a *applier) applyAll(done func(error)) *appliedBatch {
 	for {
 		if a.isClosed() {
@@ -215,7 +216,7 @@ type change struct {
 // applyBatch applies one batch of changes. It returns nil if there is no other side, and errMoved
 // during a switch.
 func (a *applier) applyBatch(ctx context.Context) (*appliedBatch, error) {
-	v := a.currentView()
+	v := a.currentSnapshot()
 	if v == nil || v.Peer == "" || v.Phase == NewOnly {
 		return nil, nil
 	}

@@ -33,7 +33,7 @@ func TestExistingTriggersStay(t *testing.T) {
 	t.Parallel()
 	eachOld(t, func(t *testing.T, _ *site, p *process) {
 		climb(t, p, Fill)
-		v := p.m.currentView()
+		v := p.m.currentSnapshot()
 		tables := p.m.tablesFor(v.primary)
 		should, err := triggersOf(t.Context(), v.primary.DB)
 		must(t, err)
@@ -58,7 +58,7 @@ func TestRollbackDuringPrepare(t *testing.T) {
 	t.Parallel()
 	eachOld(t, func(t *testing.T, _ *site, p *process) {
 		climb(t, p, Fill)
-		near, tables := p.m.currentView().primary, p.m.tablesFor(p.m.currentView().primary)
+		near, tables := p.m.currentSnapshot().primary, p.m.tablesFor(p.m.currentSnapshot().primary)
 		_, err := p.m.Rollback(t.Context(), Fill)
 		must(t, err)
 		must(t, createTriggers(t.Context(), *near, tables))

@@ -7,7 +7,7 @@ import (
 
 // checkAllRestarted returns WrongState while an instance runs with the old settings. Once the
 // migration is forgotten, such an instance would continue to use the old side.
-func (m *Migration) checkAllRestarted(ctx context.Context, v *view) error {
+func (m *Migration) checkAllRestarted(ctx context.Context, v *snapshot) error {
 	if err := m.party.Ready(m.stateOf(v)); err != nil {
 		return wrongState("start the instances with the new settings first: " + err.Error())
 	}
@@ -22,7 +22,7 @@ func (m *Migration) checkAllRestarted(ctx context.Context, v *view) error {
 
 // runArrivedWhenReady runs Party.OnArrived once all live instances run with the new settings. Until
 // then, and if it has run, it does nothing and returns nil.
-func (o *oldSide) runArrivedWhenReady(ctx context.Context, v *view) error {
+func (o *oldSide) runArrivedWhenReady(ctx context.Context, v *snapshot) error {
 	if o.notes().old.Arrived {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (o *oldSide) runArrivedWhenReady(ctx context.Context, v *view) error {
 
 // runArrived runs Party.OnArrived unless it was run for this move. If the process crashes before
 // that is noted, it runs again.
-func (o *oldSide) runArrived(ctx context.Context, v *view) error {
+func (o *oldSide) runArrived(ctx context.Context, v *snapshot) error {
 	if err := o.loadNotes(ctx, v); err != nil || o.notes().old.Arrived {
 		return err
 	}

@@ -67,7 +67,7 @@ func TestArrivedRunsBeforeDrop(t *testing.T) {
 	p := finished(t, s)
 	defer p.stop(t)
 	arrived = 0
-	exec(t, p.m.currentView().primary, "DELETE FROM migration_notes")
+	exec(t, p.m.currentSnapshot().primary, "DELETE FROM migration_notes")
 	must(t, p.m.DeleteBookkeeping(t.Context(), false))
 	if arrived != 1 {
 		t.Errorf("run %d times", arrived)
@@ -80,7 +80,7 @@ func TestNoLagAfterFinish(t *testing.T) {
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	p := finished(t, s)
 	defer p.stop(t)
-	exec(t, p.m.currentView().primary, "INSERT INTO migration_changes (tbl, k, account) VALUES ('outbox', 'x', '')")
+	exec(t, p.m.currentSnapshot().primary, "INSERT INTO migration_changes (tbl, k, account) VALUES ('outbox', 'x', '')")
 	status, err := p.m.Status(t.Context())
 	must(t, err)
 	if status.Lag != 0 {

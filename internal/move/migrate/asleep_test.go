@@ -58,7 +58,7 @@ func TestSleepingProcessReadsNoStaleSide(t *testing.T) {
 					return err
 				}))
 			}
-			before := *asleep.m.currentView()
+			before := *asleep.m.currentSnapshot()
 			before.at = before.at.Add(-time.Minute)
 			asleep.m.snapshot.Store(&before)
 			for _, id := range accounts {

@@ -103,7 +103,7 @@ func TestExplain(t *testing.T) {
 	seed(t, p.db, 2)
 	climb(t, p, DualWrite)
 	for i := range 2 {
-		must(t, p.m.noteMismatch(t.Context(), p.m.currentView(), Mismatch{Source: "read", Subject: fmt.Sprint("SELECT ", i), Ours: "1", Theirs: "2"}))
+		must(t, p.m.noteMismatch(t.Context(), p.m.currentSnapshot(), Mismatch{Source: "read", Subject: fmt.Sprint("SELECT ", i), Ours: "1", Theirs: "2"}))
 	}
 	for _, bad := range []struct {
 		id   int64
@@ -123,7 +123,7 @@ func TestExplain(t *testing.T) {
 	if len(all) != 2 || all[1].ExplainedBy != "ann" || all[1].Reason != "a clock of theirs" || all[1].ExplainedAt == 0 || !all[0].Explained {
 		t.Errorf("mismatches %+v", all)
 	}
-	g, err := p.m.checkMismatches(t.Context(), p.m.currentView())
+	g, err := p.m.checkMismatches(t.Context(), p.m.currentSnapshot())
 	must(t, err)
 	if !g.OK || !strings.Contains(g.Detail, "1 by ann: a clock of theirs") || !strings.Contains(g.Detail, "2 by bob: the same") {
 		t.Errorf("the gate says %+v", g)
@@ -212,9 +212,9 @@ func TestLargeRowsAreAppliedInSmallBatches(t *testing.T) {
 	}
 	batches, most := 0, 0
 	for {
-		changes, err := pending(t.Context(), p.m.currentView().primary.DB, applyBatch)
+		changes, err := pending(t.Context(), p.m.currentSnapshot().primary.DB, applyBatch)
 		must(t, err)
-		b, err := p.m.apply.readBatch(t.Context(), p.m.currentView().primary, changes)
+		b, err := p.m.apply.readBatch(t.Context(), p.m.currentSnapshot().primary, changes)
 		must(t, err)
 		done, err := p.m.apply.applyBatch(t.Context())
 		must(t, err)
@@ -228,7 +228,7 @@ func TestLargeRowsAreAppliedInSmallBatches(t *testing.T) {
 	if limit := firstRead*applyBytes/10 + 2*applyBytes; most > limit || batches < 2 {
 		t.Errorf("%d batches, the largest of %d bytes, want %d at most", batches, most, limit)
 	}
-	v := p.m.currentView()
+	v := p.m.currentSnapshot()
 	if diff := cmp.Diff(dump(t, p.m, v.primary), dump(t, p.m, v.other)); diff != "" {
 		t.Error("the sides differ")
 	}
@@ -255,8 +255,8 @@ func TestDropOld(t *testing.T) {
 			s := newSite(t, pair.from(t), pair.to(t))
 			p := finished(t, s)
 			defer func() { p.stop(t) }()
-			before := dump(t, p.m, p.m.currentView().primary)
-			near, other := p.m.currentView().primary, p.m.currentView().other
+			before := dump(t, p.m, p.m.currentSnapshot().primary)
+			near, other := p.m.currentSnapshot().primary, p.m.currentSnapshot().other
 			manyVersions(t, near)
 			manyVersions(t, other)
 			if gates := dropRefused(t, p, false); !strings.Contains(gateNamed(gates, "kept").Detail, "kept until") {
@@ -284,13 +284,13 @@ func TestDropOld(t *testing.T) {
 			if n := rowsOf(t, p); n != 0 || status.Old == nil || status.Old.State != "dropped" {
 				t.Errorf("%d rows are left, and the old side is %+v", n, status.Old)
 			}
-			if diff := cmp.Diff(before, dump(t, p.m, p.m.currentView().primary)); diff != "" {
+			if diff := cmp.Diff(before, dump(t, p.m, p.m.currentSnapshot().primary)); diff != "" {
 				t.Errorf("the new side has changed:\n%s", diff)
 			}
-			if n := versionsOf(t, p.m.currentView().other); n != 0 {
+			if n := versionsOf(t, p.m.currentSnapshot().other); n != 0 {
 				t.Errorf("%d of its versions are left", n)
 			}
-			near = p.m.currentView().primary
+			near = p.m.currentSnapshot().primary
 			must(t, p.m.DeleteBookkeeping(t.Context(), false))
 			if n := versionsOf(t, near); n != 0 {
 				t.Errorf("%d versions are left", n)
@@ -313,7 +313,7 @@ func TestDropEarly(t *testing.T) {
 		t.Fatalf("it was forgotten in the middle: %v", err)
 	}
 	must(t, p.m.DeleteBookkeeping(t.Context(), true))
-	if p.m.currentView() != nil {
+	if p.m.currentSnapshot() != nil {
 		t.Error("it is still known")
 	}
 }
@@ -382,7 +382,7 @@ func dropAll(t *testing.T, p *process) {
 
 func rowsOf(t *testing.T, p *process) (n int) {
 	t.Helper()
-	return len(dump(t, p.m, p.m.currentView().other))
+	return len(dump(t, p.m, p.m.currentSnapshot().other))
 }
 
 // dropRefused expects drop-old to be refused, and returns the gates.
@@ -408,16 +408,16 @@ func TestDropOldIsRefusedStepByStep(t *testing.T) {
 			return s.mustStart(s.old)
 		},
 		"another database in its place": func(t *testing.T, _ *site, p *process) *process {
-			exec(t, p.m.currentView().other, "UPDATE migration_side SET marker = 'another'")
+			exec(t, p.m.currentSnapshot().other, "UPDATE migration_side SET marker = 'another'")
 			must(t, p.m.participant.runOnce(t.Context()))
 			return p
 		},
 		"another installation": func(t *testing.T, _ *site, p *process) *process {
-			exec(t, p.m.currentView().other, "UPDATE meta SET value = 'that one' WHERE name = 'installation'")
+			exec(t, p.m.currentSnapshot().other, "UPDATE meta SET value = 'that one' WHERE name = 'installation'")
 			return p
 		},
 		"no evidence": func(t *testing.T, _ *site, p *process) *process {
-			exec(t, p.m.currentView().primary, "UPDATE migration_checksums SET unequal = 1")
+			exec(t, p.m.currentSnapshot().primary, "UPDATE migration_checksums SET unequal = 1")
 			return p
 		},
 	} {

@@ -485,9 +485,9 @@ func (c *chaos) finish(users []*user) {
 	p := c.stands[0].p
 	defer p.stop(c.t)
 	deadline := time.Now().Add(2 * time.Minute)
-	for p.m.currentView() != nil {
+	for p.m.currentSnapshot() != nil {
 		err := p.m.participant.runOnce(c.t.Context())
-		if v := p.m.currentView(); err == nil && (v == nil || v.primary != nil) {
+		if v := p.m.currentSnapshot(); err == nil && (v == nil || v.primary != nil) {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -504,7 +504,7 @@ func (c *chaos) finish(users []*user) {
 			return err
 		}))
 	}
-	v := p.m.currentView()
+	v := p.m.currentSnapshot()
 	if v == nil || v.Phase < DualWrite || v.other == nil {
 		return
 	}

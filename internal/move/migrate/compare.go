@@ -26,8 +26,8 @@ type epochKey struct {
 	epoch     int64
 }
 
-// epochKey returns the migration and epoch of the view, as a key for what is cached per epoch.
-func (v *view) epochKey() epochKey { return epochKey{v.Migration, v.Epoch} }
+// epochKey returns the migration and epoch of the snapshot, as a key for what is cached per epoch.
+func (v *snapshot) epochKey() epochKey { return epochKey{v.Migration, v.Epoch} }
 
 // sampledQuery is a query with its arguments that is chosen to be run at both sides, to compare the
 // answers.
@@ -78,7 +78,7 @@ func (c *comparator) run(ctx context.Context) {
 // mismatch only if the answers still differ after all pending changes were applied, and the
 // primary's answer is the same before and after.
 func (c *comparator) compareAnswers(ctx context.Context, q sampledQuery) error {
-	v := c.currentView()
+	v := c.currentSnapshot()
 	if v == nil || v.primary == nil || v.other == nil || v.Phase < DualWrite || v.Phase > WriteNew {
 		return nil
 	}
@@ -165,7 +165,7 @@ func answerText(ctx context.Context, db *sqldb.DB, q sampledQuery) (string, erro
 
 // isFilling reports whether rows may be missing on the other side because filling has not ended. It
 // caches the end of filling per epoch.
-func (c *comparator) isFilling(ctx context.Context, v *view) bool {
+func (c *comparator) isFilling(ctx context.Context, v *snapshot) bool {
 	now := v.epochKey()
 	if v.Phase >= ReadNew || c.filled == now {
 		return false
@@ -180,7 +180,7 @@ func (c *comparator) isFilling(ctx context.Context, v *view) bool {
 
 // filled reports whether the filler has copied each table of the primary to its end. The secondary
 // must be open.
-func (m *matcher) filled(ctx context.Context, v *view) (bool, error) {
+func (m *matcher) filled(ctx context.Context, v *snapshot) (bool, error) {
 	points, err := savePoints(ctx, v.other.DB, "fill")
 	if err != nil {
 		return false, err

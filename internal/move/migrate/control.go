@@ -119,7 +119,7 @@ func (m *Migration) Advance(ctx context.Context, from Phase) (Phase, error) {
 // otherwise. Before phase 1 it prepares the other side; entering phase 4 switches the primary if
 // rows move, and entering phase 5 retires the old side. Instances follow the new epoch later: see
 // ackPhase.
-func (m *Migration) enter(ctx context.Context, v *view, next Phase) error {
+func (m *Migration) enter(ctx context.Context, v *snapshot, next Phase) error {
 	if next == Fill {
 		if err := m.prepare(ctx, v); err != nil {
 			return err
@@ -165,24 +165,24 @@ func (m *Migration) ackPhase(ctx context.Context, before Phase, err error) (Phas
 // EnsureLoaded loads the state of the migration, by one poll, if Run has not done so yet. It fails
 // if the sides cannot be read.
 func (m *Migration) EnsureLoaded(ctx context.Context) error {
-	if m.currentView() != nil {
+	if m.currentSnapshot() != nil {
 		return nil
 	}
 	return m.participant.runOnce(ctx)
 }
 
-// requireStep returns a fresh view for a step. It returns WrongState if nothing moves or a switch
-// is under way.
-func (m *Migration) requireStep(ctx context.Context) (*view, error) {
+// requireStep returns a fresh snapshot for a step. It returns WrongState if nothing moves or a
+// switch is under way.
+func (m *Migration) requireStep(ctx context.Context) (*snapshot, error) {
 	if err := m.EnsureLoaded(ctx); err != nil {
 		return nil, err
 	}
-	return m.requireView(ctx)
+	return m.requireSnapshot(ctx)
 }
 
-// requireView refreshes the view and returns it; its primary is not nil. It returns WrongState if
-// nothing moves or a switch is under way.
-func (s *sides) requireView(ctx context.Context) (*view, error) {
+// requireSnapshot refreshes the snapshot and returns it; its primary is not nil. It returns
+// WrongState if nothing moves or a switch is under way.
+func (s *sides) requireSnapshot(ctx context.Context) (*snapshot, error) {
 	v, err := s.refresh(ctx)
 	switch {
 	case err != nil:
@@ -198,9 +198,9 @@ func (s *sides) requireView(ctx context.Context) (*view, error) {
 // AnyPhase matches every phase in Advance and Rollback.
 const AnyPhase Phase = -1
 
-// requirePhase returns a fresh view for a step. It returns WrongState if no migration runs, if a
-// switch is under way, or if the current phase is not from. AnyPhase accepts each phase.
-func (m *Migration) requirePhase(ctx context.Context, from Phase) (*view, error) {
+// requirePhase returns a fresh snapshot for a step. It returns WrongState if no migration runs, if
+// a switch is under way, or if the current phase is not from. AnyPhase accepts each phase.
+func (m *Migration) requirePhase(ctx context.Context, from Phase) (*snapshot, error) {
 	v, err := m.requireStep(ctx)
 	if err == nil && from != AnyPhase && v.Phase != from {
 		return nil, wrongState(fmt.Sprintf("it was asked for from phase %d, and this is phase %d", from, v.Phase))
@@ -210,7 +210,7 @@ func (m *Migration) requirePhase(ctx context.Context, from Phase) (*view, error)
 
 // updateRecord changes the primary's row under the next epoch. If another instance changed it
 // first, it returns errOvertaken.
-func updateRecord(ctx context.Context, v *view, change func(r *record)) error {
+func updateRecord(ctx context.Context, v *snapshot, change func(r *record)) error {
 	now, err := v.primary.DB.Now(ctx)
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func updateRecord(ctx context.Context, v *view, change func(r *record)) error {
 
 // prepare marks the other side as secondary and creates the triggers on both sides. It is
 // idempotent.
-func (m *Migration) prepare(ctx context.Context, v *view) error {
+func (m *Migration) prepare(ctx context.Context, v *snapshot) error {
 	if v.Peer == "" {
 		return nil
 	}
@@ -437,13 +437,13 @@ func (m *Migration) DeleteBookkeeping(ctx context.Context, early bool) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.setView(nil)
+	m.setSnapshot(nil)
 	return nil
 }
 
 // abort ends a migration in phase 0 or 1. It deletes the replicated rows from the other side, if
 // that is the side that was empty at the start. It is idempotent.
-func (m *Migration) abort(ctx context.Context, v *view) error {
+func (m *Migration) abort(ctx context.Context, v *snapshot) error {
 	// All instances stop applying, and none can enter phase 1 any more.
 	if err := updateRecord(ctx, v, func(r *record) { r.Phase = Freeze }); err != nil {
 		return err
@@ -466,7 +466,7 @@ func (m *Migration) abort(ctx context.Context, v *view) error {
 // clearOther deletes the triggers, all replicated rows and the bookkeeping of the other side, which
 // it first retires so that an applier is refused. It may be called again after an error and
 // continues. v.other must be open.
-func (m *Migration) clearOther(ctx context.Context, v *view) error {
+func (m *Migration) clearOther(ctx context.Context, v *snapshot) error {
 	if v.otherRecord.Role == secondary {
 		to := v.otherRecord
 		to.Role = retired // a concurrent applier is refused

@@ -20,7 +20,8 @@ func Count(ctx context.Context, db *sqldb.DB, table string) int64 {
 	return n
 }
 
-// estimate returns the server's estimate of the row count; 0 if there is none or counting is fast.
+// estimate returns the row count that a MySQL server estimates; 0 on an error, and for SQLite,
+// where Count counts.
 func estimate(ctx context.Context, db *sqldb.DB, table string) (n int64) {
 	if db.Dialect() == sqldb.SQLite {
 		return 0

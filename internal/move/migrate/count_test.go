@@ -20,7 +20,7 @@ func TestCountOnError(t *testing.T) {
 	_, err := p.m.Advance(t.Context(), Freeze)
 	must(t, err)
 	p.faults[s.old.at].Fail(sqldbtest.Query, 1, nil) // the first query is the count
-	must(t, p.m.fill(t.Context(), p.m.currentView()))
+	must(t, p.m.fill(t.Context(), p.m.currentSnapshot()))
 	if left := p.faults[s.old.at].Clear(); left != 0 {
 		t.Fatal("nothing failed")
 	}

@@ -60,7 +60,7 @@ type filler struct {
 // fill copies the tables of the primary to the secondary, in key order and at the pace, from the
 // save points of any process on. It returns nil at the end and errStop when it must stop; in both
 // cases, and after other errors, a later call continues.
-func (f *filler) fill(ctx context.Context, v *view) error {
+func (f *filler) fill(ctx context.Context, v *snapshot) error {
 	points, err := savePoints(ctx, v.other.DB, "fill")
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (f *filler) fill(ctx context.Context, v *view) error {
 
 // fillTable copies a table from its save point on, and stores the save point with each chunk. It
 // returns errStop when it must stop.
-func (f *filler) fillTable(ctx context.Context, v *view, source, target *table, p savePoint) error {
+func (f *filler) fillTable(ctx context.Context, v *snapshot, source, target *table, p savePoint) error {
 	for limit := firstChunk; !p.ended; {
 		if err := f.checkRunning(ctx, v); err != nil {
 			return err
@@ -128,7 +128,7 @@ func (t *table) chunk(ctx context.Context, q sqldb.Querier, last string, limit i
 // fillChunk inserts the rows that are absent and have no version, and the save point. A row with a
 // version was changed since it was read, and its change is applied separately. A row that conflicts
 // with a unique key is skipped: one of the two rows has changed since.
-func (f *filler) fillChunk(ctx context.Context, v *view, t *table, rows []row, p savePoint) error {
+func (f *filler) fillChunk(ctx context.Context, v *snapshot, t *table, rows []row, p savePoint) error {
 	return v.other.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		target, err := readRecord(ctx, tx, tx.ForUpdate())
 		if err != nil {
@@ -195,19 +195,19 @@ var errStop = errors.New("the migration has moved on, or is paused")
 
 // checkRunning returns errStop if the migration is paused or has changed its phase or direction,
 // and Stopping if ctx has ended.
-func (f *filler) checkRunning(ctx context.Context, v *view) error {
+func (f *filler) checkRunning(ctx context.Context, v *snapshot) error {
 	if err := ctx.Err(); err != nil {
 		return drive.Wrap(err, drive.Stopping)
 	}
-	now := f.currentView()
+	now := f.currentSnapshot()
 	if now == nil || now.Paused || now.Migration != v.Migration || now.Term != v.Term || now.primary != v.primary || now.other == nil {
 		return errStop
 	}
 	return nil
 }
 
-// throttle waits to keep the pace. It waits in steps of patience, so that a new pace takes effect
-// soon.
+// throttle waits to keep the pace. It waits in steps of throttleStep, so that a new pace takes
+// effect soon.
 func (f *filler) throttle(ctx context.Context, rows, bytes int, begun time.Time) error {
 	f.rate.add(rows)
 	for {

@@ -21,7 +21,7 @@ type gatekeeper struct {
 
 // gates returns the conditions for entering a phase. If real is true, it first applies the changes
 // that are pending now; otherwise it only reads.
-func (k *gatekeeper) gates(ctx context.Context, v *view, to Phase, real bool) (all []Gate, err error) {
+func (k *gatekeeper) gates(ctx context.Context, v *snapshot, to Phase, real bool) (all []Gate, err error) {
 	add := func(g Gate, e error) {
 		if e != nil && err == nil {
 			err = e
@@ -53,7 +53,7 @@ func (k *gatekeeper) gates(ctx context.Context, v *view, to Phase, real bool) (a
 
 // gatesBack returns the conditions for going back one phase, open and closed ones; none in phase 0.
 // The error reports a failed check, not a closed gate.
-func (k *gatekeeper) gatesBack(ctx context.Context, v *view) ([]Gate, error) {
+func (k *gatekeeper) gatesBack(ctx context.Context, v *snapshot) ([]Gate, error) {
 	if v.Phase == Freeze {
 		return nil, nil
 	}
@@ -64,7 +64,7 @@ func (k *gatekeeper) gatesBack(ctx context.Context, v *view) ([]Gate, error) {
 	}
 	// The other side becomes the primary, as on the way forward, so the same evidence is required.
 	gates = append(gates, k.checkTarget(ctx, v))
-	for _, check := range []func(context.Context, *view) (Gate, error){k.checkLoss, k.checkLagNow, k.checkEvidence, k.checkMismatches} {
+	for _, check := range []func(context.Context, *snapshot) (Gate, error){k.checkLoss, k.checkLagNow, k.checkEvidence, k.checkMismatches} {
 		g, err := check(ctx, v)
 		if err != nil {
 			return gates, err
@@ -80,16 +80,13 @@ func (k *gatekeeper) gatesBack(ctx context.Context, v *view) ([]Gate, error) {
 type readiness bool
 
 const (
-	// heard: the instance knows the epoch. ready: it also acts by the epoch.
-	heard readiness = false
-	// ready requires that instances have acknowledged the epoch; heard only requires that they know
-	// of it.
-	ready readiness = true
+	heard readiness = false // the instance has read the epoch
+	ready readiness = true  // the instance has also acknowledged it, and so acts by it
 )
 
 // checkInstances checks that all live instances are as far with the epoch as want (M5), and names
 // the others.
-func (k *gatekeeper) checkInstances(ctx context.Context, v *view, want readiness) (Gate, error) {
+func (k *gatekeeper) checkInstances(ctx context.Context, v *snapshot, want readiness) (Gate, error) {
 	all, err := k.instances(ctx, v)
 	if err != nil {
 		return Gate{Name: "instances"}, err
@@ -131,7 +128,7 @@ func (in Instance) name() string {
 // instances returns the live instances with the epochs that they acknowledged and heard of, 0 if
 // none, and why they have not acknowledged one. It fails if the members or the bookkeeping cannot
 // be read.
-func (k *gatekeeper) instances(ctx context.Context, v *view) ([]Instance, error) {
+func (k *gatekeeper) instances(ctx context.Context, v *snapshot) ([]Instance, error) {
 	alive, err := k.party.Member.Alive(ctx)
 	if err != nil {
 		return nil, err
@@ -172,7 +169,7 @@ func (k *gatekeeper) instances(ctx context.Context, v *view) ([]Instance, error)
 // checkTarget checks that the other side is still the one that was filled: its row, its marker, the
 // triggers of both sides, and that no table is empty there that is not empty here. This detects a
 // database that was created again under the same name.
-func (k *gatekeeper) checkTarget(ctx context.Context, v *view) Gate {
+func (k *gatekeeper) checkTarget(ctx context.Context, v *snapshot) Gate {
 	bad := func(why string) Gate { return Gate{Name: "target", Detail: why} }
 	if v.other == nil {
 		return bad("the other side cannot be reached, or is not the one that was filled")
@@ -204,7 +201,7 @@ func (k *gatekeeper) checkTarget(ctx context.Context, v *view) Gate {
 // isEmptied reports whether a table that was filled in has rows on the primary and none on the
 // secondary, though no change is pending: rows were lost there. While the table is still being
 // filled in it returns false.
-func (k *gatekeeper) isEmptied(ctx context.Context, v *view, t *table) (bool, error) {
+func (k *gatekeeper) isEmptied(ctx context.Context, v *snapshot, t *table) (bool, error) {
 	const any = "SELECT EXISTS (SELECT 1 FROM %s)"
 	var here, there bool
 	if err := v.primary.DB.QueryRow(ctx, fmt.Sprintf(any, quote(t.name))).Scan(&here); err != nil || !here {
@@ -230,7 +227,7 @@ func (k *gatekeeper) isEmptied(ctx context.Context, v *view, t *table) (bool, er
 
 // checkFilled returns the gate "fill", which is open if all rows are filled in, and in phase 4 and
 // later. It is closed if the other side cannot be reached; the error reports a failed query.
-func (k *gatekeeper) checkFilled(ctx context.Context, v *view) (Gate, error) {
+func (k *gatekeeper) checkFilled(ctx context.Context, v *snapshot) (Gate, error) {
 	if v.Phase >= WriteNew {
 		return Gate{Name: "fill", OK: true, Detail: "all rows were filled in"}, nil
 	}
@@ -247,7 +244,7 @@ func (k *gatekeeper) checkFilled(ctx context.Context, v *view) (Gate, error) {
 
 // checkLag checks that all changes committed before the call are applied. If real is false, up to
 // applyBatch pending changes are accepted.
-func (k *gatekeeper) checkLag(ctx context.Context, v *view, real bool) (Gate, error) {
+func (k *gatekeeper) checkLag(ctx context.Context, v *snapshot, real bool) (Gate, error) {
 	var last int64
 	err := v.primary.DB.QueryRow(ctx, "SELECT COALESCE(MAX(seq), 0) FROM migration_changes").Scan(&last)
 	if err != nil {
@@ -268,7 +265,7 @@ func (k *gatekeeper) checkLag(ctx context.Context, v *view, real bool) (Gate, er
 
 // checkLagNow measures the lag for a step, where checkLag may show a recent value: it checks that
 // all changes committed before the call are applied.
-func (k *gatekeeper) checkLagNow(ctx context.Context, v *view) (Gate, error) {
+func (k *gatekeeper) checkLagNow(ctx context.Context, v *snapshot) (Gate, error) {
 	return k.checkLag(ctx, v, true)
 }
 
@@ -284,7 +281,7 @@ func (k *gatekeeper) applyNow(ctx context.Context) string {
 
 // checkEvidence checks for a full comparison of these sides in this direction that found no
 // difference and is not older than evidenceLife.
-func (k *gatekeeper) checkEvidence(ctx context.Context, v *view) (Gate, error) {
+func (k *gatekeeper) checkEvidence(ctx context.Context, v *snapshot) (Gate, error) {
 	bad := func(why string) (Gate, error) { return Gate{Name: "checksum", Detail: why}, nil }
 	c, err := k.lastChecksum(ctx, v)
 	if err != nil {
@@ -311,7 +308,7 @@ func (k *gatekeeper) checkEvidence(ctx context.Context, v *view) (Gate, error) {
 
 // checkMismatches returns the gate "mismatches", which is open if each mismatch is explained. Its
 // text has the latest explanations that people gave.
-func (k *gatekeeper) checkMismatches(ctx context.Context, v *view) (Gate, error) {
+func (k *gatekeeper) checkMismatches(ctx context.Context, v *snapshot) (Gate, error) {
 	n, err := k.countMismatches(ctx, v)
 	if err != nil {
 		return Gate{Name: "mismatches"}, err

@@ -95,31 +95,31 @@ func TestGateStepByStep(t *testing.T) {
 		repair func(t *testing.T, p *process)
 	}{
 		{"a stale stamp", "checksum", ReadNew, func(t *testing.T, p *process) {
-			exec(t, p.m.currentView().primary, "UPDATE migration_checksums SET ended_at = ended_at - ?", (25 * time.Hour).Milliseconds())
+			exec(t, p.m.currentSnapshot().primary, "UPDATE migration_checksums SET ended_at = ended_at - ?", (25 * time.Hour).Milliseconds())
 		}, verifyAgain},
 		{"the stamp of a trial", "checksum", DualWrite, func(t *testing.T, p *process) {
-			exec(t, p.m.currentView().primary, "UPDATE migration_checksums SET marker = 'of a trial'")
+			exec(t, p.m.currentSnapshot().primary, "UPDATE migration_checksums SET marker = 'of a trial'")
 		}, verifyAgain},
 		{"a stamp of the other direction", "checksum", ReadNew, func(t *testing.T, p *process) {
-			exec(t, p.m.currentView().primary, "UPDATE migration_checksums SET term = term - 1")
+			exec(t, p.m.currentSnapshot().primary, "UPDATE migration_checksums SET term = term - 1")
 		}, verifyAgain},
 		{"an unequal row", "checksum", DualWrite, func(t *testing.T, p *process) {
-			exec(t, p.m.currentView().other, "UPDATE ledgers SET finished = 7")
+			exec(t, p.m.currentSnapshot().other, "UPDATE ledgers SET finished = 7")
 			verifyAgain(t, p)
 		}, repairLedgers},
 		{"a row too few", "checksum", DualWrite, func(t *testing.T, p *process) {
-			exec(t, p.m.currentView().other, "DELETE FROM ledgers WHERE account_id = (SELECT MIN(account_id) FROM trees)")
+			exec(t, p.m.currentSnapshot().other, "DELETE FROM ledgers WHERE account_id = (SELECT MIN(account_id) FROM trees)")
 			verifyAgain(t, p)
 		}, repairLedgers},
 		{"a row too many", "checksum", DualWrite, func(t *testing.T, p *process) {
-			exec(t, p.m.currentView().other, "INSERT INTO released (file, size, released_at) VALUES ('zzz', 1, 1)")
+			exec(t, p.m.currentSnapshot().other, "INSERT INTO released (file, size, released_at) VALUES ('zzz', 1, 1)")
 			verifyAgain(t, p)
 		}, func(t *testing.T, p *process) {
-			exec(t, p.m.currentView().other, "DELETE FROM released")
+			exec(t, p.m.currentSnapshot().other, "DELETE FROM released")
 			verifyAgain(t, p)
 		}},
 		{"an empty table", "target", ReadNew, func(t *testing.T, p *process) {
-			exec(t, p.m.currentView().other, "DELETE FROM sessions")
+			exec(t, p.m.currentSnapshot().other, "DELETE FROM sessions")
 		}, func(t *testing.T, p *process) {
 			must(t, p.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
 				_, err := tx.Exec(ctx, "UPDATE sessions SET seen_at = 2")
@@ -128,21 +128,21 @@ func TestGateStepByStep(t *testing.T) {
 			verifyAgain(t, p)
 		}},
 		{"another database of the same name", "target", ReadNew, func(t *testing.T, p *process) {
-			exec(t, p.m.currentView().other, "UPDATE migration_side SET marker = 'made anew'")
+			exec(t, p.m.currentSnapshot().other, "UPDATE migration_side SET marker = 'made anew'")
 		}, func(t *testing.T, p *process) {
-			exec(t, sideOf(t, p, placeOf(p)), "UPDATE migration_side SET marker = ?", p.m.currentView().Marker)
+			exec(t, sideOf(t, p, placeOf(p)), "UPDATE migration_side SET marker = ?", p.m.currentSnapshot().Marker)
 		}},
 		{"triggers that are gone", "target", ReadNew, func(t *testing.T, p *process) {
-			exec(t, p.m.currentView().primary, "DROP TRIGGER migration_upd_nodes")
+			exec(t, p.m.currentSnapshot().primary, "DROP TRIGGER migration_upd_nodes")
 		}, func(t *testing.T, p *process) {
-			must(t, createTriggers(t.Context(), *p.m.currentView().primary, p.m.tablesFor(p.m.currentView().primary)))
+			must(t, createTriggers(t.Context(), *p.m.currentSnapshot().primary, p.m.tablesFor(p.m.currentSnapshot().primary)))
 		}},
 		{"changes that cannot be applied", "lag", DualWrite, func(t *testing.T, p *process) {
 			p.faults[placeOf(p)].FailAll(sqldbtest.Commit, nil)
 			changeAll(t, p.db, accountsOf(t, p), 1)
 		}, func(_ *testing.T, p *process) { p.faults[placeOf(p)].Clear() }},
 		{"a mismatch that nobody has looked at", "mismatches", ReadNew, func(t *testing.T, p *process) {
-			must(t, p.m.noteMismatch(t.Context(), p.m.currentView(), Mismatch{Source: "read", Subject: "SELECT 1", Ours: "1", Theirs: "2"}))
+			must(t, p.m.noteMismatch(t.Context(), p.m.currentSnapshot(), Mismatch{Source: "read", Subject: "SELECT 1", Ours: "1", Theirs: "2"}))
 		}, func(t *testing.T, p *process) {
 			all, err := p.m.Mismatches(t.Context(), 10)
 			if err != nil || len(all) != 1 || all[0].Ours != "1" || all[0].Theirs != "2" {
@@ -151,7 +151,7 @@ func TestGateStepByStep(t *testing.T) {
 			must(t, p.m.Explain(t.Context(), all[0].ID, Explanation{Who: "ann", Why: "a probe of ours"}))
 		}},
 		{"rows that are not filled in", "fill", Fill, func(t *testing.T, p *process) {
-			exec(t, p.m.currentView().other, "UPDATE migration_progress SET ended = 0 WHERE kind = 'fill' AND tbl = 'nodes'")
+			exec(t, p.m.currentSnapshot().other, "UPDATE migration_progress SET ended = 0 WHERE kind = 'fill' AND tbl = 'nodes'")
 		}, func(t *testing.T, p *process) { work(t, p) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -223,13 +223,13 @@ func TestStartAgainStepByStep(t *testing.T) {
 		want  string
 	}{
 		{"the other side was made again", func(t *testing.T, p *process) {
-			exec(t, p.m.currentView().other, "DELETE FROM migration_side")
+			exec(t, p.m.currentSnapshot().other, "DELETE FROM migration_side")
 		}, "evidence does not hold"},
 		{"the other side is empty", func(t *testing.T, p *process) {
-			exec(t, p.m.currentView().other, "DELETE FROM nodes")
+			exec(t, p.m.currentSnapshot().other, "DELETE FROM nodes")
 		}, "evidence does not hold"},
 		{"both say that they are the primary", func(t *testing.T, p *process) {
-			exec(t, p.m.currentView().other, "UPDATE migration_side SET role = 1")
+			exec(t, p.m.currentSnapshot().other, "UPDATE migration_side SET role = 1")
 		}, "both sides"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -262,8 +262,8 @@ func TestStartOnEitherSide(t *testing.T) {
 	p.stop(t)
 
 	early := s.mustStart(s.new) // the operator was too early
-	if n := len(accountsOf(t, early)); n != 3 || early.m.currentView().nearIsHome {
-		t.Fatalf("%d accounts, from the new side: %v", n, early.m.currentView().nearIsHome)
+	if n := len(accountsOf(t, early)); n != 3 || early.m.currentSnapshot().nearIsHome {
+		t.Fatalf("%d accounts, from the new side: %v", n, early.m.currentSnapshot().nearIsHome)
 	}
 	if to, err := early.m.Advance(t.Context(), AnyPhase); err != nil || to != WriteNew {
 		t.Fatalf("at phase %d: %v", to, err)
@@ -377,18 +377,18 @@ func TestFinishSurvivesCrashAnywhere(t *testing.T) {
 	p := s.mustStart(s.old)
 	seed(t, p.db, 3)
 	climb(t, p, WriteNew)
-	must(t, updateRecord(t.Context(), p.m.currentView(), func(r *record) { r.Phase = NewOnly })) // and it crashes
+	must(t, updateRecord(t.Context(), p.m.currentSnapshot(), func(r *record) { r.Phase = NewOnly })) // and it crashes
 	p.stop(t)
 	p = s.mustStart(s.old)
 	defer p.stop(t)
 	work(t, p)
 	changeAll(t, p.db, accountsOf(t, p), 1)
 	work(t, p)
-	n, err := countTriggers(t.Context(), p.m.currentView().primary.DB)
+	n, err := countTriggers(t.Context(), p.m.currentSnapshot().primary.DB)
 	must(t, err)
-	left, err := countChanges(t.Context(), p.m.currentView().primary.DB)
+	left, err := countChanges(t.Context(), p.m.currentSnapshot().primary.DB)
 	must(t, err)
-	if v := p.m.currentView(); v.otherRecord.Role != retired || v.Phase != NewOnly || n != 0 || left != 0 {
+	if v := p.m.currentSnapshot(); v.otherRecord.Role != retired || v.Phase != NewOnly || n != 0 || left != 0 {
 		t.Fatalf("role %d of the old side, phase %d, %d triggers and %d changes on the new one", v.otherRecord.Role, v.Phase, n, left)
 	}
 }
@@ -418,7 +418,7 @@ func TestOtherSideUnreachable(t *testing.T) {
 	must(t, os.Rename(dir+" away", dir))
 	work(t, p)
 	must(t, p.m.apply.applyPending(t.Context()))
-	v := p.m.currentView()
+	v := p.m.currentSnapshot()
 	if v.other == nil {
 		t.Fatal("the other side is back, and was not found")
 	}

@@ -37,7 +37,7 @@ func (m *Migration) SetParty(p Party) {
 
 // Target returns the database that rows move to, as shown to people; empty: rows stay.
 func (m *Migration) Target() string {
-	v := m.currentView()
+	v := m.currentSnapshot()
 	switch {
 	case v == nil || v.Peer == "":
 		return ""

@@ -57,7 +57,7 @@ func measure(t *testing.T, from, to *place) {
 	used := processorTime()
 	must(t, p.m.participant.leadOnce(t.Context()))
 	used = processorTime() - used
-	c, err := p.m.lastChecksum(t.Context(), p.m.currentView())
+	c, err := p.m.lastChecksum(t.Context(), p.m.currentSnapshot())
 	must(t, err)
 	t.Logf("checksum: %d rows, %d unequal, %.0f rows/s, %.0f rows for a second of processor", c.rows, c.unequal,
 		float64(c.rows)/time.Since(begun).Seconds(), float64(c.rows)/used.Seconds())
@@ -165,7 +165,7 @@ func TestMeasureMany(t *testing.T) {
 			if err == nil {
 				t.Fatal("it was not stopped in the middle")
 			}
-			points, err := savePoints(t.Context(), p.m.currentView().other.DB, "check")
+			points, err := savePoints(t.Context(), p.m.currentSnapshot().other.DB, "check")
 			must(t, err)
 			at := points["nodes"].done
 			p.stop(t)
@@ -176,7 +176,7 @@ func TestMeasureMany(t *testing.T) {
 			work(t, p)
 			second := time.Since(begun)
 			used = processorTime() - used
-			c, err := p.m.lastChecksum(t.Context(), p.m.currentView())
+			c, err := p.m.lastChecksum(t.Context(), p.m.currentSnapshot())
 			must(t, err)
 			if c.state != "done" || c.unequal != 0 || c.rows < int64(rows) {
 				t.Errorf("it ended as %+v, of more than %d rows", c, rows)
@@ -203,7 +203,7 @@ func manyRows(t *testing.T) int {
 // untilHalf returns when so many rows of nodes were compared, or ctx ends.
 func untilHalf(ctx context.Context, p *process, rows int64) {
 	for ctx.Err() == nil {
-		points, err := savePoints(ctx, p.m.currentView().other.DB, "check")
+		points, err := savePoints(ctx, p.m.currentSnapshot().other.DB, "check")
 		if err == nil && points["nodes"].done >= rows {
 			return
 		}

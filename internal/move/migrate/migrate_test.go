@@ -65,7 +65,7 @@ func TestThroughAllPhasesAndBack(t *testing.T) {
 				}
 				changeRows()
 				must(t, p.m.apply.applyPending(t.Context()))
-				v := p.m.currentView()
+				v := p.m.currentSnapshot()
 				if diff := cmp.Diff(dump(t, p.m, v.primary), dump(t, p.m, v.other)); diff != "" && want != Fill {
 					t.Fatalf("phase %d: the sides differ (-primary +secondary):\n%s", want, diff)
 				}

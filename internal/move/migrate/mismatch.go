@@ -15,7 +15,7 @@ const maxNoted = 200
 
 // noteMismatch stores a read that both sides answer differently. The same query is not stored again
 // until it is explained.
-func (m *matcher) noteMismatch(ctx context.Context, v *view, x Mismatch) error {
+func (m *matcher) noteMismatch(ctx context.Context, v *snapshot, x Mismatch) error {
 	return m.storeMismatch(ctx, v, x, func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
 		var all, same int64
 		err := tx.QueryRow(ctx, "SELECT COUNT(*), COALESCE(SUM(subject = ?), 0) FROM migration_mismatches WHERE migration = ? AND source = ? AND explained = 0",
@@ -26,7 +26,7 @@ func (m *matcher) noteMismatch(ctx context.Context, v *view, x Mismatch) error {
 
 // noteRowMismatch stores and logs a row found by a full comparison, and counts it in the comparison
 // in the same transaction.
-func (m *matcher) noteRowMismatch(ctx context.Context, v *view, comparison string, x Mismatch) error {
+func (m *matcher) noteRowMismatch(ctx context.Context, v *snapshot, comparison string, x Mismatch) error {
 	return m.storeMismatch(ctx, v, x, func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
 		return true, countUnequal(ctx, tx, comparison, 1)
 	})
@@ -41,7 +41,7 @@ func countUnequal(ctx context.Context, tx *sqldb.Tx, comparison string, n int64)
 
 // storeMismatch stores and logs a mismatch if wanted, which runs in the same transaction, reports
 // true.
-func (m *matcher) storeMismatch(ctx context.Context, v *view, x Mismatch, wanted func(ctx context.Context, tx *sqldb.Tx) (bool, error)) error {
+func (m *matcher) storeMismatch(ctx context.Context, v *snapshot, x Mismatch, wanted func(ctx context.Context, tx *sqldb.Tx) (bool, error)) error {
 	now, err := v.primary.DB.Now(ctx)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (m *Migration) Explain(ctx context.Context, id int64, e Explanation) error 
 
 // explanations returns the latest explanations of this migration as texts for the gate, maxNamed at
 // most, newest first.
-func (k *gatekeeper) explanations(ctx context.Context, v *view) (told []string, err error) {
+func (k *gatekeeper) explanations(ctx context.Context, v *snapshot) (told []string, err error) {
 	all, err := listMismatches(ctx, v.primary.DB, "WHERE m.migration = ? AND e.mismatch IS NOT NULL ORDER BY m.id DESC LIMIT ?", v.Migration, maxNamed)
 	for _, x := range all {
 		told = append(told, fmt.Sprintf("%d by %s: %s", x.ID, x.ExplainedBy, x.Reason))
@@ -131,7 +131,7 @@ func (k *gatekeeper) explanations(ctx context.Context, v *view) (told []string, 
 }
 
 // countMismatches returns the number of mismatches of this migration that are not explained.
-func (k *gatekeeper) countMismatches(ctx context.Context, v *view) (n int64, err error) {
+func (k *gatekeeper) countMismatches(ctx context.Context, v *snapshot) (n int64, err error) {
 	err = v.primary.DB.QueryRow(ctx, "SELECT COUNT(*) FROM migration_mismatches WHERE migration = ? AND explained = 0", v.Migration).Scan(&n)
 	return n, err
 }

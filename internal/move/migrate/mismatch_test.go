@@ -19,10 +19,10 @@ func TestManyRowsDiffer(t *testing.T) {
 		}
 		must(t, p.m.apply.applyPending(t.Context()))
 		must(t, p.m.Verify(t.Context()))
-		exec(t, p.m.currentView().other, "UPDATE tombstones SET deleted_at = 77")                    // there are 30
-		exec(t, p.m.currentView().primary, "UPDATE migration_checksums SET unequal = ?", maxNoted-2) // from an earlier process
+		exec(t, p.m.currentSnapshot().other, "UPDATE tombstones SET deleted_at = 77")                    // there are 30
+		exec(t, p.m.currentSnapshot().primary, "UPDATE migration_checksums SET unequal = ?", maxNoted-2) // from an earlier process
 		work(t, p)
-		c, err := p.m.lastChecksum(t.Context(), p.m.currentView())
+		c, err := p.m.lastChecksum(t.Context(), p.m.currentSnapshot())
 		must(t, err)
 		noted, err := p.m.Mismatches(t.Context(), maxNoted)
 		must(t, err)
@@ -40,8 +40,8 @@ func TestDifferingReadIsStoredOnce(t *testing.T) {
 		climb(t, p, DualWrite)
 		differs := func(query string, want int) {
 			t.Helper()
-			must(t, p.m.noteMismatch(t.Context(), p.m.currentView(), Mismatch{Source: "read", Subject: query, Ours: "1", Theirs: "2"}))
-			if n, err := p.m.countMismatches(t.Context(), p.m.currentView()); err != nil || n != int64(want) {
+			must(t, p.m.noteMismatch(t.Context(), p.m.currentSnapshot(), Mismatch{Source: "read", Subject: query, Ours: "1", Theirs: "2"}))
+			if n, err := p.m.countMismatches(t.Context(), p.m.currentSnapshot()); err != nil || n != int64(want) {
 				t.Fatalf("%d mismatches, want %d: %v", n, want, err)
 			}
 		}

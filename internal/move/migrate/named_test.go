@@ -18,7 +18,7 @@ func TestNamedAccountsReadNew(t *testing.T) {
 	ids := seed(t, p.db, 3)
 	climb(t, p, ReadNew)
 	for _, id := range ids { // to show which side answers
-		exec(t, p.m.currentView().other, "UPDATE ledgers SET finished = 7 WHERE account_id = ?", id)
+		exec(t, p.m.currentSnapshot().other, "UPDATE ledgers SET finished = 7 WHERE account_id = ?", id)
 	}
 	readNew := func() (who []int) {
 		t.Helper()

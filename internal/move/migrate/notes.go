@@ -77,9 +77,10 @@ func readNote(ctx context.Context, q sqldb.Querier, name string, into any) error
 	return nil
 }
 
-// editNote changes a note on the primary under the lock of its row, so that a concurrent switch
-// cannot miss the change. If the primary has changed, it returns errOvertaken.
-func editNote[T any](ctx context.Context, b *sides, v *view, name string, change func(*T)) error {
+// editNote applies change to the named note on the primary database and reloads the notes of b into
+// v. It locks the row of the migration, so that a concurrent switch cannot miss the change. If the
+// database is no longer the primary of this migration, it returns errOvertaken and changes nothing.
+func editNote[T any](ctx context.Context, b *sides, v *snapshot, name string, change func(*T)) error {
 	err := v.primary.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		have, err := readRecord(ctx, tx, tx.ForUpdate())
 		if err != nil {

@@ -32,7 +32,7 @@ type oldSide struct{ *gatekeeper }
 
 // retire stores the time and enters phase 5, and then detaches the old side, which refuses writes
 // from then on. If it fails after entering the phase, the leader repeats the detaching.
-func (o *oldSide) retire(ctx context.Context, v *view) error {
+func (o *oldSide) retire(ctx context.Context, v *snapshot) error {
 	now, err := v.primary.DB.Now(ctx)
 	if err == nil {
 		err = editNote(ctx, o.sides, v, noteOld, func(n *oldNotes) { n.LeftAt = now })
@@ -52,7 +52,7 @@ func (o *oldSide) retire(ctx context.Context, v *view) error {
 
 // detach drops the triggers of the new side and retires the old side, which then refuses replicated
 // rows, too. It is idempotent: the leader repeats it if it was interrupted.
-func (o *oldSide) detach(ctx context.Context, v *view) error {
+func (o *oldSide) detach(ctx context.Context, v *snapshot) error {
 	if v.other == nil || v.otherRecord.Role != secondary {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (o *oldSide) detach(ctx context.Context, v *view) error {
 
 // gatesDrop returns the conditions for dropping the old side, open and closed ones; early omits the
 // waiting time. The error reports a failed check, not a closed gate.
-func (o *oldSide) gatesDrop(ctx context.Context, v *view, early bool) ([]Gate, error) {
+func (o *oldSide) gatesDrop(ctx context.Context, v *snapshot, early bool) ([]Gate, error) {
 	kept, err := o.checkKept(ctx, v, early)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (o *oldSide) gatesDrop(ctx context.Context, v *view, early bool) ([]Gate, e
 
 // checkKept returns the gate "kept", which is open if the retention period is over by both clocks,
 // or if early is set.
-func (o *oldSide) checkKept(ctx context.Context, v *view, early bool) (Gate, error) {
+func (o *oldSide) checkKept(ctx context.Context, v *snapshot, early bool) (Gate, error) {
 	now, err := v.primary.DB.Now(ctx)
 	if o.opt.RetentionClock != nil {
 		now = min(now, drive.TimeOf(o.opt.RetentionClock()))
@@ -122,7 +122,7 @@ func (o *oldSide) checkKept(ctx context.Context, v *view, early bool) (Gate, err
 
 // keptUntil returns the end of the retention period, counted from when phase 5 was entered. The
 // notes must be loaded.
-func (o *oldSide) keptUntil(v *view) drive.Time {
+func (o *oldSide) keptUntil(v *snapshot) drive.Time {
 	left := o.notes().old.LeftAt
 	if left == 0 { // an older release did not note it
 		left = v.ChangedAt
@@ -132,7 +132,7 @@ func (o *oldSide) keptUntil(v *view) drive.Time {
 
 // checkOldRows checks that the other side is the one that was left, that this process has the new
 // settings, and that both sides were equal when the old one was left.
-func (o *oldSide) checkOldRows(ctx context.Context, v *view) (Gate, error) {
+func (o *oldSide) checkOldRows(ctx context.Context, v *snapshot) (Gate, error) {
 	bad := func(why string) (Gate, error) { return Gate{Name: "old-rows", Detail: why}, nil }
 	switch {
 	case !v.nearIsHome:
@@ -166,7 +166,7 @@ func (o *oldSide) checkOldRows(ctx context.Context, v *view) (Gate, error) {
 // dropAllowed reports whether the old side may be dropped now: DropOld was called, and each live
 // instance acts by the epoch of that call.
 func (o *oldSide) dropAllowed(ctx context.Context) (bool, error) {
-	v := o.currentView()
+	v := o.currentSnapshot()
 	if v == nil || v.primary == nil || v.Phase != NewOnly || !o.notes().old.Dropping {
 		return false, nil
 	}
@@ -178,7 +178,7 @@ func (o *oldSide) dropAllowed(ctx context.Context) (bool, error) {
 // it, and stores the result. change may be called more than once. It returns WrongState if this
 // process knows of no migration, or during a switch.
 func (o *oldSide) noteContents(ctx context.Context, change func(*OldContents)) error {
-	v := o.currentView()
+	v := o.currentSnapshot()
 	if v == nil || v.primary == nil {
 		return wrongState("nothing is moving")
 	}
@@ -187,7 +187,7 @@ func (o *oldSide) noteContents(ctx context.Context, change func(*OldContents)) e
 
 // dropRows deletes rows of the old side for dropSlice, if requested. A process that cannot reach
 // the old side does nothing.
-func (o *oldSide) dropRows(ctx context.Context, v *view) error {
+func (o *oldSide) dropRows(ctx context.Context, v *snapshot) error {
 	if n := o.notes().old; !n.Dropping || n.Rows || !v.nearIsHome || v.Peer != "" && (v.other == nil || v.otherRecord.Role != retired) {
 		return nil
 	}
@@ -216,7 +216,7 @@ func (o *oldSide) dropRows(ctx context.Context, v *view) error {
 
 // dropSome deletes some of the remaining rows and returns their number. It first verifies the
 // identity of the side under the lock of its row.
-func (o *oldSide) dropSome(ctx context.Context, v *view) (n int64, err error) {
+func (o *oldSide) dropSome(ctx context.Context, v *snapshot) (n int64, err error) {
 	for _, t := range o.tablesFor(v.other) {
 		err := v.other.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 			if err = lockRetired(ctx, tx, v); err != nil {
@@ -236,7 +236,7 @@ func (o *oldSide) dropSome(ctx context.Context, v *view) (n int64, err error) {
 
 // lockRetired locks the row of the old side. It returns WrongState if the side is not the retired
 // side of this migration.
-func lockRetired(ctx context.Context, tx *sqldb.Tx, v *view) error {
+func lockRetired(ctx context.Context, tx *sqldb.Tx, v *snapshot) error {
 	have, err := readRecord(ctx, tx, tx.ForUpdate())
 	if err == nil && (have.Role != retired || have.Migration != v.Migration || have.Marker != v.Marker) {
 		err = wrongState("the other database is not the one that was left")
@@ -246,7 +246,7 @@ func lockRetired(ctx context.Context, tx *sqldb.Tx, v *view) error {
 
 // reclaimSpace empties the old side's bookkeeping except the row of migration_side, and frees the
 // disk space of the deleted rows.
-func (o *oldSide) reclaimSpace(ctx context.Context, v *view) error {
+func (o *oldSide) reclaimSpace(ctx context.Context, v *snapshot) error {
 	still := func(ctx context.Context, tx *sqldb.Tx) error { return lockRetired(ctx, tx, v) }
 	if err := clearLargeTables(ctx, *v.other, still); err != nil {
 		return err
@@ -279,7 +279,7 @@ func (o *oldSide) reclaimSpace(ctx context.Context, v *view) error {
 
 // checkNotDropping returns WrongState while the old side is being dropped: the rest of it would
 // stay for ever.
-func (o *oldSide) checkNotDropping(ctx context.Context, v *view) error {
+func (o *oldSide) checkNotDropping(ctx context.Context, v *snapshot) error {
 	if err := o.loadNotes(ctx, v); err != nil {
 		return err
 	}
@@ -291,7 +291,7 @@ func (o *oldSide) checkNotDropping(ctx context.Context, v *view) error {
 
 // status returns the state of the old side for Status; nil, without an error, before phase 5. It
 // reads the notes again.
-func (o *oldSide) status(ctx context.Context, v *view) (*Old, error) {
+func (o *oldSide) status(ctx context.Context, v *snapshot) (*Old, error) {
 	if v.Phase != NewOnly {
 		return nil, nil
 	}

@@ -25,7 +25,7 @@ type participant struct {
 func (p *participant) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		p.poll(ctx)
-		if p.currentView() != nil {
+		if p.currentSnapshot() != nil {
 			p.participate(ctx)
 			continue
 		}
@@ -64,7 +64,7 @@ func (p *participant) participate(ctx context.Context) {
 	jobs.Go(func() { p.party.Background(ctx) })
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	for p.currentView() != nil {
+	for p.currentSnapshot() != nil {
 		select {
 		case <-ctx.Done():
 			return
@@ -79,11 +79,11 @@ func (p *participant) poll(ctx context.Context) {
 	p.away.Record(ctx, p.log, "polling the migration failed; it will be repeated", p.runOnce(ctx))
 }
 
-// runOnce refreshes the view, acknowledges its epoch, and applies pending changes once; it also
+// runOnce refreshes the snapshot, acknowledges its epoch, and applies pending changes once; it also
 // repairs an interrupted switch. It does nothing if there is no migration. The caller repeats it
 // after an error.
 func (p *participant) runOnce(ctx context.Context) error {
-	if p.currentView() == nil {
+	if p.currentSnapshot() == nil {
 		home, err := readRecord(ctx, p.home.DB, "")
 		if err != nil || home.Role == noRole {
 			return err
@@ -151,7 +151,7 @@ func (p *participant) lead(ctx context.Context) error {
 // or in phase 5 detaches the old side and runs Party.OnArrived. While the migration is paused it
 // does not fill in or compare.
 func (p *participant) leadOnce(ctx context.Context) error {
-	v := p.currentView()
+	v := p.currentSnapshot()
 	if v == nil || v.primary == nil {
 		return nil
 	}

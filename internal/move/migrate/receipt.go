@@ -44,9 +44,9 @@ type appliedNote struct {
 }
 
 // appliedChanges are the changes that one transaction applied for the first time.
-type appliedChanges struct { // count of the receipt of that transaction
-	Count int64   `json:"count"` // change numbers in order
-	Seqs  []int64 `json:"seqs"`  // in their order
+type appliedChanges struct {
+	Count int64   `json:"count"` // count of the receipt of that transaction
+	Seqs  []int64 `json:"seqs"`  // change numbers in order
 	Rows  string  `json:"rows"`  // digest of the tables and keys of the changes
 }
 
@@ -206,7 +206,7 @@ func isPending(ctx context.Context, from *sqldb.DB, all []appliedChanges) (bool,
 // checkReceiptsNow compares the receipts of both sides without applying a change. It returns
 // errLost or errRewound if a side has lost changes, and nil in phases without receipts or while a
 // side is closed.
-func (a *applier) checkReceiptsNow(ctx context.Context, v *view) error {
+func (a *applier) checkReceiptsNow(ctx context.Context, v *snapshot) error {
 	if v.primary == nil || v.other == nil || v.Phase < DualWrite || v.Phase > WriteNew {
 		return nil
 	}
@@ -216,7 +216,7 @@ func (a *applier) checkReceiptsNow(ctx context.Context, v *view) error {
 
 // checkLoss returns the gate "acknowledged", which is closed if checkReceiptsNow finds a loss. Its
 // other errors are returned.
-func (k *gatekeeper) checkLoss(ctx context.Context, v *view) (Gate, error) {
+func (k *gatekeeper) checkLoss(ctx context.Context, v *snapshot) (Gate, error) {
 	g := Gate{Name: "acknowledged", OK: true, Detail: "both sides have what was acknowledged"}
 	err := k.apply.checkReceiptsNow(ctx, v)
 	switch {

@@ -13,18 +13,18 @@ import (
 	"example.org/smartdrive/internal/engine/sqldb"
 )
 
-// snapshot is a copy of some tables, for a later failover to them.
-type snapshot map[string][]row
+// tableCopy is a copy of some tables, for a later failover to them.
+type tableCopy map[string][]row
 
-// takeSnapshot copies tables of the secondary.
-func takeSnapshot(t *testing.T, p *process, tables ...string) snapshot {
+// copyTables copies tables of the secondary.
+func copyTables(t *testing.T, p *process, tables ...string) tableCopy {
 	t.Helper()
-	return snapshotOf(t, p.m.currentView().other, tables...)
+	return copyOf(t, p.m.currentSnapshot().other, tables...)
 }
 
-func snapshotOf(t *testing.T, side *Side, tables ...string) snapshot {
+func copyOf(t *testing.T, side *Side, tables ...string) tableCopy {
 	t.Helper()
-	s := snapshot{}
+	s := tableCopy{}
 	for _, name := range append(tables, "migration_versions", "migration_notes") {
 		columns := map[string]string{
 			"outbox": "id, event_id, topic, `key`, event, created_at", "migration_versions": "tbl, k, version, deleted", "migration_notes": "name, value",
@@ -47,7 +47,7 @@ func snapshotOf(t *testing.T, side *Side, tables ...string) snapshot {
 
 // failOver restores a side, its list of changes last, because on a primary the triggers record the
 // other writes.
-func (s snapshot) failOver(t *testing.T, side *Side) {
+func (s tableCopy) failOver(t *testing.T, side *Side) {
 	t.Helper()
 	for _, into := range slices.Backward(slices.Sorted(maps.Keys(s))) {
 		rows := s[into]
@@ -84,10 +84,10 @@ func TestSecondaryThatLostCommitsIsRefused(t *testing.T) {
 			climb(t, p, ReadNew)
 			lateEvent(t, p, "before")
 			must(t, p.m.Percent(t.Context(), 100, nil))
-			v := p.m.currentView()
-			old := takeSnapshot(t, p, "outbox")
+			v := p.m.currentSnapshot()
+			old := copyTables(t, p, "outbox")
 			lateEvent(t, p, "lost")
-			whole := takeSnapshot(t, p, "outbox")
+			whole := copyTables(t, p, "outbox")
 			old.failOver(t, v.other)
 			for range after {
 				must(t, p.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { // acknowledged, and pending
@@ -119,14 +119,14 @@ func TestRollbackToLossySideIsRefused(t *testing.T) {
 	defer func() { p.stop(t) }()
 	seed(t, p.db, 5)
 	climb(t, p, WriteNew)
-	old := takeSnapshot(t, p, "outbox")
+	old := copyTables(t, p, "outbox")
 	lateEvent(t, p, "lost")
-	whole := takeSnapshot(t, p, "outbox")
-	old.failOver(t, p.m.currentView().other)
+	whole := copyTables(t, p, "outbox")
+	old.failOver(t, p.m.currentSnapshot().other)
 	if at, err := p.m.Rollback(t.Context(), AnyPhase); err == nil || !strings.Contains(err.Error(), "lost changes") {
 		t.Errorf("back to phase %d, %v", at, err)
 	}
-	whole.failOver(t, p.m.currentView().other)
+	whole.failOver(t, p.m.currentSnapshot().other)
 	if at, err := p.m.Rollback(t.Context(), AnyPhase); err != nil || at != ReadNew {
 		t.Errorf("back to phase %d, %v", at, err)
 	}
@@ -147,10 +147,10 @@ func TestPrimaryThatLostCommitsIsRefused(t *testing.T) {
 			climb(t, p, ReadNew)
 			must(t, p.m.Percent(t.Context(), 100, nil))
 			buried(t, p, accounts[0], 1)
-			v := p.m.currentView()
-			replica := primarySnapshot(t, p)
+			v := p.m.currentSnapshot()
+			replica := copyPrimary(t, p)
 			buried(t, p, accounts[0], 2)
-			whole := primarySnapshot(t, p)
+			whole := copyPrimary(t, p)
 			replica.failOver(t, v.primary)
 			for i := range after { // acknowledged, with the numbers of the lost changes
 				_ = bury(t, p, accounts[1], 10+i)
@@ -166,7 +166,7 @@ func TestPrimaryThatLostCommitsIsRefused(t *testing.T) {
 			p = s.mustStart(s.old)
 			work(t, p)
 			refused(t, p, "acknowledged")
-			whole.failOver(t, p.m.currentView().primary)
+			whole.failOver(t, p.m.currentSnapshot().primary)
 			work(t, p)
 			if at, err := p.m.Advance(t.Context(), AnyPhase); err != nil || at != WriteNew {
 				t.Errorf("phase %d, %v", at, err)
@@ -185,9 +185,9 @@ func TestRepeatedChangeNumberIsApplied(t *testing.T) {
 	accounts := seed(t, p.db, 5)
 	climb(t, p, ReadNew)
 	buried(t, p, accounts[0], 1)
-	replica := primarySnapshot(t, p)
+	replica := copyPrimary(t, p)
 	buried(t, p, accounts[0], 2)
-	replica.failOver(t, p.m.currentView().primary)
+	replica.failOver(t, p.m.currentSnapshot().primary)
 	node := bury(t, p, accounts[0], 2)
 	work(t, p)
 	if at, err := p.m.Advance(t.Context(), AnyPhase); err != nil || at != WriteNew {
@@ -213,7 +213,7 @@ func TestUndeletedChangesAreNotLost(t *testing.T) {
 		_ = bury(t, p, accounts[i], 1)
 		_, err := p.m.apply.applyBatch(t.Context())
 		must(t, err)
-		must(t, p.m.apply.checkReceiptsNow(t.Context(), p.m.currentView()))
+		must(t, p.m.apply.checkReceiptsNow(t.Context(), p.m.currentSnapshot()))
 	}
 	first, err := p.m.apply.applyBatch(t.Context())
 	must(t, err)
@@ -221,10 +221,10 @@ func TestUndeletedChangesAreNotLost(t *testing.T) {
 	second, err := p.m.apply.applyBatch(t.Context())
 	must(t, err)
 	must(t, first.deleteChanges(t.Context())) // late: the second has applied its changes, too
-	must(t, p.m.apply.checkReceiptsNow(t.Context(), p.m.currentView()))
+	must(t, p.m.apply.checkReceiptsNow(t.Context(), p.m.currentSnapshot()))
 	must(t, second.deleteChanges(t.Context()))
-	must(t, p.m.apply.checkReceiptsNow(t.Context(), p.m.currentView()))
-	if left, err := countChanges(t.Context(), p.m.currentView().primary.DB); err != nil || left != 0 {
+	must(t, p.m.apply.checkReceiptsNow(t.Context(), p.m.currentSnapshot()))
+	if left, err := countChanges(t.Context(), p.m.currentSnapshot().primary.DB); err != nil || left != 0 {
 		t.Errorf("%d changes are left, %v", left, err)
 	}
 	if at, err := p.m.Advance(t.Context(), AnyPhase); err != nil || at != WriteNew {
@@ -232,16 +232,16 @@ func TestUndeletedChangesAreNotLost(t *testing.T) {
 	}
 }
 
-func primarySnapshot(t *testing.T, p *process) snapshot {
+func copyPrimary(t *testing.T, p *process) tableCopy {
 	t.Helper()
-	return snapshotOf(t, p.m.currentView().primary, "tombstones", "migration_changes", "sqlite_sequence")
+	return copyOf(t, p.m.currentSnapshot().primary, "tombstones", "migration_changes", "sqlite_sequence")
 }
 
 // bury writes a tombstone without waiting for the other side.
 func bury(t *testing.T, p *process, account drive.AccountID, seq int) drive.NodeID {
 	t.Helper()
 	node := drive.NewID[drive.NodeID]()
-	must(t, p.m.currentView().primary.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+	must(t, p.m.currentSnapshot().primary.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, "REPLACE INTO tombstones (account_id, seq, node_id, deleted_at) VALUES (?, ?, ?, 1)", account, seq, node)
 		return err
 	}))
@@ -265,11 +265,11 @@ func TestLateAcknowledgementDeletesNothing(t *testing.T) {
 	defer func() { p.stop(t) }()
 	seed(t, p.db, 5)
 	climb(t, p, DualWrite)
-	v := p.m.currentView()
+	v := p.m.currentSnapshot()
 	event := func(id string) {
 		exec(t, v.primary, "INSERT INTO migration_changes (tbl, k, account) VALUES ('outbox', ?, '')", id)
 	}
-	old := takeSnapshot(t, p, "outbox")
+	old := copyTables(t, p, "outbox")
 	event("7001")
 	late, err := p.m.apply.applyBatch(t.Context())
 	must(t, err)

@@ -29,22 +29,24 @@ func TestChecksumResumes(t *testing.T) {
 
 			p = s.mustStart(s.old)
 			defer p.stop(t)
-			differ := func(n int) { exec(t, p.m.currentView().other, "UPDATE nodes SET rev = 77 WHERE id = ?", spreadID(n)) }
+			differ := func(n int) {
+				exec(t, p.m.currentSnapshot().other, "UPDATE nodes SET rev = 77 WHERE id = ?", spreadID(n))
+			}
 			differ(0)
 			differ(files - 1)
 			work(t, p)
-			c, err := p.m.lastChecksum(t.Context(), p.m.currentView())
+			c, err := p.m.lastChecksum(t.Context(), p.m.currentSnapshot())
 			must(t, err)
 			found, err := p.m.Mismatches(t.Context(), 10)
 			must(t, err)
-			rows := int64(len(dump(t, p.m, p.m.currentView().primary)))
+			rows := int64(len(dump(t, p.m, p.m.currentSnapshot().primary)))
 			if c.state != "done" || c.rows != rows || len(found) != 1 || !strings.HasSuffix(found[0].Subject, spreadID(files-1)) {
 				t.Errorf("it died after %d rows of nodes, and ended as %+v of %d rows with mismatches %+v", at, c, rows, found)
 			}
 
 			must(t, p.m.Verify(t.Context())) // a new comparison finds both
 			work(t, p)
-			if c, err = p.m.lastChecksum(t.Context(), p.m.currentView()); err != nil || c.rows != rows || c.unequal != 2 {
+			if c, err = p.m.lastChecksum(t.Context(), p.m.currentSnapshot()); err != nil || c.rows != rows || c.unequal != 2 {
 				t.Errorf("begun again it ended as %+v, %v", c, err)
 			}
 		})
@@ -58,7 +60,7 @@ func dieComparing(t *testing.T, p *process, table string) int64 {
 	for range 2 * len(p.m.tables) { // each time at least a table, or part of one
 		p.faults[placeOf(p)].Fail(sqldbtest.Commit, 2, nil) // one save point is written, the next one is not
 		err := p.m.participant.leadOnce(t.Context())
-		points, readErr := savePoints(t.Context(), p.m.currentView().other.DB, "check")
+		points, readErr := savePoints(t.Context(), p.m.currentSnapshot().other.DB, "check")
 		must(t, readErr)
 		switch at := points[table]; {
 		case at.ended || err == nil:
@@ -89,8 +91,8 @@ func spreadBoth(t *testing.T, p *process, files int) {
 	if !report.OK {
 		t.Fatalf("the preflight refuses: %+v", report.Checks)
 	}
-	spread(t, p.m.currentView().other.Unchecked, account, parent, files)
-	exec(t, p.m.currentView().other, "REPLACE INTO migration_progress (kind, tbl, last, done, total, ended, digest) VALUES ('fill', 'nodes', '', ?, ?, 1, '')", files, files)
+	spread(t, p.m.currentSnapshot().other.Unchecked, account, parent, files)
+	exec(t, p.m.currentSnapshot().other, "REPLACE INTO migration_progress (kind, tbl, last, done, total, ended, digest) VALUES ('fill', 'nodes', '', ?, ?, 1, '')", files, files)
 	must(t, p.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { // so that the other nodes are applied
 		// By a key range: scanning the whole table may exceed the transaction timeout.
 		_, err := tx.Exec(ctx, "UPDATE nodes SET rev = 2 WHERE id >= ? AND type = 'folder'", spreadID(files))
@@ -149,7 +151,7 @@ func TestInterruptedRollbackResumes(t *testing.T) {
 			p := s.mustStart(s.old)
 			seed(t, p.db, 3)
 			climb(t, p, Fill)
-			before := dump(t, p.m, p.m.currentView().primary)
+			before := dump(t, p.m, p.m.currentSnapshot().primary)
 			p.faults[placeOf(p)].Fail(sqldbtest.Commit, 2, nil) // the first commit retires the other side
 			if _, err := p.m.Rollback(t.Context(), Fill); err == nil {
 				t.Fatal("nothing failed")
@@ -164,11 +166,11 @@ func TestInterruptedRollbackResumes(t *testing.T) {
 			}
 			_, err := p.m.Rollback(t.Context(), Freeze)
 			must(t, err)
-			if v := p.m.currentView(); v != nil {
+			if v := p.m.currentSnapshot(); v != nil {
 				t.Fatalf("there is still %+v", v)
 			}
 			climb(t, p, DualWrite)
-			v := p.m.currentView()
+			v := p.m.currentSnapshot()
 			for what, side := range map[string]*Side{"old": v.primary, "new": v.other} {
 				if diff := cmp.Diff(before, dump(t, p.m, side)); diff != "" {
 					t.Errorf("the %s side (-before +now):\n%s", what, diff)

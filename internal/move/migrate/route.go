@@ -26,7 +26,7 @@ var _ sqldb.Router = (*router)(nil)
 func (r *router) Write(ctx context.Context, fn func(ctx context.Context, tx *sqldb.Tx) error) error {
 	var met time.Time
 	for {
-		v := r.currentView()
+		v := r.currentSnapshot()
 		switch {
 		case v == nil:
 			return r.home.DB.Write(ctx, fn)
@@ -70,7 +70,7 @@ func (r *router) secondWrite(ctx context.Context) {
 // Primary returns the primary as known to this process, and the home side if nothing moves. During
 // a switch, when no side is primary, it returns the side in whose time the process runs.
 func (r *router) Primary() *sqldb.DB {
-	v := r.currentView()
+	v := r.currentSnapshot()
 	switch {
 	case v == nil:
 		return r.home.DB
@@ -85,12 +85,12 @@ func (r *router) Primary() *sqldb.DB {
 // Reader returns the side for a read outside of transactions, and in again the side to retry on if
 // from fails; nil: no retry.
 func (r *router) Reader(ctx context.Context, account drive.AccountID) (from, again *sqldb.DB, err error) {
-	v := r.currentView()
+	v := r.currentSnapshot()
 	if v == nil {
 		return r.home.DB, nil, nil
 	}
 	if v.primary == nil || v.Careful || v.stale() {
-		if v, err = r.verifiedView(ctx, v); err != nil {
+		if v, err = r.verifiedSnapshot(ctx, v); err != nil {
 			return nil, nil, err
 		}
 		if v == nil {
@@ -106,9 +106,9 @@ func (r *router) Reader(ctx context.Context, account drive.AccountID) (from, aga
 	return v.primary.DB, nil, nil
 }
 
-// verifiedView returns a verified view around a switch, or after this process was asleep: it reads
-// the row of the primary before each read, so that no read uses a side that was left.
-func (r *router) verifiedView(ctx context.Context, v *view) (*view, error) {
+// verifiedSnapshot returns a verified snapshot around a switch, or after this process was asleep:
+// it reads the row of the primary before each read, so that no read uses a side that was left.
+func (r *router) verifiedSnapshot(ctx context.Context, v *snapshot) (*snapshot, error) {
 	deadline := time.Now().Add(switchWait)
 	for {
 		if v == nil {
@@ -132,7 +132,7 @@ func (r *router) verifiedView(ctx context.Context, v *view) (*view, error) {
 // OnRead is called after a read on from: it counts reads at the other side by success, and offers
 // the query for comparison. It never blocks.
 func (r *router) OnRead(_ context.Context, from *sqldb.DB, query string, args []any, err error) {
-	v := r.currentView()
+	v := r.currentSnapshot()
 	if v == nil || v.other == nil {
 		return
 	}
@@ -150,7 +150,7 @@ func (r *router) OnRead(_ context.Context, from *sqldb.DB, query string, args []
 
 // readsNew reports whether an account reads from the new side. It compares a hash of the account
 // with the percentage, so an account stays on the new side while the percentage grows.
-func (v *view) readsNew(account drive.AccountID) bool {
+func (v *snapshot) readsNew(account drive.AccountID) bool {
 	if account.IsZero() {
 		return false
 	}
@@ -165,7 +165,7 @@ func (v *view) readsNew(account drive.AccountID) bool {
 
 // isApplied reports whether all changes of an account are applied (M4). Changes without an account
 // count for all accounts.
-func (r *router) isApplied(ctx context.Context, v *view, account drive.AccountID) bool {
+func (r *router) isApplied(ctx context.Context, v *snapshot, account drive.AccountID) bool {
 	if r.apply.lost.Load() {
 		return false
 	}

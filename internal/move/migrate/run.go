@@ -15,7 +15,7 @@ import (
 // Migration moves the installation of Options.DB. It is safe for concurrent use. Its methods are
 // the steps of administrators and the hooks of the process.
 type Migration struct {
-	// the view of the migration
+	// the snapshot of the migration
 	*sides      // where it stands
 	*gatekeeper // conditions of steps, filling and comparing
 	inspector   *inspector

@@ -118,7 +118,7 @@ func TestSamples(t *testing.T) {
 	if all, err := p.m.Mismatches(t.Context(), 10); err != nil || len(all) != 0 {
 		t.Fatalf("mismatches %+v, %v", all, err)
 	}
-	exec(t, p.m.currentView().other, "UPDATE ledgers SET finished = 7 WHERE account_id = ?", id)
+	exec(t, p.m.currentSnapshot().other, "UPDATE ledgers SET finished = 7 WHERE account_id = ?", id)
 	if finished := ask(); finished != 7 {
 		t.Fatalf("read %d: not from the new side", finished)
 	}
@@ -137,7 +137,7 @@ func TestSamples(t *testing.T) {
 func TestAccountStaysOnNewSide(t *testing.T) {
 	t.Parallel()
 	const accounts = 5000
-	v := &view{record: record{Migration: "m"}}
+	v := &snapshot{record: record{Migration: "m"}}
 	var last int
 	on := map[drive.AccountID]bool{}
 	for v.Percent = 0; v.Percent <= 100; v.Percent += 10 {

@@ -17,7 +17,7 @@ func TestClockSetBackHidesNoMismatch(t *testing.T) {
 	defer func() { p.stop(t) }()
 	accounts := seed(t, p.db, 5)
 	climb(t, p, DualWrite) // ends with an equal comparison
-	v := p.m.currentView()
+	v := p.m.currentSnapshot()
 	exec(t, v.primary, "UPDATE migration_checksums SET id = ?, ended_at = ended_at + ?", laterID(), 24*time.Hour.Milliseconds())
 	exec(t, v.other, "UPDATE ledgers SET finished = 7 WHERE account_id = ?", accounts[0])
 	must(t, p.m.Verify(t.Context()))

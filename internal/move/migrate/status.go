@@ -12,7 +12,7 @@ func (m *Migration) Status(ctx context.Context) (Status, error) {
 	if err := m.EnsureLoaded(ctx); err != nil {
 		return Status{}, err
 	}
-	v := m.currentView()
+	v := m.currentSnapshot()
 	if v == nil {
 		return Status{State: "none", Instances: []Instance{}, Gate: []Gate{}}, nil
 	}
@@ -33,7 +33,7 @@ func (m *Migration) Status(ctx context.Context) (Status, error) {
 
 // fillStatus adds to s what is read from the databases: lag, mismatches, instances, comparison,
 // progress and gates. After an error s is incomplete.
-func (m *Migration) fillStatus(ctx context.Context, v *view, s *Status) (err error) {
+func (m *Migration) fillStatus(ctx context.Context, v *snapshot, s *Status) (err error) {
 	if v.Phase < NewOnly { // later changes, until the triggers are dropped, are not applied
 		if s.Lag, err = countChanges(ctx, v.primary.DB); err != nil {
 			return err
@@ -99,7 +99,7 @@ func eta(p Progress) int64 {
 
 // rowsProgress returns how many rows are filled in, of about how many, from the save points of the
 // secondary, which must be open.
-func (k *gatekeeper) rowsProgress(ctx context.Context, v *view) (RowsProgress, error) {
+func (k *gatekeeper) rowsProgress(ctx context.Context, v *snapshot) (RowsProgress, error) {
 	points, err := savePoints(ctx, v.other.DB, "fill")
 	if err != nil {
 		return RowsProgress{}, err

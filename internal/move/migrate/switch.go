@@ -38,7 +38,7 @@ type fence struct {
 
 // switchPrimary makes the other side the primary and enters phase to; see the package comment.
 // After an error or a crash, restorePrimary or resolve complete or undo the switch.
-func (w *switcher) switchPrimary(ctx context.Context, v *view, to Phase) error {
+func (w *switcher) switchPrimary(ctx context.Context, v *snapshot, to Phase) error {
 	if v.other == nil {
 		return drive.Wrap(errors.New("the other side cannot be reached"), drive.Unavailable)
 	}
@@ -68,13 +68,13 @@ func (w *switcher) switchPrimary(ctx context.Context, v *view, to Phase) error {
 // prepareSwitch starts careful mode, in which each read first asks the primary's row, waits until
 // all instances have heard of it, and applies pending changes. It returns WrongState above
 // maxBacklog.
-func (w *switcher) prepareSwitch(ctx context.Context, v *view, to Phase) (*view, error) {
+func (w *switcher) prepareSwitch(ctx context.Context, v *snapshot, to Phase) (*snapshot, error) {
 	if !v.Careful {
 		if err := updateRecord(ctx, v, func(r *record) { r.Careful = true }); err != nil {
 			return nil, err
 		}
 	}
-	v, err := w.requireView(ctx)
+	v, err := w.requireSnapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (w *switcher) prepareSwitch(ctx context.Context, v *view, to Phase) (*view,
 
 // waitHeard waits until all live instances are as far with the epoch as want (M5). After
 // hearTimeout it returns a Refusal.
-func (w *switcher) waitHeard(ctx context.Context, v *view, want readiness) error {
+func (w *switcher) waitHeard(ctx context.Context, v *snapshot, want readiness) error {
 	deadline := time.Now().Add(hearTimeout)
 	for {
 		if err := w.announcer.ack(ctx, v); err != nil {
@@ -116,7 +116,7 @@ func (w *switcher) waitHeard(ctx context.Context, v *view, want readiness) error
 
 // endCareful ends careful mode if all instances have heard of the epoch. Otherwise careful mode
 // stays, and reads are slower.
-func (w *switcher) endCareful(ctx context.Context, v *view) error {
+func (w *switcher) endCareful(ctx context.Context, v *snapshot) error {
 	g, err := w.checkInstances(ctx, v, heard)
 	if err != nil || !g.OK {
 		return err
@@ -133,7 +133,7 @@ func (w *switcher) endCareful(ctx context.Context, v *view) error {
 
 // endStaleCareful ends careful mode that an interrupted switch has left for carefulTimeout. Before
 // that it does nothing.
-func (w *switcher) endStaleCareful(ctx context.Context, v *view) error {
+func (w *switcher) endStaleCareful(ctx context.Context, v *snapshot) error {
 	now, err := v.primary.DB.Now(ctx)
 	if err != nil || now.Sub(v.ChangedAt) < carefulTimeout {
 		return err
@@ -143,7 +143,7 @@ func (w *switcher) endStaleCareful(ctx context.Context, v *view) error {
 
 // fence takes the primary role from the primary. It waits up to a second for open transactions;
 // after that it returns errOpen, and nothing has changed.
-func (w *switcher) fence(ctx context.Context, v *view) error {
+func (w *switcher) fence(ctx context.Context, v *snapshot) error {
 	if err := w.testHook("fence"); err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (w *switcher) fence(ctx context.Context, v *view) error {
 
 // fencedRecord returns the row that fences the primary: role fenced in the next epoch. It writes
 // nothing.
-func (v *view) fencedRecord() record {
+func (v *snapshot) fencedRecord() record {
 	to := v.record
 	to.Role, to.Epoch = fenced, v.Epoch+1
 	return to
@@ -160,7 +160,7 @@ func (v *view) fencedRecord() record {
 
 // promote drains the fenced side and makes the other side the primary. asked reports that the other
 // side may be or may become the primary, even if there is an error.
-func (w *switcher) promote(ctx context.Context, v *view, to Phase) (asked bool, err error) {
+func (w *switcher) promote(ctx context.Context, v *snapshot, to Phase) (asked bool, err error) {
 	if err := w.drain(ctx, v); err != nil {
 		return false, err
 	}
@@ -179,7 +179,7 @@ func (w *switcher) promote(ctx context.Context, v *view, to Phase) (asked bool, 
 
 // drain applies the remaining changes of the fenced side, and carries numbers and notes over. It
 // returns WrongState after drainTimeout.
-func (w *switcher) drain(ctx context.Context, v *view) error {
+func (w *switcher) drain(ctx context.Context, v *snapshot) error {
 	if err := w.testHook("fenced"); err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (w *switcher) drain(ctx context.Context, v *view) error {
 
 // undo undoes a failed switch of this process. If the other side was not asked yet, it is not
 // needed.
-func (w *switcher) undo(ctx context.Context, v *view, asked bool) error {
+func (w *switcher) undo(ctx context.Context, v *snapshot, asked bool) error {
 	if !asked {
 		w.mu.Lock()
 		w.ownFence = &fence{v.primary, v.fencedRecord()}

@@ -86,7 +86,7 @@ func wantWhole(t *testing.T, p *process, writes int) {
 		}
 	}
 	must(t, p.m.apply.applyPending(t.Context()))
-	v := p.m.currentView()
+	v := p.m.currentSnapshot()
 	if diff := cmp.Diff(dump(t, p.m, v.primary), dump(t, p.m, v.other)); diff != "" {
 		t.Errorf("the sides differ (-primary +secondary):\n%s", diff)
 	}

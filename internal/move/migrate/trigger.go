@@ -221,8 +221,8 @@ func countTriggers(ctx context.Context, db *sqldb.DB) (n int, err error) {
 	return n, err
 }
 
-// checkTriggerRight checks the right to create triggers by creating one on a bookkeeping table.
-// Without the right it returns WrongState.
+// checkTriggerRight returns WrongState if the user of the side's database may not create triggers.
+// It creates and drops a trigger on the empty table migration_acks. SQLite needs no right.
 func checkTriggerRight(ctx context.Context, s Side) error {
 	if s.DB.Dialect() == sqldb.SQLite {
 		return nil

@@ -81,7 +81,7 @@ type checksum struct {
 
 // lastChecksum returns the latest comparison of this migration, running or ended. Without one it
 // returns the zero checksum, whose id is empty.
-func (m *matcher) lastChecksum(ctx context.Context, v *view) (c checksum, err error) {
+func (m *matcher) lastChecksum(ctx context.Context, v *snapshot) (c checksum, err error) {
 	err = v.primary.DB.QueryRow(ctx, `SELECT id, migration, marker, term, state, row_count, unequal, digest, begun_at, ended_at FROM migration_checksums
 		WHERE migration = ? ORDER BY id DESC LIMIT 1`, v.Migration).
 		Scan(&c.id, &c.migration, &c.marker, &c.term, &c.state, &c.rows, &c.unequal, &c.digest, &c.begun, &c.ended)
@@ -94,7 +94,7 @@ func (m *matcher) lastChecksum(ctx context.Context, v *view) (c checksum, err er
 // verify continues the requested comparison from its save points to its end and stores the result.
 // It does nothing if none is running, and ends one from before a switch. An error leaves it
 // running; the next call continues.
-func (m *matcher) verify(ctx context.Context, v *view) error {
+func (m *matcher) verify(ctx context.Context, v *snapshot) error {
 	c, err := m.lastChecksum(ctx, v)
 	if err != nil || c.state != "running" {
 		return err
@@ -120,7 +120,7 @@ func (m *matcher) verify(ctx context.Context, v *view) error {
 
 // comparison is a table of both sides in a full comparison.
 type comparison struct {
-	*view
+	*snapshot
 	id             string // id of the full comparison
 	source, target *table
 	unequal        *int64 // unequal rows found so far
@@ -128,7 +128,7 @@ type comparison struct {
 
 // endChecksum ends a comparison. nil points mean that it began in the other direction; its result
 // is then unknown and counts as unequal.
-func (m *matcher) endChecksum(ctx context.Context, v *view, c checksum, points map[string]savePoint) error {
+func (m *matcher) endChecksum(ctx context.Context, v *snapshot, c checksum, points map[string]savePoint) error {
 	unknown := flag(points == nil)
 	var rows int64
 	var digests []string
@@ -162,7 +162,7 @@ func (m *matcher) verifyTable(ctx context.Context, c comparison, p *savePoint) e
 	if p.ended {
 		return nil
 	}
-	v, source, target := c.view, c.source, c.target
+	v, source, target := c.snapshot, c.source, c.target
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	next := source.digestAsync(ctx, v.primary.DB, p.last)
@@ -310,8 +310,9 @@ func (t *table) rangeCond(last, high string) (where string, args []any, err erro
 	return where + " AND " + upTo, append(args, more...), err
 }
 
-// readRange returns the rows whose keys are above last and up to high, as rangeCond selects them.
-// It fails if one of them is not a key.
+// readRange returns the rows after the key last up to and including the key high. An empty last is
+// the beginning, an empty high the end of the table. It fails if last or high is not a key of the
+// table.
 func (t *table) readRange(ctx context.Context, q sqldb.Querier, last, high string) ([]row, error) {
 	where, args, err := t.rangeCond(last, high)
 	if err != nil {
@@ -323,7 +324,7 @@ func (t *table) readRange(ctx context.Context, q sqldb.Querier, last, high strin
 // recheckRange compares the rows of a differing range one by one, because they may have changed
 // between the two reads. It stores the mismatches that remain.
 func (m *matcher) recheckRange(ctx context.Context, c comparison, last, high string) error {
-	v, source, target := c.view, c.source, c.target
+	v, source, target := c.snapshot, c.source, c.target
 	ours, err := source.readRange(ctx, v.primary.DB, last, high)
 	if err != nil {
 		return err
@@ -372,7 +373,7 @@ func (m *matcher) recheckRange(ctx context.Context, c comparison, last, high str
 
 // recheckRow compares one row until it is equal, at most verifyTries times, each after applying
 // pending changes.
-func (m *matcher) recheckRow(ctx context.Context, v *view, source, target *table, k string) (ours, theirs row, err error) {
+func (m *matcher) recheckRow(ctx context.Context, v *snapshot, source, target *table, k string) (ours, theirs row, err error) {
 	for range verifyTries {
 		if err := m.apply.applyPending(ctx); err != nil {
 			return nil, nil, err

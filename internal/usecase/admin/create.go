@@ -31,8 +31,9 @@ func (a *Admin) CreateUser(ctx context.Context, who drive.Who, in NewUser) (User
 	return a.CreateUserAnd(ctx, who, in, func(context.Context, *sqldb.Tx, account.User) error { return nil })
 }
 
-// CreateUserAnd creates a user as CreateUser does, and calls and with the new user in the same
-// transaction. An error of and undoes the creation.
+// CreateUserAnd creates a user with account, ledger and tree, and calls and with the new user in
+// the same transaction. An error of and undoes the creation. It fails with Forbidden if the caller
+// is not an administrator, with BadRequest for an invalid name or password, and with NameTaken.
 func (a *Admin) CreateUserAnd(ctx context.Context, who drive.Who, in NewUser, and func(context.Context, *sqldb.Tx, account.User) error) (User, error) {
 	draft, err := a.draft(ctx, who, in)
 	if err != nil {
@@ -93,8 +94,8 @@ func (in NewUser) fingerprint() idem.Fingerprint {
 }
 
 // draft checks the caller and the request, and hashes the password, which takes long: it runs
-// before the transaction. Errors: Forbidden, BadRequest, and those of account.Users.Draft. It
-// writes nothing.
+// before the transaction and writes nothing. It fails with Forbidden, and with BadRequest for an
+// invalid quota, name or password.
 func (a *Admin) draft(ctx context.Context, who drive.Who, in NewUser) (account.Draft, error) {
 	if err := check(who); err != nil {
 		return account.Draft{}, err
@@ -110,7 +111,7 @@ func (a *Admin) draft(ctx context.Context, who drive.Who, in NewUser) (account.D
 }
 
 // create inserts the rows of a new user within tx: user, ledger and tree. Without a total the
-// ledger gets the default quota. Errors are those of the parts, such as NameTaken.
+// ledger gets the default quota. It fails with NameTaken if the name is used.
 func (a *Admin) create(ctx context.Context, tx *sqldb.Tx, draft account.Draft, total Total) (User, error) {
 	user, err := a.parts.Users.Create(ctx, tx, draft)
 	if err != nil {

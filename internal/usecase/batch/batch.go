@@ -81,8 +81,9 @@ type run struct {
 // Run executes a batch. key is its idempotency key; with the zero Key the batch cannot be repeated.
 // tell is called with the answers of each group in item order; an error of tell ends the batch.
 //
-// If Run returns an error the batch ended early. Items whose answers were told are done; of the
-// others an unknown number is. A repeat under the same key continues after the items done.
+// If Run returns an error the batch ended early. Items whose answers were passed to tell are done;
+// any number of the others may be done, too. A repeat under the same key continues after the items
+// done.
 func (b *Batches) Run(ctx context.Context, who drive.Who, key idem.Request, from Source, tell func([]Answer) error) error {
 	series, err := b.opt.Keys.OpenSeries(ctx, key)
 	if err != nil {

@@ -73,8 +73,8 @@ func (r *run) split(ctx context.Context, group []*pending) (whole, broken []*pen
 }
 
 // gather returns the next group: at least one item, and further ones that arrive without a pause.
-// next is the first item of the following group if it was already read. An empty group means that
-// the batch has ended.
+// first is an item that an earlier call read for this group; nil: read one. next is an item read
+// for the following group; nil: none. An empty group means that the batch has ended.
 func (r *run) gather(first *pending) (group []*pending, next *pending) {
 	if first == nil {
 		if first = <-r.ahead; first == nil {
@@ -86,11 +86,11 @@ func (r *run) gather(first *pending) (group []*pending, next *pending) {
 	late, until := time.NewTimer(maxGap), time.Now().Add(maxWait)
 	defer late.Stop()
 	for len(group) < int(r.groupSize.Load()) && size < maxBytes {
-		p := r.soon(late, until)
+		p := r.nextWithin(late, until)
 		switch {
 		case p == nil:
 			return group, nil
-		case p.alone():
+		case p.startsGroup():
 			return group, p
 		}
 		group = append(group, p)
@@ -99,9 +99,9 @@ func (r *run) gather(first *pending) (group []*pending, next *pending) {
 	return group, nil
 }
 
-// soon returns the next item of the batch; nil if the batch has ended or none arrives within maxGap
-// or before until. late is a timer that the caller lends.
-func (r *run) soon(late *time.Timer, until time.Time) *pending {
+// nextWithin returns the next item of the batch; nil if the batch has ended or none arrives within
+// maxGap or before until. late is a timer that the caller lends.
+func (r *run) nextWithin(late *time.Timer, until time.Time) *pending {
 	select {
 	case p := <-r.ahead:
 		return p
@@ -141,8 +141,9 @@ func (r *run) execute(ctx context.Context, group []*pending) error {
 	return errors.Join(err, r.opt.Uploads.ReleaseUnsynced(ctx, err, laid))
 }
 
-// commit runs the transaction of a group. After a panic outside the transaction's function the
-// outcome is in doubt.
+// commit runs the transaction that writes the results of a group; fresh are the items that it must
+// execute. If the code around the transaction panics, commit returns an Internal error with
+// sqldb.ErrInDoubt, because the transaction may have committed.
 func (r *run) commit(ctx context.Context, fresh []*pending) (err error) {
 	whole := false
 	panicked := guarded(func() error {
@@ -222,7 +223,7 @@ func (r *run) write(ctx context.Context, tx *sqldb.Tx, group []*pending) error {
 			continue
 		}
 		if p := group[i]; p.failed == nil {
-			failed, err := tx.Try(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return r.act(ctx, tx, p) })
+			failed, err := tx.Try(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return r.executeItem(ctx, tx, p) })
 			if err != nil {
 				return err
 			}
@@ -286,9 +287,9 @@ func (r *run) record(ctx context.Context, tx *sqldb.Tx, group []*pending) (err e
 	return r.series.Record(ctx, tx, done)
 }
 
-// act executes one item that is not a file within tx and sets p.node and p.created. On an error the
-// caller rolls back to before the item.
-func (r *run) act(ctx context.Context, tx *sqldb.Tx, p *pending) (err error) {
+// executeItem executes one item that is not a file within tx and sets p.node and p.created. On an
+// error the caller rolls back to before the item.
+func (r *run) executeItem(ctx context.Context, tx *sqldb.Tx, p *pending) (err error) {
 	switch p.Op {
 	case Folder:
 		p.created = true

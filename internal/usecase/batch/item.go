@@ -88,9 +88,9 @@ type pending struct {
 	failed  error
 }
 
-// alone reports whether the item must be the first of its group, because data read before the
+// startsGroup reports whether the item must be the first of its group, because data read before the
 // transaction may depend on earlier items.
-func (p *pending) alone() bool { return p.Op == Move && (p.Path != nil || p.TargetPath != nil) }
+func (p *pending) startsGroup() bool { return p.Op == Move && (p.Path != nil || p.TargetPath != nil) }
 
 // setMark sets the item's replay mark and drops its text to save memory.
 func (p *pending) setMark(content digest.Sum) { p.mark, p.Text = markOf(p.Text, content), nil }

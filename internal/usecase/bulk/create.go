@@ -48,8 +48,9 @@ func (h Hook) run(ctx context.Context, tx *sqldb.Tx, o Operation) error {
 }
 
 // Create creates an operation and executes its first items. Failures of single items are no error:
-// see Failures. Errors: BadRequest, TooLarge (more than MaxItems), TooManyOpen (too many waiting
-// operations), NotFound (no target folder), ParentGone (the target is a file or in the trash).
+// see Failures. Errors: BadRequest (fields that are missing, or exclude each other or the kind),
+// TooLarge (more than MaxItems), TooManyOpen (too many waiting operations), NotFound (no target
+// folder), ParentGone (the target is a file or in the trash).
 func (b *Bulk) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (Operation, error) {
 	if err := b.check(ctx, who, &in); err != nil {
 		return Operation{}, err

@@ -33,7 +33,7 @@ func (b *Bulk) Run(ctx context.Context, id drive.OperationID) (Progress, error) 
 		if r.state != Running {
 			return Ended, nil
 		}
-		if wait, err := b.waits(ctx, b.opt.DB, r); err != nil || wait {
+		if wait, err := b.mustWait(ctx, b.opt.DB, r); err != nil || wait {
 			return Blocked, err
 		}
 		if err := b.step(ctx, r); err != nil {
@@ -46,9 +46,9 @@ func (b *Bulk) Run(ctx context.Context, id drive.OperationID) (Progress, error) 
 	return Continue, nil
 }
 
-// waits reports whether another running operation of the account comes first: the one that r
+// mustWait reports whether another running operation of the account comes first: the one that r
 // undoes, or an older one that does not itself wait for r.
-func (b *Bulk) waits(ctx context.Context, q sqldb.Querier, r row) (bool, error) {
+func (b *Bulk) mustWait(ctx context.Context, q sqldb.Querier, r row) (bool, error) {
 	var n int
 	err := q.QueryRow(ctx, `SELECT COUNT(*) FROM bulks WHERE account_id = ? AND state = 'running' AND id <> ?
 		AND (id = ? OR id < ? AND COALESCE(source_id, '') <> ?)`, r.account, r.id, r.source.String(), r.id, r.id.String()).Scan(&n)
@@ -115,26 +115,26 @@ func (b *Bulk) measure(ctx context.Context, r row, p piece) (map[drive.NodeID]tr
 	return below, nil
 }
 
-// stuck is the error of an item after which its transaction is rolled back. Unless the error is
+// itemError is the error of an item after which its transaction is rolled back. Unless the error is
 // transient, the transaction runs again and records the item as failed.
-type stuck struct {
+type itemError struct {
 	item int64
 	err  error
 }
 
 // Error returns the number of the item and the cause.
-func (s *stuck) Error() string { return fmt.Sprintf("item %d: %v", s.item, s.err) }
+func (s *itemError) Error() string { return fmt.Sprintf("item %d: %v", s.item, s.err) }
 
 // Unwrap returns the cause.
-func (s *stuck) Unwrap() error { return s.err }
+func (s *itemError) Unwrap() error { return s.err }
 
 // stepPiece executes the next items of a piece. An item that fails may have written something, so
 // the transaction is rolled back and repeated with that item recorded as failed.
 func (b *Bulk) stepPiece(ctx context.Context, r row, p piece, below map[drive.NodeID]tree.Extent) error {
-	var known *stuck
+	var known *itemError
 	for {
 		err := b.opt.LongTurns.Do(ctx, r.account, func() error { return b.tryPiece(ctx, r, p, below, known) })
-		at, isStuck := errors.AsType[*stuck](err)
+		at, isStuck := errors.AsType[*itemError](err)
 		if !isStuck || transient(ctx, err) || known != nil && at.item >= known.item {
 			return err
 		}
@@ -147,7 +147,7 @@ func (b *Bulk) stepPiece(ctx context.Context, r row, p piece, below map[drive.No
 
 // tryPiece executes the remaining items of a piece in one transaction. It stops after known, the
 // item already known to fail (nil: none).
-func (b *Bulk) tryPiece(ctx context.Context, was row, p piece, below map[drive.NodeID]tree.Extent, known *stuck) error {
+func (b *Bulk) tryPiece(ctx context.Context, was row, p piece, below map[drive.NodeID]tree.Extent, known *itemError) error {
 	return b.write(ctx, was.who(), func(ctx context.Context, tx *sqldb.Tx) error {
 		now, err := b.find(ctx, tx, was.id)
 		if err != nil || now.state != Running || now.stopping || !now.child.IsZero() || now.filled > 0 {
@@ -179,7 +179,7 @@ func (b *Bulk) tryPiece(ctx context.Context, was row, p piece, below map[drive.N
 
 // run executes items until the end of the piece, the item known to fail, an item with a child, or a
 // large transaction. It advances the position behind the last item done.
-func (t *batch) run(ctx context.Context, p *piece, known *stuck) error {
+func (t *batch) run(ctx context.Context, p *piece, known *itemError) error {
 	r := &t.row
 	for ; r.position.item < int64(len(p.ids)); r.position.item++ {
 		i := r.position.item
@@ -197,7 +197,7 @@ func (t *batch) run(ctx context.Context, p *piece, known *stuck) error {
 		case err != nil && permanent(err) && !dailyLimit(err) && !t.inside.Tainted():
 			next = failure(*e, err)
 		case err != nil:
-			return &stuck{i, err}
+			return &itemError{i, err}
 		case !child.IsZero():
 			next.Outcome = pending
 			if e.Outcome == refused {

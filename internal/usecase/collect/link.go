@@ -143,8 +143,8 @@ func (s *Links) view(ctx context.Context, q sqldb.Querier, l Link) (View, error)
 	return views[0], nil
 }
 
-// views returns links of one account with their states and totals, in the same order. It takes a
-// few statements for all of them.
+// views returns the views of links of one account with their states and totals, in the same order.
+// It reads them with few statements, plus one check per guest and node.
 func (s *Links) views(ctx context.Context, q sqldb.Querier, all []Link) ([]View, error) {
 	if len(all) == 0 {
 		return nil, nil
@@ -175,7 +175,7 @@ func (s *Links) views(ctx context.Context, q sqldb.Querier, all []Link) ([]View,
 			return nil, err
 		}
 		sum := sums[l.ID].plus(l)
-		v := View{Link: l, Item: nodes[l.Folder], Files: sum.files, Received: sum.received, Arriving: sum.open, Left: left(l, balance, sum)}
+		v := View{Link: l, Item: nodes[l.Folder], Files: sum.files, Received: sum.received, Arriving: sum.open, Left: remainingBytes(l, balance, sum)}
 		v.State = s.state(v, live[made[i].ID])
 		views[i] = v
 	}
@@ -195,10 +195,10 @@ func (s *Links) state(v View, live bool) State {
 	return Open
 }
 
-// left returns how many bytes may still be begun: the rest of the link's limit, or less if the
-// account has less. nil: the link has no limit and the account is not full; the account's free
-// space is not revealed.
-func left(l Link, balance quota.Balance, sum totals) *drive.ByteSize {
+// remainingBytes returns how many bytes may still be begun: the rest of the link's limit, or less
+// if the account has less. nil: the link has no limit and the account is not full; the account's
+// free space is not revealed.
+func remainingBytes(l Link, balance quota.Balance, sum totals) *drive.ByteSize {
 	room := balance.Available()
 	if sum.fileCount() >= maxFiles {
 		room = 0

@@ -33,8 +33,9 @@ type Request struct {
 // with it. nil: nothing to run. Its error rolls back.
 type Hook func(ctx context.Context, tx *sqldb.Tx, v View) error
 
-// Create creates a link into a folder outside the trash. The caller needs the right to give collect
-// links to it (NotFound, Forbidden). TooManyOpen beyond 1,000 links per account.
+// Create creates a link into a folder outside the trash. It fails with NotFound or Forbidden
+// without the right to create collect links to the folder, BadRequest for an invalid field, and
+// TooManyOpen beyond 1,000 links per account.
 func (s *Links) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (v View, err error) {
 	at, err := s.Authorize(ctx, s.opt.DB, who, in.Folder)
 	if err != nil {

@@ -112,7 +112,7 @@ func (s *Links) Describe(ctx context.Context, token string) (Public, error) {
 	if err != nil {
 		return Public{}, err
 	}
-	return Public{l.Title, l.Message, owner.Name, l.ExpiresAt, l.MaxFile, left(l, balance, sum)}, nil
+	return Public{l.Title, l.Message, owner.Name, l.ExpiresAt, l.MaxFile, remainingBytes(l, balance, sum)}, nil
 }
 
 // openLink returns the link of a token if visitors may use it. It returns NotFound for an unknown
@@ -132,7 +132,8 @@ type IssuedToken struct {
 }
 
 // IssueToken issues a sender's token under a self-chosen name of at most 64 bytes, which may be
-// empty. Errors: as Describe; BadRequest {field sender}.
+// empty. It fails with NotFound for an unknown link, Gone {reason: expired or withdrawn} for a
+// closed link, and BadRequest {field sender} for an invalid name.
 func (s *Links) IssueToken(ctx context.Context, token, name string) (IssuedToken, error) {
 	name, err := drive.ParseText("sender", name, drive.TextRule{Bytes: maxSender})
 	if err != nil {

@@ -24,8 +24,10 @@ func (a *authorizer) authorize(ctx context.Context, who drive.Who, id drive.Node
 	return a.access.Enter(ctx, a.db, who, id, use)
 }
 
-// authorizePath is authorize for the node at an address. If the full path does not exist, n is its
-// deepest existing folder and rest the missing part.
+// authorizePath checks that the caller may use the node at an address in the given way. If the full
+// path does not exist, n is its deepest existing folder, rest the missing part, and the check is of
+// n. It fails with NotFound if the caller may not see n or the address names no place, and with
+// Forbidden if the caller sees n and lacks the right.
 func (a *authorizer) authorizePath(ctx context.Context, who drive.Who, at drive.Address, use access.Use) (p access.Pass, n tree.Node, rest drive.Path, err error) {
 	to, err := a.access.Find(ctx, a.db, who, at)
 	if err != nil {

@@ -45,7 +45,9 @@ type Copy struct {
 
 // Copy copies a live file or a live folder with its live descendants. The copy shares the content
 // of the source and is charged in full. A change made inside the source while it is being copied
-// may or may not be in the copy. Copying the root is BadRequest.
+// may or may not be in the copy. It fails with NotFound or Forbidden without the right to read the
+// source or to add to the target, WrongState {state: trashed} for a trashed source, BadRequest for
+// the root, and with NameTaken, Locked, TooLarge or Quota of the target.
 func (s *Copies) Copy(ctx context.Context, who drive.Who, id drive.NodeID, c Copy) (Result, error) {
 	from, err := s.authorize(ctx, who, id, access.Read)
 	if err != nil {

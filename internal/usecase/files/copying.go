@@ -114,8 +114,9 @@ func (h *copyHandler) begin(ctx context.Context, tx *sqldb.Tx, o *operation, src
 	return nil
 }
 
-// step copies up to a batch of nodes, depth first. When all nodes are copied, it reveals the copy
-// at its target; a move then needs another step, which puts the source into the trash.
+// step copies up to a batch of nodes, depth first, and reports whether the operation is finished.
+// When all nodes are copied, it reveals the copy at its target; a move then needs another step,
+// which puts the source into the trash.
 func (h *copyHandler) step(ctx context.Context, tx *sqldb.Tx, o *operation) (finished bool, err error) {
 	c := o.args.Copy
 	if c.Shown {

@@ -181,8 +181,8 @@ func (t *FolderTags) Numbers(ctx context.Context, ids []drive.NodeID) (map[drive
 	return t.files.opt.Tree.Numbers(ctx, t.files.opt.DB, ids)
 }
 
-// ByNumber returns the node with a numeric id, as WebDAV clients use them. It returns NotFound for
-// an unknown number, and fails like Get.
+// ByNumber returns the live or trashed node with a numeric id, as WebDAV clients use them. It
+// returns NotFound for an unknown number and for a node that the caller may not see.
 func (t *FolderTags) ByNumber(ctx context.Context, who drive.Who, number int64) (NodeView, error) {
 	id, err := t.files.opt.Tree.ByNumber(ctx, t.files.opt.DB, number)
 	if err != nil {

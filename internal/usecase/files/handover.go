@@ -35,7 +35,9 @@ type handoverArgs struct {
 
 	Root  drive.NodeID `json:"root"` // of the drive that is handed over
 	Stack []frame      `json:"stack"`
-	Told  string       `json:"told,omitempty"` // the key returned by the last call of Options.OnHandover
+	// Told is the key that the last call of Options.OnHandover returned; the next call continues
+	// from it. Empty: it starts from the beginning.
+	Told string `json:"told,omitempty"`
 }
 
 // Handovers moves all nodes of a drive into another account. It is safe for concurrent use.
@@ -163,15 +165,14 @@ type handoverStep struct {
 	tx        *sqldb.Tx
 	operation *operation
 	args      *handoverArgs
-	// rows that this transaction may still move
-	budget int
-	wrote  bool // at least one row was written
-	nodes  int64
-	size   drive.ByteSize
+	budget    int  // rows that this transaction may still move
+	wrote     bool // at least one row was written
+	nodes     int64
+	size      drive.ByteSize
 }
 
-// step hands over up to a batch of rows, depth first. It finishes when the drive is empty. It fails
-// with InProgress if the remaining nodes belong to a running purge or copy.
+// step hands over up to a batch of rows, depth first. finished is true when the drive is empty. It
+// fails with InProgress if the remaining nodes belong to a running purge or copy.
 func (h *handoverHandler) step(ctx context.Context, tx *sqldb.Tx, o *operation) (finished bool, err error) {
 	s := handoverStep{handler: h, tx: tx, operation: o, args: o.args.Handover, budget: h.batch}
 	if err := lock.DeleteAccount(ctx, tx, s.args.From); err != nil {
@@ -292,9 +293,9 @@ func (s *handoverStep) createFolder(ctx context.Context, to drive.NodeID, n tree
 	return s.handler.access.HandOver(ctx, s.tx, s.args.From, s.args.To, s.args.Owner, access.Successor{Node: n.ID, Heir: made.ID})
 }
 
-// finishFolder deletes an empty source folder and pops it. At the root, which stays, it finishes
-// the handover once the drive is drained. It fails with InProgress if nodes are left that cannot
-// move now and this step wrote nothing.
+// finishFolder deletes an empty source folder and pops it from the stack. At the root, which stays,
+// it finishes the handover once the drive is drained; finished reports that. It fails with
+// InProgress if nodes are left that cannot move now and this step wrote nothing.
 func (s *handoverStep) finishFolder(ctx context.Context, at frame) (finished bool, err error) {
 	var left bool
 	if at.From == s.args.Root {
@@ -319,8 +320,9 @@ func (s *handoverStep) finishFolder(ctx context.Context, at frame) (finished boo
 	return false, nil
 }
 
-// finish calls Options.OnHandover for a batch of rows. After the last batch it closes the drive, so
-// that a request authorized before the user was disabled cannot add nodes.
+// finish calls Options.OnHandover for a batch of rows and reports whether it was the last. After
+// the last batch it closes the drive, so that a request authorized before the user was disabled
+// cannot add nodes.
 func (s *handoverStep) finish(ctx context.Context) (finished bool, err error) {
 	if s.args.Told, err = s.handler.handed(ctx, s.tx, s.args.From, s.args.Told, s.handler.batch); err != nil {
 		return false, fmt.Errorf("tell that the files of %v are its own no more: %w", s.args.From, err)

@@ -44,8 +44,9 @@ func (m DAVMetadata) DeleteAccount(ctx context.Context, tx *sqldb.Tx, account dr
 }
 
 // Lock locks a live node and returns the lock with its id and expiry. Of l it uses node, scope,
-// depth, owner and duration. It fails like lock.Rules.Acquire; if e does not hold, with an error
-// that tree.IsStale recognizes.
+// depth, owner and duration. It fails with Locked if a conflicting lock exists, with TooManyOpen if
+// the account has too many locks, and, if e does not hold, with an error that tree.IsStale
+// recognizes.
 func (m DAVMetadata) Lock(ctx context.Context, who drive.Who, l lock.Lock, e tree.Expect) (lock.Lock, error) {
 	p, err := m.authorize(ctx, who, l.Node, access.Replace)
 	if err != nil {
@@ -152,8 +153,7 @@ func (m DAVMetadata) Properties(ctx context.Context, who drive.Who, nodes []driv
 
 // PropertyPatch is the change that SetProperties makes.
 type PropertyPatch struct {
-	// zero: unchanged
-	MTime   drive.Time
+	MTime   drive.Time // zero: unchanged
 	Changes []property.Change
 	Expect  tree.Expect // what the caller has read and relies on
 }

@@ -80,8 +80,9 @@ func (c *Contents) Show(ctx context.Context, who drive.Who, all []Listed) error 
 	return nil
 }
 
-// OpenListed opens a file that List returned, and reports a download like Open. The caller must
-// close the object.
+// OpenListed opens a file that List returned. The caller must close the object. A download is
+// reported to Options.OnDownload when the first byte is read. Content that is missing or damaged in
+// the store is Internal.
 func (c *Contents) OpenListed(ctx context.Context, l Listed) (blob.Object, error) {
 	o, err := c.content.Open(ctx, l.blob)
 	if drive.IsKind(err, drive.NotFound) {

@@ -51,7 +51,7 @@ const (
 // args holds the arguments and the progress of an operation, stored as JSON.
 type args struct {
 	Top      drive.NodeID  `json:"top,omitzero"`    // purge: root of the subtree; copy: top of the copy; handover: target folder
-	Before   drive.Time    `json:"before,omitzero"` // empty: delete what was trashed before this time
+	Before   drive.Time    `json:"before,omitzero"` // emptying the trash: only nodes trashed before this time are deleted
 	Copy     *copyArgs     `json:"copy,omitempty"`
 	Handover *handoverArgs `json:"hand,omitempty"`
 }

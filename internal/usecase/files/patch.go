@@ -19,9 +19,11 @@ type Patch struct {
 	Expect   tree.Expect    // what the caller has read and relies on
 }
 
-// Patch renames, moves and sets the modification time of a live node, and returns its new view. For
-// errors see tree.Edit. A parent in another account fails with an error that IsCrossAccount
-// recognizes.
+// Patch renames, moves and sets the modification time of a live node, and returns its new view. It
+// fails with NotFound or Forbidden without the right, WrongState {state: trashed}, NameTaken,
+// ParentGone, Cycle if a folder would move below itself, Locked, and, if p.Expect does not hold,
+// with an error that tree.IsStale recognizes. A parent in another account fails with an error that
+// IsCrossAccount recognizes.
 func (f *Files) Patch(ctx context.Context, who drive.Who, id drive.NodeID, p Patch) (NodeView, error) {
 	e := tree.Edit{Parent: p.Parent, Name: p.Name, MTime: p.MTime, Conflict: p.Conflict, Rev: p.Expect.Rev}
 	from, pass, err := f.authorizeEdit(ctx, who, id, p)
@@ -90,8 +92,8 @@ func (a *authorizer) authorizeTarget(ctx context.Context, who drive.Who, from ac
 }
 
 // Trash puts a node into the trash, with everything below it, and returns its new view. It fails
-// unless the caller may trash the node, and, with nothing changed, if data has changed from what e
-// expects.
+// with NotFound or Forbidden without the right to trash it, with Locked, and, if data has changed
+// from what e expects, with an error that tree.IsStale recognizes; nothing is changed then.
 func (f *Files) Trash(ctx context.Context, who drive.Who, id drive.NodeID, e tree.Expect) (NodeView, error) {
 	pass, err := f.authorize(ctx, who, id, access.Trash)
 	if err == nil {
@@ -106,7 +108,9 @@ func (f *Files) Trash(ctx context.Context, who drive.Who, id drive.NodeID, e tre
 }
 
 // Restore restores a node from the trash to the folder parent; if that is zero, to its former
-// folder, or to the root if the former folder is not live. The default policy is rename.
+// folder, or to the root if the former folder is not live. An empty conflict policy means rename. A
+// live node is returned unchanged. It fails with NotFound or Forbidden without the right, and with
+// NameTaken or ParentGone for the target.
 func (f *Files) Restore(ctx context.Context, who drive.Who, id, parent drive.NodeID, conflict drive.Conflict) (NodeView, error) {
 	from, pass, err := f.authorizeRestore(ctx, who, id, parent, conflict)
 	if err != nil {

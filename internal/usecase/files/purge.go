@@ -11,7 +11,8 @@ import (
 
 // DeletePermanently deletes a live or trashed node, its descendants and all versions permanently.
 // It returns the operation if the work continues in the background, else nil. A node that was
-// purged before is not an error.
+// purged before is not an error. It fails with Forbidden without the right to delete, with Locked,
+// and, if e does not hold, with an error that tree.IsStale recognizes.
 func (f *Files) DeletePermanently(ctx context.Context, who drive.Who, id drive.NodeID, e tree.Expect) (*Operation, error) {
 	pass, err := f.authorize(ctx, who, id, access.Delete)
 	if err == nil {

@@ -44,8 +44,9 @@ func (h *emptyTrashHandler) remaining(ctx context.Context, o operation) (int64, 
 	return h.tree.CountTrash(ctx, h.accounting.db, o.account, math.MaxInt64)
 }
 
-// step purges the trash, oldest first. A subtree that one batch does not finish is assigned to the
-// operation, so that it cannot be restored in part.
+// step purges up to a batch of rows of the trash, oldest first, and reports whether the trash is
+// empty. A subtree that one batch does not finish is assigned to the operation, so that it cannot
+// be restored in part.
 func (h *emptyTrashHandler) step(ctx context.Context, tx *sqldb.Tx, o *operation) (finished bool, err error) {
 	tops, err := h.tree.ListOwned(ctx, tx, o.account, o.ID, 1)
 	if err == nil && len(tops) == 0 {

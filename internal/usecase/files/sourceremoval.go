@@ -61,8 +61,9 @@ func (r sourceRemoval) check(ctx context.Context) error {
 	return w.locks.Check(ctx, tx, a.Account, a.Node, tx.Actor(), true)
 }
 
-// trash is the last step of a move: it puts the source into the trash. The transaction holds the
-// lock on the source's ledger. A source that is already trashed or deleted counts as removed.
+// trash is the last step of a move: it puts the source into the trash and reports success. The
+// transaction holds the lock on the source's ledger. If the source is already trashed or deleted,
+// trash changes nothing and returns true.
 func (r sourceRemoval) trash(ctx context.Context) (finished bool, err error) {
 	w, tx, o := r.handler, r.tx, r.operation
 	a := o.args.Copy.MoveSource

@@ -100,7 +100,8 @@ func (d *presenter) ViewMany(ctx context.Context, q sqldb.Querier, nodes []tree.
 	return views, nil
 }
 
-// ViewMine returns the views of nodes of the caller's own drive by id, as ViewMany does.
+// ViewMine returns the views of nodes of the caller's own drive by id, with few statements. A node
+// whose folder was deleted meanwhile is missing.
 func (d *presenter) ViewMine(ctx context.Context, who drive.Who, nodes []tree.Node) (map[drive.NodeID]NodeView, error) {
 	return d.ViewMany(ctx, d.db.For(who.Account), nodes, nil)
 }
@@ -219,8 +220,8 @@ func (b *viewBuilder) view(ctx context.Context, n tree.Node) (NodeView, error) {
 	return view, nil
 }
 
-// folder returns the location of a folder, from the cache if possible; it fails as Tree.Locate
-// does. Errors are not cached.
+// folder returns the location of a folder, from the cache if possible. It fails with NotFound if
+// the folder does not exist or is being deleted permanently; errors are not cached.
 func (b *viewBuilder) folder(ctx context.Context, id drive.NodeID) (tree.Location, error) {
 	if spot, ok := b.folders[id]; ok {
 		return spot, nil

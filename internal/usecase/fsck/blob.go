@@ -24,8 +24,9 @@ func scanBlobRow(b *blobRow, scan func(...any) error) error {
 // selectBlobRows selects blobs for scanBlobRow.
 const selectBlobRows = `SELECT id, file, size, damaged_at FROM blobs `
 
-// lookBlob reads the row, the file, and the row again. A file is deleted only after its row is
-// deleted or names another file, so if both reads name a missing file, the row is wrong.
+// lookBlob returns the defect of a blob, or nil. It reads the row, the file, and the row again. A
+// file is deleted only after its row is deleted or names another file, so if both reads name a
+// missing file, the row is wrong.
 func (p *pass) lookBlob(ctx context.Context, id drive.BlobID) (*defect, error) {
 	b, found, err := p.findBlobRow(ctx, id)
 	if err != nil || !found {
@@ -41,7 +42,7 @@ func (p *pass) lookBlob(ctx context.Context, id drive.BlobID) (*defect, error) {
 	}
 	switch {
 	case state != "":
-		if err := p.home(ctx); err != nil { // the store may have been unmounted during the pass
+		if err := p.checkMounted(ctx); err != nil { // the store may have been unmounted during the pass
 			return nil, fmt.Errorf("the file of blob %s is not as it was: %w", id, err)
 		}
 		return p.damage(ctx, b, "P1", fmt.Sprintf("file %s of %d bytes", b.file, b.size), state)

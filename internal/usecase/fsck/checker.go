@@ -61,9 +61,9 @@ type Dependencies struct {
 	OldestStart func(ctx context.Context) (drive.Time, error)
 }
 
-// home returns the error of CheckMounted: the data directory is not mounted, so nothing may be
-// checked. It returns nil if CheckMounted is not set.
-func (p *Dependencies) home(ctx context.Context) error {
+// checkMounted returns the error of CheckMounted if the data directory is not mounted, so that
+// nothing may be checked. It returns nil if CheckMounted is not set.
+func (p *Dependencies) checkMounted(ctx context.Context) error {
 	if p.CheckMounted == nil {
 		return nil
 	}
@@ -161,9 +161,9 @@ func New(parts Dependencies, opt Options) *Checker {
 // now returns the current time of Options.Now.
 func (c *Checker) now() drive.Time { return drive.TimeOf(c.opt.Now()) }
 
-// kept returns the time by which the retention of findings is measured, from a clock that cannot
-// jump if there is one.
-func (c *Checker) kept() drive.Time {
+// retentionNow returns the time by which the retention of findings is measured, from a clock that
+// cannot jump if there is one.
+func (c *Checker) retentionNow() drive.Time {
 	if c.RetentionClock == nil {
 		return c.now()
 	}
@@ -222,9 +222,9 @@ func (c *Checker) Run(ctx context.Context) error {
 	return nil
 }
 
-// RunOnce runs one pass as Run does, with repairs, and deletes old findings. It repairs nothing
-// while a restored backup awaits its check. It returns errYielded if an administrator waits for a
-// pass.
+// RunOnce runs one complete audit pass, repairs what it finds, stores the findings, and deletes old
+// ones. It repairs nothing while a restored backup awaits its check. It returns errYielded if an
+// administrator waits for a pass.
 func (c *Checker) RunOnce(ctx context.Context) (Report, error) {
 	if err := c.acquirePass(ctx); err != nil {
 		return Report{}, err

@@ -80,7 +80,7 @@ func (p *pass) reread(ctx context.Context, id drive.BlobID) error {
 			return err // not scrubbed
 		}
 	case content.Unreadable(err):
-		if away := p.home(ctx); away != nil {
+		if away := p.checkMounted(ctx); away != nil {
 			return away // the whole disk is gone
 		}
 		err = unreadable(ctx, p, w.blobRow, err, true)

@@ -139,7 +139,7 @@ func (p *pass) add(ctx context.Context, f Finding) {
 // record inserts a finding within tx, or updates the time of an equal unrepaired one. It sets ID
 // and times of f.
 func (c *Checker) record(ctx context.Context, tx *sqldb.Tx, f *Finding) error {
-	f.SeenAt = max(c.now(), c.kept()) // a clock that is behind must not make it look old
+	f.SeenAt = max(c.now(), c.retentionNow()) // a clock that is behind must not make it look old
 	err := tx.QueryRow(ctx, `SELECT id, found_at FROM findings WHERE subject = ? AND invariant = ? AND expected = ? AND found = ?
 		AND repaired = 0 LIMIT 1`, f.Subject, f.Invariant, f.Expected, f.Found).Scan(&f.ID, &f.FoundAt)
 	if err == nil {
@@ -193,7 +193,7 @@ func scanFinding(f *Finding, scan func(...any) error) error {
 func (c *Checker) trim(ctx context.Context) error {
 	return c.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.DeleteBatch(ctx, sqldb.Batch{
-			Table: "findings", Key: "id", Where: "seen_at < ?", Args: []any{c.kept().Add(-keepFindings)}, Order: "seen_at", Limit: pageSize,
+			Table: "findings", Key: "id", Where: "seen_at < ?", Args: []any{c.retentionNow().Add(-keepFindings)}, Order: "seen_at", Limit: pageSize,
 		})
 		return err
 	})

@@ -34,9 +34,9 @@ const selectFolderSums = `SELECT s.folder_id, COALESCE(MAX(f.account_id), ''), M
 	FROM folder_sums s LEFT JOIN nodes f ON f.id = s.folder_id AND f.type = 'folder' LEFT JOIN nodes n ON n.parent_id = s.folder_id AND n.trashed_at = 0
 	LEFT JOIN versions v ON v.id = n.version_id LEFT JOIN folder_sums b ON b.folder_id = n.id `
 
-// wrong returns the expected and the found value of a wrong sum, for a finding; two empty texts if
-// the sum is correct.
-func (s folderSum) wrong() (expected, found string) {
+// mismatch returns the expected and the found value of a wrong sum, for a finding; two empty texts
+// if the sum is correct.
+func (s folderSum) mismatch() (expected, found string) {
 	say := func(s tree.Sum) string {
 		return fmt.Sprintf("%d files, %d folders, %d bytes", s.Files, s.Folders, s.Size)
 	}
@@ -58,7 +58,7 @@ func (p *pass) checkFolderSums(ctx context.Context) error {
 	const page = 100 // each row reads all children of a folder
 	err := each(ctx, p, selectFolderSums+"WHERE s.folder_id > ? GROUP BY s.folder_id ORDER BY s.folder_id LIMIT ?", page, scanFolderSum,
 		func(s folderSum) any { return s.folder }, func(s folderSum) error {
-			expected, found := s.wrong()
+			expected, found := s.mismatch()
 			if expected == "" {
 				return nil
 			}
@@ -90,7 +90,7 @@ func fixFolderSum(ctx context.Context, tx *sqldb.Tx, s folderSum, f *Finding) (b
 	if err != nil {
 		return false, err
 	}
-	if f.Expected, f.Found = now.wrong(); f.Expected == "" {
+	if f.Expected, f.Found = now.mismatch(); f.Expected == "" {
 		return false, nil
 	}
 	if _, err = tx.Exec(ctx, "DELETE FROM folder_sums WHERE folder_id = ?", s.folder); err == nil {

@@ -127,9 +127,9 @@ type documentRow struct {
 // fileRef is a file referenced by a document. Its owner may have purged it.
 type fileRef struct{ account, kind *string }
 
-// wrong reports whether the node exists but is not a file of the account. A missing node is not
-// wrong.
-func (n fileRef) wrong(account drive.AccountID) bool {
+// isMisplaced reports whether the node exists but is not a file of the account. A missing node is
+// not wrong.
+func (n fileRef) isMisplaced(account drive.AccountID) bool {
 	return n.kind != nil && (*n.kind != "file" || *n.account != account.String())
 }
 
@@ -200,7 +200,7 @@ func (d documentRow) findings() (all []Finding) {
 		all = append(all, d.finding("K3", "accepted once", fmt.Sprintf("accepted %d times", d.accepted)))
 	}
 	for _, n := range []fileRef{d.file, d.pdf} {
-		if n.wrong(d.account) && !d.handingOver {
+		if n.isMisplaced(d.account) && !d.handingOver {
 			all = append(all, d.finding("K6", "files of its account", "a "+*n.kind+" of account "+*n.account))
 		}
 	}
@@ -208,7 +208,7 @@ func (d documentRow) findings() (all []Finding) {
 }
 
 // fixDocument sets the state according to the conflicts, under the lock that settling a conflict
-// uses.
+// uses, and describes the repair in f. It reports whether the defect still existed.
 func fixDocument(ctx context.Context, tx *sqldb.Tx, id drive.DocumentID, f *Finding) (bool, error) {
 	d := documentRow{id: id}
 	err := tx.QueryRow(ctx, "SELECT state FROM documents WHERE id = ?"+tx.ForUpdate(), id).Scan(&d.state)

@@ -116,14 +116,14 @@ func (p *pass) checkHolds(ctx context.Context) error {
 		case open && h.held == 0: // the reservation is too small: the next pause or seal corrects it, or returns 507
 			return p.found(ctx, defect{Finding: h.finding("Q2", fmt.Sprintf("at least %d reserved", *h.size))})
 		case open:
-			return p.found(ctx, h.wrong("Q3", "held", h.held))
+			return p.found(ctx, h.defect("Q3", "held", h.held))
 		case h.reserved != 0:
-			if err := p.found(ctx, h.wrong("Q2", "reserved", h.reserved)); err != nil {
+			if err := p.found(ctx, h.defect("Q2", "reserved", h.reserved)); err != nil {
 				return err
 			}
 		}
 		if h.held != 0 && h.state != "parked" && h.state != "reclaiming" {
-			return p.found(ctx, h.wrong("Q3", "held", h.held))
+			return p.found(ctx, h.defect("Q3", "held", h.held))
 		}
 		return nil
 	})
@@ -137,9 +137,9 @@ func (h wrongCharge) finding(invariant, expected string) Finding {
 	}
 }
 
-// wrong returns the defect of a charge that no sum includes. The repair removes it from the row and
-// changes no balance.
-func (h wrongCharge) wrong(invariant, column string, has drive.ByteSize) defect {
+// defect returns the defect of a charge that no sum includes. The repair removes it from the row
+// and changes no balance.
+func (h wrongCharge) defect(invariant, column string, has drive.ByteSize) defect {
 	return defect{
 		Finding: h.finding(invariant, column+" 0"),
 		fixTx: func(ctx context.Context, tx *sqldb.Tx, f *Finding) (bool, error) {

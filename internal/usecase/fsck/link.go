@@ -59,8 +59,8 @@ func (p *pass) checkLinks(ctx context.Context) error {
 	return nil
 }
 
-// fixLinkTotals recomputes the totals in the transaction, under the lock that receiving a file
-// uses.
+// fixLinkTotals recomputes the totals of a link in the transaction, under the lock that receiving a
+// file uses, and describes the repair in f. It reports whether the defect still existed.
 func fixLinkTotals(ctx context.Context, tx *sqldb.Tx, i linkTotals, f *Finding) (bool, error) {
 	if err := (quota.Ledger{}).Lock(ctx, tx, i.account); err != nil {
 		return false, err

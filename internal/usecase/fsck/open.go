@@ -90,9 +90,10 @@ func (p *pass) findRow(ctx context.Context, id drive.UploadID) (r row, found boo
 	return r, err == nil, err
 }
 
-// lookStaging loads the staging between two reads of the row. A staging is deleted only after the
-// transaction that ends its upload, so a row that is open at the second read must have one. A loss
-// cannot be repaired; the upload is abandoned in time, or reset.
+// lookStaging returns a defect if an open upload has no readable staging, or else nil. It loads the
+// staging between two reads of the row. A staging is deleted only after the transaction that ends
+// its upload, so a row that is open at the second read must have one. A loss cannot be repaired;
+// the upload is abandoned in time, or reset.
 func (p *pass) lookStaging(ctx context.Context, id drive.UploadID) (*defect, error) {
 	r, found, err := p.findRow(ctx, id)
 	if err != nil || !found || !r.open() {

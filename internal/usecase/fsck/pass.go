@@ -86,7 +86,7 @@ func (p *pass) run(ctx context.Context) error {
 			continue
 		}
 		p.step = s.name
-		if err := p.home(ctx); err != nil {
+		if err := p.checkMounted(ctx); err != nil {
 			return err
 		}
 		if p.after == "" {

@@ -54,9 +54,10 @@ func (c refCount) finding() Finding {
 	}
 }
 
-// fixRefs recomputes the references in the transaction. A blob without references is released. Its
-// file is returned for the quarantine instead of being deleted, because nobody knows where its
-// versions went.
+// fixRefs recomputes the number of references of a blob in the transaction and describes the repair
+// in f. still reports whether the defect still existed. A blob without references is released; its
+// file is returned as loose, and the caller moves it to the quarantine instead of deleting it,
+// because it is unknown how its versions were lost. loose is empty if no file is affected.
 func (p *pass) fixRefs(ctx context.Context, tx *sqldb.Tx, id drive.BlobID, f *Finding) (loose string, still bool, err error) {
 	// Adding and removing versions locks the blob first.
 	if err := tx.QueryRow(ctx, `SELECT id FROM blobs WHERE id = ?`+tx.ForUpdate(), id).Scan(&id); drive.IsKind(err, drive.NotFound) {

@@ -143,7 +143,7 @@ func (p *pass) checkNodes(ctx context.Context) error {
 		LEFT JOIN versions v ON v.id = n.version_id WHERE n.id > ? ORDER BY n.id LIMIT ?`
 	err := each(ctx, p, query, pageSize, scanNode, func(n node) any { return n.id }, func(n node) error {
 		p.report.Checked.Nodes++
-		expected, found := n.wrong()
+		expected, found := n.mismatch()
 		if expected == "" {
 			return nil
 		}
@@ -157,9 +157,9 @@ func (p *pass) checkNodes(ctx context.Context) error {
 	return nil
 }
 
-// wrong returns the expected and the found value of a defective node, for a finding; two empty
+// mismatch returns the expected and the found value of a defective node, for a finding; two empty
 // texts if nothing is wrong.
-func (n node) wrong() (expected, found string) {
+func (n node) mismatch() (expected, found string) {
 	switch file := n.kind == "file"; {
 	case n.tree == nil:
 		return "a tree of account " + n.account.String(), "none"

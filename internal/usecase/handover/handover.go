@@ -149,7 +149,7 @@ func (s *Handovers) begin(ctx context.Context, tx *sqldb.Tx, who drive.Who, user
 	case err != nil && !drive.IsKind(err, drive.NotFound):
 		return View{}, false, err
 	}
-	if err := s.apart(ctx, tx, user.Account, to.account); err != nil {
+	if err := s.checkIndependent(ctx, tx, user.Account, to.account); err != nil {
 		return View{}, false, err
 	}
 	if err := s.fits(ctx, tx, user.Account, to.account); err != nil {
@@ -187,9 +187,9 @@ func (s *Handovers) note(tx *sqldb.Tx, user account.User, to receiver, folder dr
 // busy returns WrongState {state: handing-over}: the drive is being handed over.
 func busy() error { return drive.Fail(drive.WrongState, "state", "handing-over") }
 
-// apart returns busy if a running handover adds to from, or takes from to: chained handovers could
-// leave files behind.
-func (s *Handovers) apart(ctx context.Context, q sqldb.Querier, from, to drive.AccountID) error {
+// checkIndependent returns busy if a running handover adds files to from, or takes files out of to:
+// chained handovers could leave files behind.
+func (s *Handovers) checkIndependent(ctx context.Context, q sqldb.Querier, from, to drive.AccountID) error {
 	all, err := s.parts.Files.Handovers.List(ctx, q)
 	for _, h := range all {
 		if h.To == from || h.From == to {

@@ -44,8 +44,7 @@ type Downloads struct {
 	all        map[download]*downloadCount
 	unreported int // entries of all added since the last flush
 	overflow   int // entries of all that combine many files
-	// downloads that were not counted
-	dropped int
+	dropped    int // downloads that were not counted
 }
 
 // download is the key of one activity entry.

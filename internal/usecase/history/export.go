@@ -22,9 +22,10 @@ type Export struct {
 // exportPage is how many entries one statement of an export reads.
 const exportPage = 500
 
-// Export starts an export of the entries that List lists, after the entry with the event id after
-// (empty: from the first), up to the newest. It fails like List, with CursorInvalid for an id that
-// is not of this account, and with Gone if entries after it may have been purged.
+// Export starts an export of the entries that match in, after the entry with the event id after
+// (empty: from the first), up to the newest. It fails with NotFound if the caller may not see the
+// node or place, with CursorInvalid for an id that is not of this account, and with Gone if entries
+// after it may have been purged.
 func (h *History) Export(ctx context.Context, who drive.Who, in Query, after string) (*Export, error) {
 	e := &Export{h: h, in: in}
 	e.authorize = func(ctx context.Context) (viewer, error) { return h.authorize(ctx, who, in) }
@@ -42,9 +43,10 @@ func (h *History) ExportSecurity(ctx context.Context, who drive.Who, user drive.
 	return e, e.start(ctx, after)
 }
 
-// ExportAllSecurity exports the security entries of all users. With several instances it ends a
-// minute before now, because later entries may still be uncommitted. It fails like Export, and with
-// Forbidden unless the caller is an administrator.
+// ExportAllSecurity exports the security entries of all users, after the entry with the event id
+// after (empty: from the first). With several instances it ends a minute before now, because later
+// entries may still be uncommitted. It fails with Forbidden unless the caller is an administrator,
+// with CursorInvalid for an invalid id, and with Gone if entries after it may have been purged.
 func (h *History) ExportAllSecurity(ctx context.Context, who drive.Who, in Query, after string) (*Export, error) {
 	in.security, in.Node, in.Place = true, drive.NodeID{}, ""
 	e := &Export{h: h, in: in}

@@ -114,7 +114,7 @@ func (h *History) List(ctx context.Context, who drive.Who, in Query) (Page, erro
 }
 
 // page returns the page's limit and the position before which it starts; 0: from the newest. It
-// returns BadRequest for the limit and CursorInvalid for the cursor.
+// fails with BadRequest for a limit out of range and with CursorInvalid for a malformed cursor.
 func (in Query) page() (limit int, before activity.Position, err error) {
 	if limit, err = tree.CheckLimit(in.Limit); err != nil || in.Cursor == "" {
 		return limit, 0, err

@@ -150,8 +150,9 @@ func (l *Listener) Next(ctx context.Context) (hints []Hint, err error) {
 	return hints, nil
 }
 
-// refreshSources looks up the accounts of which the caller may see something, and reports whether
-// access has changed.
+// refreshSources looks up the accounts of which the caller may see something, maxSources at most,
+// and stores them in l. other reports whether the caller's access has changed since the last
+// lookup.
 func (l *Listener) refreshSources(ctx context.Context) (other bool, err error) {
 	stamp, known := l.h.parts.Access.Stamp() // before the lookup
 	found := map[drive.AccountID]*source{l.who.Account: {viewer: viewer{pass: access.Pass{Who: l.who, Rights: access.All}, all: true}}}

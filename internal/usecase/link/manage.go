@@ -24,14 +24,18 @@ type ID interface {
 // NewLink describes a link to be created.
 type NewLink struct {
 	Identity
-	Token     string
-	Code      string                // empty: no code
-	CheckNode func(tree.Node) error // checks that the node is suitable
+	Token string
+	Code  string // empty: no code
+	// CheckNode returns an error if a link to the node is not allowed, such as a collect link to a
+	// file. Required.
+	CheckNode func(tree.Node) error
 }
 
 // Create creates a link. insert writes its row. hook (nil: none) runs at the end of the
-// transaction, so that an idempotency key commits with it; its error rolls back. Errors: those of
-// Enter, checkTarget, insert and hook.
+// transaction, so that an idempotency key commits with it; its error rolls back. It fails with
+// NotFound or Forbidden if the caller may not create links to the node, WrongState {state:
+// trashed}, TooManyOpen beyond the links that an account may have, and the errors of n.CheckNode,
+// insert and hook.
 func (l *Links[I, T, V]) Create(
 	ctx context.Context, who drive.Who, n NewLink, insert func(context.Context, *sqldb.Tx, vault.Link) (T, error),
 	hook func(context.Context, *sqldb.Tx, V) error,

@@ -17,11 +17,11 @@ import (
 // concurrent use.
 type Inbox struct {
 	parts Parts
-	// a mail server is configured
-	mails bool
+	mails bool // a mail server is configured
 }
 
-// NewInbox returns an Inbox; mails tells that a mail server is configured.
+// NewInbox returns an Inbox. mails reports whether a mail server is configured; without one, mail
+// addresses cannot be set.
 func NewInbox(parts Parts, mails bool) *Inbox {
 	if parts.Now == nil {
 		parts.Now = time.Now
@@ -57,8 +57,9 @@ type NotificationPage struct {
 	Unread     int            `json:"unread" doc:"number of all unread notifications of the caller"`
 }
 
-// List returns a page of the caller's notices; with unread only unread ones. It fails with
-// CursorInvalid or BadRequest.
+// List returns a page of up to limit notices of the caller, newest first; with unread only unread
+// ones. A zero limit means 200. It fails with CursorInvalid, and with BadRequest for a limit that
+// is not from 1 to tree.MaxLimit.
 func (i *Inbox) List(ctx context.Context, who drive.Who, cursor string, limit int, unread bool) (p NotificationPage, err error) {
 	if limit, err = tree.CheckLimit(limit); err != nil {
 		return p, err
@@ -131,8 +132,8 @@ type readerData struct {
 	groups map[drive.GroupID]bool
 }
 
-// show returns notices, in their order, as their reader who may see them now. It fails only if a
-// query does.
+// show converts notices, in their order, to what their reader who may see of them now. It fails
+// only if a query does.
 func show(ctx context.Context, parts Parts, who drive.Who, all []notice.Notice) ([]Notification, error) {
 	a, err := loadReaderData(ctx, parts, who, all)
 	if err != nil {
@@ -223,8 +224,8 @@ func (d readerData) view(n notice.Notice) Notification {
 	return s
 }
 
-// reveal reports whether the reader may know the subject of a notice, and adds name and address as
-// they are now to s. If it returns false the caller must not use s.
+// reveal reports whether the reader may know the subject of a notice, and if so sets its current
+// name and address in s. If it returns false the caller must not use s.
 func (d readerData) reveal(n notice.Notice, s *Notification) bool {
 	pass, sees := d.passes[n.Node]
 	switch n.Kind {

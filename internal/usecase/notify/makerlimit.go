@@ -40,7 +40,7 @@ func newMakerLimiter() *makerLimiter {
 	return &makerLimiter{limit: notifiedPerHour, makers: map[string]*makerUsage{}}
 }
 
-// mode tells how the members of a group are notified of a cause.
+// mode is how the members of a group are notified of a cause.
 type mode int
 
 const (

@@ -38,7 +38,8 @@ type Notifier struct {
 	limiter    *makerLimiter
 }
 
-// NewNotifier returns a Notifier; mails tells that a mail server is configured.
+// NewNotifier returns a Notifier. mails reports whether a mail server is configured; without one,
+// no mail is scheduled.
 func NewNotifier(parts Parts, mails bool) *Notifier {
 	if parts.Now == nil {
 		parts.Now = time.Now
@@ -138,7 +139,8 @@ func (t *Notifier) notify(ctx context.Context, id notice.ID, c notice.Cause, at 
 	return err
 }
 
-// notifyAll is notify and returns the number of recipients that it has reached, also with an error.
+// notifyAll inserts notices for the recipients of a cause and returns how many it has notified,
+// also with an error. It may be repeated with the same id without duplicates.
 func (t *Notifier) notifyAll(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) (people int, err error) {
 	switch {
 	case !c.User.IsZero():
@@ -209,8 +211,8 @@ func (t *Notifier) notifyUser(ctx context.Context, id notice.ID, c notice.Cause,
 	return t.notifyAs(ctx, c, user, id, c)
 }
 
-// notifySummary notifies one user that there are more changes than are told one by one. Calls
-// within one hour insert one notice.
+// notifySummary notifies one user that there are more changes than notices. Calls within one hour
+// insert one notice.
 func (t *Notifier) notifySummary(ctx context.Context, c notice.Cause, at drive.Time, user drive.UserID) error {
 	id, more := summaryOf(c, at)
 	return t.notifyAs(ctx, c, user, id, more)

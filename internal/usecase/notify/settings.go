@@ -58,8 +58,8 @@ func (i *Inbox) Settings(ctx context.Context, who drive.Who) (NotificationSettin
 
 // Change changes the caller's notification settings. A new address is sent a code and no other mail
 // until Confirm. Setting the same unconfirmed address again sends another code. It fails with
-// BadRequest, with Rate after too many codes, and with WrongState {state: no-mail} without a mail
-// server.
+// BadRequest for an unknown channel or language or a malformed address, with Rate after too many
+// codes, and with WrongState {state: no-mail} without a mail server.
 func (i *Inbox) Change(ctx context.Context, who drive.Who, c Change) (NotificationSettings, error) {
 	if err := c.Channels.Check(); err != nil {
 		return NotificationSettings{}, err
@@ -84,7 +84,7 @@ func (i *Inbox) Change(ctx context.Context, who drive.Who, c Change) (Notificati
 }
 
 // apply applies a change to settings in place. A new mail address is not confirmed: apply requests
-// a code to be mailed to it. It fails as requestCode does.
+// a code to be mailed to it. It fails with Rate after too many codes in a day.
 func (i *Inbox) apply(p *notice.Preferences, c Change) error {
 	if c.Language != nil {
 		p.Language = *c.Language

@@ -195,7 +195,8 @@ func (t *Notifier) notifyRange(ctx context.Context, e *expiryRange) (people int,
 }
 
 // notifyExpiry notifies the principal of one role that it ends soon or has ended, and returns the
-// number of users notified. It does nothing if the notice of the grant has told the expiry.
+// number of users notified. It does nothing for a role without rights, nor for one that ends within
+// expiryNotice of its last change: the notice of that change named the expiry.
 func (t *Notifier) notifyExpiry(ctx context.Context, e expiringRole, what notice.Event) (people int, err error) {
 	if e.role.Rights() == 0 || what == notice.Ending && e.expires <= e.updated.Add(expiryNotice) { // the notice of the grant told the expiry
 		return 0, nil

@@ -214,7 +214,7 @@ func (s *Settings) Set(ctx context.Context, who drive.Who, name, value string) (
 		return Setting{}, err
 	}
 	s.log.InfoContext(ctx, "a setting was changed", "setting", name, "value", value, telemetry.KeyUser, who.User)
-	s.soon(ctx)
+	s.applyNow(ctx)
 	return one, nil
 }
 
@@ -228,11 +228,11 @@ func (s *Settings) note(ctx context.Context, tx *sqldb.Tx, who drive.Who, now Se
 		return err
 	}
 	return s.noted.Record(tx, activity.Entry{Account: who.Account, By: who, Verb: activity.SettingChanged, Name: now.Name},
-		map[string]any{"value": noted(now.Value), "was": noted(was)})
+		map[string]any{"value": shortenValue(now.Value), "was": shortenValue(was)})
 }
 
-// noted shortens a value for an activity entry, which holds 2 KiB.
-func noted(value string) string {
+// shortenValue shortens a value for an activity entry, which holds 2 KiB.
+func shortenValue(value string) string {
 	const most = 300 // JSON escaping may make six of each
 	if len(value) > most {
 		return strings.ToValidUTF8(value[:most], "") + "…"
@@ -240,8 +240,9 @@ func noted(value string) string {
 	return value
 }
 
-// soon applies a change on this instance. If reading fails, Run retries within lookEvery.
-func (s *Settings) soon(ctx context.Context) {
+// applyNow reads the settings and applies a change on this instance at once. If reading fails, Run
+// retries within lookEvery.
+func (s *Settings) applyNow(ctx context.Context) {
 	if err := s.Refresh(ctx); err != nil {
 		s.log.WarnContext(ctx, "the settings could not be read after a change; retried within seconds", telemetry.KeyError, err)
 	}
@@ -268,7 +269,7 @@ func (s *Settings) Reset(ctx context.Context, who drive.Who, name string) (Setti
 	}
 	one.Value, one.ChangedAt, one.ChangedBy = one.Default, nil, nil
 	s.log.InfoContext(ctx, "a setting has its default again", "setting", name, telemetry.KeyUser, who.User)
-	s.soon(ctx)
+	s.applyNow(ctx)
 	return one, nil
 }
 

@@ -10,8 +10,8 @@ import (
 
 // CountDownload must be called before content of a file is sent. A request from the first byte is a
 // download and is counted. Any other request belongs to a download that this visit has begun, or
-// else is counted as a new one, whose first byte is then free. Count does nothing for partial
-// requests of a share without a limit. Gone {reason: used-up} beyond the limit.
+// else is counted as a new one, whose first byte is then free. CountDownload does nothing for
+// partial requests of a share without a limit. Gone {reason: used-up} beyond the limit.
 func (s *Shares) CountDownload(ctx context.Context, v Visit, file drive.NodeID, fromStart bool) error {
 	if !fromStart && !v.Limited() {
 		return nil

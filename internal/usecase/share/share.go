@@ -121,8 +121,8 @@ func scan(s *Share, scan func(...any) error) error {
 	return err
 }
 
-// reveal decrypts the token and the code of sh and sets them in place. It fails as Vault.OpenLink
-// does.
+// reveal decrypts the token and the code of sh and sets them in place; empty if the key that sealed
+// them is lost. It fails if the key cannot be read from the database.
 func (s *Shares) reveal(ctx context.Context, q sqldb.Querier, sh *Share) (err error) {
 	sh.Token, sh.Code, err = s.opt.Vault.OpenLink(ctx, q, sh.kept)
 	return err
@@ -151,8 +151,8 @@ func (s *Shares) view(ctx context.Context, q sqldb.Querier, sh Share) (View, err
 	return v, err
 }
 
-// views returns shares of one account with their states and nodes, in the same order. It takes a
-// few statements for all of them.
+// views returns the views of shares of one account with their states and nodes, in the same order.
+// It reads them with few statements, plus one check per guest and node.
 func (s *Shares) views(ctx context.Context, q sqldb.Querier, all []Share) ([]View, error) {
 	ids, made := make([]drive.NodeID, len(all)), make([]link.Identity, len(all))
 	for i, sh := range all {

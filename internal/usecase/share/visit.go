@@ -74,9 +74,9 @@ type AccessToken struct {
 	ExpiresAt drive.Time
 }
 
-// Open returns an access to a visitor with the right code and counts the view. Errors: NotFound;
-// Gone; WrongCode; Rate {retry_after} in seconds after too many attempts, even if the code is
-// right.
+// Open returns an access to a visitor with the right code and counts the view. It fails with
+// NotFound for an unknown token, Gone for a closed share, WrongCode, and Rate {retry_after} in
+// seconds after too many attempts, even if the code is right.
 func (s *Shares) Open(ctx context.Context, token, code string, client netip.Addr) (AccessToken, error) {
 	sh, _, err := s.openShare(ctx, token)
 	if err != nil {

@@ -351,8 +351,8 @@ func (s *SignOn) IsConnected(ctx context.Context, id drive.UserID) (bool, error)
 }
 
 // LogOut ends all sessions through the provider of the person in a logout token. It fails with
-// BadRequest for an invalid token, with Rate after too many of them from client, and with
-// Unavailable.
+// BadRequest for an invalid token, with Rate after too many invalid tokens from client, and with
+// Unavailable if the provider does not answer.
 func (s *SignOn) LogOut(ctx context.Context, token string, client netip.Addr) error {
 	known, err := s.provider.get()
 	if err != nil {

@@ -101,7 +101,8 @@ func (s *SignOn) putOut(ctx context.Context, user account.User, as account.Ident
 }
 
 // create creates a user named name, connected to the person, in one transaction. The password is
-// random and stored nowhere in plain. It fails as Admin.CreateUserAnd does, such as with NameTaken.
+// random and stored nowhere in plain. It fails with BadRequest if the name is not valid and with
+// NameTaken if another user has it.
 func (s *SignOn) create(ctx context.Context, p person, name string) (account.User, error) {
 	user, err := s.parts.Admin.CreateUserAnd(ctx, admin.Local(), admin.NewUser{Name: name, Password: rand.Text()},
 		func(ctx context.Context, tx *sqldb.Tx, user account.User) error {

@@ -312,13 +312,13 @@ func (s *Spaces) Members(ctx context.Context, who drive.Who, node drive.NodeID, 
 type Shared struct {
 	access.Mount
 
-	// zero: the node is trashed or deleted
-	Item tree.Node
-	Path string // of a share by the caller: the path; of a share with the caller: its address
+	Item tree.Node // zero: the node is trashed or deleted
+	Path string    // of a share by the caller: the path; of a share with the caller: its address
 }
 
-// SetMount renames or hides a node shared with the caller, for the caller only. It fails like
-// access.SetMount.
+// SetMount renames or hides a node shared with the caller, for the caller only. Repeating it
+// changes nothing. It fails with NotFound if the node is not shared with the caller, with
+// BadRequest for an invalid alias, and with TooManyOpen.
 func (s *Spaces) SetMount(ctx context.Context, who drive.Who, node drive.NodeID, c access.MountChange) error {
 	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		return s.parts.Access.SetMount(ctx, tx, who.User, node, c)

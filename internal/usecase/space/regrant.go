@@ -18,8 +18,10 @@ type GrantChange struct {
 	New   bool        // give a role to a principal without one, instead of NotFound
 }
 
-// ChangeGrant changes a principal's role at a node, by the rules of Grant. Concurrent changes of
-// other fields are kept. It fails with NotFound if there is no role and c.New is not set.
+// ChangeGrant changes a principal's role at a node. The caller must be a manager or own the drive,
+// and cannot give a role for longer than the caller's own right lasts. Concurrent changes of other
+// fields are kept. It fails with NotFound if there is no role and c.New is not set, and with the
+// errors of Grant.
 func (s *Spaces) ChangeGrant(ctx context.Context, who drive.Who, node drive.NodeID, to Principal, c GrantChange) (g access.Grant, err error) {
 	err = s.writeAt(ctx, who, node, false, func(ctx context.Context, tx *sqldb.Tx) error {
 		m, err := s.authorizeGrant(ctx, tx, who, node, false)

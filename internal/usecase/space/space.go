@@ -71,8 +71,7 @@ type View struct {
 
 // Total is an optional quota in a request.
 type Total struct {
-	// false: not in the request
-	Given bool
+	Given bool            // false: not in the request
 	Bytes *drive.ByteSize // nil: unlimited
 }
 
@@ -264,7 +263,8 @@ type Change struct {
 
 // Set changes a space and returns its new view. Managers may rename, archive and configure it. Only
 // administrators may change the quota, unarchive it, or restore it within 30 days of its deletion.
-// It fails with Forbidden, NotFound, NameTaken or BadRequest.
+// It fails with Forbidden, NotFound, NameTaken, or BadRequest for an invalid name, state or
+// setting.
 func (s *Spaces) Set(ctx context.Context, who drive.Who, id drive.AccountID, c Change) (v View, err error) {
 	if c.State != "" && c.State != access.Active && c.State != access.Archived {
 		return View{}, drive.BadField("state", drive.NotAllowed, "allowed", []access.State{access.Active, access.Archived}, "sent", c.State)

@@ -35,25 +35,25 @@ const maxAnswer = 8 << 20 // bytes
 // errNoChild reports that no child could be started with its limits set.
 var errNoChild = errors.New("no process to decode in")
 
-// apartBySize decodes r in a child limited to Small bytes of memory. If that is not enough, it
+// decodeInChild decodes r in a child limited to Small bytes of memory. If that is not enough, it
 // retries in one limited to MaxMemory. The server itself never parses the image.
-func (m *Maker) apartBySize(ctx context.Context, r *reader, size int) (Thumbnail, error) {
+func (m *Maker) decodeInChild(ctx context.Context, r *reader, size int) (Thumbnail, error) {
 	small := min(m.opt.Small, m.opt.MaxMemory)
-	t, err := m.apart(ctx, r, size, small)
+	t, err := m.decodeInChildWith(ctx, r, size, small)
 	if small == m.opt.MaxMemory || !errors.Is(err, errTooLarge) {
 		return t, err
 	}
 	r.at = 0
-	return m.apart(ctx, r, size, m.opt.MaxMemory)
+	return m.decodeInChildWith(ctx, r, size, m.opt.MaxMemory)
 }
 
 // errTooLarge reports that the decoder needs more memory than its child may use.
 var errTooLarge = errors.New("the decoder takes more memory than it may")
 
-// apart decodes r in a child whose decoder may use the given memory. It first waits, first come,
-// first served, until the running children leave that much of MaxMemory. On errNoChild r is
-// rewound.
-func (m *Maker) apart(ctx context.Context, r *reader, size int, memory drive.ByteSize) (Thumbnail, error) {
+// decodeInChildWith decodes r in a child whose decoder may use the given memory. It first waits,
+// first come, first served, until the running children leave that much of MaxMemory. On errNoChild
+// r is rewound.
+func (m *Maker) decodeInChildWith(ctx context.Context, r *reader, size int, memory drive.ByteSize) (Thumbnail, error) {
 	began := time.Now()
 	err := m.memory.Acquire(ctx, int64(memory))
 	r.waited += time.Since(began) // does not count against the image
@@ -66,7 +66,7 @@ func (m *Maker) apart(ctx context.Context, r *reader, size int, memory drive.Byt
 	cmd := exec.CommandContext(ctx, m.opt.Child[0], args...) //nolint:gosec // the program that runs here
 	var answer, complaint capped
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bufio.NewReaderSize(r, readAhead), &answer, &complaint
-	cmd.Env, cmd.SysProcAttr = []string{"GOMAXPROCS=1", "GOTRACEBACK=none"}, alone()
+	cmd.Env, cmd.SysProcAttr = []string{"GOMAXPROCS=1", "GOTRACEBACK=none"}, childAttr()
 	if err := cmd.Start(); err != nil {
 		return Thumbnail{}, errors.Join(errNoChild, err)
 	}
@@ -131,7 +131,7 @@ func parse(answer []byte) (Thumbnail, error) {
 // reasonTooLarge is the NoThumbnail reason for too many pixels, bytes or too much memory or time.
 const reasonTooLarge = "too-large"
 
-// causeOf returns errTooLarge for the reason too-large, so that apartBySize can retry, and else
+// causeOf returns errTooLarge for the reason too-large, so that decodeInChild can retry, and else
 // nil.
 func causeOf(reason string) error {
 	if reason == reasonTooLarge {
@@ -158,7 +158,7 @@ func (c *capped) Write(p []byte) (int, error) {
 func Serve(args []string, in io.Reader, out io.Writer) int {
 	const failed = 1
 	if len(args) > 0 && args[0] == confined {
-		return become(args[1:], os.Stderr)
+		return execHelper(args[1:], os.Stderr)
 	}
 	size, turn, limit, err := parseArgs(args)
 	if err == nil {

@@ -35,10 +35,10 @@ func confine(limit limits, dir string, argv []string) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("give up new privileges: %w", err)
 	}
-	if err := giveUpFiles(dir, filepath.Dir(argv[0])); err != nil {
+	if err := restrictFiles(dir, filepath.Dir(argv[0])); err != nil {
 		return err
 	}
-	if err := giveUpCalls(); err != nil {
+	if err := blockCalls(); err != nil {
 		return err
 	}
 	return fmt.Errorf("run %s: %w", argv[0], syscall.Exec(argv[0], argv, os.Environ())) //nolint:gosec // the helper that was found at the start
@@ -46,17 +46,17 @@ func confine(limit limits, dir string, argv []string) error {
 
 // Sets of file access rights, as far as the first version of Landlock knows them.
 const (
-	look   = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
-	use    = look | unix.LANDLOCK_ACCESS_FS_EXECUTE
-	change = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE
-	rest   = unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
+	canRead     = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	canExecute  = canRead | unix.LANDLOCK_ACCESS_FS_EXECUTE
+	canWrite    = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE
+	otherRights = unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
 		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_MAKE_SYM
 )
 
-// giveUpFiles denies the process all files except dir, which it may change, and programs, libraries
-// and fonts.
-func giveUpFiles(dir, programs string) error {
-	attr := unix.LandlockRulesetAttr{Handled_access_fs: use | change | rest}
+// restrictFiles denies the process all files except dir, where it may read and write, and the
+// directories of programs, libraries and fonts, where it may read.
+func restrictFiles(dir, programs string) error {
+	attr := unix.LandlockRulesetAttr{Handled_access_fs: canExecute | canWrite | otherRights}
 	// The first field is all that the first version of Landlock knows.
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr.Handled_access_fs), 0) //nolint:gosec // the call takes a pointer
 	if errno != 0 {
@@ -64,12 +64,12 @@ func giveUpFiles(dir, programs string) error {
 	}
 	defer unix.Close(int(fd)) //nolint:errcheck // it goes with the process
 	for path, access := range map[string]uint64{
-		dir: look | change, programs: use, "/usr": use, "/lib": use, "/lib64": use, "/etc/fonts": look, "/etc/ld.so.cache": unix.LANDLOCK_ACCESS_FS_READ_FILE,
-		"/var/cache/fontconfig": look, "/dev/null": unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE,
+		dir: canRead | canWrite, programs: canExecute, "/usr": canExecute, "/lib": canExecute, "/lib64": canExecute, "/etc/fonts": canRead, "/etc/ld.so.cache": unix.LANDLOCK_ACCESS_FS_READ_FILE,
+		"/var/cache/fontconfig": canRead, "/dev/null": unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE,
 		"/dev/urandom": unix.LANDLOCK_ACCESS_FS_READ_FILE,
 	} {
-		if err := leave(int(fd), path, access); err != nil {
-			return fmt.Errorf("leave it %s: %w", path, err)
+		if err := allowPath(int(fd), path, access); err != nil {
+			return fmt.Errorf("allow access to %s: %w", path, err)
 		}
 	}
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {
@@ -78,9 +78,9 @@ func giveUpFiles(dir, programs string) error {
 	return nil
 }
 
-// leave allows access to what is at and below path in the Landlock ruleset rules. A missing path is
-// skipped without an error.
-func leave(rules int, path string, access uint64) error {
+// allowPath allows access to what is at and below path in the Landlock ruleset rules. A missing
+// path is skipped without an error.
+func allowPath(rules int, path string, access uint64) error {
 	at, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
@@ -96,8 +96,8 @@ func leave(rules int, path string, access uint64) error {
 	return nil
 }
 
-// forbidden are the system calls that reach the network, other processes or much of the kernel.
-var forbidden = []uint32{
+// blockedCalls are the system calls that reach the network, other processes or much of the kernel.
+var blockedCalls = []uint32{
 	unix.SYS_SOCKET, unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT4, unix.SYS_SENDTO, unix.SYS_SENDMSG, unix.SYS_SENDMMSG,
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KILL, unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL,
 	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_CHROOT, unix.SYS_PIVOT_ROOT, unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN,
@@ -105,9 +105,9 @@ var forbidden = []uint32{
 	unix.SYS_FINIT_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_REBOOT, unix.SYS_SWAPON, unix.SYS_SETTIMEOFDAY, unix.SYS_OPEN_BY_HANDLE_AT,
 }
 
-// giveUpCalls makes the forbidden system calls fail with EPERM from now on (seccomp(2)). A call of
-// another architecture kills the process.
-func giveUpCalls() error {
+// blockCalls makes the system calls of blockedCalls fail with EPERM from now on (seccomp(2)). A
+// call of another architecture kills the process.
+func blockCalls() error {
 	const (
 		number, arch = 0, 4       // offsets in struct seccomp_data
 		compat       = 0x40000000 // numbers from here on are the x32 calls of amd64
@@ -128,7 +128,7 @@ func giveUpCalls() error {
 		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, Jf: 1, K: compat},
 		refuse,
 	}
-	for _, call := range forbidden {
+	for _, call := range blockedCalls {
 		program = append(program, unix.SockFilter{Code: equal, Jf: 1, K: call}, refuse)
 	}
 	program = append(program, end(unix.SECCOMP_RET_ALLOW))

@@ -169,7 +169,7 @@ func (m *Maker) byHelper(ctx context.Context, h installed, r *reader, size int) 
 	if whole > m.opt.MaxFile && !h.pieces {
 		return Thumbnail{}, refused(reasonTooLarge, nil)
 	}
-	out, dir, err := m.helped(ctx, h, r)
+	out, dir, err := m.runHelper(ctx, h, r)
 	if dir != "" {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
@@ -185,25 +185,25 @@ func (m *Maker) byHelper(ctx context.Context, h installed, r *reader, size int) 
 	if err != nil {
 		return Thumbnail{}, err
 	}
-	made := &reader{file: local{picture, drive.ByteSize(info.Size())}, over: ctx.Err}
+	made := &reader{file: localFile{picture, drive.ByteSize(info.Size())}, over: ctx.Err}
 	if h.kind == "heic" {
 		made.orientation = turnedByEXIF(r.file, dir)
 	}
 	return m.decode(ctx, made, size)
 }
 
-// local is a File on the local file system.
-type local struct {
+// localFile is a File on the local file system.
+type localFile struct {
 	*os.File
 	size drive.ByteSize
 }
 
 // Size returns the size of the file when it was opened.
-func (l local) Size() drive.ByteSize { return l.size }
+func (l localFile) Size() drive.ByteSize { return l.size }
 
-// helped runs a helper and returns the path of the picture that it wrote, and its directory. The
+// runHelper runs a helper and returns the path of the picture that it wrote, and its directory. The
 // caller removes dir, on an error as well unless it is "".
-func (m *Maker) helped(ctx context.Context, h installed, r *reader) (out, dir string, err error) {
+func (m *Maker) runHelper(ctx context.Context, h installed, r *reader) (out, dir string, err error) {
 	if m.opt.Dir != "" {
 		if err := os.MkdirAll(m.opt.Dir, 0o700); err != nil {
 			return "", "", err
@@ -225,7 +225,7 @@ func (m *Maker) helped(ctx context.Context, h installed, r *reader) (out, dir st
 	args := slices.Concat(m.opt.Child[1:], []string{confined}, limit.args(helperSide)[1:], []string{dir, h.program}, h.args(h.format))
 	cmd := exec.CommandContext(ctx, m.opt.Child[0], args...) //nolint:gosec // the program that runs here
 	var complaint capped
-	cmd.Stderr, cmd.SysProcAttr = &complaint, alone()
+	cmd.Stderr, cmd.SysProcAttr = &complaint, childAttr()
 	cmd.Env = []string{"GOMAXPROCS=1", "GOTRACEBACK=none", "LC_ALL=C.UTF-8", "HOME=" + dir, "TMPDIR=" + dir}
 	if err := cmd.Start(); err != nil {
 		return "", dir, fmt.Errorf("%w: %w", errTooSlow, err)
@@ -291,9 +291,9 @@ const maxPicture = 64 << 20 // bytes
 // notConfined is the exit code of a child that could not drop its privileges.
 const notConfined = 90
 
-// become confines this process and executes the helper in args. It returns notConfined if that
-// fails.
-func become(args []string, complain io.Writer) int {
+// execHelper confines this process and replaces it by the helper that args names. If that fails, it
+// writes the reason to complain and returns notConfined.
+func execHelper(args []string, complain io.Writer) int {
 	err := func() error {
 		if len(args) < 4 {
 			return fmt.Errorf("%d arguments", len(args))

@@ -32,6 +32,7 @@ func (l limits) set() error {
 	return syscall.Setpriority(syscall.PRIO_PGRP, 0, later)
 }
 
-// alone keeps terminal signals to the server from a child, which ends with its request. If the
-// server dies, the child's input ends and so does the child.
-func alone() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// childAttr puts a child into a process group of its own, so that a signal from the terminal
+// reaches only the server; the child ends with its request. If the server dies, the child's input
+// ends and so does the child.
+func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -10,5 +10,5 @@ import (
 // set fails: only Linux can limit written memory. Elsewhere the server itself decodes.
 func (limits) set() error { return errors.ErrUnsupported }
 
-// alone returns nil: no child runs on these systems.
-func alone() *syscall.SysProcAttr { return nil }
+// childAttr returns nil: no child runs on these systems.
+func childAttr() *syscall.SysProcAttr { return nil }

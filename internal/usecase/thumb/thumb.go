@@ -242,8 +242,8 @@ func (m *Maker) produce(ctx context.Context, account drive.AccountID, src Source
 	return t, err
 }
 
-// turnsOf returns whose turns a file waits for, by what it begins with: one kind of files does not
-// wait for another.
+// turnsOf returns the limiter in which a file queues, chosen by its first bytes, so that one kind
+// of files does not wait for another.
 func (m *Maker) turnsOf(ctx context.Context, src Source) (_ *turn.Limiter, err error) {
 	if len(m.helpers) == 0 {
 		return m.images, nil
@@ -279,7 +279,7 @@ func (m *Maker) read(ctx context.Context, src Source, size int) (_ Thumbnail, er
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	r := &reader{file: f, over: ctx.Err, waited: time.Since(began)}
-	t, err := m.look(ctx, r, size)
+	t, err := m.render(ctx, r, size)
 	switch {
 	case err == nil:
 		return t, nil
@@ -293,9 +293,9 @@ func (m *Maker) read(ctx context.Context, src Source, size int) (_ Thumbnail, er
 	return t, err
 }
 
-// look makes the thumbnail of an open file, by a helper or a decoder. It returns NoThumbnail for a
-// file that is too large, unknown or damaged.
-func (m *Maker) look(ctx context.Context, r *reader, size int) (Thumbnail, error) {
+// render makes the thumbnail of an open file, by a helper or a decoder. It returns NoThumbnail for
+// a file that is too large, unknown or damaged.
+func (m *Maker) render(ctx context.Context, r *reader, size int) (Thumbnail, error) {
 	if len(m.helpers) > 0 {
 		h, ok, err := m.helperFor(r)
 		if err != nil {
@@ -312,10 +312,10 @@ func (m *Maker) look(ctx context.Context, r *reader, size int) (Thumbnail, error
 }
 
 // decode makes the thumbnail in a child process, or in this process if no child can be started. It
-// fails as the child or picture does.
+// fails with NoThumbnail {reason} if the image is too large or damaged, and with errTooSlow.
 func (m *Maker) decode(ctx context.Context, r *reader, size int) (Thumbnail, error) {
 	if len(m.opt.Child) > 0 {
-		t, err := m.apartBySize(ctx, r, size)
+		t, err := m.decodeInChild(ctx, r, size)
 		if !errors.Is(err, errNoChild) {
 			m.Counters.Apart.Add(1)
 			return t, err

@@ -95,17 +95,17 @@ func webpDetails(head []byte, c image.Config) details {
 	d := details{width: c.Width, height: c.Height, orientation: 1}
 	for name, content := range chunks(head[min(12, len(head)):]) {
 		if name == "ANMF" && len(content) > frameHead {
-			d.look(content[frameHead:])
+			d.readChunks(content[frameHead:])
 		}
 	}
-	d.look(head[min(12, len(head)):])
+	d.readChunks(head[min(12, len(head)):])
 	d.memory = 8 * pixels(d.width, d.height)
 	return d
 }
 
-// look raises the sizes of d to those found in the chunks of some, and sets the orientation if it
-// finds one.
-func (d *details) look(some []byte) {
+// readChunks raises the sizes of d to those found in the chunks of some, and sets the orientation
+// if a chunk has one.
+func (d *details) readChunks(some []byte) {
 	for name, content := range chunks(some) {
 		switch name {
 		case "VP8 ":

@@ -14,7 +14,9 @@ func wakeStep(ctx context.Context, s *receiver, l *liveUpload, who drive.Who) er
 	return s.makeReady(ctx, who, l.id)
 }
 
-// growStep is grow as an admitStep. The caller checks the limit again, so the outcome is dropped.
+// growStep is the admitStep that enlarges the reservation of an upload of unknown size until need
+// bytes fit. It fails with Quota if they do not. A concurrent change is no error: admit checks the
+// reservation again.
 func (r *receiver) growStep(ctx context.Context, l *liveUpload, need drive.ByteSize) error {
 	_, err := r.grow(ctx, l, need)
 	return err

@@ -102,7 +102,8 @@ type appender struct {
 
 // append adds body at req.Offset and returns the end of the bytes that are stored, also with an
 // error: 0 if they were not looked up. It interrupts a running append to the same upload and waits
-// for its end. Errors: as Sessions.Append; InProgress if a later request took the append over.
+// for its end. Errors: those of Sessions.Append, chiefly OffsetMismatch {offset, sent}, Quota and
+// DigestMismatch; InProgress if a later request interrupted this one.
 func (a *appender) append(ctx context.Context, who drive.Who, id drive.UploadID, req Append, body io.Reader) (offset drive.ByteSize, err error) {
 	l := a.table.acquire(id)
 	defer a.table.release(l)

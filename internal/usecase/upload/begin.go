@@ -57,8 +57,8 @@ func (once Once[T]) run(ctx context.Context, tx *sqldb.Tx, effect func(context.C
 // the request means (View.Found), or link content that the account owns (View.State done). It takes
 // one transaction (P5).
 //
-// Errors: NotFound (no such parent), NameTaken, BadName, BadRequest, TooLarge, Quota, DiskFull,
-// TooManyOpen.
+// Errors: NotFound (no such parent), NameTaken, BadName, BadRequest (fingerprint or metadata too
+// long, or an unusable part size), TooLarge, Quota, DiskFull, TooManyOpen (Options.MaxOpen).
 func (s *Sessions) Begin(ctx context.Context, who drive.Who, b Begin, once Once[View]) (View, error) {
 	who, b, err := s.auth.authorizeBegin(ctx, who, b)
 	if err != nil {
@@ -277,8 +277,9 @@ func (c *creator) insertUpload(ctx context.Context, tx *sqldb.Tx, b Begin, row R
 	return c.views.of(ctx, tx, row)
 }
 
-// newRow builds the row for b and checks what needs no database. Errors: TooLarge, BadRequest,
-// BadName.
+// newRow builds the row for b and checks what needs no database. It fails with TooLarge for a size
+// beyond drive.MaxFileSize, BadRequest {field fingerprint, metadata or part_size}, and BadName for
+// an empty path.
 func (c *creator) newRow(who drive.Who, b Begin) (Row, error) {
 	if b.Size != blob.UnknownSize && (b.Size < 0 || b.Size > drive.MaxFileSize) {
 		return Row{}, drive.Fail(drive.TooLarge, "field", "size", "limit", drive.MaxFileSize, "sent", b.Size)

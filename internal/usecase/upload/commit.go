@@ -210,8 +210,9 @@ func (c *committer) begin(ctx context.Context, s *pendingSync, all []*pendingFil
 	return c.DB.Write(ctx, fn)
 }
 
-// inspectAll inspects stored contents that have the digests of the given files: see
-// content.Inspector.
+// inspectAll checks the bytes of stored contents that have the same digests as the given files. If
+// such bytes are missing or damaged, it marks the file's content (Unsound), so that the new bytes
+// replace them. It may read whole contents and must be called outside of transactions.
 func (p Dependencies) inspectAll(ctx context.Context, all []*pendingFile) error {
 	contents := make([]*content.NewContent, len(all))
 	for i, a := range all {

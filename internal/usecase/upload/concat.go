@@ -22,16 +22,17 @@ const MaxPartials = 1000
 // the same list returns the same final upload (View.Found). The view's state is sealing until the
 // bytes are joined; Complete waits for that.
 //
-// b gives the target, as for Begin; its Size and PartSize are ignored.
+// b names the target; its Size and PartSize are ignored.
 //
 // One transaction ends the partial uploads, creates the final one in state sealing, moves the
 // charges, and records the pending copies in upload_joins. Copying is the first step of the seal,
 // so a crash leaves either the previous state or a seal that a timer redoes. merger.removeJoined
 // removes the partial bytes, at the latest after the next start.
 //
-// Errors: as Begin; BadRequest {field partials} (none, too many, duplicates, an upload that is not
-// a partial one of the caller or belongs to another final upload), PartsMissing {upload}
-// (incomplete), Gone (one of them is), InProgress.
+// Errors: NotFound (no such parent), NameTaken, BadName, TooLarge, Quota, DiskFull, TooManyOpen;
+// BadRequest {field partials} (none, too many, duplicates, an upload that is not a partial one of
+// the caller or belongs to another final upload), PartsMissing {upload} (incomplete), Gone (one of
+// them is), InProgress.
 func (s *Sessions) Concat(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (View, error) {
 	acting, b, err := s.auth.authorizeBegin(ctx, who, b)
 	if err == nil && acting.Account != who.Account { // the partial uploads are charged to the caller's own account
@@ -65,7 +66,8 @@ type concatenator struct {
 
 // concat joins the partial uploads into a final one and returns its view; a partial upload that
 // ends in a tail is closed first. It returns errBusy after maxAttempts attempts that lost against
-// concurrent changes. Other errors: as Sessions.Concat.
+// concurrent changes, BadRequest {field partials} for an unusable list, PartsMissing {upload} for
+// an incomplete partial upload, and the errors of the target: NotFound, NameTaken, Quota.
 func (c *concatenator) concat(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (v View, err error) {
 	if err := checkPartials(partials); err != nil {
 		return View{}, err

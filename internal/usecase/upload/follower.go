@@ -85,7 +85,7 @@ func (l *liveUpload) prefixLocked() (n drive.ByteSize) {
 	}
 }
 
-// hashTarget returns the offset up to which h may hash. more is false, and h no longer busy, if h
+// hashTarget returns the offset up to which f may hash. more is false, and f no longer busy, if f
 // has caught up, or the upload is no longer active or was invalidated.
 func (l *liveUpload) hashTarget(f *prefixHasher) (end drive.ByteSize, more bool) {
 	l.mu.Lock()

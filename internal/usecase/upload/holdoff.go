@@ -83,8 +83,10 @@ func (h *holdoff) endsAt() drive.Time {
 	return h.ready.Add(h.length)
 }
 
-// sharedRemaining is remaining for the losses recorded by any instance. now is the time that rows
-// use.
+// sharedRemaining returns how long reclaims stay suspended because any instance has lost timers;
+// zero or negative: not suspended. now is the time that rows use. A time of loss in the future was
+// written by a wrong clock: sharedRemaining then stores the present time and begins the suspension
+// anew.
 func (h *holdoff) sharedRemaining(ctx context.Context, now drive.Time) (time.Duration, error) {
 	if h.restored {
 		return reclaimHold, nil

@@ -20,14 +20,17 @@ func (in *PendingPut) Result() (n tree.Node, created bool, err error) {
 	return in.a.placed.Node, in.a.placed.Created, in.a.err()
 }
 
-// Stored returns the published file as PutWhole does. Call it only if Result has no error.
+// Stored returns the published node and whether it is new. Call it only after Publish, if Result
+// has no error.
 func (in *PendingPut) Stored() Stored { return in.a.stored() }
 
-// StoreFile stores the content of a file of known size and at most one part (else TooLarge). It
-// calls p.Check before it reads the body; Check does not see the effect of other files that are not
-// published yet. StoreFile may be called concurrently.
+// StoreFile stores the content of a file of known size and at most one part (else TooLarge),
+// without making it visible. The caller passes the result to Publish or Drop. StoreFile calls
+// p.Check before it reads the body; Check does not see files that are not published yet. It may be
+// called concurrently.
 //
-// Errors: as PutFile, except those of the target and the quota, which Publish reports.
+// Errors: DigestMismatch, DiskFull, BadRequest {field body, reason cut}, and that of p.Check.
+// Publish reports NameTaken, Quota and other errors of the target.
 func (s *Sessions) StoreFile(ctx context.Context, who drive.Who, p PutFile, body io.Reader) (*PendingPut, error) {
 	if p.Size == blob.UnknownSize || p.Size > s.opt.PartSize {
 		return nil, drive.Fail(drive.TooLarge, "field", "size", "limit", s.opt.PartSize, "sent", p.Size)

@@ -15,8 +15,8 @@ func (r Row) claim() claim.Claim {
 	return claim.Claim{Account: r.Account, User: r.User, Size: r.Size, Digests: r.Digests, Challenge: r.Challenge}
 }
 
-// Patch changes the declared digests or the target of an open upload. New digests may link the
-// upload at once (View.State done) or bring a challenge.
+// Patch changes the declared digests or the target of an open upload. Zero fields keep the current
+// values; Digests are added to those declared before.
 type Patch struct {
 	Digests  digest.Set
 	Parent   drive.NodeID

@@ -257,7 +257,9 @@ func (s *Sessions) DeclareSize(ctx context.Context, who drive.Who, id drive.Uplo
 }
 
 // declareSize interrupts a running Append, waits for its end, and sets the length of an upload
-// begun with unknown size. Errors: as Sessions.DeclareSize.
+// begun with unknown size. It fails with NotFound, Gone {reason} or WrongState {state} if the
+// upload cannot be filled, with TooLarge, and with BadRequest {field size} if the size is smaller
+// than what has arrived or another one was declared before.
 func (a *appender) declareSize(ctx context.Context, who drive.Who, id drive.UploadID, size drive.ByteSize) error {
 	l := a.table.acquire(id)
 	defer a.table.release(l)
@@ -270,7 +272,9 @@ func (a *appender) declareSize(ctx context.Context, who drive.Who, id drive.Uplo
 }
 
 // declare sets the length of a file that was begun with unknown size; the same length again is no
-// error. The caller holds the append lock. Errors: as DeclareSize.
+// error. The caller holds the append lock. It fails with TooLarge {limit, sent}, and with
+// BadRequest {field size} if the size is smaller than what has arrived or another one was declared
+// before.
 func (a *appender) declare(ctx context.Context, who drive.Who, l *liveUpload, size drive.ByteSize) error {
 	return withRetry(func() (outcome, error) {
 		row, offset, err := a.prepare(ctx, who, l)

@@ -290,8 +290,9 @@ func (l *liveUpload) putPartLocked(part blob.Part, tail bool) {
 }
 
 // drop deletes part n of an upload, whether complete or a tail, and interrupts a request that is
-// writing it. A part that was not received is no error. It returns errBusy after maxAttempts
-// concurrent changes; other errors: as Sessions.DeletePart.
+// writing it. A part that was not received is no error. It returns NotFound, Gone {reason} or
+// WrongState {state} for an upload that accepts no changes, and errBusy after maxAttempts
+// concurrent changes.
 func (r *receiver) drop(ctx context.Context, who drive.Who, id drive.UploadID, n int) error {
 	l := r.table.acquire(id)
 	defer r.table.release(l)

@@ -106,7 +106,8 @@ func (c *concatenator) readPartials(ctx context.Context, who drive.Who, j *conca
 }
 
 // closePartialTail turns the tail of a partial upload of size bytes into its last part, so that the
-// upload can be joined. It fails as appender.closeTailAt does.
+// upload can be joined. It waits for a running append to end and fails if ctx ends first or the
+// staging does.
 func (c *concatenator) closePartialTail(ctx context.Context, who drive.Who, id drive.UploadID, size drive.ByteSize) error {
 	l := c.table.acquire(id)
 	defer c.table.release(l)

@@ -47,7 +47,8 @@ func (s *Sessions) Complete(ctx context.Context, who drive.Who, id drive.UploadI
 
 // complete begins or joins the seal of an upload and waits for it, SealWait at most; after that v
 // has state sealing and the seal continues. created is false if the upload was done before the
-// call. Errors: as Sessions.Complete.
+// call. It fails with PartsMissing {missing}, DigestMismatch or NameTaken, after which the upload
+// is active again, and with the other errors of Sessions.Complete.
 func (s *sealer) complete(ctx context.Context, who drive.Who, id drive.UploadID, c Complete) (v View, created bool, err error) {
 	l := s.table.acquire(id)
 	defer s.table.release(l)

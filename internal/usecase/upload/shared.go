@@ -13,7 +13,7 @@ import (
 //
 //	row, before a state change         read again: one read per change, none per part
 //	row, for a part                    the journal refuses its gen, then the row is read again
-//	parts                              never confirmed from the cache: the staging returns ThereError or accepts them
+//	parts                              never confirmed from the cache: the staging returns PartExistsError or accepts them
 //	reservation (unknown size)         each instance uses only what it was granted itself
 //	time of the last bytes             from the journal and its running writes; clocks are only compared with themselves
 //

@@ -68,7 +68,7 @@ type storeMethod struct {
 }
 
 // lazyMethod returns the method that writes through Store.PutUnsynced: the content is not durable
-// until Settle. many hints that more files follow.
+// until Store.Sync. many hints that more files follow.
 func (f *smallFiles) lazyMethod(many bool) storeMethod {
 	return storeMethod{name: f.Store.ReserveName, put: func(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 		return f.Store.PutUnsynced(ctx, name, body, many)

@@ -23,14 +23,15 @@ type transitions struct {
 	log     *slog.Logger
 }
 
-// commit writes the transition from was to want together with its ledger move, and returns the new
-// row.
+// commit writes the row want over was and makes the ledger move, in one transaction, and returns
+// the new row. If the row has changed since was was read, it writes nothing and returns retry.
 func (t *transitions) commit(ctx context.Context, l *liveUpload, was, want Row, move quota.Move) (Row, outcome, error) {
 	return t.commitWith(ctx, l, was, want, move, func(context.Context, *sqldb.Tx) error { return nil })
 }
 
-// commitWith writes the transition from was to want together with its ledger move, runs also first
-// in the same transaction, and returns the new row.
+// commitWith writes the row want over was and makes the ledger move, in one transaction that first
+// runs also, and returns the new row. If the row has changed since was was read, it writes nothing
+// and returns retry.
 func (t *transitions) commitWith(
 	ctx context.Context, l *liveUpload, was, want Row, move quota.Move, also func(context.Context, *sqldb.Tx) error,
 ) (Row, outcome, error) {

@@ -26,8 +26,8 @@ type UnsyncedFile struct{ pendingFile }
 // Sum returns the BLAKE3 digest of the content.
 func (l *UnsyncedFile) Sum() digest.Sum { return l.content.Sum }
 
-// Result returns the published file, or the error that refused it. The outcome is final once the
-// transaction of PublishSynced is committed.
+// Result returns the published file, or the error that refused it; created is false if it replaced
+// a file. The result is final once the transaction of PublishSynced is committed.
 func (l *UnsyncedFile) Result() (n tree.Node, created bool, err error) {
 	return l.placed.Node, l.placed.Created, l.err()
 }

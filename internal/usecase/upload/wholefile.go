@@ -43,8 +43,8 @@ type Stored struct {
 	Digests digest.Set
 }
 
-// PutFile stores a whole file like PutWhole and returns its node. created is false if it replaced a
-// file.
+// PutFile stores a whole file and returns its node. created is false if it replaced a file. If the
+// body breaks off nothing is kept. It fails with the errors of PutWhole.
 func (s *Sessions) PutFile(ctx context.Context, who drive.Who, p PutFile, body io.Reader) (n tree.Node, created bool, err error) {
 	stored, err := s.PutWhole(ctx, who, p, body)
 	return stored.Node, stored.Created, err
@@ -54,7 +54,9 @@ func (s *Sessions) PutFile(ctx context.Context, who drive.Who, p PutFile, body i
 // larger one, or one of unknown length, becomes an ordinary upload. If the body breaks off nothing
 // is kept.
 //
-// Errors: as Begin, Put and Complete.
+// Errors: that of p.Check, and those of Begin, Put and Complete, chiefly NotFound (no such parent),
+// NameTaken, BadName, BadRequest {field body, reason cut}, TooLarge, Quota, DiskFull,
+// DigestMismatch, Locked and VersionChanged.
 func (s *Sessions) PutWhole(ctx context.Context, who drive.Who, p PutFile, body io.Reader) (Stored, error) {
 	quick := p.quick() // false for an unknown length, whatever length arrives
 	f, err := s.newFile(ctx, who, p)

@@ -64,10 +64,9 @@ func waitForWork(ctx context.Context, ready, again <-chan struct{}, tick <-chan 
 
 // dueHook is a webhook with entries to send.
 type dueHook struct {
-	id      ID
-	account drive.AccountID
-	// zero: never sent to
-	lastAttempt drive.Time
+	id          ID
+	account     drive.AccountID
+	lastAttempt drive.Time // zero: never sent to
 }
 
 // poll starts turns of webhooks that have entries to send, as the limiter allows. It pages past

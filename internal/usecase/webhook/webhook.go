@@ -113,28 +113,24 @@ const (
 
 // Hook is a webhook as stored in the database: where events are sent, and how far.
 type Hook struct {
-	ID      ID
-	Account drive.AccountID
-	User    drive.UserID
-	Name    string
-	URL     string
-	Types   []string // verbs or prefixes; none: see activity.SentToWebhook
-	State   State
-	Reason  Reason
-	// last settled entry
-	Position activity.Position
-	// entries skipped because they were rejected
-	Skipped int64
-	// consecutive failed attempts
-	Failures     int64
+	ID           ID
+	Account      drive.AccountID
+	User         drive.UserID
+	Name         string
+	URL          string
+	Types        []string // verbs or prefixes; none: see activity.SentToWebhook
+	State        State
+	Reason       Reason
+	Position     activity.Position // last settled entry
+	Skipped      int64             // entries skipped because they were rejected
+	Failures     int64             // consecutive failed attempts
 	FailingSince drive.Time
-	// time of the next retry
-	NotBefore drive.Time
-	Status    int64
-	Error     string
-	Sent      drive.Time
-	Created   drive.Time
-	Updated   drive.Time
+	NotBefore    drive.Time // time of the next retry
+	Status       int64
+	Error        string
+	Sent         drive.Time
+	Created      drive.Time
+	Updated      drive.Time
 
 	// OldSecretUntil is until when requests are also signed with the previous secret; zero: they
 	// are not.
@@ -190,8 +186,9 @@ type HookChange struct {
 type CommitHook func(ctx context.Context, tx *sqldb.Tx, h Hook) error
 
 // Create creates a webhook that is sent all entries from now on. Its secret is in the result and
-// never shown again. The caller must own the drive or manage the space. keep may be nil. It fails
-// with NotFound, Forbidden, BadRequest or TooManyOpen.
+// never shown again. The caller must own the drive or manage the space. keep runs at the end of the
+// transaction; nil: nothing. It fails with NotFound, Forbidden, BadRequest for a missing or invalid
+// URL, name or type, and TooManyOpen.
 func (w *Webhooks) Create(ctx context.Context, who drive.Who, in HookChange, keep CommitHook) (h Hook, err error) {
 	account, err := w.authorizePlace(ctx, who, in.Place)
 	if err != nil {
@@ -406,7 +403,8 @@ func (w *Webhooks) List(ctx context.Context, who drive.Who, place string) ([]Hoo
 }
 
 // Change changes a webhook. The caller becomes responsible for it if it is activated or its URL
-// changes. An activated webhook continues at its position. It fails with NotFound or BadRequest.
+// changes. An activated webhook continues at its position. It fails with NotFound, and with
+// BadRequest for an invalid URL, name, type or state.
 func (w *Webhooks) Change(ctx context.Context, who drive.Who, id ID, in HookChange) (h Hook, err error) {
 	if h, err = w.Find(ctx, who, id); err != nil {
 		return Hook{}, err
@@ -444,7 +442,7 @@ func (w *Webhooks) Change(ctx context.Context, who drive.Who, id ID, in HookChan
 }
 
 // Delete deletes a webhook and records this as activity. A delivery that is running may still end.
-// It returns NotFound as Find does.
+// It returns NotFound if the webhook does not exist or the caller may not manage it.
 func (w *Webhooks) Delete(ctx context.Context, who drive.Who, id ID) error {
 	h, err := w.Find(ctx, who, id)
 	if err != nil {

@@ -185,8 +185,8 @@ func (d *Dir) syncShard(dir string) error {
 // probeFile is used by Open to test a rename. A crash may leave it; the next Open overwrites it.
 const probeFile = ".probe"
 
-// probe renames a file from the staging directory to the content directory, as Seal does. This is
-// the only reliable test that both are on one file system.
+// probe renames a file from the staging directory to the content directory and fails if that is
+// impossible: a seal renames, so both directories must be on one file system.
 func (d *Dir) probe() error {
 	from, to := filepath.Join(d.root, stagingDir, probeFile), filepath.Join(d.root, blobsDir, probeFile)
 	if err := os.WriteFile(from, nil, fileMode); err != nil {

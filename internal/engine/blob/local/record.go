@@ -16,7 +16,7 @@ const formatVersion = 1
 // added later carries its own version, so that an older program can report it.
 const sinceFirst = 1
 
-// magic is at the beginning of the header's payload.
+// magic is the first field of the header frame's payload and identifies a journal file.
 const magic = "SDJOURNL"
 
 // kind is the second field of a frame. The numbers are part of the format: append, never reorder.

@@ -19,7 +19,8 @@ import (
 // file system commits concurrent syncs together.
 const maxConcurrentRemovals = 16
 
-// Reclaim removes contents like RemoveAll, because freeing a slot of a pack writes nothing.
+// Reclaim removes all of the named contents, those in packs too, because freeing a slot of a pack
+// writes nothing. It returns the names that are gone, and an error if that is not all of them.
 func (s *Store) Reclaim(ctx context.Context, names []string) (gone []string, err error) {
 	return s.RemoveAll(ctx, names)
 }

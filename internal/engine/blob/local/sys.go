@@ -20,8 +20,8 @@ func parseBootID(s string) [16]byte {
 	return [16]byte(sum[:16])
 }
 
-// truncateTail truncates the file at the beginning of s if s reaches to its end. Otherwise it does
-// nothing.
+// truncateTail truncates the file at the beginning of s if s contains the end of the file.
+// Otherwise it does nothing.
 func truncateTail(f *os.File, s span) error {
 	info, err := f.Stat()
 	if err != nil || info.Size() <= s.off || info.Size() > s.end() {

@@ -14,7 +14,9 @@ func syncData(f *os.File) error { return f.Sync() }
 // syncsNames returns false: directories must be synced.
 func syncsNames(*os.File) bool { return false }
 
-// punch truncates the file if s reaches to its end. Otherwise the bytes stay and count as held.
+// punch frees the bytes of s only if s reaches to the end of the file, by truncating it. This
+// system can make no holes, so otherwise it does nothing, and the bytes continue to take disk
+// space.
 func punch(f *os.File, s span) error { return truncateTail(f, s) }
 
 // canPack returns false, because freed blocks may not be reusable.

@@ -258,8 +258,9 @@ func asStoreError(err error) error {
 	return &storeError{classify(err)}
 }
 
-// sendSpooled is send for a body of undeclared length: it writes the body to a temporary file
-// first, because S3 requires the length.
+// sendSpooled stores a body of undeclared length. It first writes the body to a temporary file,
+// because S3 requires the length. The bool reports whether the store may have kept the object, also
+// if the error is not nil.
 func (b *Bucket) sendSpooled(ctx context.Context, o outgoing) (blob.Part, bool, error) {
 	f, err := b.newSpool()
 	if err != nil {

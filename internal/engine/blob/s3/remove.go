@@ -21,8 +21,9 @@ func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, e
 	return s.removeAll(ctx, names, false)
 }
 
-// Reclaim removes contents like RemoveAll, but may leave some in packs. It rewrites a pack only if
-// that writes at most pack.MaxWriteRatio times the bytes that it frees.
+// Reclaim deletes contents and returns the names that are gone. It may leave contents in packs,
+// without an error: it rewrites a pack only if that writes at most pack.MaxWriteRatio times the
+// bytes that it frees.
 func (s *Store) Reclaim(ctx context.Context, names []string) (gone []string, err error) {
 	return s.removeAll(ctx, names, true)
 }

@@ -88,7 +88,7 @@ func (s *Staging) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body 
 }
 
 // PrepareExtend stores a piece of a tail without journaling it. The lease of the part is kept until
-// Enter or Discard.
+// Commit or Discard.
 func (s *Staging) PrepareExtend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.PendingExtend, error) {
 	if err := e.CheckRef(ref); err != nil {
 		return nil, err

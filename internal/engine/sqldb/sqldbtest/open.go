@@ -65,8 +65,9 @@ func At(t testing.TB, opt sqldb.Options) sqldb.Options {
 	return opt
 }
 
-// Borrow returns opt with the location of a database for the test, as At does. The caller must call
-// giveBack when the database is no longer used.
+// Borrow returns opt with the location of a database for the test: the file opt.Path (a new one if
+// empty), or on MySQL a database that stands for Path. The caller must call giveBack when the
+// database is no longer used.
 func Borrow(t testing.TB, opt sqldb.Options) (_ sqldb.Options, giveBack func()) {
 	t.Helper()
 	if opt.MySQL != "" {

@@ -298,8 +298,9 @@ func (r *levelRunner) outgoing(m *kgo.Record) *kgo.Record {
 	return forwarded(r.s.retry(consumer, topic), m)
 }
 
-// forwardOnce sends the due records and commits their offsets. After a failed commit, only another
-// process that takes the partition over sends them again.
+// forwardOnce sends the due records and commits their offsets. more reports whether any record was
+// due. After a failed commit, only another process that is assigned the partition sends the records
+// again.
 func (r *levelRunner) forwardOnce(ctx context.Context) (more bool, err error) {
 	b := r.dueBatch()
 	if len(b.messages) > 0 {

@@ -101,8 +101,9 @@ const (
 	ackIdle = 250 * time.Millisecond
 )
 
-// once sends a batch and marks the acknowledged rows. If marking fails, the rows are sent again
-// under the same event ids.
+// once sends a batch of unsent rows and marks the acknowledged ones. more reports that the batch
+// was full, so that more rows may wait. If marking fails, the rows are sent again under the same
+// event ids.
 func (r *relay) once(ctx context.Context) (more bool, err error) {
 	rows, err := r.unsent(ctx)
 	if err == nil {

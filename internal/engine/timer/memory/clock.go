@@ -45,7 +45,8 @@ func (c *clock) tick() int64 {
 	return c.advance(since)
 }
 
-// advance returns the tick for the time since the start, never less than an earlier tick.
+// advance returns the clock's time in milliseconds when since has passed since the start. It never
+// returns less than an earlier call.
 func (c *clock) advance(since time.Duration) int64 {
 	t := (c.base + int64(since)) / int64(time.Millisecond)
 	for {

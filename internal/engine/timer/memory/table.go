@@ -31,7 +31,7 @@ func hash(k timer.Key) uint64 {
 	return hi ^ lo
 }
 
-// slotOf returns the slot value for entry n with hash h.
+// slotOf returns the content of the table slot for entry number n whose key has the hash h.
 func slotOf(h uint64, n int32) uint32 { return uint32(h>>32)<<numberBits | uint32(n+1) }
 
 // mask returns the mask that maps a hash to a slot index.

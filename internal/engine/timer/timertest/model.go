@@ -44,9 +44,9 @@ func (m *modelTimer) comesUp() int64 {
 	return m.due()
 }
 
-// arm changes the model as Queue.Arm must for one entry: a higher generation replaces the timer,
-// the same one merges its times or ends its lease, and a lower one is ignored. A zero Last, or one
-// in the future, means now.
+// arm changes the model as an Arm of the queue under test must for one entry: a higher generation
+// replaces the timer, the same one merges its times or ends its lease, and a lower one is ignored.
+// A zero Last, or one in the future, means now.
 func (m *model) arm(x timer.Entry) {
 	last, first := m.now, int64(x.First)
 	if x.Last != 0 {

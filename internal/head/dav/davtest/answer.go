@@ -33,7 +33,8 @@ func (s *Site) Do(t testing.TB, line string, rest ...string) Response {
 	return s.Send(t, line, header, body)
 }
 
-// Send is Do with any body. A body of unknown length is sent without Content-Length.
+// Send sends a request, given as "METHOD /path", with any body. A body of unknown length is sent
+// without Content-Length. It authenticates as ann unless header names another user.
 func (s *Site) Send(t testing.TB, line string, header http.Header, body io.Reader) Response {
 	t.Helper()
 	method, path, _ := strings.Cut(line, " ")

@@ -263,7 +263,7 @@ func openZip(in io.ReaderAt, size int64) (*zip.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	archive, err := zip.NewReader(within{in, size}, size)
+	archive, err := zip.NewReader(boundedReaderAt{in, size}, size)
 	if err != nil {
 		return nil, err
 	}
@@ -277,8 +277,8 @@ func openZip(in io.ReaderAt, size int64) (*zip.Reader, error) {
 	return archive, nil
 }
 
-// within reads a file at offsets that come from its own content and may be out of range.
-type within struct {
+// boundedReaderAt reads a file at offsets that come from its own content and may be out of range.
+type boundedReaderAt struct {
 	io.ReaderAt
 	size int64
 }
@@ -288,7 +288,7 @@ type within struct {
 var errOutside = errors.New("a place outside of the file")
 
 // ReadAt fails with errOutside for an offset outside of the file.
-func (w within) ReadAt(p []byte, off int64) (int, error) {
+func (w boundedReaderAt) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 || off > w.size {
 		return 0, errOutside
 	}

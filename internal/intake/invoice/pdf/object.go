@@ -231,7 +231,8 @@ func (p *parser) literal() (text, error) {
 	return "", damaged("a text of the PDF does not end")
 }
 
-// escape appends the value of an escape sequence. It leaves pos at the sequence's last byte.
+// escape appends the value of the escape sequence whose character after the backslash is at pos. It
+// leaves pos at the sequence's last byte.
 func (p *parser) escape(out []byte) []byte {
 	if p.pos == len(p.in) {
 		return out

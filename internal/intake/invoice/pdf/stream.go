@@ -111,10 +111,10 @@ func (d *Document) unpack(about dict, body, limit int64) ([]byte, error) {
 	if columns < 1 || columns > 64 || colors != nil && colors != int64(1) || depth != nil && depth != int64(8) {
 		return nil, &Error{Unknown, "a table of the PDF is packed in a way that is not supported"}
 	}
-	return unpredict(raw, int(columns))
+	return undoPredictor(raw, int(columns))
 }
 
-// first returns the first element of an array, or the value itself if it is not an array.
+// first returns the first element of an array, nil of an empty one, and any other value itself.
 func first(value any) any {
 	if list, ok := value.(array); ok {
 		if len(list) == 0 {
@@ -125,9 +125,9 @@ func first(value any) any {
 	return value
 }
 
-// unpredict undoes the PNG filters (RFC 2083 §6) for rows of one byte per column. It fails with an
-// Error of kind Damaged for an unknown filter.
-func unpredict(raw []byte, columns int) ([]byte, error) {
+// undoPredictor undoes the PNG filters (RFC 2083 §6) for rows of one byte per column. It fails with
+// an Error of kind Damaged for an unknown filter.
+func undoPredictor(raw []byte, columns int) ([]byte, error) {
 	var out bytes.Buffer
 	above := make([]byte, columns)
 	for ; len(raw) > columns; raw = raw[columns+1:] {

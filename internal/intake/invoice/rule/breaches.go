@@ -7,16 +7,16 @@ import (
 	"example.org/smartdrive/internal/intake/invoice"
 )
 
-// told holds the breaches that the decoder found and that no finding reports yet.
-type told []invoice.Breach
+// pendingBreaches holds the breaches that the decoder found and that no finding reports yet.
+type pendingBreaches []invoice.Breach
 
 // breachesOf returns a copy of the breaches that the decoder found, so that the caller may change
 // it.
-func breachesOf(d *invoice.Document) told { return slices.Clone(d.Written.Breaches) }
+func breachesOf(d *invoice.Document) pendingBreaches { return slices.Clone(d.Written.Breaches) }
 
-// take removes all breaches of a rule and returns them as one finding, at the first place. If there
-// are none, the result is false.
-func (t *told) take(r *Rule) (Finding, bool) {
+// finding removes all breaches of a rule and returns them as one finding, at the first place. If
+// there are none, the result is false.
+func (t *pendingBreaches) finding(r *Rule) (Finding, bool) {
 	first := slices.IndexFunc(*t, func(b invoice.Breach) bool { return b.Rule == r.ID })
 	if first < 0 {
 		return Finding{}, false
@@ -31,14 +31,14 @@ func (t *told) take(r *Rule) (Finding, bool) {
 }
 
 // locate sets the place of a finding to the first breach of the rule r.near.
-func (t told) locate(r *Rule, f *Finding) {
+func (t pendingBreaches) locate(r *Rule, f *Finding) {
 	if i := slices.IndexFunc(t, func(b invoice.Breach) bool { return b.Rule == r.near }); i >= 0 {
 		f.Place, f.Line = t[i].Place, t[i].Line
 	}
 }
 
-// most returns at most MaxFindings findings, fatal ones first. It sorts findings in place.
-func most(findings []Finding) []Finding {
+// limitFindings returns at most MaxFindings findings, fatal ones first. It sorts findings in place.
+func limitFindings(findings []Finding) []Finding {
 	if len(findings) <= MaxFindings {
 		return findings
 	}

@@ -34,7 +34,7 @@ func documentCodes() []Rule {
 			func(d *document) []string { return []string{d.Object.Scheme} }, isQualifier),
 		ofDocument("BR-CL-08", Fatal, "The subject of a note (BT-21) is one of UNTDID 4451", noteSubjects, isSubject),
 		ofDocument("BR-CL-14", Fatal, "A country is one of ISO 3166-1", countriesOf, countries.has),
-		ofDocument("BR-CL-16", Fatal, "A means of payment (BT-81) is one of UNTDID 4461", means, paymentMeans.has),
+		ofDocument("BR-CL-16", Fatal, "A means of payment (BT-81) is one of UNTDID 4461", paymentMeansCodes, paymentMeans.has),
 		{
 			ID: "BR-CL-17", Severity: Fatal, Text: "The category of a VAT breakdown (BT-118) is one of UNTDID 5305 that EN 16931 takes",
 			tax: func(_ *document, t *tax) bool { return t.Category == "" || vatCodes.has(t.Category) },
@@ -252,8 +252,8 @@ func classSchemes(l *line) (codes []string) {
 	return codes
 }
 
-// means returns the codes of all means of payment.
-func means(d *document) (codes []string) {
+// paymentMeansCodes returns the codes of all means of payment.
+func paymentMeansCodes(d *document) (codes []string) {
 	for i := range d.Payments {
 		codes = append(codes, d.Payments[i].Code)
 	}

@@ -73,7 +73,7 @@ func Validate(d *invoice.Document) []Finding {
 	for i := range rules {
 		r := &rules[i]
 		f, broken := r.finding(d)
-		known, seen := told.take(r)
+		known, seen := told.finding(r)
 		switch {
 		case !broken && !seen:
 			continue
@@ -86,7 +86,7 @@ func Validate(d *invoice.Document) []Finding {
 		}
 		findings = append(findings, f)
 	}
-	return most(findings)
+	return limitFindings(findings)
 }
 
 // finding returns the finding of a rule and true if the document breaks it; false otherwise.

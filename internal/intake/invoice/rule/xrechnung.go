@@ -33,7 +33,7 @@ func ValidateAs(d *invoice.Document, p Profile) []Finding {
 			findings = append(findings, f)
 		}
 	}
-	return most(findings)
+	return limitFindings(findings)
 }
 
 // xrechnung holds the rules of XRechnung 3.

@@ -25,8 +25,7 @@ type builder struct {
 	lineNo int     // current line of the file
 	text   []byte  // text of the current element
 
-	// parts of the model that the open elements describe
-	party     *invoice.Party
+	party     *invoice.Party // parts of the model that the open elements describe
 	address   *invoice.Address
 	lines     []*invoice.Line
 	allowance *invoice.Allowance
@@ -38,16 +37,16 @@ type builder struct {
 	scheme    string // tax scheme being read
 	flag      string // scratch text of the current element
 
-	unsupported string     // feature of the document that no rule can validate; empty: none
-	taxTotals   []taxTotal // totals of VAT (BT-110, BT-111), sorted out by finish
-	currencies  []sighting // distinct currencies of amounts, at most 16
-	currency    string     // currency of the current amount
+	unsupported string        // feature of the document that no rule can validate; empty: none
+	taxTotals   []taxTotal    // totals of VAT (BT-110, BT-111), sorted out by finish
+	currencies  []currencyUse // distinct currencies of amounts, at most 16
+	currency    string        // currency of the current amount
 
 	codes codes
 }
 
-// sighting is a currency of an amount, with the place of its first use.
-type sighting struct {
+// currencyUse is a currency of an amount, with the place of its first use.
+type currencyUse struct {
 	currency string
 	at       invoice.Breach
 }
@@ -127,7 +126,7 @@ func (b *builder) set(to place, n *node, text []byte) error {
 		once(b, n, p, value, !p.Given(), p.Equal(value))
 	case *invoice.Date:
 		if b.date != "" && b.date != "102" {
-			b.breach("SD-07", nil)
+			b.recordBreach("SD-07", nil)
 			return nil
 		}
 		value, err := parseDate(text)
@@ -159,7 +158,7 @@ func once[T any](b *builder, n *node, p *T, value T, empty, same bool) {
 	case n.row.also != nil:
 		n.row.also(b, any(value))
 	case n.row.detail:
-		b.breach("SD-05", nil)
+		b.recordBreach("SD-05", nil)
 	default:
 		b.repeated(n.path)
 	}
@@ -170,7 +169,7 @@ func (b *builder) repeated(what string) {
 	if !slices.Contains(b.doc.Repeated, what) {
 		b.doc.Repeated = append(b.doc.Repeated, what)
 	}
-	b.breach("SD-01", nil)
+	b.recordBreach("SD-01", nil)
 }
 
 // badValue returns an Error of kind BadValue that quotes the start of text and err.
@@ -231,9 +230,9 @@ func (c codes) keep(text []byte) string {
 
 // sawCurrency records the currency of an amount that has just been read.
 func (b *builder) sawCurrency() {
-	known := slices.ContainsFunc(b.currencies, func(s sighting) bool { return s.currency == b.currency })
+	known := slices.ContainsFunc(b.currencies, func(s currencyUse) bool { return s.currency == b.currency })
 	if b.currency != "" && !known && len(b.currencies) < 16 {
-		b.currencies = append(b.currencies, sighting{b.currency, invoice.Breach{Rule: "SD-02", Place: b.place(nil), Line: b.lineNo}})
+		b.currencies = append(b.currencies, currencyUse{b.currency, invoice.Breach{Rule: "SD-02", Place: b.place(nil), Line: b.lineNo}})
 	}
 	b.currency = ""
 }
@@ -241,7 +240,7 @@ func (b *builder) sawCurrency() {
 // ublCurrency records the currency of a UBL amount, and a breach of BR-CL-03 if there is none.
 func (b *builder) ublCurrency() {
 	if b.currency == "" {
-		b.breach("BR-CL-03", nil)
+		b.recordBreach("BR-CL-03", nil)
 	}
 	b.sawCurrency()
 }
@@ -276,7 +275,7 @@ func (b *builder) finish() {
 		}
 	}
 	if own != 1 && (d.Written.Syntax == invoice.UBLSyntax || d.Totals.Gross.Cmp(d.Totals.Net) != 0) {
-		b.breach("BR-CO-15", nil)
+		b.recordBreach("BR-CO-15", nil)
 	}
 	plain(d)
 }
@@ -340,28 +339,28 @@ func (b *builder) checkReference() {
 	project := ref.kind == "50" && (!ubl || b.doc.Written.CreditNote)
 	switch {
 	case ubl && ref.kind != "130" && !project && (ref.kind != "" || ref.scheme != ""):
-		b.breach("UBL-SR-43", nil)
+		b.recordBreach("UBL-SR-43", nil)
 	case !ubl && ref.kind != "" && ref.kind != "130" && ref.kind != "50" && ref.kind != "916":
-		b.breach("CII-DT-018", nil)
+		b.recordBreach("CII-DT-018", nil)
 	}
 	if !ubl && ref.kind != "916" && (ref.attachment.Text != "" || ref.attachment.URL != "" || ref.embedded) {
-		b.breach("CII-DT-021", nil)
+		b.recordBreach("CII-DT-021", nil)
 	}
 	if !ubl && ref.kind != "130" && ref.scheme != "" {
-		b.breach("CII-DT-024", nil)
+		b.recordBreach("CII-DT-024", nil)
 	}
 	if ref.kind == "130" && b.doc.Object.ID != "" && ubl {
-		b.breach("UBL-SR-04", nil)
+		b.recordBreach("UBL-SR-04", nil)
 	}
 	if ref.attachment.ID == "" && (ref.kind == "130" || ref.kind == "50") {
-		b.breach("BR-52", nil)
+		b.recordBreach("BR-52", nil)
 	}
 	if ref.embedded && ubl {
 		if ref.attachment.Type == "" {
-			b.breach("UBL-DT-06", nil)
+			b.recordBreach("UBL-DT-06", nil)
 		}
 		if ref.attachment.Name == "" {
-			b.breach("UBL-DT-07", nil)
+			b.recordBreach("UBL-DT-07", nil)
 		}
 	}
 }
@@ -373,7 +372,7 @@ func (b *builder) endTax(at *string, twice string) {
 	case *at == "":
 		*at = b.tax.id
 	case twice != "":
-		b.breach(twice, nil)
+		b.recordBreach(twice, nil)
 	case *at != b.tax.id && b.tax.id != "":
 		b.repeated("a party's number for tax")
 	}
@@ -384,7 +383,7 @@ func (b *builder) endTax(at *string, twice string) {
 func endTaxUBL(b *builder) {
 	vat := strings.EqualFold(b.tax.scheme, "VAT")
 	if b.tax.scheme == "" || b.tax.id == "" {
-		b.breach("UBL-SR-53", nil)
+		b.recordBreach("UBL-SR-53", nil)
 	}
 	switch {
 	case vat && b.party == &b.doc.Seller:
@@ -409,7 +408,7 @@ func endTaxCII(b *builder) {
 	case "FC":
 		b.endTax(&b.party.TaxID, "")
 	default:
-		b.breach("SD-06", nil)
+		b.recordBreach("SD-06", nil)
 	}
 }
 
@@ -418,15 +417,15 @@ func endTaxCII(b *builder) {
 func (b *builder) endPartyID() {
 	switch sepa := b.id.Scheme == "SEPA"; {
 	case sepa && b.party != &b.doc.Seller && b.party != b.doc.Payee:
-		b.breach("BR-CL-10", nil)
+		b.recordBreach("BR-CL-10", nil)
 	case b.id.ID == "":
 	case sepa:
 		if b.doc.Creditor != "" && b.doc.Written.Syntax == invoice.UBLSyntax {
-			b.breach("UBL-SR-29", nil)
+			b.recordBreach("UBL-SR-29", nil)
 		}
 		b.doc.Creditor = b.id.ID
 	case b.party == b.doc.Payee && len(b.party.IDs) > 0 && b.doc.Written.Syntax == invoice.UBLSyntax:
-		b.breach("UBL-SR-20", nil)
+		b.recordBreach("UBL-SR-20", nil)
 	default:
 		b.party.IDs = append(b.party.IDs, b.id)
 	}

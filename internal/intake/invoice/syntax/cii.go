@@ -26,10 +26,10 @@ var (
 var ciiTree = sync.OnceValue(func() *node {
 	const trade = "rsm:SupplyChainTradeTransaction/"
 	root := grow(ciiPrefixes, ciiHead,
-		under(trade+"ram:IncludedSupplyChainTradeLineItem", ciiLine),
-		under(trade+"ram:ApplicableHeaderTradeAgreement", ciiAgreement),
-		under(trade+"ram:ApplicableHeaderTradeDelivery", ciiDelivery),
-		under(trade+"ram:ApplicableHeaderTradeSettlement", join(ciiSettlement, ciiPayment, ciiTotals)))
+		withPrefix(trade+"ram:IncludedSupplyChainTradeLineItem", ciiLine),
+		withPrefix(trade+"ram:ApplicableHeaderTradeAgreement", ciiAgreement),
+		withPrefix(trade+"ram:ApplicableHeaderTradeDelivery", ciiDelivery),
+		withPrefix(trade+"ram:ApplicableHeaderTradeSettlement", join(ciiSettlement, ciiPayment, ciiTotals)))
 	root.limit(ciiPrefixes, ciiOccurrences())
 	return root
 })
@@ -58,7 +58,7 @@ func ciiRuledDate(rule, path string, to place) []row {
 		if rows[i].end != nil {
 			rows[i].end = func(b *builder) {
 				if b.date != "102" {
-					b.breach(rule, nil)
+					b.recordBreach(rule, nil)
 				}
 				b.date = ""
 			}
@@ -107,8 +107,8 @@ var ciiAgreement = join(
 		{path: "ram:SpecifiedProcuringProject/ram:ID", to: func(b *builder) any { return &b.doc.Project }},
 		{path: "ram:AdditionalReferencedDocument", begin: newReference, end: func(b *builder) { b.addReference(&b.doc.Tender) }},
 	},
-	under("ram:SellerTradeParty", ciiParty), under("ram:BuyerTradeParty", ciiParty), under("ram:SellerTaxRepresentativeTradeParty", ciiParty),
-	under("ram:AdditionalReferencedDocument", []row{
+	withPrefix("ram:SellerTradeParty", ciiParty), withPrefix("ram:BuyerTradeParty", ciiParty), withPrefix("ram:SellerTaxRepresentativeTradeParty", ciiParty),
+	withPrefix("ram:AdditionalReferencedDocument", []row{
 		{path: "ram:IssuerAssignedID", to: func(b *builder) any { return &b.ref.attachment.ID }},
 		{path: "ram:ReferenceTypeCode", to: func(b *builder) any { return &b.ref.scheme }},
 		{path: "ram:TypeCode", to: func(b *builder) any { return &b.ref.kind }},
@@ -142,7 +142,7 @@ var ciiParty = join([]row{
 	{path: "ram:SpecifiedTaxRegistration/ram:ID", to: func(b *builder) any { return &b.tax.id }},
 	{path: "ram:SpecifiedTaxRegistration/ram:ID@schemeID", to: func(b *builder) any { return &b.tax.scheme }},
 	{path: "ram:PostalTradeAddress", begin: partyAddress},
-}, under("ram:PostalTradeAddress", ciiAddress))
+}, withPrefix("ram:PostalTradeAddress", ciiAddress))
 
 // unlessSet returns a place for a fallback value, which is dropped if a better value is already
 // set: a department if there is a person, a local account number if there is an IBAN, a local
@@ -180,7 +180,7 @@ var ciiDelivery = join(
 		{path: "ram:DespatchAdviceReferencedDocument/ram:IssuerAssignedID", to: func(b *builder) any { return &b.doc.Despatch }},
 		{path: "ram:ReceivingAdviceReferencedDocument/ram:IssuerAssignedID", to: func(b *builder) any { return &b.doc.Receipt }},
 	},
-	under("ram:ShipToTradeParty/ram:PostalTradeAddress", ciiAddress),
+	withPrefix("ram:ShipToTradeParty/ram:PostalTradeAddress", ciiAddress),
 	ciiDate("ram:ActualDeliverySupplyChainEvent/ram:OccurrenceDateTime", func(b *builder) any { return &b.doc.Delivery.Date }),
 )
 
@@ -197,7 +197,7 @@ var ciiSettlement = join(
 		{path: "ram:InvoiceReferencedDocument", begin: addPreceding},
 		{path: "ram:InvoiceReferencedDocument/ram:IssuerAssignedID", to: func(b *builder) any { return &b.preceding().Number }},
 	},
-	under("ram:PayeeTradeParty", ciiParty),
+	withPrefix("ram:PayeeTradeParty", ciiParty),
 	ciiRuledDate("BR-29", "ram:BillingSpecifiedPeriod/ram:StartDateTime", func(b *builder) any { return &b.period.Start }),
 	ciiRuledDate("BR-29", "ram:BillingSpecifiedPeriod/ram:EndDateTime", func(b *builder) any { return &b.period.End }),
 	ciiDate("ram:InvoiceReferencedDocument/ram:FormattedIssueDateTime", func(b *builder) any { return &b.preceding().Date }),
@@ -212,7 +212,7 @@ var ciiPayment = join([]row{
 	{path: "ram:SpecifiedTradePaymentTerms/ram:DirectDebitMandateID", to: func(b *builder) any { return &b.doc.Mandate }},
 	{path: "ram:SpecifiedTradeSettlementPaymentMeans", begin: addPayment},
 }, ciiDetailDate("ram:SpecifiedTradePaymentTerms/ram:DueDateDateTime", func(b *builder) any { return &b.doc.Due }),
-	under("ram:SpecifiedTradeSettlementPaymentMeans", []row{
+	withPrefix("ram:SpecifiedTradeSettlementPaymentMeans", []row{
 		{path: "ram:TypeCode", to: func(b *builder) any { return &b.payment().Code }, end: sameMeans("CII-SR-467")},
 		{path: "ram:Information", to: func(b *builder) any { return &b.payment().Text }, end: sameInformation},
 		{path: "ram:ApplicableTradeSettlementFinancialCard/ram:ID", to: func(b *builder) any { return &b.payment().Card }},

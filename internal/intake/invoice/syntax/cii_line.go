@@ -7,7 +7,7 @@ var ciiTotals = join(
 		{path: "ram:ApplicableTradeTax/ram:TypeCode", to: schemeOf},
 		{path: "ram:SpecifiedTradeAllowanceCharge", begin: func(b *builder) { b.addAllowance(&b.doc.Allowances) }},
 	},
-	under("ram:ApplicableTradeTax", join(
+	withPrefix("ram:ApplicableTradeTax", join(
 		ciiAmount("ram:CalculatedAmount", func(b *builder) any { return &b.taxLine().Amount }),
 		ciiAmount("ram:BasisAmount", func(b *builder) any { return &b.taxLine().Base }),
 		ciiDate("ram:TaxPointDate", func(b *builder) any { return &b.doc.TaxPoint }),
@@ -19,12 +19,12 @@ var ciiTotals = join(
 			{path: "ram:DueDateTypeCode", to: func(b *builder) any { return &b.flag }, end: taxPointCode},
 		},
 	)),
-	under("ram:SpecifiedTradeAllowanceCharge", ciiAllowance),
+	withPrefix("ram:SpecifiedTradeAllowanceCharge", ciiAllowance),
 	[]row{
 		{path: "ram:SpecifiedTradeAllowanceCharge/ram:CategoryTradeTax", end: allowanceScheme},
 		{path: "ram:SpecifiedTradeAllowanceCharge/ram:CategoryTradeTax/ram:TypeCode", to: schemeOf},
 	},
-	under("ram:SpecifiedTradeSettlementHeaderMonetarySummation", join(
+	withPrefix("ram:SpecifiedTradeSettlementHeaderMonetarySummation", join(
 		ciiAmount("ram:LineTotalAmount", func(b *builder) any { return &b.doc.Totals.Lines }),
 		ciiAmount("ram:ChargeTotalAmount", func(b *builder) any { return &b.doc.Totals.Charges }),
 		ciiAmount("ram:AllowanceTotalAmount", func(b *builder) any { return &b.doc.Totals.Allowances }),
@@ -68,8 +68,8 @@ var ciiLine = join(
 		{path: "ram:SpecifiedLineTradeDelivery/ram:BilledQuantity", to: func(b *builder) any { return &b.line().Quantity }},
 		{path: "ram:SpecifiedLineTradeDelivery/ram:BilledQuantity@unitCode", to: func(b *builder) any { return &b.line().Unit }},
 	},
-	under("ram:SpecifiedTradeProduct", ciiProduct),
-	under("ram:SpecifiedLineTradeAgreement", join(
+	withPrefix("ram:SpecifiedTradeProduct", ciiProduct),
+	withPrefix("ram:SpecifiedLineTradeAgreement", join(
 		ciiAmount("ram:GrossPriceProductTradePrice/ram:ChargeAmount", func(b *builder) any { return &b.line().GrossPrice }),
 		ciiAmount("ram:GrossPriceProductTradePrice/ram:AppliedTradeAllowanceCharge/ram:ActualAmount",
 			func(b *builder) any { return &b.line().Discount }),
@@ -82,7 +82,7 @@ var ciiLine = join(
 			{path: "ram:NetPriceProductTradePrice/ram:BasisQuantity@unitCode", to: func(b *builder) any { return &b.line().BaseUnit }},
 		},
 	)),
-	under("ram:SpecifiedLineTradeSettlement", join(
+	withPrefix("ram:SpecifiedLineTradeSettlement", join(
 		[]row{
 			{path: "ram:ApplicableTradeTax", end: lineScheme},
 			{path: "ram:ApplicableTradeTax/ram:TypeCode", to: schemeOf},
@@ -96,7 +96,7 @@ var ciiLine = join(
 			{path: "ram:AdditionalReferencedDocument/ram:ReferenceTypeCode", to: func(b *builder) any { return &b.ref.scheme }},
 			{path: "ram:ReceivableSpecifiedTradeAccountingAccount/ram:ID", to: func(b *builder) any { return &b.line().Accounting }},
 		},
-		under("ram:SpecifiedTradeAllowanceCharge", ciiAllowance),
+		withPrefix("ram:SpecifiedTradeAllowanceCharge", ciiAllowance),
 		ciiRuledDate("BR-30", "ram:BillingSpecifiedPeriod/ram:StartDateTime", func(b *builder) any { return &b.period.Start }),
 		ciiRuledDate("BR-30", "ram:BillingSpecifiedPeriod/ram:EndDateTime", func(b *builder) any { return &b.period.End }),
 		ciiAmount("ram:SpecifiedTradeSettlementLineMonetarySummation/ram:LineTotalAmount", func(b *builder) any { return &b.line().Net }),

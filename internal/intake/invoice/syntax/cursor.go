@@ -84,11 +84,11 @@ func lineObject(b *builder) {
 func ciiLineObject(b *builder) {
 	switch {
 	case b.ref.attachment.ID == "":
-		b.breach("BR-52", nil)
+		b.recordBreach("BR-52", nil)
 	case b.ref.kind != "" && b.ref.kind != "130" && b.ref.kind != "50" && b.ref.kind != "916":
-		b.breach("CII-DT-018", nil)
+		b.recordBreach("CII-DT-018", nil)
 	case b.ref.scheme != "" && b.ref.kind != "130":
-		b.breach("CII-DT-024", nil)
+		b.recordBreach("CII-DT-024", nil)
 	}
 	lineObject(b)
 }
@@ -136,9 +136,9 @@ func addPayment(b *builder) { b.doc.Payments = append(b.doc.Payments, invoice.Pa
 // payment returns the payment that was appended last; it panics without one.
 func (b *builder) payment() *invoice.Payment { return &b.doc.Payments[len(b.doc.Payments)-1] }
 
-// breaks returns a row.also function that records a breach of a rule.
-func breaks(rule string) func(*builder, any) {
-	return func(b *builder, _ any) { b.breach(rule, nil) }
+// recordsBreach returns a row.also function that records a breach of a rule.
+func recordsBreach(rule string) func(*builder, any) {
+	return func(b *builder, _ any) { b.recordBreach(rule, nil) }
 }
 
 // maxJoined is the maximum length in bytes of values that joined combines.
@@ -150,7 +150,7 @@ func joined(of func(*builder) *string) func(*builder, any) {
 	return func(b *builder, value any) {
 		p := of(b)
 		if len(*p)+len(value.(string)) > maxJoined {
-			b.breach("SD-05", nil)
+			b.recordBreach("SD-05", nil)
 			return
 		}
 		*p += "\n" + value.(string)
@@ -162,12 +162,12 @@ func joined(of func(*builder) *string) func(*builder, any) {
 func sameMeans(rule string) func(*builder) {
 	return func(b *builder) {
 		if b.doc.Payments[0].Code != b.payment().Code {
-			b.breach(rule, nil)
+			b.recordBreach(rule, nil)
 		}
 		last := len(b.doc.Payments) - 1
 		if rule == "UBL-SR-47" && b.payment().Text != "" &&
 			slices.ContainsFunc(b.doc.Payments[:last], func(p invoice.Payment) bool { return p.Text != "" }) {
-			b.breach("UBL-SR-46", nil)
+			b.recordBreach("UBL-SR-46", nil)
 		}
 	}
 }
@@ -177,7 +177,7 @@ func sameMeans(rule string) func(*builder) {
 func sameInformation(b *builder) {
 	i := slices.IndexFunc(b.doc.Payments, func(p invoice.Payment) bool { return p.Text != "" })
 	if i >= 0 && b.doc.Payments[i].Text != b.payment().Text {
-		b.breach("CII-SR-468", nil)
+		b.recordBreach("CII-SR-468", nil)
 	}
 }
 

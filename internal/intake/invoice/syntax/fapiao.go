@@ -23,9 +23,9 @@ import (
 // fapiaoTree returns the tree of an EInvoice.
 var fapiaoTree = sync.OnceValue(func() *node {
 	return grow(nil, fapiaoHead, fapiaoTotals,
-		under("EInvoiceData/SellerInformation", fapiaoParty("Seller", func(b *builder) *invoice.Party { return &b.doc.Seller })),
-		under("EInvoiceData/BuyerInformation", fapiaoParty("Buyer", func(b *builder) *invoice.Party { return &b.doc.Buyer })),
-		under("EInvoiceData/IssuItemInformation", fapiaoLine))
+		withPrefix("EInvoiceData/SellerInformation", fapiaoParty("Seller", func(b *builder) *invoice.Party { return &b.doc.Seller })),
+		withPrefix("EInvoiceData/BuyerInformation", fapiaoParty("Buyer", func(b *builder) *invoice.Party { return &b.doc.Buyer })),
+		withPrefix("EInvoiceData/IssuItemInformation", fapiaoLine))
 })
 
 // fapiaoHead maps number, date, kind and remark.

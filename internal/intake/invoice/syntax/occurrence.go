@@ -46,29 +46,31 @@ func atMostOnce(scope string, rules ...string) []occurrence {
 	return table
 }
 
-// enter updates the counters at the start of an element. It records a breach if there are too many.
-func (b *builder) enter(n *node) {
+// beginElement updates the counters at the start of an element. It records a breach if there are
+// too many.
+func (b *builder) beginElement(n *node) {
 	for _, c := range n.scopes {
 		b.counts[c.n] = 0
 	}
 	for _, c := range n.counted {
 		if b.counts[c.n]++; b.counts[c.n] == c.most+1 {
-			b.breach(c.rule, n)
+			b.recordBreach(c.rule, n)
 		}
 	}
 }
 
-// leave records a breach for each required child that the ended element lacks.
-func (b *builder) leave(n *node) {
+// endElement records a breach for each required child that the ended element lacks.
+func (b *builder) endElement(n *node) {
 	for _, c := range n.scopes {
 		if c.least && b.counts[c.n] == 0 {
-			b.breach(c.rule, nil)
+			b.recordBreach(c.rule, nil)
 		}
 	}
 }
 
-// breach records that a rule is broken at the current element, or at its child if that is not nil.
-func (b *builder) breach(rule string, child *node) {
+// recordBreach records that a rule is broken at the current element, or at its child if that is not
+// nil.
+func (b *builder) recordBreach(rule string, child *node) {
 	b.record(invoice.Breach{Rule: rule, Place: b.place(child), Line: b.lineNo})
 }
 

@@ -17,7 +17,7 @@ func (b *builder) isVAT() bool {
 	scheme := b.scheme
 	b.scheme = ""
 	if b.doc.Written.Syntax == invoice.CIISyntax && scheme != "" && scheme != "VAT" {
-		b.breach("CII-DT-037", nil)
+		b.recordBreach("CII-DT-037", nil)
 	}
 	return strings.EqualFold(scheme, "VAT")
 }
@@ -25,14 +25,14 @@ func (b *builder) isVAT() bool {
 // lineScheme records a breach if the tax category of a top-level line is not of VAT.
 func lineScheme(b *builder) {
 	if !b.isVAT() && len(b.lines) == 1 {
-		b.breach("BR-CO-04", nil)
+		b.recordBreach("BR-CO-04", nil)
 	}
 }
 
 // breakdownScheme records a breach if a tax breakdown is not of VAT.
 func breakdownScheme(b *builder) {
 	if !b.isVAT() {
-		b.breach("BR-47", nil)
+		b.recordBreach("BR-47", nil)
 	}
 }
 
@@ -43,6 +43,6 @@ func allowanceScheme(b *builder) {
 		rule = "BR-37"
 	}
 	if !b.isVAT() {
-		b.breach(rule, nil)
+		b.recordBreach(rule, nil)
 	}
 }

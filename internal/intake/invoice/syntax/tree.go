@@ -31,8 +31,8 @@ type row struct {
 	detail bool                        // drops it and records a warning with its place
 }
 
-// under prefixes the paths of rows with a path.
-func under(path string, rows []row) []row {
+// withPrefix prefixes the paths of rows with a path.
+func withPrefix(path string, rows []row) []row {
 	below := slices.Clone(rows)
 	for i := range below {
 		if strings.HasPrefix(below[i].path, "@") {
@@ -154,7 +154,7 @@ func walk(s *xmlscan.Scanner, root *node, b *builder) error {
 // file. It fails with an Error for a value that cannot be stored.
 func (b *builder) open(s *xmlscan.Scanner, n *node) error {
 	b.text = b.text[:0]
-	b.enter(n)
+	b.beginElement(n)
 	if n.row.begin != nil {
 		if b.items--; b.items < 0 {
 			return &Error{Kind: Limit, Text: "too many lines, notes or the like"}
@@ -187,7 +187,7 @@ func (b *builder) close(n *node) error {
 	if n.row.end != nil {
 		n.row.end(b)
 	}
-	b.leave(n)
+	b.endElement(n)
 	return nil
 }
 

@@ -31,9 +31,9 @@ const (
 // names.
 var ublTree = sync.OnceValue(func() *node {
 	root := grow(ublPrefixes, ublHead, ublReferences, ublParties, ublPayment, ublTotals,
-		under("cac:InvoiceLine", ublLine), under("cac:CreditNoteLine", ublLine))
+		withPrefix("cac:InvoiceLine", ublLine), withPrefix("cac:CreditNoteLine", ublLine))
 	// XRechnung extension: nested lines
-	sub := grow(ublPrefixes, under("cac:SubInvoiceLine", ublSubLine())).find("cac:SubInvoiceLine")
+	sub := grow(ublPrefixes, withPrefix("cac:SubInvoiceLine", ublSubLine())).find("cac:SubInvoiceLine")
 	sub.children["SubInvoiceLine"] = sub
 	root.find("cac:InvoiceLine").children["SubInvoiceLine"] = sub
 	root.limit(ublPrefixes, ublOccurrences())
@@ -81,7 +81,7 @@ var ublReferences = join([]row{
 	// a credit note has no ProjectReference: there, type 50 is the project (EN 16931-3-2,
 	// BT-11)
 	{path: "cac:AdditionalDocumentReference", begin: newReference, end: func(b *builder) { b.addReference(&b.doc.Project) }},
-}, under("cac:AdditionalDocumentReference", []row{
+}, withPrefix("cac:AdditionalDocumentReference", []row{
 	{path: "cbc:ID", to: func(b *builder) any { return &b.ref.attachment.ID }},
 	{path: "cbc:ID@schemeID", to: func(b *builder) any { return &b.ref.scheme }},
 	{path: "cbc:DocumentTypeCode", to: func(b *builder) any { return &b.ref.kind }},
@@ -100,9 +100,9 @@ var ublParties = join(
 		{path: "cac:PayeeParty", begin: payee},
 		{path: "cac:TaxRepresentativeParty", begin: taxRepresentative},
 	},
-	under("cac:AccountingSupplierParty/cac:Party", ublFullParty), under("cac:AccountingCustomerParty/cac:Party", ublFullParty),
-	under("cac:PayeeParty", ublNamedParty), under("cac:TaxRepresentativeParty", ublNamedParty),
-	under("cac:Delivery/cac:DeliveryLocation/cac:Address", ublAddress),
+	withPrefix("cac:AccountingSupplierParty/cac:Party", ublFullParty), withPrefix("cac:AccountingCustomerParty/cac:Party", ublFullParty),
+	withPrefix("cac:PayeeParty", ublNamedParty), withPrefix("cac:TaxRepresentativeParty", ublNamedParty),
+	withPrefix("cac:Delivery/cac:DeliveryLocation/cac:Address", ublAddress),
 	[]row{{path: "cac:Delivery/cac:DeliveryLocation/cac:Address", begin: deliveryAddress}},
 )
 
@@ -123,7 +123,7 @@ var ublParty = join([]row{
 	{path: "cac:Contact/cbc:Name", to: func(b *builder) any { return &b.party.Contact.Name }},
 	{path: "cac:Contact/cbc:Telephone", to: func(b *builder) any { return &b.party.Contact.Phone }},
 	{path: "cac:Contact/cbc:ElectronicMail", to: func(b *builder) any { return &b.party.Contact.Email }},
-}, under("cac:PostalAddress", ublAddress))
+}, withPrefix("cac:PostalAddress", ublAddress))
 
 // Parties differ in their name: the registered name for seller and buyer, the only name for payee
 // and tax representative.
@@ -152,7 +152,7 @@ var ublPayment = []row{
 	{path: "cac:PaymentMeans/cbc:PaymentMeansCode", to: func(b *builder) any { return &b.payment().Code }, end: sameMeans("UBL-SR-47")},
 	{path: "cac:PaymentMeans/cbc:PaymentMeansCode@name", to: func(b *builder) any { return &b.payment().Text }},
 	{path: "cac:PaymentMeans/cbc:PaymentDueDate", to: func(b *builder) any { return &b.doc.Due }},
-	{path: "cac:PaymentMeans/cbc:PaymentID", to: func(b *builder) any { return &b.doc.PaymentReference }, also: breaks("UBL-SR-44")},
+	{path: "cac:PaymentMeans/cbc:PaymentID", to: func(b *builder) any { return &b.doc.PaymentReference }, also: recordsBreach("UBL-SR-44")},
 	{path: "cac:PaymentMeans/cac:CardAccount/cbc:PrimaryAccountNumberID", to: func(b *builder) any { return &b.payment().Card }},
 	{path: "cac:PaymentMeans/cac:CardAccount/cbc:HolderName", to: func(b *builder) any { return &b.payment().CardHolder }},
 	{path: "cac:PaymentMeans/cac:PayeeFinancialAccount", begin: func(b *builder) { b.payment().Transfer = true }},

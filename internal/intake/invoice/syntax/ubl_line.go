@@ -14,14 +14,14 @@ var ublTotals = join(
 		{path: "cac:TaxTotal/cbc:TaxAmount@currencyID", to: func(b *builder) any { return &b.taxTotal().currency }},
 		{path: "cac:TaxTotal/cac:TaxSubtotal", begin: func(b *builder) { b.doc.Taxes = append(b.doc.Taxes, invoice.Tax{}) }},
 	},
-	under("cac:AllowanceCharge", ublAllowance),
+	withPrefix("cac:AllowanceCharge", ublAllowance),
 	[]row{
 		{path: "cac:AllowanceCharge/cac:TaxCategory", end: allowanceScheme},
 		{path: "cac:AllowanceCharge/cac:TaxCategory/cac:TaxScheme/cbc:ID", to: schemeOf},
 		{path: "cac:TaxTotal/cac:TaxSubtotal/cac:TaxCategory", end: breakdownScheme},
 		{path: "cac:TaxTotal/cac:TaxSubtotal/cac:TaxCategory/cac:TaxScheme/cbc:ID", to: schemeOf},
 	},
-	under("cac:TaxTotal/cac:TaxSubtotal", join(
+	withPrefix("cac:TaxTotal/cac:TaxSubtotal", join(
 		ublAmount("cbc:TaxableAmount", func(b *builder) any { return &b.taxLine().Base }),
 		ublAmount("cbc:TaxAmount", func(b *builder) any { return &b.taxLine().Amount }),
 		[]row{
@@ -31,7 +31,7 @@ var ublTotals = join(
 			{path: "cac:TaxCategory/cbc:TaxExemptionReasonCode", to: func(b *builder) any { return &b.taxLine().ReasonCode }},
 		},
 	)),
-	under("cac:LegalMonetaryTotal", join(
+	withPrefix("cac:LegalMonetaryTotal", join(
 		ublAmount("cbc:LineExtensionAmount", func(b *builder) any { return &b.doc.Totals.Lines }),
 		ublAmount("cbc:TaxExclusiveAmount", func(b *builder) any { return &b.doc.Totals.Net }),
 		ublAmount("cbc:TaxInclusiveAmount", func(b *builder) any { return &b.doc.Totals.Gross }),
@@ -84,9 +84,9 @@ var ublLine = join(
 		{path: "cac:AllowanceCharge", begin: func(b *builder) { b.addAllowance(&b.line().Allowances) }},
 	},
 	ublAmount("cbc:LineExtensionAmount", func(b *builder) any { return &b.line().Net }),
-	under("cac:AllowanceCharge", ublAllowance),
-	under("cac:Item", ublItem),
-	under("cac:Price", join(
+	withPrefix("cac:AllowanceCharge", ublAllowance),
+	withPrefix("cac:Item", ublItem),
+	withPrefix("cac:Price", join(
 		ublAmount("cbc:PriceAmount", func(b *builder) any { return &b.line().Price }),
 		ublAmount("cac:AllowanceCharge/cbc:Amount", func(b *builder) any { return &b.line().Discount }),
 		ublAmount("cac:AllowanceCharge/cbc:BaseAmount", func(b *builder) any { return &b.line().GrossPrice }),

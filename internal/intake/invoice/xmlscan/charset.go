@@ -29,7 +29,7 @@ var declaredCharset = regexp.MustCompile(`^<\?xml[^>]*\sencoding\s*=\s*["']([A-Z
 // an Error of kind Charset.
 func (s *Scanner) begin() error {
 	s.started = true
-	if err := s.see(256); err != nil {
+	if err := s.fillTo(256); err != nil {
 		return err
 	}
 	head := s.buf[s.pos:s.end]
@@ -65,20 +65,20 @@ func (s *Scanner) begin() error {
 // transcode makes the scanner read its remaining bytes through a decoder. It always returns nil.
 func (s *Scanner) transcode(from encoding.Encoding) error {
 	rest := bytes.Clone(s.buf[s.pos:s.end])
-	s.src = io.MultiReader(bytes.NewReader(rest), ended{s.src, s.srcErr})
+	s.src = io.MultiReader(bytes.NewReader(rest), errReader{s.src, s.srcErr})
 	s.src = from.NewDecoder().Reader(s.src)
 	s.pos, s.end, s.read, s.srcErr, s.transcoded = 0, 0, 0, nil, true
 	return nil
 }
 
-// ended is a reader that returns err, if set, instead of reading.
-type ended struct {
+// errReader is a reader that returns err, if set, instead of reading.
+type errReader struct {
 	io.Reader
 	err error
 }
 
 // Read returns err if it is set, else the bytes of the reader.
-func (e ended) Read(p []byte) (int, error) {
+func (e errReader) Read(p []byte) (int, error) {
 	if e.err != nil {
 		return 0, e.err
 	}

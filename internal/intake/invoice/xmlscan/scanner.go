@@ -162,8 +162,9 @@ func (s *Scanner) fill() error {
 	return s.srcErr
 }
 
-// more calls fill and turns io.EOF into an Error, where the document must not end.
-func (s *Scanner) more() error {
+// fillOrFail reads more input by fill. At the end of the input, where the document must not end, it
+// returns an Error.
+func (s *Scanner) fillOrFail() error {
 	err := s.fill()
 	if errors.Is(err, io.EOF) {
 		return s.fail(Malformed, "the document ends too early")
@@ -186,15 +187,15 @@ func (s *Scanner) skipPast(mark string) error {
 			return nil
 		}
 		s.advance(max(0, s.end-s.pos-len(mark)+1))
-		if err := s.more(); err != nil {
+		if err := s.fillOrFail(); err != nil {
 			return err
 		}
 	}
 }
 
-// see fills the buffer to at least n unconsumed bytes, unless the document ends earlier. It fails
-// only with an error of reading.
-func (s *Scanner) see(n int) error {
+// fillTo fills the buffer to at least n unconsumed bytes, unless the document ends earlier. It
+// fails only with an error of reading.
+func (s *Scanner) fillTo(n int) error {
 	for s.end-s.pos < n {
 		if err := s.fill(); errors.Is(err, io.EOF) {
 			return nil
@@ -212,7 +213,7 @@ func (s *Scanner) startsWith(mark string) bool {
 
 // markup consumes markup that begins with <. For skipped markup it returns EOF without an error.
 func (s *Scanner) markup() (Token, error) {
-	if err := s.see(len("<![CDATA[")); err != nil {
+	if err := s.fillTo(len("<![CDATA[")); err != nil {
 		return EOF, err
 	}
 	switch {
@@ -247,7 +248,7 @@ func (s *Scanner) tag() ([]byte, error) {
 	quote := byte(0)
 	for i := 1; ; i++ {
 		if s.pos+i == s.end {
-			if err := s.more(); err != nil {
+			if err := s.fillOrFail(); err != nil {
 				return nil, err
 			}
 		}
@@ -277,7 +278,7 @@ func (s *Scanner) cdata() (bool, error) {
 	}
 	n := wholeRunes(s.buf[s.pos:max(s.pos, s.end-len("]]"))])
 	if n == 0 {
-		return false, s.more()
+		return false, s.fillOrFail()
 	}
 	piece := s.buf[s.pos : s.pos+n]
 	s.advance(n)

@@ -20,7 +20,7 @@ func (s *Scanner) charData() (bool, error) {
 	}
 	if n == len(window) {
 		if n = wholeRunes(window); n == 0 {
-			return false, s.more()
+			return false, s.fillOrFail()
 		}
 	}
 	piece := window[:n]
@@ -31,11 +31,12 @@ func (s *Scanner) charData() (bool, error) {
 	return s.piece(piece)
 }
 
-// reference consumes a reference, &...;, and makes its character the token. The bool is that of
-// piece. It fails with an Error for an unknown or malformed reference.
+// reference consumes a reference, &...;, and makes its character the token. It returns true; false
+// for white space outside of the root element, which is no token. It fails with an Error for an
+// unknown or malformed reference.
 func (s *Scanner) reference() (bool, error) {
 	const longest = len("&#x10ffff;")
-	if err := s.see(longest); err != nil {
+	if err := s.fillTo(longest); err != nil {
 		return false, err
 	}
 	r, n, err := s.character(s.buf[s.pos:min(s.end, s.pos+longest)])

@@ -98,7 +98,8 @@ type Options struct {
 	Now      func() drive.Time // required
 }
 
-// Claims answers claims. It is safe for concurrent use.
+// Claims decides which stored content an upload may link instead of sending it, and checks the
+// answers to its challenges. It is safe for concurrent use.
 type Claims struct {
 	content content.Inspector
 	opt     Options

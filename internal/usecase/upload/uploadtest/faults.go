@@ -304,8 +304,8 @@ func (s faultyStore) Remove(ctx context.Context, name string) error {
 	return s.f.at("store.Remove", func() error { return s.Store.Remove(ctx, name) })
 }
 
-// RemoveAll deletes contents one by one with Remove, each a call of its own to the rule, and
-// returns what blob.RemoveEach does.
+// RemoveAll deletes contents one by one; the rule applies to each Remove. It returns the names that
+// are gone, and the first errors joined.
 func (s faultyStore) RemoveAll(ctx context.Context, names []string) ([]string, error) {
 	return blob.RemoveEach(ctx, names, s.Remove)
 }

@@ -77,7 +77,7 @@ func NewShared() *Shared {
 	return s
 }
 
-// ForgetJournals loses all journals, like FLUSHALL on their server.
+// ForgetJournals deletes all journals, as the loss of the Redis server that stores them would.
 func (s *Shared) ForgetJournals() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,8 +93,8 @@ func (s *Shared) ForgetFence(id drive.UploadID) {
 	s.journals[id].fence = 0
 }
 
-// ForgetTimers loses all timers, like FLUSHALL on their server. The test must then call
-// Site.LoseTimers on every site.
+// ForgetTimers deletes all timers, as the loss of the Redis server that stores them would. The test
+// must then call Site.LoseTimers on every site.
 func (s *Shared) ForgetTimers() { s.Queue.Forget() }
 
 // SkewJournal sets the journals' clock ahead by the given time.
@@ -271,7 +271,8 @@ func (s *Shared) endWrite(ref blob.Ref, w blob.Write, mine *lease, part blob.Par
 	return nil
 }
 
-// Drop deletes part n and its tail, whether stored or not. It fails as mayWrite.
+// Drop deletes part n and its tail, whether stored or not. It returns NotFound if the upload was
+// removed, and WrongState or InProgress if gen may not write now.
 func (s *Shared) Drop(_ context.Context, ref blob.Ref, gen int64, n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

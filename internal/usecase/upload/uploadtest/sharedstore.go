@@ -91,7 +91,7 @@ func (s SharedStore) Presign(context.Context, string, blob.Link) (string, error)
 	return "", errors.ErrUnsupported
 }
 
-// PutAtomic is Put, which is atomic here.
+// PutAtomic stores content under a name, all or nothing.
 func (s SharedStore) PutAtomic(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	return s.Put(ctx, name, body)
 }
@@ -112,7 +112,8 @@ func (s SharedStore) ListPage(context.Context, string, string, int) ([]blob.Entr
 	return nil, false, nil
 }
 
-// ListUnsharded is List, as no content of this store is in a shard.
+// ListUnsharded calls fn once for each content, because no content of this store is in a shard. It
+// stops at the first error of fn, which it returns.
 func (s SharedStore) ListUnsharded(ctx context.Context, fn func(blob.Entry) error) error {
 	return s.List(ctx, fn)
 }

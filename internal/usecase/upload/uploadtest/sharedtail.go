@@ -60,7 +60,8 @@ type sharedPiece struct {
 // Part returns the part or tail as it is after Commit.
 func (w *sharedPiece) Part() blob.Part { return w.part }
 
-// Commit appends the piece to the tail and releases the lease. Errors: as endExtend.
+// Commit appends the piece to the tail and releases the lease. It returns NotFound if the upload
+// was removed, and WrongState if the lease was lost or the upload closed, sealed or fenced.
 func (w *sharedPiece) Commit(context.Context) error {
 	return w.s.endExtend(w.ref, w.e, w.mine, w.part, w.data, true)
 }

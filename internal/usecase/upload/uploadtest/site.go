@@ -237,7 +237,8 @@ func (s *Site) Restart(t T) {
 	}
 }
 
-// queueTimers fails with Unavailable if ctx has ended, as a queue behind a network does.
+// queueTimers implements upload.Timers with an in-memory queue. Like a queue behind a network, it
+// fails with Unavailable if the context has ended.
 type queueTimers struct{ q *memory.Queue }
 
 // Arm arms timers in the queue. It returns Unavailable if ctx has ended, and the error of the

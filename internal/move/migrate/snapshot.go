@@ -14,8 +14,9 @@ import (
 	"example.org/smartdrive/internal/engine/sqldb"
 )
 
-// view is the migration as known to this process. It is immutable; a newer view replaces it.
-type view struct {
+// snapshot is the migration as known to this process. It is immutable; a newer snapshot replaces
+// it.
+type snapshot struct {
 	record             // row of the primary, or of the fenced side
 	otherRecord record // row of the other side; zero: unknown or none
 	primary     *Side  // the primary; nil: none during a switch
@@ -27,16 +28,16 @@ type view struct {
 	at time.Time
 }
 
-// sides holds the two sides of an installation that moves, and the current view. It only reads the
-// databases, and sets the router of the database handle.
+// sides holds the two sides of an installation that moves, and the current snapshot. It only reads
+// the databases, and sets the router of the database handle.
 type sides struct {
 	opt         Options
 	log         *slog.Logger
 	router      sqldb.Router // router of the handle while something moves
 	home        Side
-	snapshot    atomic.Pointer[view]  // the current view; nil: nothing moves
-	cachedNotes atomic.Pointer[notes] // notes of the primary as last read
-	started     chan struct{}         // receives a token when a migration begins; read by Run
+	snapshot    atomic.Pointer[snapshot] // the current snapshot; nil: nothing moves
+	cachedNotes atomic.Pointer[notes]    // notes of the primary as last read
+	started     chan struct{}            // receives a token when a migration begins; read by Run
 
 	mu          sync.Mutex  // held while both sides are read; guards the next fields
 	away        *Side       // the other side; nil: not open
@@ -51,9 +52,9 @@ type sides struct {
 	tablesBySide map[*Side][]*table
 }
 
-// currentView returns the view as last read, without I/O; nil if nothing moves or it was not read
-// yet. Callers must not change it.
-func (s *sides) currentView() *view { return s.snapshot.Load() }
+// currentSnapshot returns the snapshot as last read, without I/O; nil if nothing moves or it was
+// not read yet. Callers must not change it.
+func (s *sides) currentSnapshot() *snapshot { return s.snapshot.Load() }
 
 const (
 	pollEvery   = 300 * time.Millisecond // poll interval during a migration
@@ -63,30 +64,30 @@ const (
 	primaryPoll = 3 * time.Millisecond   // pause between two reads while waiting for a primary
 )
 
-// viewTimeout is how long a view is valid without a refresh: many times pollEvery, but less than
-// the time after which a silent instance counts as dead.
-const viewTimeout = 5 * time.Second
+// snapshotTimeout is how long a snapshot is valid without a refresh: many times pollEvery, but less
+// than the time after which a silent instance counts as dead.
+const snapshotTimeout = 5 * time.Second
 
 // stale reports whether other instances may have continued without this process, because it slept
 // or could not refresh. It also checks the wall clock, because the monotonic clock does not count
 // the sleep of a machine.
-func (v *view) stale() bool {
-	return time.Since(v.at) > viewTimeout || time.Since(v.at.Round(0)) > viewTimeout
+func (v *snapshot) stale() bool {
+	return time.Since(v.at) > snapshotTimeout || time.Since(v.at.Round(0)) > snapshotTimeout
 }
 
-// refresh reads both sides, sets the view and returns it; nil, without an error, if nothing moves.
-// On an error the view is unchanged.
-func (s *sides) refresh(ctx context.Context) (*view, error) {
+// refresh reads both sides, sets the snapshot and returns it; nil, without an error, if nothing
+// moves. On an error the snapshot is unchanged.
+func (s *sides) refresh(ctx context.Context) (*snapshot, error) {
 	return s.refreshSince(ctx, time.Time{})
 }
 
-// refreshSince returns the result, view or error, of another refresh that began after since;
+// refreshSince returns the result, snapshot or error, of another refresh that began after since;
 // without one it refreshes. The zero time always refreshes.
-func (s *sides) refreshSince(ctx context.Context, since time.Time) (*view, error) {
+func (s *sides) refreshSince(ctx context.Context, since time.Time) (*snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !since.IsZero() && s.refreshedAt.After(since) {
-		return s.currentView(), s.refreshErr
+		return s.currentSnapshot(), s.refreshErr
 	}
 	begun := time.Now()
 	v, err := s.readSides(ctx)
@@ -96,39 +97,40 @@ func (s *sides) refreshSince(ctx context.Context, since time.Time) (*view, error
 	if err != nil {
 		return nil, err
 	}
-	s.setView(v)
+	s.setSnapshot(v)
 	return v, nil
 }
 
-// readSides reads the records of both sides and returns the view of the migration, nil if there is
-// none. If the home side cannot be read it returns what viewWithoutHome does. The caller holds mu.
-func (s *sides) readSides(ctx context.Context) (*view, error) {
+// readSides reads the records of both sides and returns the snapshot of the migration, nil if there
+// is none. If the home side cannot be read it returns what snapshotWithoutHome does. The caller
+// holds mu.
+func (s *sides) readSides(ctx context.Context) (*snapshot, error) {
 	at := time.Now()
 	home, err := readRecord(ctx, s.home.DB, "")
 	if err != nil {
-		return s.viewWithoutHome(ctx, at, err)
+		return s.snapshotWithoutHome(ctx, at, err)
 	}
-	if home.Role != noRole { // a process with a view may write bookkeeping rows
+	if home.Role != noRole { // a process with a snapshot may write bookkeeping rows
 		if err := s.openHomeLocked(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return s.viewOf(ctx, home, at)
+	return s.snapshotOf(ctx, home, at)
 }
 
-// viewOf returns the view for the row of the home side, read after at. It returns WrongState for
-// contradictory sides.
-func (s *sides) viewOf(ctx context.Context, home record, at time.Time) (*view, error) {
+// snapshotOf returns the snapshot for the row of the home side, read after at. It returns
+// WrongState for contradictory sides.
+func (s *sides) snapshotOf(ctx context.Context, home record, at time.Time) (*snapshot, error) {
 	if home.Role == noRole {
 		return nil, nil
 	}
 	if home.Peer == "" {
-		return &view{record: home, primary: &s.home, nearIsHome: true, at: at}, nil
+		return &snapshot{record: home, primary: &s.home, nearIsHome: true, at: at}, nil
 	}
 	away, err := s.openOtherLocked(ctx, home.Peer, false)
 	if err != nil {
 		if home.Role == primary { // the secondary catches up when it is reachable again
-			return &view{record: home, primary: &s.home, nearIsHome: true, otherDown: true, otherError: err.Error(), at: at}, nil
+			return &snapshot{record: home, primary: &s.home, nearIsHome: true, otherDown: true, otherError: err.Error(), at: at}, nil
 		}
 		return nil, fmt.Errorf("open the other side: %w", err)
 	}
@@ -141,7 +143,7 @@ func (s *sides) viewOf(ctx context.Context, home record, at time.Time) (*view, e
 			return nil, err
 		}
 	}
-	v := &view{record: home, otherRecord: there, primary: &s.home, other: away, nearIsHome: true, otherDown: err != nil, at: at}
+	v := &snapshot{record: home, otherRecord: there, primary: &s.home, other: away, nearIsHome: true, otherDown: err != nil, at: at}
 	switch {
 	case home.Role == primary && there.Role == primary && there.Migration == home.Migration:
 		return nil, errors.New("both sides say that they are the primary")
@@ -157,20 +159,20 @@ func (s *sides) viewOf(ctx context.Context, home record, at time.Time) (*view, e
 	case there.Migration != home.Migration:
 		return nil, drive.Wrap(fmt.Errorf("the other side is of another migration, %q", there.Migration), drive.WrongState)
 	case there.Role == primary:
-		v = &view{record: there, otherRecord: home, primary: away, other: &s.home, at: at}
+		v = &snapshot{record: there, otherRecord: home, primary: away, other: &s.home, at: at}
 	case home.Role == fenced:
 		v.primary = nil
 	default:
-		v = &view{record: there, otherRecord: home, other: &s.home, at: at}
+		v = &snapshot{record: there, otherRecord: home, other: &s.home, at: at}
 	}
 	return v, nil
 }
 
-// viewWithoutHome returns a view while the home side is unreachable and was not the primary. The
-// other side is the primary if its row says so (M1), unless its epoch is older, which means that it
-// was restored to an old state.
-func (s *sides) viewWithoutHome(ctx context.Context, at time.Time, why error) (*view, error) {
-	last := s.currentView()
+// snapshotWithoutHome returns a snapshot while the home side is unreachable and was not the
+// primary. The other side is the primary if its row says so (M1), unless its epoch is older, which
+// means that it was restored to an old state.
+func (s *sides) snapshotWithoutHome(ctx context.Context, at time.Time, why error) (*snapshot, error) {
+	last := s.currentSnapshot()
 	if last == nil || last.nearIsHome || s.away == nil {
 		return nil, why
 	}
@@ -178,12 +180,12 @@ func (s *sides) viewWithoutHome(ctx context.Context, at time.Time, why error) (*
 	if err != nil || there.Role != primary || there.Migration != last.Migration || there.Epoch < last.Epoch {
 		return nil, errors.Join(why, err)
 	}
-	return &view{record: there, primary: s.away, otherDown: true, otherError: why.Error(), at: at}, nil
+	return &snapshot{record: there, primary: s.away, otherDown: true, otherError: why.Error(), at: at}, nil
 }
 
-// setView sets the view of this process, nil if nothing moves, and sets or removes the router of
-// the database handle accordingly.
-func (s *sides) setView(v *view) {
+// setSnapshot sets the snapshot of this process, nil if nothing moves, and sets or removes the
+// router of the database handle accordingly.
+func (s *sides) setSnapshot(v *snapshot) {
 	last := s.snapshot.Swap(v)
 	switch {
 	case v == nil:
@@ -232,7 +234,7 @@ func (s *sides) open(ctx context.Context, at string, fresh bool) (*Side, error) 
 
 // waitPrimary waits until a side is primary, or returns Unavailable after the deadline. Concurrent
 // callers share refreshes; otherwise each would wait for the refreshes of all others.
-func (s *sides) waitPrimary(ctx context.Context, deadline time.Time) (*view, error) {
+func (s *sides) waitPrimary(ctx context.Context, deadline time.Time) (*snapshot, error) {
 	for {
 		v, err := s.refreshSince(ctx, time.Now())
 		if err == nil && (v == nil || v.primary != nil) {
@@ -372,7 +374,7 @@ func (s *sides) tablesOrLoad(ctx context.Context, side *Side) []*table {
 
 // loadNotes reads the pace, the old side's state and the named accounts from the primary of v and
 // replaces the cached notes with them. On an error the cached notes stay.
-func (s *sides) loadNotes(ctx context.Context, v *view) error {
+func (s *sides) loadNotes(ctx context.Context, v *snapshot) error {
 	n := &notes{}
 	for name, into := range map[string]any{notePace: &n.pace, noteOld: &n.old, noteNamed: &n.named} {
 		if err := readNote(ctx, v.primary.DB, name, into); err != nil {
@@ -395,15 +397,15 @@ func (s *sides) notes() *notes {
 // State returns the state of the migration as last read, without I/O; the zero State if nothing
 // moves.
 func (s *sides) State() State {
-	v := s.currentView()
+	v := s.currentSnapshot()
 	if v == nil {
 		return State{}
 	}
 	return s.stateOf(v)
 }
 
-// stateOf returns the State for a view and the last read notes.
-func (s *sides) stateOf(v *view) State {
+// stateOf returns the State for a snapshot and the last read notes.
+func (s *sides) stateOf(v *snapshot) State {
 	n := s.notes()
 	return State{
 		ID: v.Migration, Phase: v.Phase, Epoch: v.Epoch, Percent: v.Percent, Paused: v.Paused, Contents: v.Contents,
