@@ -1,8 +1,10 @@
 package rule
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -60,18 +62,51 @@ func writeIDs(b *strings.Builder, title string, rules []Rule) {
 	}
 	for _, group := range groups {
 		line := "- " + group + ":"
-		for i, id := range ids[group] {
-			if i < len(ids[group])-1 {
-				id += ","
+		items := runs(ids[group], strings.Index(group, "*"))
+		for i, item := range items {
+			if i < len(items)-1 {
+				item += ","
 			}
-			if len(line)+1+len(id) > 120 {
+			if len(line)+1+len(item) > 120 {
 				fmt.Fprintln(b, line)
 				line = " "
 			}
-			line += " " + id
+			line += " " + item
 		}
 		fmt.Fprintln(b, line)
 	}
+}
+
+// runs returns what follows the prefix in each ID, sorted. Three or more consecutive numbers are one
+// item, such as "01 to 33".
+func runs(ids []string, prefix int) (items []string) {
+	numbers := make([]string, len(ids))
+	for i, id := range ids {
+		numbers[i] = id[prefix:]
+	}
+	slices.SortFunc(numbers, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	for from := 0; from < len(numbers); {
+		to := from + 1
+		for to < len(numbers) && consecutive(numbers[to-1], numbers[to]) {
+			to++
+		}
+		if to-from > 2 {
+			items = append(items, numbers[from]+" to "+numbers[to-1])
+		} else {
+			items = append(items, numbers[from:to]...)
+		}
+		from = to
+	}
+	return items
+}
+
+// consecutive reports whether b is the number after a, behind the same letters.
+func consecutive(a, b string) bool {
+	const letters = "PR"
+	digitsA, digitsB := strings.TrimLeft(a, letters), strings.TrimLeft(b, letters)
+	x, errA := strconv.Atoi(digitsA)
+	y, errB := strconv.Atoi(digitsB)
+	return errA == nil && errB == nil && y == x+1 && strings.TrimSuffix(a, digitsA) == strings.TrimSuffix(b, digitsB)
 }
 
 // peppolHead introduces the table of Peppol rules.
