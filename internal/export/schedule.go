@@ -21,9 +21,9 @@ import (
 //
 // The row holds the next month and its due time. One transaction creates the batch and advances the
 // row, and the slot of the batch (schedule and month) is unique. So concurrent or crashing
-// instances create exactly one batch per month (X6). After a downtime, the missed months are
-// exported one after the other, but the changes since the last export once: until that batch is
-// sealed, those of the other months would have the same files.
+// instances create exactly one batch per month (X6). After a downtime, the missed months of a folder
+// are exported one after the other, but a list and the changes since the last export once: the
+// batches of the other months would have the same files.
 
 const (
 	scheduleHour = 2   // hour of day, in the zone of the schedule
@@ -168,11 +168,11 @@ func (s *Schedule) setMonth(m int64, zone *time.Location) {
 	s.month, s.Month, s.DueAt = m, monthText(m), dueAt(m, zone)
 }
 
-// following returns the month that the schedule exports after its due month, in zone. Changes since
-// the last export skip the months that are due at now.
+// following returns the month that the schedule exports after its due month, in zone. A list and
+// the changes since the last export skip the months that are due at now.
 func (s Schedule) following(now drive.Time, zone *time.Location) int64 {
 	m := s.month + 1
-	for s.Filter.SinceLast && dueAt(m, zone) <= now {
+	for (s.Filter.SinceLast || !s.List.IsZero()) && dueAt(m, zone) <= now {
 		m++
 	}
 	return m

@@ -73,38 +73,52 @@ func TestScheduleCreatesEachMonthOnce(t *testing.T) {
 	}
 }
 
-// After a downtime of several months, the changes since the last export are exported once, and the
-// schedule continues with the month that is running.
-func TestScheduleExportsMissedChangesOnce(t *testing.T) {
+// After a downtime of several months, a list or the changes since the last export are exported
+// once, and the schedule continues with the month that is running.
+func TestScheduleExportsMissedMonthsOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.put(t, "/in/nov.pdf", "november")
-	e := w.process(w.db, "a")
-	s, err := e.CreateSchedule(t.Context(), w.who, Schedule{Folder: w.folder(t, "/in"), Zone: "Asia/Shanghai", Filter: Filter{SinceLast: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.clock.Store(int64(dueAt(s.month+3, time.FixedZone("", 8*3600)))) // November to February are due
-	for range 3 {
-		if err := e.calendar.run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if diff := cmp.Diff([]string{"2026-11 1"}, w.months(t)); diff != "" {
-		t.Error(diff)
-	}
-	all, err := e.Schedules(t.Context(), w.who)
-	if err != nil || len(all) != 1 || all[0].Month != "2027-03" {
-		t.Fatalf("the schedules are %+v: %v", all, err)
-	}
-	w.finish(t, e)
-	w.put(t, "/in/march.pdf", "march")
-	w.clock.Store(int64(all[0].DueAt))
-	if err := e.calendar.run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"2027-03 1", "2026-11 1"}, w.months(t)); diff != "" {
-		t.Error(diff)
+	for name, source := range map[string]func(t *testing.T, w *world) Schedule{
+		"changes": func(t *testing.T, w *world) Schedule {
+			return Schedule{Folder: w.folder(t, "/in"), Filter: Filter{SinceLast: true}}
+		},
+		"list": func(t *testing.T, w *world) Schedule {
+			return Schedule{List: w.put(t, "/list.csv", "path\n/in/nov.pdf\n")}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.put(t, "/in/nov.pdf", "november")
+			e := w.process(w.db, "a")
+			in := source(t, w)
+			in.Zone = "Asia/Shanghai"
+			s, err := e.CreateSchedule(t.Context(), w.who, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.clock.Store(int64(dueAt(s.month+3, time.FixedZone("", 8*3600)))) // November to February are due
+			for range 3 {
+				if err := e.calendar.run(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff([]string{"2026-11 1"}, w.months(t)); diff != "" {
+				t.Error(diff)
+			}
+			all, err := e.Schedules(t.Context(), w.who)
+			if err != nil || len(all) != 1 || all[0].Month != "2027-03" {
+				t.Fatalf("the schedules are %+v: %v", all, err)
+			}
+			w.finish(t, e)
+			w.put(t, "/in/march.pdf", "march")
+			w.clock.Store(int64(all[0].DueAt))
+			if err := e.calendar.run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{"2027-03 1", "2026-11 1"}, w.months(t)); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

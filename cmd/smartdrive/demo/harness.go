@@ -128,7 +128,7 @@ func (h *harness) timerText(ctx context.Context, upload string) (string, error) 
 			return "", err
 		}
 		if timer.Pending && timer.Due != nil {
-			shown = append(shown, fmt.Sprintf("%s: due in %s", kind, time.Until(*timer.Due).Round(100*time.Millisecond)))
+			shown = append(shown, fmt.Sprintf(h.translate(bilingual{"%s: due in %s", "%s：%s后到期"}), kind, h.duration(time.Until(*timer.Due))))
 		}
 		if len(timer.Trace) > 0 {
 			var steps []string
@@ -197,7 +197,7 @@ func (h *harness) stagingUsage() (bytes int64, shown string, err error) {
 		bytes += onDisk(info)
 		return err
 	})
-	shown = fmt.Sprintf("%d files, %s", files, size(bytes))
+	shown = fmt.Sprintf(h.translate(bilingual{"%d files, %s", "%d 个文件，%s"}), files, size(bytes))
 	if only := slices.Collect(maps.Keys(dirs)); len(only) == 1 {
 		shown += ", " + only[0]
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/mattn/go-runewidth"
 )
@@ -95,6 +96,15 @@ func (p *printer) printTable(facts []tableRow) {
 	for _, f := range facts {
 		p.write("    " + runewidth.FillRight(p.translate(f.name), width) + "  " + f.value)
 	}
+}
+
+// duration formats a time span: in days from two days on, else to a tenth of a second.
+func (p *printer) duration(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d < 2*day {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return fmt.Sprintf(p.translate(bilingual{"%d days", "%d 天"}), int(d.Round(day)/day))
 }
 
 // size formats a number of bytes in MiB.

@@ -13,9 +13,10 @@ import (
 	"example.org/smartdrive/internal/engine/blob/blobtest"
 )
 
-// TestRemoveFailsWhenBlobsDirectoryIsReplaced checks that contents removed while another directory
-// is in place do not count as gone, and can be removed when the directory is back.
-func TestRemoveFailsWhenBlobsDirectoryIsReplaced(t *testing.T) {
+// TestContentsAreNotMissingWhenBlobsDirectoryIsReplaced checks that contents which are read or
+// removed while another directory is in place do not count as missing or gone, and can be removed
+// when the directory is back.
+func TestContentsAreNotMissingWhenBlobsDirectoryIsReplaced(t *testing.T) {
 	t.Parallel()
 	d := openTestDir(t)
 	names := make([]string, 2)
@@ -37,6 +38,14 @@ func TestRemoveFailsWhenBlobsDirectoryIsReplaced(t *testing.T) {
 		}
 		if err := d.Blobs.Remove(t.Context(), names[0]); !drive.IsKind(err, drive.Unavailable) {
 			t.Errorf("Remove: %v", err)
+		}
+		for _, name := range names {
+			if _, err := d.Blobs.Open(t.Context(), name); !drive.IsKind(err, drive.Unavailable) {
+				t.Errorf("Open: %v", err)
+			}
+			if _, err := d.Blobs.Stat(t.Context(), name); !drive.IsKind(err, drive.Unavailable) {
+				t.Errorf("Stat: %v", err)
+			}
 		}
 		noError(t, errors.Join(os.RemoveAll(blobs), os.Rename(away, blobs)))
 	}

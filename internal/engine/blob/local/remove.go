@@ -145,6 +145,16 @@ func (d *Dir) checkMounted() error {
 	return nil
 }
 
+// confirmMissing returns err, or for NotFound the error of checkMounted if there is one.
+func (d *Dir) confirmMissing(err error) error {
+	if drive.IsKind(err, drive.NotFound) {
+		if away := d.checkMounted(); away != nil {
+			return away
+		}
+	}
+	return err
+}
+
 // removeFiles deletes files of one directory, syncs the directory once, and returns the names that
 // are durably gone. Missing files and a missing directory count as gone. If the sync fails it
 // returns no names.

@@ -104,10 +104,16 @@ func (s *Store) Open(_ context.Context, name string) (blob.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	var obj blob.Object
 	if at, ok := blob.SlotOf(name); ok && notExist(path) {
-		return s.openSlot(at)
+		obj, err = s.openSlot(at)
+	} else {
+		obj, err = openObject(path)
 	}
-	return openObject(path)
+	if err != nil {
+		return nil, s.d.confirmMissing(err)
+	}
+	return obj, nil
 }
 
 // object is an open file with the size it had when it was opened.
@@ -146,10 +152,10 @@ func (s *Store) Stat(_ context.Context, name string) (drive.ByteSize, error) {
 	info, err := os.Lstat(path)
 	if at, ok := blob.SlotOf(name); ok && errors.Is(err, fs.ErrNotExist) {
 		size, err := s.d.packs.Size(at)
-		return drive.ByteSize(size), err
+		return drive.ByteSize(size), s.d.confirmMissing(err)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("stat content: %w", classify(err))
+		return 0, s.d.confirmMissing(fmt.Errorf("stat content: %w", classify(err)))
 	}
 	if !info.Mode().IsRegular() {
 		return 0, drive.Fail(drive.NotFound)
