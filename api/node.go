@@ -2,8 +2,8 @@ package api
 
 // Node is a file or a folder.
 type Node struct {
-	ID        string   `json:"id"`
-	ParentID  *string  `json:"parent_id"` // nil: a root folder, or hidden from the caller
+	ID        string   `json:"id" format:"uuid"`
+	ParentID  *string  `json:"parent_id" format:"uuid"` // nil: a root folder, or hidden from the caller
 	Name      string   `json:"name"`
 	Path      string   `json:"path"` // of a trashed node: its former path; //PLACE/... outside of the caller's own drive
 	Type      NodeType `json:"type"`
@@ -48,7 +48,7 @@ const (
 
 // Version is a current or former content of a file.
 type Version struct {
-	ID        string  `json:"id"`
+	ID        string  `json:"id" format:"uuid"`
 	Size      int64   `json:"size"` // bytes
 	MIME      string  `json:"mime"`
 	Mtime     Time    `json:"mtime"`

@@ -17,7 +17,7 @@ const (
 
 // Operation is background work on many nodes.
 type Operation struct {
-	ID        string        `json:"id"` // empty if a client found the work done at once
+	ID        string        `json:"id" format:"uuid"` // empty if a client found the work done at once
 	Kind      OperationKind `json:"kind" enum:"trash,restore,delete,move,copy,unshare,subtree" doc:"kind of operation; subtree: all nodes below one node"`
 	State     string        `json:"state" enum:"running,done,cancelled,failed"`
 	Done      int64         `json:"done" doc:"processed items, including failures"`
@@ -34,7 +34,7 @@ type Operation struct {
 
 // SubtreeOperation is the state of work on all nodes below one node, which goes on after the reply.
 type SubtreeOperation struct {
-	ID    string `json:"id"`
+	ID    string `json:"id" format:"uuid"`
 	State string `json:"state"`
 	Done  int64  `json:"done"`  // nodes processed
 	Total int64  `json:"total"` // nodes known so far; at least Done
@@ -43,7 +43,7 @@ type SubtreeOperation struct {
 
 // OperationFailure is a refused item of an operation.
 type OperationFailure struct {
-	ID    string   `json:"id" doc:"id of the node; for unshare of the share"`
+	ID    string   `json:"id" format:"uuid" doc:"id of the node; for unshare of the share"`
 	Name  string   `json:"name" doc:"name; empty: the file or folder does not exist any more"`
 	Path  string   `json:"path" doc:"current or former path; empty if name is empty"`
 	Type  NodeType `json:"type"`
@@ -54,7 +54,7 @@ type OperationFailure struct {
 // KeyConflict is a request that the server refused because its Idempotency-Key had been used for a
 // different request.
 type KeyConflict struct {
-	ID      string `json:"id"`
+	ID      string `json:"id" format:"uuid"`
 	Method  string `json:"method"`
 	Route   string `json:"route" doc:"the route, such as /exports"`
 	Key     string `json:"key" doc:"the Idempotency-Key"`

@@ -3,7 +3,7 @@ package api
 // LinkTarget is the node that a link or role refers to. Only ID is set if the node has been deleted
 // permanently.
 type LinkTarget struct {
-	ID   string   `json:"id"`
+	ID   string   `json:"id" format:"uuid"`
 	Name string   `json:"name"`
 	Type NodeType `json:"type"`
 	Size int64    `json:"size"`
@@ -11,7 +11,7 @@ type LinkTarget struct {
 
 // Share is a public link through which anyone can list and download a node.
 type Share struct {
-	ID           string     `json:"id"`
+	ID           string     `json:"id" format:"uuid"`
 	Token        string     `json:"token"` // last part of the URL; a secret. Empty if the server key that sealed it is lost
 	URL          string     `json:"url"`   // empty like Token
 	Node         LinkTarget `json:"node"`
@@ -26,7 +26,7 @@ type Share struct {
 
 // Collect is a collect link, through which anyone can upload files into a folder.
 type Collect struct {
-	ID        string     `json:"id"`
+	ID        string     `json:"id" format:"uuid"`
 	Token     string     `json:"token,omitempty"` // last part of the URL; a secret, shown to callers who may write, unless the server key that sealed it is lost
 	URL       string     `json:"url,omitempty"`   // shown to callers who may write
 	Folder    LinkTarget `json:"folder"`
@@ -45,11 +45,11 @@ type Collect struct {
 
 // CollectedFile is a file that was sent through a collect link, or an upload in progress.
 type CollectedFile struct {
-	Upload    string  `json:"upload"`
+	Upload    string  `json:"upload" format:"uuid"`
 	Sender    string  `json:"sender"` // name that the sender entered; may be empty
 	Name      string  `json:"name"`   // as sent
 	Size      int64   `json:"size"`
 	State     string  `json:"state" enum:"open,done"`
-	NodeID    *string `json:"node_id"` // nil unless the upload is done and its file is known
+	NodeID    *string `json:"node_id" format:"uuid"` // nil unless the upload is done and its file is known
 	CreatedAt Time    `json:"created_at"`
 }

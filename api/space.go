@@ -2,8 +2,8 @@ package api
 
 // Space is an account shared by its members.
 type Space struct {
-	ID        string `json:"id"`
-	RootID    string `json:"root_id"` // its root folder
+	ID        string `json:"id" format:"uuid"`
+	RootID    string `json:"root_id" format:"uuid"` // its root folder
 	Name      string `json:"name"`
 	State     string `json:"state" enum:"active,archived,deleted"`
 	Role      string `json:"role" enum:"none,viewer,uploader,editor,manager"` // role of the caller; none: an administrator who is no member
@@ -27,9 +27,9 @@ type Usage struct {
 
 // Grant is a role of a user or group at a node.
 type Grant struct {
-	NodeID      string `json:"node_id"`
+	NodeID      string `json:"node_id" format:"uuid"`
 	Kind        string `json:"kind" enum:"user,group"`
-	PrincipalID string `json:"principal_id"`
+	PrincipalID string `json:"principal_id" format:"uuid"`
 	Name        string `json:"name"` // name of the user or group
 	Role        string `json:"role" enum:"none,viewer,uploader,editor,manager"`
 	Note        string `json:"note"`
@@ -67,13 +67,13 @@ type SharedByName struct {
 // Principal is a user or group to share with.
 type Principal struct {
 	Kind string `json:"kind" enum:"user,group"`
-	ID   string `json:"id"`
+	ID   string `json:"id" format:"uuid"`
 	Name string `json:"name"`
 }
 
 // Group is a group of users.
 type Group struct {
-	ID        string `json:"id"`
+	ID        string `json:"id" format:"uuid"`
 	Name      string `json:"name"`
 	CreatedAt Time   `json:"created_at"`
 	UpdatedAt Time   `json:"updated_at"`
@@ -81,14 +81,14 @@ type Group struct {
 
 // Member is a user in a group.
 type Member struct {
-	ID   string `json:"id"`
+	ID   string `json:"id" format:"uuid"`
 	Name string `json:"name"`
 }
 
 // Webhook is an HTTP endpoint that receives the events of an account.
 type Webhook struct {
-	ID        string   `json:"id"`
-	Account   string   `json:"account_id"`
+	ID        string   `json:"id" format:"uuid"`
+	Account   string   `json:"account_id" format:"uuid"`
 	Name      string   `json:"name"`
 	URL       string   `json:"url"`
 	Types     []string `json:"types"` // empty: all but upload
@@ -122,7 +122,7 @@ type Me struct {
 
 // MeUser is the user in Me.
 type MeUser struct {
-	ID    string `json:"id"`
+	ID    string `json:"id" format:"uuid"`
 	Name  string `json:"name"`
 	Admin bool   `json:"admin"`
 
@@ -131,11 +131,11 @@ type MeUser struct {
 
 // MeAccount is the account in Me.
 type MeAccount struct {
-	ID string `json:"id"`
+	ID string `json:"id" format:"uuid"`
 }
 
 // PreparedID is an id that works as an idempotency key for one creation until it expires.
 type PreparedID struct {
-	PreID     string `json:"pre_id"`
+	PreID     string `json:"pre_id" format:"uuid"`
 	ExpiresAt Time   `json:"expires_at"`
 }

@@ -2,7 +2,7 @@ package api
 
 // Upload is an upload in parts.
 type Upload struct {
-	ID        string        `json:"id"`
+	ID        string        `json:"id" format:"uuid"`
 	State     UploadState   `json:"state"`
 	Path      string        `json:"path"`
 	Conflict  Conflict      `json:"conflict"` // applies if the name is taken
@@ -60,8 +60,8 @@ type Part struct {
 // AdminUpload is an upload as administrators see it.
 type AdminUpload struct {
 	Upload
-	AccountID  string `json:"account_id"`
-	UserID     string `json:"user_id"`
+	AccountID  string `json:"account_id" format:"uuid"`
+	UserID     string `json:"user_id" format:"uuid"`
 	Held       int64  `json:"held"` // bytes charged as unfinished
 	CreatedAt  Time   `json:"created_at"`
 	LastActive Time   `json:"last_active"` // as stored; activity since then may be buffered

@@ -74,8 +74,8 @@ func TestComposedInstancesHaveGoodSettings(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if len(c.Notes) > 0 {
-			t.Errorf("%s: %v", name, c.Notes)
+		if len(c.Warnings) > 0 {
+			t.Errorf("%s: %v", name, c.Warnings)
 		}
 		for _, host := range []string{c.MySQL.Addr, c.Redis.Addrs[0], c.Kafka.Brokers[0], c.S3.Endpoint} {
 			host, _, _ := strings.Cut(host, ":")

@@ -62,8 +62,8 @@ func readyAddress(cfg config.Config) string {
 	return scheme + "://" + net.JoinHostPort(host, port) + "/readyz"
 }
 
-// checkReady requests an address of /readyz and fails unless the reply is 200. It does not check the
-// certificate, which is for the name of the server and not for the loopback address.
+// checkReady requests an address of /readyz and fails unless the reply is 200. It does not check
+// the certificate, which is for the name of the server and not for the loopback address.
 func checkReady(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

@@ -21,9 +21,9 @@ import (
 //
 // The row holds the next month and its due time. One transaction creates the batch and advances the
 // row, and the slot of the batch (schedule and month) is unique. So concurrent or crashing
-// instances create exactly one batch per month (X6). After a downtime, the missed months of a folder
-// are exported one after the other, but a list and the changes since the last export once: the
-// batches of the other months would have the same files.
+// instances create exactly one batch per month (X6). After a downtime, the missed months of a
+// folder are exported one after the other, but a list and the changes since the last export once:
+// the batches of the other months would have the same files.
 
 const (
 	scheduleHour = 2   // hour of day, in the zone of the schedule

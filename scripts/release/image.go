@@ -25,8 +25,8 @@ import (
 // imageUser is the uid and gid of the server in the image, unless "docker run --user" names others.
 const imageUser = "65532"
 
-// writeImages writes an image for amd64 and one for arm64: each as an archive for "docker load", and
-// both in one archive of an OCI layout.
+// writeImages writes an image for amd64 and one for arm64: each as an archive for "docker load",
+// and both in one archive of an OCI layout.
 func (r *release) writeImages(context.Context) error {
 	index := v1.ImageIndex(mutate.IndexMediaType(empty.Index, types.OCIImageIndex))
 	dir := filepath.Join(r.work, "oci")
@@ -123,7 +123,8 @@ func (r *release) image(processor string) (v1.Image, error) {
 		Entrypoint: []string{"smartdrive"}, Cmd: []string{"serve"}, // so that "docker run IMAGE version" and "docker exec" work as expected
 		Env: []string{
 			"PATH=/usr/local/bin",
-			// A directory of the server's own in the volume: it may belong to any user, and root of the volume need not.
+			// A directory of the server's own in the volume: it may belong to any user, and root of
+			// the volume need not.
 			"SMARTDRIVE_DATA=/data/smartdrive",
 			"SMARTDRIVE_LISTEN=0.0.0.0:8320",
 		},

@@ -15,8 +15,9 @@ import (
 // notesFile is the name of the release notes.
 const notesFile = "RELEASE_NOTES.md"
 
-// writeNotes writes the section of the version in CHANGELOG.md as the release notes. Where no version
-// has been released and there is no CHANGELOG.md, the fragments in changelog/unreleased are the notes.
+// writeNotes writes the section of the version in CHANGELOG.md as the release notes. Where no
+// version has been released and there is no CHANGELOG.md, the fragments in changelog/unreleased are
+// the notes.
 func (r *release) writeNotes(context.Context) error {
 	text, err := os.ReadFile(filepath.Join(r.root, "CHANGELOG.md"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -32,7 +33,8 @@ func (r *release) writeNotes(context.Context) error {
 	return os.WriteFile(filepath.Join(r.dist, notesFile), []byte(notes), 0o644)
 }
 
-// fragments returns the files of a directory, in the order of their names, as the section of a version.
+// fragments returns the files of a directory, in the order of their names, as the section of a
+// version.
 func fragments(dir, version string) ([]byte, error) {
 	files, err := tree(dir)
 	var b bytes.Buffer

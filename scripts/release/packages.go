@@ -137,8 +137,8 @@ func zshDir(kind string) string {
 	return "zsh/site-functions"
 }
 
-// packagedUnit returns a unit of deploy as packages have it: for /usr/bin, and without the comment on
-// how to install it.
+// packagedUnit returns a unit of deploy as packages have it: for /usr/bin, and without the comment
+// on how to install it.
 func packagedUnit(name string) ([]byte, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -152,8 +152,8 @@ func packagedUnit(name string) ([]byte, error) {
 	return append([]byte("[Unit]\n"), bytes.Replace(body, []byte(ours), []byte("ExecStart=/usr/bin/smartdrive "), 1)...), nil
 }
 
-// contents collects the files of a package. Files that do not exist as they are packaged are written
-// into dir. err is the first error.
+// contents collects the files of a package. Files that do not exist as they are packaged are
+// written into dir. err is the first error.
 type contents struct {
 	dir  string
 	date time.Time

@@ -19,8 +19,8 @@ import (
 	cyclonedx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// writeSBOM writes the bill of materials in the format of CycloneDX: the modules that the linker put
-// into the binaries, the Go version, and the npm packages that the web pages are built from.
+// writeSBOM writes the bill of materials in the format of CycloneDX: the modules that the linker
+// put into the binaries, the Go version, and the npm packages that the web pages are built from.
 func (r *release) writeSBOM(context.Context) error {
 	components := map[string]cyclonedx.Component{}
 	for _, p := range r.platforms {

@@ -15,8 +15,8 @@ import (
 // root is the checkout.
 const root = "../.."
 
-// command runs a command in a directory of the checkout, logs what it says, and fails the test if it
-// fails.
+// command runs a command in a directory of the checkout, logs what it says, and fails the test if
+// it fails.
 func command(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -39,8 +39,8 @@ func needs(t *testing.T, programs ...string) {
 	}
 }
 
-// Two versions of the packages, built without the profile, are installed and upgraded, and the image
-// is run; "make deep PARTS=release" does it with the whole release.
+// Two versions of the packages, built without the profile, are installed and upgraded, and the
+// image is run; "make deep PARTS=release" does it with the whole release.
 func TestReleaseCanBeInstalled(t *testing.T) {
 	t.Parallel()
 	depth.Normal(t)

@@ -167,7 +167,8 @@ func TestDocumentMarksNullableMembers(t *testing.T) {
 	}
 }
 
-// TestOperationIDsAreVerbAndNoun keeps the names that generated clients give their methods readable.
+// TestOperationIDsAreVerbAndNoun keeps the names that generated clients give their methods
+// readable.
 func TestOperationIDsAreVerbAndNoun(t *testing.T) {
 	t.Parallel()
 	verbs := strings.Fields("accept add advance cancel change check complete confirm copy create delete download drop empty end explain " +

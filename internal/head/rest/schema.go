@@ -113,6 +113,10 @@ var schemaNames = map[string]string{
 
 	"MigrationOld": "MigrationSource",
 
+	"api.Access": "NodeAccess", "api.AccessGrant": "InheritedGrant", "api.AdminUpload": "OwnedUpload", "api.Collect": "CollectLink",
+	"api.LinkTarget": "SharedNode", "api.Me": "CurrentUserDetails", "api.Member": "GroupMember", "api.PreparedID": "PreparedKey",
+	"api.SealProgress": "Progress",
+
 	// Bodies of several operations.
 	"rest.MigrationBody": "MigrationStepRequest", "rest.groupBody": "GroupRequest", "rest.passwordOnly": "PasswordRequest",
 

@@ -77,8 +77,8 @@ func writeIDs(b *strings.Builder, title string, rules []Rule) {
 	}
 }
 
-// runs returns what follows the prefix in each ID, sorted. Three or more consecutive numbers are one
-// item, such as "01 to 33".
+// runs returns what follows the prefix in each ID, sorted. Three or more consecutive numbers are
+// one item, such as "01 to 33".
 func runs(ids []string, prefix int) (items []string) {
 	numbers := make([]string, len(ids))
 	for i, id := range ids {
