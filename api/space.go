@@ -136,6 +136,6 @@ type MeAccount struct {
 
 // PreparedID is an id that works as an idempotency key for one creation until it expires.
 type PreparedID struct {
-	PreID     string `json:"pre_id" format:"uuid"`
+	PreID     string `json:"pre_id"`
 	ExpiresAt Time   `json:"expires_at"`
 }

@@ -167,8 +167,7 @@ func TestDocumentMarksNullableMembers(t *testing.T) {
 	}
 }
 
-// TestOperationIDsAreVerbAndNoun keeps the names that generated clients give their methods
-// readable.
+// TestOperationIDsAreVerbAndNoun keeps the method names of generated clients readable.
 func TestOperationIDsAreVerbAndNoun(t *testing.T) {
 	t.Parallel()
 	verbs := strings.Fields("accept add advance cancel change check complete confirm copy create delete download drop empty end explain " +
@@ -411,7 +410,14 @@ func markdown(routes []route, doc object) string {
 
 // isObject reports whether the schema is listed under "Objects" wherever it is used.
 func (r *reference) isObject(name string) bool {
-	return !strings.HasSuffix(name, "Request") && !strings.HasSuffix(name, "Page") && r.schemas[name].(object)["properties"] != nil && name != "Problem"
+	properties, _ := r.schemas[name].(object)["properties"].(object)
+	return properties != nil && !strings.HasSuffix(name, "Request") && !r.isPage(name) && name != "Problem"
+}
+
+// isPage reports whether the schema has only the members that every page has.
+func (r *reference) isPage(name string) bool {
+	properties, _ := r.schemas[name].(object)["properties"].(object)
+	return strings.HasSuffix(name, "Page") && len(properties) == 2
 }
 
 // count finds the bodies and the descriptions that stand in several places.
@@ -653,8 +659,9 @@ func (r *reference) bodyWords(o outcome) string {
 		return ": a JSON object"
 	}
 	name := r.name(o.body, "")
-	if properties := r.schemas[name].(object)["properties"].(object); strings.HasSuffix(name, "Page") && len(properties) == 2 {
-		return ": " + strings.TrimPrefix(r.typeWords(properties["items"].(object)), "list of ")
+	if r.isPage(name) {
+		items := r.schemas[name].(object)["properties"].(object)["items"].(object)
+		return ": " + strings.TrimPrefix(r.typeWords(items), "list of ")
 	}
 	return ": " + link(name)
 }

@@ -120,8 +120,8 @@ func (u uploads) readPut(ctx context.Context, c *call) (upload.PutFile, error) {
 	return put, err
 }
 
-// pathOf parses the file's path from the URL or its query. It splits the path before decoding,
-// since names may contain an encoded slash. It fails with drive.BadName.
+// pathOf parses the file's path from the URL or its query. It splits the path of the URL before
+// decoding, since names may contain an encoded slash. It fails with drive.BadName.
 func pathOf(c *call) (drive.Path, error) {
 	if c.route.path == filesQueryPath {
 		return drive.ParsePath(c.query.Get("path"))
