@@ -30,7 +30,7 @@ s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 fcntl.ioctl(s, 0x8914, struct.pack("16sh14x", b"lo", 0x1 | 0x40))
 END
 
-fail() { echo "FAIL: $*" >&2; exit 1; }
+fail() { echo "FAIL: $*" >&2; cat "$work/out" "$work/err" 2>/dev/null | tail -5 >&2; exit 1; }
 one() { [ $# -eq 1 ] && [ -e "$1" ] && echo "$1" || fail "not exactly one file: $*"; }
 # until COMMAND...: tries it for 60 seconds
 until_true() {
@@ -56,6 +56,7 @@ overlay() {
 	mount -t tmpfs tmpfs "$root/run"
 	mount -t tmpfs tmpfs "$root/tmp"
 	rm -f "$root/usr/sbin/policy-rc.d"
+	sed -i /man-db/d "$root/var/lib/dpkg/triggers/File" 2>/dev/null || true # indexing all manual pages takes minutes
 	mkdir -p "$root/run/systemd/system" "$root/run/lock"
 	cp "$here/systemctl.sh" "$root/usr/bin/systemctl.new"
 	chmod 755 "$root/usr/bin/systemctl.new"
@@ -141,7 +142,7 @@ enter_image() {
 	[ -z "$1" ] || mount --bind "$1" "$work/image/data"
 }
 # in_image UID ARG...: runs smartdrive in the image as a user, as "docker run --user UID --read-only IMAGE ARG..."
-in_image() { env -i $(cat "$work/env") timeout 60 chroot --userspec="$1:$1" "$work/image" /usr/local/bin/smartdrive "${@:2}"; }
+in_image() { env -i $(cat "$work/env") /usr/bin/timeout 60 /usr/sbin/chroot --userspec="$1:$1" "$work/image" /usr/local/bin/smartdrive "${@:2}"; }
 
 # explains VOLUME WORDS: the server does not start on this volume, and says why
 explains() {
@@ -174,7 +175,7 @@ END
 	for uid in "$(cat "$work/uid")" 12345; do
 		cp -a "$work/image/data" "$work/volume.$uid" # as Docker fills a new volume
 		enter_image "$work/volume.$uid"
-		(exec env -i $(cat "$work/env") chroot --userspec="$uid:$uid" "$work/image" /usr/local/bin/smartdrive serve >"$work/out" 2>"$work/err") &
+		(exec env -i $(cat "$work/env") /usr/sbin/chroot --userspec="$uid:$uid" "$work/image" /usr/local/bin/smartdrive serve >"$work/out" 2>"$work/err") &
 		local pid=$!
 		until_true in_image "$uid" admin ready
 		grep -q '^First user: admin, password: ' "$work/err" || fail "it prints no password"
