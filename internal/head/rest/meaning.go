@@ -17,6 +17,7 @@ var meanings = map[string]string{
 	"ActivityEntry.type":           "type of the event, such as node.created",
 	"Bundle.members":               "number of files",
 	"BundleMember.type":            "media type",
+	"SharedNode.type":              "file or folder; empty if the node has been deleted for good",
 	"CollectLink.left":             "bytes that may still be begun; null: the link has no limit of its own",
 	"CollectLink.url":              "the link, which is a secret",
 	"CreateGrantRequest.role":      "role to grant",
@@ -602,7 +603,6 @@ var tagMeanings = map[string]string{
 var moreEnums = map[string][]string{
 	"Node.type":              {"file", "folder"},
 	"PublicNode.type":        {"file", "folder"},
-	"SharedNode.type":        {"file", "folder"},
 	"Upload.state":           {"active", "parked", "sealing", "verifying", "done", "gone"},
 	"Upload.conflict":        {"fail", "rename", "replace"},
 	"SubtreeOperation.state": {"running", "done", "cancelled", "failed"},

@@ -66,7 +66,7 @@ func (s *schemas) addProblem() {
 			"field":       text("member, parameter or header that the server refuses"),
 			"reason":      text("more exact reason within the code"),
 			"expected":    text("description of the values that are valid"),
-			"allowed":     {Type: "array", Items: &huma.Schema{}, Description: "the values that are valid"},
+			"allowed":     {Description: "the values that are valid, or words about them"},
 			"min":         {Description: "smallest valid value"},
 			"max":         {Description: "largest valid value"},
 			"sent":        {Description: "the value that the server refuses, shortened"},
