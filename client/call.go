@@ -202,8 +202,9 @@ func transportError(ctx context.Context, err error, body *requestBody) error {
 	return wrapConnError(ctx, err)
 }
 
-// wrapConnError wraps a connection error as a *connError; nil stays nil. The error is in doubt
-// unless dialing failed.
+// wrapConnError wraps a connection error as a *connError; nil stays nil. Unless dialing failed, the
+// error is in doubt: the server may have executed the request. If ctx was cancelled with
+// errStalled, the result wraps errStalled and is always in doubt.
 func wrapConnError(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

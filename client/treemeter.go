@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TreeProgress is the progress of a tree.
+// TreeProgress is the progress of uploading or downloading a directory tree.
 type TreeProgress struct {
-	Files, Bytes           int64         // finished, including failed and skipped
+	Files, Bytes           int64         // finished, including skipped; a failed file adds no bytes
 	TotalFiles, TotalBytes int64         // total, as far as counted
 	Counted                bool          // whether the totals are final
 	FileRate, ByteRate     float64       // recent rates per second

@@ -45,8 +45,8 @@ func (d directoryMarks) WriteMark(_ context.Context, m blob.Mark) error {
 	return local.WriteMark(string(d), m)
 }
 
-// Occupied reports whether the directory contains a blob or a staged part. A missing directory is
-// not occupied. It fails if the directory cannot be listed.
+// Occupied reports whether the directory contains a blob or a staged part. A directory that is
+// missing or cannot be read is not occupied.
 func (d directoryMarks) Occupied(context.Context) (bool, error) {
 	for _, pattern := range []string{"blobs/*/*", "staging/*/*/*/*"} {
 		found, err := filepath.Glob(filepath.Join(string(d), filepath.FromSlash(pattern)))

@@ -30,8 +30,8 @@ func (c *collector) ensureSpace(ctx context.Context) error {
 	return errDiskFull
 }
 
-// hasSpace reports whether the store has at least MinFree bytes free. It is true for a store
-// without a size limit.
+// hasSpace reports whether the store has at least MinFree bytes free. It is true if MinFree is
+// negative or the store does not report its free space.
 func (c *collector) hasSpace(ctx context.Context) (bool, error) {
 	if !c.opt.Store.Caps().ReportsFree || c.opt.MinFree < 0 {
 		return true, nil

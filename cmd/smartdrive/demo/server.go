@@ -28,8 +28,8 @@ type server struct {
 // which takes long.
 const readyWithin = 3 * time.Minute
 
-// newServer returns a server with a free address; start runs it. On an error the server is not
-// usable.
+// newServer returns a server with a free address; start runs it. An upload without activity for
+// idle is parked (--upload-idle). On an error the server is not usable.
 func newServer(ctx context.Context, binary, data string, idle time.Duration) (*server, error) {
 	address, err := freeAddress(ctx)
 	return &server{binary: binary, data: data, address: address, idle: idle}, err

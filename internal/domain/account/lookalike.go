@@ -10,8 +10,9 @@ import (
 	"example.org/smartdrive/internal/base/drive"
 )
 
-// scripts lists the scripts of names; scripts in one line may be mixed (Unicode TR39 §5.2, highly
-// restrictive). Letters of all other scripts count as one further script.
+// scripts lists the scripts of names. Scripts in one line may be mixed (Unicode TR39 §5.2, highly
+// restrictive); those of the last line also with the first one, Latin (see cjk). Letters of all
+// other scripts count as one further script.
 var scripts = [][]*unicode.RangeTable{
 	{unicode.Latin},
 	{unicode.Cyrillic},

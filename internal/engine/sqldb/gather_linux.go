@@ -79,7 +79,8 @@ func collectIn(file, database, plain uintptr) uintptr {
 	return reinterpret[uintptr](l.methods)
 }
 
-// collectedIn returns the collected writes of a log.
+// collectedIn returns the writes that were collected for an open write-ahead log, whose SQLite file
+// handle is file; nil if it is not open.
 func collectedIn(file uintptr) *collectedWrites {
 	logs.mu.Lock()
 	defer logs.mu.Unlock()

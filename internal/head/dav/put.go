@@ -81,8 +81,9 @@ func (c *call) lookup(ctx context.Context, p location) (*Entry, error) {
 	return &e, nil
 }
 
-// checkWritable fails with drive.Locked if the existing entry, or else the folder of the new one,
-// is locked and the request submits no token.
+// checkWritable fails with drive.Locked if the existing entry, or anything below it, is locked and
+// the request submits no token of that lock. For a new entry, with there nil, it checks the folder
+// instead, and fails with drive.ParentGone if that is missing.
 func checkWritable(ctx context.Context, c *call, p location, there *Entry) error {
 	if there != nil {
 		return c.checkUnlocked(ctx, *there, there.IsFolder())

@@ -13,8 +13,8 @@ import (
 	"example.org/smartdrive/internal/base/drive"
 )
 
-// Noter is implemented by a ResponseWriter, or one that it wraps, to receive the error behind a
-// response for the access log.
+// Noter may be implemented by a ResponseWriter to receive the error behind a response, for the
+// access log. A writer that another one wraps is found by its method Unwrap.
 type Noter interface{ NoteError(err error) }
 
 // Translator is implemented by a ResponseWriter, or one that it wraps, to replace the error of a
@@ -87,15 +87,15 @@ func (d *Document) apply(as Dialect) {
 // Note passes an error that did not become the whole response to the access log.
 func Note(w http.ResponseWriter, err error) { note(w, err) }
 
-// note passes err to the innermost Noter of w, for the access log; without one it does nothing.
+// note passes err to the outermost Noter of w, for the access log; without one it does nothing.
 func note(w http.ResponseWriter, err error) {
 	if n, ok := find[Noter](w); ok {
 		n.NoteError(err)
 	}
 }
 
-// find returns the innermost writer that is a T, following Unwrap like http.ResponseController. The
-// bool is false if there is none.
+// find returns the outermost writer that is a T: w itself or the first one that Unwrap leads to, as
+// http.ResponseController searches. The bool is false if there is none.
 func find[T any](w http.ResponseWriter) (T, bool) {
 	for {
 		if found, ok := w.(T); ok {

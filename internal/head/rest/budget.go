@@ -87,7 +87,8 @@ func (b *budget) release(user string, n int64) {
 	b.grantLocked()
 }
 
-// releasePage returns the memory of a page of a list.
+// releasePage releases the n bytes of a page of a list, and its place among the user's concurrent
+// pages.
 func (b *budget) releasePage(user string, n int64) {
 	b.mu.Lock()
 	if b.pages[user]--; b.pages[user] == 0 {

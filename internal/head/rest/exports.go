@@ -106,7 +106,7 @@ var indexParam = param{name: "index", syntax: integer, min: 0, max: 1, doc: "1: 
 // setParam declares the query parameter "set".
 var setParam = param{name: "set", doc: "only the parts of this set, in their order: a list that is too long for one zip becomes several"}
 
-// zipOutcomes returns the declared responses of routes that send a zip.
+// zipOutcomes returns the responses without an error that routes which send a zip declare.
 func zipOutcomes() []outcome {
 	return []outcome{
 		{status: 200, bytes: true, description: "the zip"},

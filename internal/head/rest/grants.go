@@ -161,8 +161,10 @@ type mountBody struct {
 	Hidden *bool   `json:"hidden,omitempty"`
 }
 
-// mount serves PATCH /shared-with-me/{id}. It replies 204 without a body. Beyond the errors common
-// to all routes it fails with drive.NotFound or drive.TooManyOpen.
+// mount serves PATCH /shared-with-me/{id}: it renames or hides, for the caller only, a node that is
+// shared with the caller. It replies 204 without a body. Beyond the errors common to all routes it
+// fails with drive.NotFound, and with drive.TooManyOpen if the caller has renamed or hidden too
+// many nodes.
 func (s spaces) mount(ctx context.Context, c *call, id drive.NodeID, in *mountBody) (reply, error) {
 	return empty(s.spaces.SetMount(ctx, c.who, id, access.MountChange{Alias: in.Name, Hidden: in.Hidden}))
 }

@@ -119,8 +119,9 @@ func checkSize(field string, n *drive.ByteSize) error {
 // Query selects a page of links, newest first.
 type Query = link.Query[drive.CollectID]
 
-// Change changes a link; NotFound if the caller has no such link. A limit below the bytes already
-// received is allowed: the link then accepts nothing more.
+// Change changes a link and returns its new view. It fails with BadRequest for an invalid field,
+// and with NotFound unless the caller may manage the link. A limit below the bytes already received
+// is allowed: the link then accepts nothing more.
 func (s *Links) Change(ctx context.Context, who drive.Who, id drive.CollectID, c Change) (v View, err error) {
 	return s.Links.Change(ctx, who, id, func(ctx context.Context, tx *sqldb.Tx, l *Link) error {
 		if err := s.apply(l, c); err != nil {

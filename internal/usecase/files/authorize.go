@@ -139,8 +139,8 @@ func (a *authorizer) authorizeReplaced(ctx context.Context, who drive.Who, over 
 	return err
 }
 
-// trashReplaced puts the node over into the trash if it still has the name at. Zero: it does
-// nothing.
+// trashReplaced moves the node over to the trash if it is still the child at.Name of at.Parent.
+// Otherwise, or if over is zero, it does nothing.
 func (a *authorizer) trashReplaced(ctx context.Context, tx *sqldb.Tx, at tree.Place, account drive.AccountID, over drive.NodeID) error {
 	if over.IsZero() {
 		return nil

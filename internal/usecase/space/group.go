@@ -118,8 +118,9 @@ func (s *Spaces) IsMember(ctx context.Context, who drive.Who, id drive.GroupID, 
 	return s.parts.Access.IsInGroup(ctx, s.parts.DB, id, user)
 }
 
-// ListGroups returns a page of groups by name to an administrator, and the cursor of the next page;
-// "" after the last.
+// ListGroups returns a page of groups by name, and the cursor of the next page; "" after the last.
+// limit must be at least 1. It fails with Forbidden unless the caller is an administrator, and with
+// CursorInvalid for a cursor that it did not return.
 func (s *Spaces) ListGroups(ctx context.Context, who drive.Who, cursor string, limit int) ([]access.UserGroup, string, error) {
 	if err := requireAdmin(who); err != nil {
 		return nil, "", err

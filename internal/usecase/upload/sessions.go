@@ -40,7 +40,8 @@ type Publisher interface {
 	Append(ctx context.Context, tx *sqldb.Tx, records ...stream.Record) error
 }
 
-// Scope limits whose content an instant upload may link to.
+// Scope limits whose content an instant upload may link to. An instant upload links content that
+// the server already has, instead of receiving it.
 type Scope string
 
 // The scopes of instant uploads.

@@ -248,8 +248,10 @@ func (x *extension) spoolBody(ctx context.Context, body blob.Body) (f *spoolFile
 	return f, part, nil
 }
 
-// store sends the spooled bytes as a part or piece, or nothing if the body is empty and the part
-// incomplete.
+// store uploads the spooled bytes: together with the earlier pieces if they complete the part, else
+// as one more piece, an object with the next bytes of the part. It uploads nothing if the body is
+// empty and the part incomplete. It sets x.commit and x.rollback; the bytes count only after the
+// commit.
 func (x *extension) store(ctx context.Context, f *spoolFile, part blob.Part) error {
 	switch {
 	case part.Size == x.e.Whole:

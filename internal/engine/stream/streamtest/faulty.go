@@ -18,7 +18,8 @@ type Faulty struct {
 // errFault is the cause of an injected fault.
 var errFault = errors.New("injected")
 
-// Open opens a session of the wrapped source that injects the faults.
+// Open opens a session of the wrapped source whose Settle fails as the fields of f say. Open itself
+// injects no fault.
 func (f *Faulty) Open(ctx context.Context, sub stream.Subscription) (stream.Session, error) {
 	s, err := f.Source.Open(ctx, sub)
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"sync"
 )
 
-// Unread returns the reason why a file could not be read, in the language: the kind, and the
-// decoder's text in parentheses. The text begins with the kind. A decoder's text without a
+// Unread returns the reason why a file could not be read, in the language: the text of the kind,
+// followed by the decoder's text in parentheses. For English and for an unknown kind it returns the
+// decoder's text alone. A prefix "KIND: " of text is dropped. A decoder's text without a
 // translation, such as one of an older release, stays in English.
 func (l Language) Unread(kind, text string) string {
 	text = strings.TrimPrefix(text, kind+": ") // the finding already names the kind as its rule

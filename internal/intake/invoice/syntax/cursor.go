@@ -157,8 +157,9 @@ func joined(of func(*builder) *string) func(*builder, any) {
 	}
 }
 
-// sameMeans returns a row.end function that records a breach of a rule if the code of this means of
-// payment differs from the first one's.
+// sameMeans returns a function for the end of a means of payment (row.end). It records a breach of
+// the rule if the code differs from that of the first means. For UBL-SR-47 it also records a breach
+// of UBL-SR-46 if this and an earlier means both have a text.
 func sameMeans(rule string) func(*builder) {
 	return func(b *builder) {
 		if b.doc.Payments[0].Code != b.payment().Code {

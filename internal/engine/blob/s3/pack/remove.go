@@ -27,15 +27,15 @@ type Outcome int
 
 // Results of Remove.
 const (
-	Gone   Outcome = iota // the slots are durably gone from the pack
-	Unsent                // the pack was never put: contents that are not in memory exist nowhere
-	Kept                  // nothing was removed, because that would write too much
+	Gone   Outcome = iota // the slots are durably gone from the pack, or were missing
+	Unsent                // the pack was never uploaded; its slots were dropped from memory
+	Kept                  // with frugal: nothing was removed, because that would write too much
 )
 
 // Remove durably removes slots of one pack, including reserved ones without content. With frugal,
-// it rewrites the pack only within the ratio MaxWriteRatio, and returns Kept otherwise. It returns
-// errDamaged if another content of the pack cannot be read, and Unavailable if the pack keeps
-// changing.
+// it rewrites the pack only within the ratio MaxWriteRatio, and returns Kept otherwise. The Outcome
+// is valid only without an error. Remove returns errDamaged if another content of the pack cannot
+// be read, and Unavailable if the pack keeps changing.
 func (p *Packs) Remove(ctx context.Context, slots []blob.Slot, frugal bool) (Outcome, error) {
 	if len(slots) == 0 {
 		return Gone, nil
