@@ -83,7 +83,7 @@ func plain(t *testing.T, opt sqldb.Options) *sql.DB {
 // list returns the rows of a query, each as one text.
 func list(t *testing.T, db *sql.DB, query string) []string {
 	t.Helper()
-	rows, err := db.QueryContext(t.Context(), query)
+	rows, err := db.QueryContext(t.Context(), query) //nolint:sqlclosecheck // Scan closes them
 	all, err := sqldb.Scan(rows, err, func(s *string, scan func(...any) error) error {
 		columns, err := rows.Columns()
 		if err != nil {

@@ -124,7 +124,11 @@ func (u uploads) readPut(ctx context.Context, c *call) (upload.PutFile, error) {
 // decoding, since names may contain an encoded slash. It fails with drive.BadName.
 func pathOf(c *call) (drive.Path, error) {
 	if c.route.path == filesQueryPath {
-		return drive.ParsePath(c.query.Get("path"))
+		path, err := drive.ParsePath(c.query.Get("path"))
+		if err == nil && len(path) == 0 {
+			return drive.ParseSegments([]string{""}) // the root is no file
+		}
+		return path, err
 	}
 	_, escaped, _ := strings.Cut(c.r.URL.EscapedPath(), prefix+"/files/")
 	segments := strings.Split(escaped, "/")

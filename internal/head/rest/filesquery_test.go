@@ -22,6 +22,7 @@ func TestAFileIsStoredAtThePathOfTheQuery(t *testing.T) {
 	}
 	u.send(t, "PUT", "/files", []byte("x")).problem(t, drive.BadRequest, map[string]any{"field": "path"})
 	u.send(t, "PUT", "/files?path=relative", []byte("x")).problem(t, drive.BadName, nil)
+	u.send(t, "PUT", "/files?path=/", []byte("x")).problem(t, drive.BadName, nil)
 }
 
 // The ETag of a node is what If-Match of a change asks for.

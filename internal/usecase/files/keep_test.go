@@ -3,6 +3,7 @@ package files_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -20,12 +21,8 @@ type changes map[string]string
 
 // and returns c with the fields of more.
 func (c changes) and(more changes) changes {
-	both := changes{}
-	for _, of := range []changes{c, more} {
-		for field, why := range of {
-			both[field] = why
-		}
-	}
+	both := maps.Clone(c)
+	maps.Copy(both, more)
 	return both
 }
 

@@ -79,13 +79,11 @@ func (p *pass) reread(ctx context.Context, id drive.BlobID) error {
 		if err = p.suspect(ctx, func(ctx context.Context) (*defect, error) { return p.lookBlob(ctx, id) }); err != nil {
 			return err // not scrubbed
 		}
-	case content.Unreadable(err):
+	default: // without a disk error, such as an unavailable store, the next scrub checks again
 		if away := p.checkMounted(ctx); away != nil {
 			return away // the whole disk is gone
 		}
-		err = unreadable(ctx, p, w.blobRow, err, true)
-	default: // such as an unavailable store: the next scrub checks again
-		err = unreadable(ctx, p, w.blobRow, err, false)
+		err = unreadable(ctx, p, w.blobRow, err, content.Unreadable(err))
 	}
 	return errors.Join(err, p.scrubbed.add(ctx, p, w.blobRow))
 }

@@ -31,8 +31,12 @@ func (p *pass) lookFile(ctx context.Context, s blob.Entry) (*defect, error) {
 	if err != nil || explained {
 		return nil, err
 	}
-	if _, err := p.Store.Stat(ctx, s.Name); drive.IsKind(err, drive.NotFound) {
+	_, err = p.Store.Stat(ctx, s.Name)
+	if drive.IsKind(err, drive.NotFound) {
 		return nil, nil // released and deleted since
+	}
+	if drive.IsKind(err, drive.Unavailable) {
+		return nil, err
 	}
 	found := fmt.Sprintf("no row, and %d bytes", s.Size)
 	ended := false

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -237,6 +238,44 @@ func TestScrubReadsMarkedContentAgain(t *testing.T) {
 	r.Clock.Advance(24 * time.Hour)
 	marked(sound, "0")
 	r.check(t, fsck.Scope{Deep: true})
+}
+
+// awayStore is a store whose disk goes away at the first Open.
+type awayStore struct {
+	blob.Store
+	away *atomic.Bool
+}
+
+func (s awayStore) Open(context.Context, string) (blob.Object, error) {
+	s.away.Store(true)
+	return nil, drive.Fail(drive.Unavailable)
+}
+
+// A scrub whose disk goes away ends with that error: it reports no blob, and none counts as read.
+func TestScrubEndsWhenItsDiskGoesAway(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, uploadtest.Options{})
+	r.audit = r.auditor(fsck.Options{Scrub: 30 * 24 * time.Hour})
+	const read = `SELECT COALESCE(SUM(scrubbed_at), 0) FROM blobs`
+	before := r.scalar(t, read)
+	var away atomic.Bool
+	r.audit.Store = awayStore{r.audit.Store, &away}
+	r.audit.CheckMounted = func(context.Context) error {
+		if away.Load() {
+			return drive.Fail(drive.Unavailable)
+		}
+		return nil
+	}
+	r.Clock.Advance(31 * 24 * time.Hour)
+	if _, err := r.audit.RunOnce(t.Context()); !drive.IsKind(err, drive.Unavailable) {
+		t.Errorf("the pass ends with %v", err)
+	}
+	if n := r.scalar(t, `SELECT COUNT(*) FROM findings`); n != "0" {
+		t.Errorf("%s findings are stored", n)
+	}
+	if after := r.scalar(t, read); after != before {
+		t.Errorf("blobs count as read: scrubbed_at sums to %s, before %s", after, before)
+	}
 }
 
 // A pass that reads bytes marks contents with disk errors, also without Repair, so that the next

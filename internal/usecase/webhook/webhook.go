@@ -409,7 +409,7 @@ func (w *Webhooks) Change(ctx context.Context, who drive.Who, id ID, in HookChan
 	if h, err = w.Find(ctx, who, id); err != nil {
 		return Hook{}, err
 	}
-	if in.URL != nil {
+	if in.URL != nil && *in.URL != h.URL {
 		if err := w.checkHost(ctx, *in.URL); err != nil {
 			return Hook{}, err
 		}
