@@ -55,7 +55,10 @@ func (r *release) writePackage(kind, platform, arch string) error {
 	if err != nil {
 		return err
 	}
-	scripts := filepath.Join(r.root, "deploy/package", kind)
+	scripts, err := r.scripts(kind)
+	if err != nil {
+		return err
+	}
 	info := &nfpm.Info{
 		Name: "smartdrive", Arch: arch, Version: r.version, Section: "net", Priority: "optional", Maintainer: maintainer,
 		Description: description, Vendor: "SmartDrive", Homepage: homepage, License: "Apache-2.0", MTime: r.date, DisableGlobbing: true,
@@ -87,6 +90,19 @@ func (r *release) writePackage(kind, platform, arch string) error {
 		return err
 	}
 	return create(filepath.Join(r.dist, packager.ConventionalFileName(info)), func(w io.Writer) error { return packager.Package(info, w) })
+}
+
+// scripts copies the scripts of a kind of package and returns the directory of the copies. Their time
+// is that of the commit, because nfpm writes it into Alpine packages.
+func (r *release) scripts(kind string) (string, error) {
+	files, err := tree(filepath.Join(r.root, "deploy/package", kind))
+	dir := filepath.Join(r.work, "scripts", kind)
+	err = errors.Join(err, os.MkdirAll(dir, 0o755))
+	for _, f := range files {
+		name := filepath.Join(dir, f.name)
+		err = errors.Join(err, os.WriteFile(name, f.text, 0o755), os.Chtimes(name, r.date, r.date))
+	}
+	return dir, err
 }
 
 // contents returns the files of a package.
