@@ -19,7 +19,7 @@ func Supported(dir *os.File) bool {
 	if unix.Fstatfs(int(dir.Fd()), &fs) != nil || unix.Uname(&name) != nil {
 		return false
 	}
-	switch fs.Type {
+	switch uint32(fs.Type) { //nolint:gosec // a magic number, of which some architectures keep 32 bits with a sign
 	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC:
 	default:
 		return false
