@@ -197,7 +197,8 @@ func (s *Spaces) ListDeleted(ctx context.Context, who drive.Who, limit int) ([]V
 	return s.adminViews(ctx, all)
 }
 
-// adminViews returns views of spaces for an administrator who is not a member.
+// adminViews returns views of spaces with their balances and without rights, as an administrator
+// sees them.
 func (s *Spaces) adminViews(ctx context.Context, all []access.Space) ([]View, error) {
 	views := make([]View, len(all))
 	for i, one := range all {
