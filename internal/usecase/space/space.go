@@ -26,8 +26,8 @@ type Parts struct {
 	Log    *activity.Log // nil: nothing is recorded
 	// Events receives the causes of notifications. Nil: none are sent.
 	Events stream.Publisher
-	// Busy returns an error to refuse the deletion of an account that uploads are in progress to.
-	// Default: never.
+	// Busy returns an error to refuse the deletion of an account that gives or receives a handover.
+	// It is called with the lock on the account's ledger. Default: never.
 	Busy func(ctx context.Context, q sqldb.Querier, account drive.AccountID) error
 }
 
