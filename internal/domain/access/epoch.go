@@ -60,8 +60,9 @@ func (a *Access) endEpoch(ctx context.Context, tx *sqldb.Tx) error {
 	return nil
 }
 
-// InvalidateIfGranted ends the epoch because a folder moved, so that other grants apply to it, or
-// was trashed, so that guests lose access.
+// InvalidateIfGranted ends the epoch if the account has a grant, else it does nothing. The caller
+// calls it because a folder moved, so that other grants apply to it, or was trashed, so that guests
+// lose access.
 func (a *Access) InvalidateIfGranted(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	var any int
 	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM grants WHERE account_id = ?)`, account).Scan(&any)

@@ -130,7 +130,8 @@ func (a *Access) FindGrant(ctx context.Context, q sqldb.Querier, node drive.Node
 	return g, err
 }
 
-// Revoke deletes a principal's grant at a node and returns it. taken is false if there was none.
+// Revoke deletes a principal's grant at a node, ends the epoch, and returns the grant. If there was
+// none, taken is false and nothing changes.
 func (a *Access) Revoke(ctx context.Context, tx *sqldb.Tx, node drive.NodeID, principal drive.PrincipalID) (was Grant, taken bool, err error) {
 	was, err = a.FindGrant(ctx, tx, node, principal)
 	if drive.IsKind(err, drive.NotFound) {
@@ -148,7 +149,8 @@ func (a *Access) Revoke(ctx context.Context, tx *sqldb.Tx, node drive.NodeID, pr
 	return was, true, nil
 }
 
-// ListAt lists the grants at a node, ordered by principal id, without expired ones.
+// ListAt lists up to limit grants at a node whose principal id is above after (zero: from the
+// first), ordered by principal id, without expired ones.
 func (a *Access) ListAt(ctx context.Context, q sqldb.Querier, node drive.NodeID, after drive.PrincipalID, limit int) ([]Grant, error) {
 	rows, err := q.Query(ctx, "SELECT "+namedGrants+`WHERE g.node_id = ? AND g.principal_id > ? AND (g.expires_at = 0 OR g.expires_at > ?)
 		ORDER BY g.principal_id LIMIT ?`, node, after.String(), a.now(), limit)
@@ -194,7 +196,8 @@ func (a *Access) ListAbove(ctx context.Context, q sqldb.Querier, node drive.Node
 	return all, nil
 }
 
-// ListOf lists the grants of an account after the given one, ordered by node and principal id.
+// ListOf lists up to limit grants of an account after the given one (zero: from the first), ordered
+// by node and principal id, without expired ones.
 func (a *Access) ListOf(ctx context.Context, q sqldb.Querier, account drive.AccountID, after Grant, limit int) ([]Grant, error) {
 	rows, err := q.Query(ctx, "SELECT "+namedGrants+`WHERE g.account_id = ? AND g.node_id >= ? AND (g.node_id > ? OR g.principal_id > ?)
 		AND (g.expires_at = 0 OR g.expires_at > ?) ORDER BY g.node_id, g.principal_id LIMIT ?`,

@@ -11,7 +11,7 @@ import (
 // SharingPolicy names the members of a space who may share something with others.
 type SharingPolicy string
 
-// The givers.
+// The policies.
 const (
 	Editors  SharingPolicy = "editors" // editors and managers
 	Managers SharingPolicy = "managers"

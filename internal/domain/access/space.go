@@ -43,8 +43,9 @@ func scanSpace(s *Space, scan func(...any) error) error {
 
 const maxSpaces = 100_000 // in total
 
-// CreateSpace turns an account into a space. It fails with NameTaken if another space has the name,
-// ignoring case. The caller creates the ledger and the tree.
+// CreateSpace turns an account into a space. It fails with BadRequest if the name is not valid,
+// with NameTaken if another space has it, ignoring case, and with TooManyOpen if there are
+// maxSpaces spaces. The caller creates the ledger and the tree.
 func (a *Access) CreateSpace(ctx context.Context, tx *sqldb.Tx, s Space) (Space, error) {
 	name, err := parseLabel(s.Name)
 	if err != nil {
@@ -230,9 +231,9 @@ type Target struct {
 	Path    drive.Path
 }
 
-// Find resolves an address. It fails with NotFound if there is no such place or the caller has no
-// grant in its account; both take the same time (A2). The caller must still authorize the node
-// found at the target.
+// Find resolves an address. An empty place is the caller's own account. It fails with NotFound if
+// there is no such place or the caller has no grant in its account; both take the same time (A2).
+// The caller must still authorize the node found at the target.
 func (a *Access) Find(ctx context.Context, q sqldb.Querier, who drive.Who, at drive.Address) (Target, error) {
 	if at.Place == "" {
 		return Target{who.Account, at.Path}, nil

@@ -100,7 +100,8 @@ func (l *attemptLog) takeDue(now time.Time) (due map[drive.UserID]Effect, droppe
 	return due, dropped
 }
 
-// restore puts an effect back that could not be reported.
+// restore puts an effect back that could not be reported, so that it is due at once. It does
+// nothing if the user was evicted.
 func (l *attemptLog) restore(user drive.UserID, e Effect) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,6 +112,7 @@ func (l *attemptLog) restore(user drive.UserID, e Effect) {
 }
 
 // Run reports login attempts to the activity log every minute until ctx ends, and then once more.
+// It returns nil; failures are logged, and the attempts are kept, except at the end.
 func (s *Sessions) Run(ctx context.Context) error {
 	tick := time.NewTicker(flushInterval)
 	defer tick.Stop()
@@ -131,7 +133,8 @@ func (s *Sessions) Run(ctx context.Context) error {
 }
 
 // TellGathered reports combined login attempts that are due to the activity log: the first of a
-// user at once, then once per hour. Attempts that cannot be reported are kept for the next call.
+// user at once, then once per hour. Attempts that cannot be reported are kept for the next call,
+// and the errors are joined.
 func (s *Sessions) TellGathered(ctx context.Context) error {
 	var failed []error
 	for _, g := range []*attemptLog{s.failedLogins, s.basicLogins} {

@@ -65,8 +65,9 @@ func (a *Auth) Authenticate(ctx context.Context, bearer string) (drive.Who, erro
 }
 
 // AuthenticateAt returns the user of a bearer secret that is used at the given head. It fails with
-// Unauthenticated {missing or invalid} if the secret is empty, malformed, unknown or expired, and
-// with Forbidden {head} if the session is not for this head.
+// Unauthenticated {reason}: missing if the secret is empty, expired if the session has ended,
+// invalid if the secret is malformed or unknown or its user is not active. It fails with Forbidden
+// {head} if the session is not for this head.
 func (a *Auth) AuthenticateAt(ctx context.Context, bearer string, head drive.Heads) (drive.Who, error) {
 	return a.authenticate(ctx, bearer, head, "")
 }
@@ -224,7 +225,7 @@ func (a *Auth) evict(match func(*Session) bool) {
 	}
 }
 
-// authColumns are the columns of a session that loadRow reads.
+// authColumns are the columns of a session that Auth.read selects, for scanSession.
 const authColumns = "s.id, s.user_id, s.kind, s.name, s.scopes, s.heads, s.created_at, s.seen_at, s.expires_at, s.ends_at"
 
 // read returns the sessions, with their users, whose secrets have these hashes, in any order;

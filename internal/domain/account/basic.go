@@ -62,7 +62,7 @@ func newPasswordCache() *passwordCache {
 	return &passwordCache{key: random(sha256.Size), entries: map[passwordKey]*cachedPassword{}}
 }
 
-// keyOf returns the key of an entry.
+// keyOf returns the key of an entry. slot is the folded user name, source the client's address.
 func (p *passwordCache) keyOf(slot, source, password string) (key passwordKey) {
 	mac := hmac.New(sha256.New, p.key)
 	mac.Write([]byte(slot + "\x00" + source + "\x00" + password)) // neither a name nor an address contains NUL

@@ -26,8 +26,9 @@ func (d Draft) Account() drive.AccountID { return d.user.Account }
 // User returns the user as Create will store it.
 func (d Draft) User() User { return d.user }
 
-// Draft validates the fields of a new user, hashes the password and creates the ids. It is slow;
-// call it outside of transactions. It fails with BadRequest if a field is not valid.
+// Draft validates the fields of a new user, hashes the password and creates the ids. It stores
+// nothing. It is slow; call it outside of transactions. It fails with BadRequest if a field is not
+// valid, with Rate if too many hashes wait, and with Unavailable if ctx ends.
 func (u *Users) Draft(ctx context.Context, name, password string, admin bool) (Draft, error) {
 	name, err := parseName(name)
 	if err == nil {
@@ -82,7 +83,7 @@ func (u *Users) Create(ctx context.Context, tx *sqldb.Tx, d Draft) (User, error)
 
 // Patch lists changes of a user; a zero field leaves its property unchanged.
 type Patch struct {
-	Password  Hash
+	Password  Hash            // new password
 	Temporary bool            // Password only allows setting a new one
 	State     State           // Active or Disabled
 	Admin     *bool           // nil: unchanged
@@ -92,8 +93,9 @@ type Patch struct {
 
 // Update changes a user. A new password ends all sessions and tokens of the user except Keep, and
 // invalidates signed links. A disabled user's sessions are refused until the user is active again.
-// A change of Admin applies to existing sessions at once. It fails with WrongState if the last
-// active administrator would be disabled or demoted, and with NotFound for a deleted user.
+// A change of Admin applies to existing sessions at once. It fails with BadRequest for another
+// state than Active and Disabled, with NotFound for a deleted user, and with WrongState {state:
+// last-admin} if no active administrator would be left.
 func (u *Users) Update(ctx context.Context, tx *sqldb.Tx, id drive.UserID, p Patch) (User, error) {
 	switch p.State {
 	case "", Active, Disabled:

@@ -92,7 +92,7 @@ func (f *failures) count(key string, now time.Time) int {
 	return len(f.recentLocked(key, now))
 }
 
-// unrecord removes one failure per counter, for an attempt that succeeded.
+// unrecord removes the newest failure of each counter, for an attempt that succeeded.
 func (f *failures) unrecord(counters ...counter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -123,7 +123,7 @@ func (s *Sessions) GrantFlow(ctx context.Context, who drive.Who, page string, in
 }
 
 // PollFlow returns the app password of a granted flow and the name of its user, once. It fails with
-// NotFound if the flow is not granted, was answered before, or has ended.
+// NotFound if poll is malformed, or if the flow is not granted, was answered before, or has ended.
 func (s *Sessions) PollFlow(ctx context.Context, poll string) (Granted, string, error) {
 	raw, err := secretBase64.DecodeString(poll)
 	if err != nil || len(raw) != secretBytes {
@@ -159,7 +159,9 @@ func (s *Sessions) PollFlow(ctx context.Context, poll string) (Granted, string, 
 }
 
 // Exchange creates an app password for a program that authenticated with the account's password, so
-// that it need not store that. It fails with Forbidden for a caller with a token.
+// that it need not store that. It fails with Forbidden {reason: login-required} for a caller with a
+// session or token, with Forbidden {reason: scope} for the scope admin, with BadRequest for invalid
+// scopes, heads or life, and with TooManyOpen. An invalid name becomes "app".
 func (s *Sessions) Exchange(ctx context.Context, who drive.Who, in NewToken) (Granted, error) {
 	if !who.Session.IsZero() {
 		return Granted{}, drive.Fail(drive.Forbidden, "reason", "login-required")

@@ -60,7 +60,7 @@ type waiter struct {
 	granted chan struct{} // closed when the waiter gets its turn
 }
 
-// newWaitQueue returns an empty queue for up to limit waiters.
+// newWaitQueue returns an empty queue for up to most waiters.
 func newWaitQueue(most int) waitQueue {
 	return waitQueue{limit: most, waiting: list.New(), perSource: map[string]int{}}
 }

@@ -73,7 +73,8 @@ func (u *Users) Connect(ctx context.Context, tx *sqldb.Tx, user User, epoch int6
 }
 
 // Disconnect removes a user's identity of an issuer and ends the logins made through an identity
-// provider (see Sessions.Enter). Without an identity only the logins end.
+// provider (see Sessions.Enter). Without an identity only the logins end. It fails with NotFound if
+// the user's row does not exist.
 func (u *Users) Disconnect(ctx context.Context, tx *sqldb.Tx, user User, issuer string) error {
 	var locked drive.UserID // serializes with a login in progress
 	if err := tx.QueryRow(ctx, "SELECT id FROM users WHERE id = ?"+tx.ForUpdate(), user.ID).Scan(&locked); err != nil {

@@ -32,7 +32,8 @@ type credential struct {
 
 // Login checks name and password and creates a session. An unknown name, a disabled user and a
 // wrong password all fail with Unauthenticated {reason: invalid} after the same work. Too many
-// failures are Rate {retry_after}, in seconds. If the reply is lost, the unused session expires.
+// failures, or too many waiting clients, are Rate {retry_after}, in seconds. If ctx ends while the
+// client waits, it is Unavailable. If the reply is lost, the unused session expires.
 func (s *Sessions) Login(ctx context.Context, in Login) (Granted, error) {
 	cred, err := s.credential(ctx, in.Name)
 	if err != nil {
@@ -247,8 +248,8 @@ func agentName(s string) string {
 }
 
 // Confirm checks the caller's own password before an action that a stolen session must not perform.
-// A wrong password is Forbidden {reason: password} and counts as a failed login. The returned epoch
-// changes with the password.
+// A wrong password is Forbidden {reason: password} and counts as a failed login; too many failures
+// are Rate {retry_after}. The returned epoch changes with the password.
 func (s *Sessions) Confirm(ctx context.Context, who drive.Who, password string, client netip.Addr) (epoch int64, err error) {
 	cred, err := s.readCredential(ctx, "id = ?", who.User)
 	if err != nil {
@@ -263,7 +264,8 @@ func (s *Sessions) Confirm(ctx context.Context, who drive.Who, password string, 
 
 // ChangePassword sets the caller's password after checking the current one, and ends the caller's
 // other sessions and tokens. A wrong current password is Forbidden {reason: password} and counts as
-// a failed login.
+// a failed login. It fails with BadRequest if the new password is unsuitable, with Rate after too
+// many failures, and with Unauthenticated if the password changed meanwhile.
 func (s *Sessions) ChangePassword(ctx context.Context, who drive.Who, current, next string, client netip.Addr) error {
 	cred, err := s.readCredential(ctx, "id = ?", who.User)
 	if err != nil {

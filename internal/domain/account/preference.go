@@ -20,8 +20,9 @@ func (u *Users) Preferences(ctx context.Context, q sqldb.Querier, id drive.UserI
 	return value, nil
 }
 
-// SetPreferences replaces the user's web preferences by a JSON object. Of concurrent calls the last
-// one wins. For a deleted user nothing is stored.
+// SetPreferences replaces the user's web preferences by value, a JSON object that it does not
+// check. Of concurrent calls the last one wins. For an unknown or deleted user nothing is stored,
+// and it fails.
 func (u *Users) SetPreferences(ctx context.Context, id drive.UserID, value []byte) error {
 	return u.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		now := drive.TimeOf(u.opt.Now())

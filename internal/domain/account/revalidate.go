@@ -12,8 +12,9 @@ import (
 	"example.org/smartdrive/internal/engine/sqldb"
 )
 
-// Run refreshes recently used sessions and records their use until ctx ends. Without it requests
-// read the database every five seconds and logins are not extended.
+// Run refreshes recently used sessions and records their use until ctx ends, and returns nil.
+// Failures are logged and retried. Without it requests read the database every five seconds and
+// logins are not extended.
 func (a *Auth) Run(ctx context.Context) error {
 	tick := time.NewTicker(refreshInterval)
 	defer tick.Stop()

@@ -28,8 +28,9 @@ const (
 
 // CreateToken creates an API token. The caller must use a login, because a token that creates
 // tokens could outlive its own expiry. The scope admin requires an administrator and the native
-// head. It fails with Forbidden, with BadRequest for invalid scopes, heads, name or life, and with
-// TooManyOpen beyond 1,000 tokens per user.
+// head. It fails with Forbidden {reason: login-required or scope}, with Unauthenticated if the
+// caller's session has ended, with BadRequest for invalid scopes, heads, name or life, and with
+// TooManyOpen beyond maxSessions tokens per user.
 func (s *Sessions) CreateToken(ctx context.Context, who drive.Who, in NewToken) (Granted, error) {
 	secret, hash := newSecret()
 	session, err := s.addToken(ctx, who, drive.NewID[drive.SessionID](), in, hash, authorizeToken)

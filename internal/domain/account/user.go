@@ -146,7 +146,8 @@ func (u *Users) FindMany(ctx context.Context, q sqldb.Querier, ids ...drive.User
 
 const usersPerStatement = 500 // users that one statement reads
 
-// Names returns the names of users by id, deleted ones included. Unknown ids have no entry.
+// Names returns the names of users by id, deleted ones included. Unknown ids have no entry. All ids
+// become arguments of one statement.
 func (u *Users) Names(ctx context.Context, q sqldb.Querier, ids ...drive.UserID) (map[drive.UserID]string, error) {
 	names := make(map[drive.UserID]string, len(ids))
 	if len(ids) == 0 {
@@ -165,8 +166,9 @@ func (u *Users) Names(ctx context.Context, q sqldb.Querier, ids ...drive.UserID)
 	return names, nil
 }
 
-// FindByName returns the user of a name, ignoring case, disabled and deleted ones included. It
-// fails with NotFound if there is none, also if the name could not be one.
+// FindByName returns the user of a name, ignoring case, also a disabled one. It fails with NotFound
+// if there is none, also if the name could not be one. Deleted users are not found, as their names
+// are free.
 func (u *Users) FindByName(ctx context.Context, q sqldb.Querier, name string) (User, error) {
 	name, err := parseName(name)
 	if err != nil {
@@ -236,8 +238,9 @@ func (u *Users) LinkEpoch(ctx context.Context, user drive.UserID) (int64, error)
 	return epoch, nil
 }
 
-// CheckSession fails with NotFound if a login or token has ended or expired. Links created by a
-// session depend on it. It reads the database, so that it sees sessions ended by other processes.
+// CheckSession fails with NotFound if a login or token does not exist or has expired. Links created
+// by a session depend on it. It reads the database, so that it sees sessions ended by other
+// processes.
 func (u *Users) CheckSession(ctx context.Context, id drive.SessionID) error {
 	var end drive.Time
 	if err := u.db.QueryRow(ctx, "SELECT expires_at FROM sessions WHERE id = ?", id).Scan(&end); err != nil {

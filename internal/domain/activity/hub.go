@@ -36,7 +36,8 @@ type Watch struct {
 	dirty map[drive.AccountID]struct{} // accounts with new entries since the last receive
 }
 
-// Drain returns the watched accounts that may have new entries since the last call.
+// Drain returns the watched accounts that may have new entries since the last call. For a watch of
+// all accounts it only returns those passed to Wake.
 func (w *Watch) Drain() []drive.AccountID {
 	w.mu.Lock()
 	all := slices.Collect(maps.Keys(w.dirty))
@@ -83,7 +84,7 @@ func (l *Log) Watch(accounts ...drive.AccountID) *Watch {
 	return w
 }
 
-// Close stops the watch.
+// Close stops the watch. The caller must call it once. Ready is not closed.
 func (w *Watch) Close() {
 	h := w.hub
 	h.mu.Lock()

@@ -149,8 +149,8 @@ const (
 	purgeScanLimit = 100_000 // entries without an old one among them that one run reads
 )
 
-// Purge deletes entries older than Options.RetainOld. It scans a bounded part of the log per call
-// and continues there next time.
+// Purge deletes entries older than Options.Keep. It scans a bounded part of the log per call and
+// continues there next time.
 func (l *Log) Purge(ctx context.Context) error {
 	old := sqldb.Sweep{Table: "activity", Time: "at", Batch: purgeBatch, MaxExamined: l.scanLimit}
 	_, upTo, err := old.Run(ctx, l.opt.DB, drive.TimeOf(l.opt.RetentionClock().Add(-l.opt.Keep)), l.scanned.Load())

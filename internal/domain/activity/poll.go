@@ -16,8 +16,9 @@ const (
 	pollBatch    = 500             // accounts per statement
 )
 
-// Run polls for entries of other instances and notifies watches, until ctx ends. It queries the
-// watched accounts only, with one statement for many accounts.
+// Run polls for entries of other instances and notifies watches, until ctx ends, and returns nil.
+// It queries the watched accounts only, with one statement for many accounts. Without
+// Options.Shared it only waits.
 func (l *Log) Run(ctx context.Context) error {
 	if !l.opt.Shared {
 		<-ctx.Done()

@@ -69,9 +69,10 @@ type batchAttach struct {
 	damaged  []int                  // indexes of contents whose blob exists and is to be healed
 }
 
-// decide records, without writing, what to do with contents[i]: insert it as a new blob, add a
-// reference to the same content in there or earlier in the batch and release its file, or repair a
-// damaged blob. It fails only if the file of n is attached already.
+// decide records, without writing, what to do with contents[i], which is n. It is inserted as a new
+// blob; or the same content, which is in there or earlier in the batch, gets a reference and the
+// file of n is released; or n repairs a damaged blob. It fails only if the file of n is attached
+// already.
 func (a *batchAttach) decide(i int, n NewContent, there map[identity]Blob) error {
 	a.copies = append(a.copies, 0)
 	same, known := there[n.identity()]

@@ -36,7 +36,8 @@ type Released struct {
 	At   drive.Time // when it was released; after a claim: the time of the claim plus hold less grace
 }
 
-// ReleaseFile records that a stored file is not referenced and may be deleted. No account owes it.
+// ReleaseFile records that a stored file is not referenced: it is deleted after the grace period.
+// No account owes its bytes. A file that is released already stays as it is.
 func (c Content) ReleaseFile(ctx context.Context, tx *sqldb.Tx, file string, size drive.ByteSize) error {
 	return c.release(ctx, tx, drive.AccountID{}, file, size)
 }
@@ -79,9 +80,9 @@ type Claim struct {
 // samePackFactor bounds the additional files of a claim with SamePacks, as a multiple of Limit.
 const samePackFactor = 3
 
-// ClaimReleased claims the oldest due files. It skips files that other transactions are claiming. A
-// released file that a blob refers to is in use: its released row is deleted, and it is returned in
-// used instead of files.
+// ClaimReleased claims the oldest due files for deletion: other claims skip them for claim.Hold. It
+// skips files that other transactions are claiming. A released file that a blob refers to is in
+// use: its released row is deleted, and its name is returned in used instead of files.
 func (c Content) ClaimReleased(ctx context.Context, tx *sqldb.Tx, claim Claim) (files []Released, used []string, err error) {
 	if files, err = c.lockDue(ctx, tx, claim); err != nil {
 		return nil, nil, fmt.Errorf("look for released files: %w", err)

@@ -102,9 +102,9 @@ type finishedPart struct {
 	crc uint32
 }
 
-// add continues the CRC-32 of the current part with the bytes p, read at off, and returns the parts
-// that they complete with their checksums. Bytes that do not continue the part, and the rest of
-// that part, are not checked.
+// add continues the CRC-32 of the current part with the bytes p, read at off. It returns the parts
+// that these bytes complete, with the checksums computed. A part that is not read in order from its
+// beginning is not checked.
 func (v *verifyingObject) add(p []byte, off int64) (parts []finishedPart) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

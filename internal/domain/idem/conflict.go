@@ -26,8 +26,8 @@ type Conflict struct {
 	Method  string
 	Route   string
 	Key     string
-	Request string
-	Times   int64
+	Request string // body of the refused request, cut to 4 KiB; empty: not stored
+	Times   int64  // how often it was refused
 	FirstAt drive.Time
 	LastAt  drive.Time
 }
@@ -41,8 +41,10 @@ type Conflicts struct {
 // NewConflicts returns the conflicts stored in db.
 func NewConflicts(db *sqldb.DB, opt Options) *Conflicts { return &Conflicts{db, opt.withDefaults()} }
 
-// Record adds a refused request to its user's list, or counts a known one again. body is the
-// request's body; that of a Secret request is not stored.
+// Record adds a refused request to its user's list, or counts it again if the same request with the
+// same key is in the list. body is the request's body: at most 4 KiB of it are stored, and nothing
+// if the request is Secret or the body is not UTF-8. It evicts the user's oldest conflicts above
+// MaxConflicts.
 func (c *Conflicts) Record(ctx context.Context, req Request, body []byte) error {
 	if req = req.scoped(); req.Secret || !utf8.Valid(body) {
 		body = nil

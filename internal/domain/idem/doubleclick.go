@@ -26,7 +26,7 @@ type clickKey struct {
 	operation string
 }
 
-// NewClickLimiter returns an empty limit.
+// NewClickLimiter returns a limiter that has counted nothing. It uses Options.Now only.
 func NewClickLimiter(opt Options) *ClickLimiter {
 	return &ClickLimiter{opt.withDefaults().Now, turn.NewRateLimiter[clickKey](clickBurst, clickInterval, maxClicks)}
 }

@@ -18,8 +18,8 @@ type IntervalLimiter struct {
 	kinds map[string]*turn.RateLimiter[drive.UserID]
 }
 
-// NewIntervalLimiter returns the intervals by kind of creation. A kind that is not in every is not
-// limited.
+// NewIntervalLimiter returns a limiter with the given intervals by kind of creation. A kind that is
+// not in every, or whose interval is not positive, is not limited. It uses Options.Now only.
 func NewIntervalLimiter(every map[string]time.Duration, opt Options) *IntervalLimiter {
 	v := &IntervalLimiter{now: opt.withDefaults().Now, kinds: map[string]*turn.RateLimiter[drive.UserID]{}}
 	for kind, interval := range every {

@@ -22,9 +22,9 @@ const MaxKeyBytes = 255
 // header is the name of the HTTP header with the key.
 const header = "Idempotency-Key"
 
-// parseKey parses the header: 1 to 255 printable ASCII characters, bare or as the quoted string of
-// draft-ietf-httpapi-idempotency-key-header-07 §2.1 (RFC 9651 §3.3.3). Both forms give the same
-// key. Other values fail with BadRequest.
+// parseKey parses the value of the header: 1 to 255 printable ASCII characters, bare or as the
+// quoted string of draft-ietf-httpapi-idempotency-key-header-07 §2.1 (RFC 9651 §3.3.3). Both forms
+// give the same key, without quotes. Other values fail with BadRequest.
 func parseKey(s string) (string, error) {
 	if strings.HasPrefix(s, `"`) {
 		text, ok := unquote(s)

@@ -23,7 +23,8 @@ import (
 // A retry takes over the series. The earlier attempt, which may still run after its client
 // disconnected, then fails in its next transaction. So the retry has read all results.
 
-// Series is one attempt at a request for many items.
+// Series is one attempt at a request for many items under one key. A retry with the key is another
+// attempt, which starts from the results of the earlier ones.
 type Series struct {
 	Done map[int]ItemResult // results of earlier attempts, by item
 

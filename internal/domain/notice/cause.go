@@ -76,7 +76,7 @@ type Data struct {
 	// a node whose role was revoked, of a group, of an export.
 	Name    string         `json:"name,omitempty"`
 	Role    string         `json:"role,omitempty"`
-	Expires drive.Time     `json:"expires_at,omitzero"`
+	Expires drive.Time     `json:"expires_at,omitzero"` // when a role or an export ends
 	Export  drive.ExportID `json:"export_id,omitzero"`
 	Failed  int64          `json:"failed,omitempty"`  // failed documents of an export, or items of an operation
 	Subject string         `json:"subject,omitempty"` // id of a webhook, collect link or schedule

@@ -57,7 +57,8 @@ func scanPerson(p *Preferences, scan func(...any) error) error {
 	return json.Unmarshal(channels, &p.Channels)
 }
 
-// FindPreferences returns a user's settings; a user without a row has the defaults.
+// FindPreferences returns a user's settings. A user without a row, also an unknown one, has the
+// defaults: no address, and English.
 func (n *Notices) FindPreferences(ctx context.Context, q sqldb.Querier, user drive.UserID) (Preferences, error) {
 	return findPerson(ctx, q, user, "")
 }

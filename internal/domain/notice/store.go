@@ -98,8 +98,8 @@ func parse[T ~[16]byte](s string) (id T, err error) {
 }
 
 // Add inserts a notice. made is false if the user already has it (E4). If the user then has more
-// than MaxPerUser, it deletes the oldest notice of the maker with the most notices (E5); if that is
-// the new one, made is false, too.
+// than MaxPerUser, it deletes one (E5): the oldest by the user who caused most, if they caused more
+// than maxPerMaker, else the oldest of all. If that is the new one, made is false, too.
 func (n *Notices) Add(ctx context.Context, tx *sqldb.Tx, one Notice) (made bool, err error) {
 	data, err := json.Marshal(one.Data)
 	if err != nil {
@@ -208,8 +208,8 @@ func (n *Notices) MarkReadUpTo(ctx context.Context, tx *sqldb.Tx, user drive.Use
 	return wrap(err, "record what was read by", user)
 }
 
-// Purge deletes notices older than Retention, read or not, in transactions of purgeBatch rows,
-// until a batch is not full. After an error it may be called again.
+// Purge deletes notices older than Retention, read or not. Each transaction selects purgeBatch of
+// them and deletes all old notices of their users. After an error it may be called again.
 func (n *Notices) Purge(ctx context.Context) error {
 	before := drive.TimeOf(n.opt.RetentionClock().Add(-Retention))
 	for dropped := int64(purgeBatch); dropped >= purgeBatch; {

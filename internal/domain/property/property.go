@@ -74,7 +74,7 @@ func Any(ctx context.Context, q sqldb.Querier, account drive.AccountID) (bool, e
 
 // Set applies changes to a node's properties, in order. The caller holds the lock on the account's
 // ledger. It fails with TooLarge {reason: properties} if a name or value is too long or a limit is
-// exceeded.
+// exceeded; the caller must then roll back, because earlier changes are written.
 func Set(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, node drive.NodeID, changes []Change) error {
 	for _, c := range changes {
 		if len(c.Space) > MaxName || len(c.Local) > MaxName || len(c.Value) > MaxValue {
@@ -115,7 +115,8 @@ func checkLimits(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, nod
 }
 
 // Copy copies the properties of a node to another one, and those of its descendants to descendants
-// with the same relative path. It stops without an error when a limit is reached.
+// with the same relative path. The caller holds the lock on the account's ledger. It stops without
+// an error when a limit is reached, and ignores properties beyond maxPairs.
 func Copy(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, from, to drive.NodeID) error {
 	rows, err := tx.Query(ctx, `WITH RECURSIVE pair (a, b, level) AS (
 			SELECT id, (SELECT id FROM nodes WHERE id = ?), 0 FROM nodes WHERE id = ?

@@ -139,8 +139,9 @@ func (Ledger) GetMany(ctx context.Context, q sqldb.Querier, accounts ...drive.Ac
 }
 
 // Apply adds m to the sums of the account's ledger and locks its row until tx ends, even for an
-// empty move. If growth does not fit it returns Quota (Balance.Refused). If a sum would become
-// negative, an invariant is broken: it returns Internal and changes nothing.
+// empty move. If growth does not fit it returns Quota (Balance.Refused); NotFound if the account
+// has no ledger. If a sum would become negative, an invariant is broken: it returns Internal and
+// changes nothing.
 func (l Ledger) Apply(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, m Move) error {
 	if m == (Move{}) {
 		return l.Lock(ctx, tx, account)
@@ -164,8 +165,8 @@ func (l Ledger) Apply(ctx context.Context, tx *sqldb.Tx, account drive.AccountID
 	return b.Refused(growth)
 }
 
-// Grant moves up to want bytes into reserved, limited to the available bytes but at least least,
-// and returns how many. Quota if least does not fit.
+// Grant reserves up to want bytes, limited to the available bytes, but at least least, and returns
+// how many. It fails with Quota if least does not fit; nothing is reserved then.
 func (l Ledger) Grant(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, want, least drive.ByteSize) (drive.ByteSize, error) {
 	if err := l.Lock(ctx, tx, account); err != nil {
 		return 0, err
@@ -178,7 +179,8 @@ func (l Ledger) Grant(ctx context.Context, tx *sqldb.Tx, account drive.AccountID
 	return take, l.Apply(ctx, tx, account, Move{Reserved: take})
 }
 
-// Delete deletes the ledger of an account; WrongState {not-empty} unless all sums are zero.
+// Delete deletes the ledger of an account. It fails with WrongState {not-empty} unless finished,
+// unfinished and reserved are zero, and if there is no ledger.
 func (Ledger) Delete(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	n, err := tx.Exec(ctx, `DELETE FROM ledgers WHERE account_id = ? AND finished = 0 AND unfinished = 0 AND reserved = 0`, account)
 	if err == nil && n == 0 {

@@ -32,9 +32,9 @@ func New(db *sqldb.DB, now func() time.Time) *Stars {
 	return &Stars{db: db, now: now, orphans: sqldb.Orphans{Table: "stars", Key: "node_id", Owner: "node_id", OwnerTable: "nodes"}}
 }
 
-// Add stars a node for a user. Repeating it changes nothing. It fails with TooManyOpen beyond
-// MaxPerUser. It locks the user's row, so that concurrent calls are counted correctly. The caller
-// has checked access.
+// Add stars a node for a user. Repeating it changes nothing. It fails with NotFound if there is no
+// such user, and with TooManyOpen beyond MaxPerUser. It locks the user's row, so that concurrent
+// calls are counted correctly. The caller has checked access.
 func (s *Stars) Add(ctx context.Context, user drive.UserID, node drive.NodeID) error {
 	return s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		var locked drive.UserID
@@ -68,7 +68,7 @@ func (s *Stars) Remove(ctx context.Context, user drive.UserID, node drive.NodeID
 }
 
 // IDs returns the ids of all nodes that a user has starred, newest star first. Ids of permanently
-// deleted nodes may remain until Purge.
+// deleted nodes may remain until Purge examines them.
 func (s *Stars) IDs(ctx context.Context, q sqldb.Querier, user drive.UserID) ([]drive.NodeID, error) {
 	ids, _, err := s.List(ctx, q, user, "", MaxPerUser)
 	return ids, err

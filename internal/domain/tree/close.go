@@ -31,8 +31,9 @@ func (t *Tree) Open(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) 
 }
 
 // CheckCapacity checks that the account may get n more nodes, by its limit of nodes and of changes
-// per day. It fails with TooLarge {field, reason, limit, sent}. It reserves nothing: the caller
-// holds the lock on the ledger and adds what running operations will create.
+// per day. It fails with TooLarge {field, reason, limit, sent}, and with NotFound without a tree.
+// It reserves nothing: the caller holds the lock on the ledger and includes in n what running
+// operations will create.
 func CheckCapacity(ctx context.Context, t *Tree, q sqldb.Querier, account drive.AccountID, n int64) error {
 	var count, changed int64
 	err := q.QueryRow(ctx, "SELECT node_count, CASE WHEN changed_on = ? THEN changed ELSE 0 END FROM trees WHERE account_id = ?",

@@ -47,7 +47,9 @@ func (t *Tree) StartBranch(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 }
 
 // CopyInto copies nodes, without descendants, into a folder where their names are free, and returns
-// the copies in the same order. The caller has added a reference to the blob of each file.
+// the copies in the same order. by becomes the author of the copied versions. The caller has added
+// a reference to the blob of each file. It fails as allocSeqs does if the account may have no more
+// nodes or changes.
 func (t *Tree) CopyInto(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, folder drive.NodeID, from []Node, by drive.UserID) ([]Node, error) {
 	last, err := t.allocSeqs(ctx, tx, account, int64(len(from)), int64(len(from)))
 	if err != nil {

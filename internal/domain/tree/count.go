@@ -28,7 +28,7 @@ func (r Reader) CountTrash(ctx context.Context, q sqldb.Querier, account drive.A
 const maxWalk = 10_000
 
 // count counts the nodes that the query tops selects and their descendants, each once, and stops at
-// limit.
+// limit. arg is the only argument of tops.
 func (r Reader) count(ctx context.Context, q sqldb.Querier, tops string, arg any, limit int64) (n int64, err error) {
 	stop, args := "", []any{arg}
 	tx, one := q.(*sqldb.Tx)

@@ -104,10 +104,10 @@ func (r Reader) Seqs(ctx context.Context, q sqldb.Querier, accounts []drive.Acco
 	return seqs, nil
 }
 
-// Changes returns up to limit changes after a position. It fails with Deleted {reason:
-// feed-expired} if tombstones after the position were dropped, or if the position is newer than the
-// tree because the database was restored from a backup. The reader must then start from the
-// beginning.
+// Changes returns up to limit changes of an account's tree after a position. It fails with Gone
+// {reason: feed-expired} if tombstones after the position were dropped, or if the position is newer
+// than the tree because the database was restored from a backup. The reader must then start from
+// the beginning. An account without a tree is NotFound.
 func (r Reader) Changes(ctx context.Context, q sqldb.Querier, account drive.AccountID, after Position, limit int) (Feed, error) {
 	// Changes committed during these reads have a seq above top and come with the next page.
 	var top, dropped int64

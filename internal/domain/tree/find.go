@@ -39,7 +39,9 @@ func (r Reader) Resolve(ctx context.Context, q sqldb.Querier, account drive.Acco
 	return n, err
 }
 
-// Deepest returns the deepest existing live node on a path and the rest of the path below it.
+// Deepest returns the deepest existing live node on a path and the rest of the path below it; rest
+// is empty if the whole path exists. At least the root exists: an account without a tree is
+// NotFound.
 func (r Reader) Deepest(ctx context.Context, q sqldb.Querier, account drive.AccountID, path drive.Path) (Node, drive.Path, error) {
 	last, depth, err := r.descend(ctx, q, account, path)
 	if err != nil {

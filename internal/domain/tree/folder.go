@@ -7,8 +7,9 @@ import (
 	"example.org/smartdrive/internal/engine/sqldb"
 )
 
-// EnsureFolders returns the folder at a path and creates missing folders. It fails with NameTaken
-// if a file is in the way.
+// EnsureFolders returns the folder at a path and creates missing folders in tx. It fails with
+// NameTaken if a file is in the way, and as allocSeqs does if the account may have no more nodes or
+// changes.
 func (t *Tree) EnsureFolders(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, path drive.Path) (Node, error) {
 	n, rest, err := t.Deepest(ctx, tx, account, path)
 	if err != nil {
@@ -26,7 +27,8 @@ func (t *Tree) EnsureFolders(ctx context.Context, tx *sqldb.Tx, account drive.Ac
 }
 
 // CreateFolder creates a folder. If the name is taken, ConflictRename picks a free name, and every
-// other policy fails with NameTaken. It fails like PutFile otherwise.
+// other policy fails with NameTaken. It fails with ParentGone or BadName if the place is not valid,
+// and as addFolder does.
 func (t *Tree) CreateFolder(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, p Place) (Node, error) {
 	if err := t.checkParent(ctx, tx, account, p, Extent{}); err != nil {
 		return Node{}, err

@@ -169,7 +169,8 @@ func (t *Tree) HandFolder(ctx context.Context, tx *sqldb.Tx, h Handover, was Nod
 }
 
 // DeleteEmptyFolder deletes a folder whose contents were handed over and leaves a tombstone. left
-// is false if the folder is not empty and stays; true if it is deleted or was before.
+// reports that the folder does not exist any more: it was deleted now or before. It is false,
+// without an error, if the folder is not empty.
 func (t *Tree) DeleteEmptyFolder(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID) (left bool, err error) {
 	n, err := t.queryNode(ctx, tx, "WHERE n.id = ? AND n.account_id = ?", id, account)
 	if drive.IsKind(err, drive.NotFound) {

@@ -80,8 +80,8 @@ func (r Reader) queryNodes(ctx context.Context, q sqldb.Querier, where string, a
 	return sqldb.Scan(rows, err, scanNode)
 }
 
-// insertNode inserts the row of n and nothing else: it does not update folder totals or call
-// Options.OnEffect.
+// insertNodes is the beginning of a statement that inserts the values of nodeRow. It writes the row
+// and nothing else: folder totals and Options.OnEffect are the caller's task.
 const insertNodes = `INSERT INTO nodes (id, account_id, parent_id, name, name_fold, slot, type, version_id, mtime, rev, seq,
 	created_at, updated_at, trashed_at, operation_id)`
 

@@ -43,7 +43,7 @@ func (r Reader) resolvePlace(ctx context.Context, q sqldb.Querier, account drive
 
 // resolveConflict returns the existing file to replace, zero if none, and the name to use; there is
 // the node that has the name, zero if the name is free. It fails with NameTaken if the policy
-// allows neither replacing nor renaming, or a folder has the name, and with versionChanged if the
+// allows neither replacing nor renaming, or a folder has the name, and with VersionChanged if the
 // file to replace is not of version p.Base.
 func (r Reader) resolveConflict(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place, there Node) (_ Node, name drive.Name, err error) {
 	ok := !there.ID.IsZero()

@@ -8,9 +8,9 @@ import (
 	"example.org/smartdrive/internal/engine/sqldb"
 )
 
-// NewFileBatch creates many new files of an account with few statements. Aim determines which files
-// are certainly new, and Put creates those. The caller then puts the others one by one with
-// Tree.ResolveTarget and Tree.PutFileAt.
+// NewFileBatch creates many new files of an account with few statements. ResolveTargets determines
+// which files are certainly new, and Put creates those. The caller then puts the others one by one
+// with Tree.ResolveTarget and Tree.PutFileAt.
 type NewFileBatch struct {
 	Tree    *Tree
 	Account drive.AccountID
@@ -167,8 +167,9 @@ func clearAfterRename(files []BatchFile, targets []Target) {
 	}
 }
 
-// Put creates the files at targets that ResolveTarget returned in the same transaction, one per
-// file. All targets must be set.
+// Put creates the files at targets that ResolveTargets returned in the same transaction, one per
+// file. All targets must be set. The results are in the order of files; without files it returns
+// nil. After an error tx must be rolled back.
 func (n NewFileBatch) Put(ctx context.Context, tx *sqldb.Tx, targets []Target, files []File) ([]PutResult, error) {
 	count := int64(len(files))
 	if count == 0 {

@@ -250,7 +250,7 @@ type FolderSum struct {
 	Known   bool // false: the sum has not been computed; see StoreSums
 }
 
-// ChangeTag returns the mark of a folder whose sum is known.
+// ChangeTag returns the change tag of a folder whose sum is known.
 func (s FolderSum) ChangeTag() ChangeTag {
 	return ChangeTag{s.Seq, s.Sum.Files + s.Sum.Folders, s.Sum.Size}
 }
@@ -397,8 +397,8 @@ func ComputeSum(ctx context.Context, q sqldb.Querier, id drive.NodeID) (seq int6
 	return seq, s, wrap(err, "walk below node", id)
 }
 
-// ChangeTagOf returns the mark of one node without Size; Nodes includes the node itself. It reads
-// descendants like ComputeSum. A missing or trashed node has the zero ChangeTag.
+// ChangeTagOf returns the change tag of one node without Size; Nodes includes the node itself. It
+// reads the descendants like ComputeSum. A missing or trashed node has the zero ChangeTag.
 func ChangeTagOf(ctx context.Context, q sqldb.Querier, id drive.NodeID) (ChangeTag, error) {
 	var live bool
 	err := q.QueryRow(ctx, "SELECT trashed_at = 0 FROM nodes WHERE id = ?", id).Scan(&live)

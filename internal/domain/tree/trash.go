@@ -9,7 +9,7 @@ import (
 
 // Trash puts a node with its descendants into the trash. A node that is already in the trash,
 // itself or with a folder above it, is returned unchanged. It fails with Precondition {current} if
-// rev is neither zero nor the current revision.
+// rev is neither zero nor the current revision, and with the error of Options.CheckRemove.
 func (t *Tree) Trash(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID, rev int64) (Node, error) {
 	n, up, err := t.lockNode(ctx, tx, account, id)
 	if err != nil || !up.live() {

@@ -46,7 +46,8 @@ func (r Reader) FindVersion(ctx context.Context, q sqldb.Querier, node drive.Nod
 }
 
 // AddVersion makes the content of f the current version of the live file n. The place and name in f
-// are ignored.
+// are ignored. The caller must release the contents in PutResult.Dropped. It fails with the error
+// of Options.CheckReplace. After an error tx must be rolled back.
 func (t *Tree) AddVersion(ctx context.Context, tx *sqldb.Tx, n Node, f File) (PutResult, error) {
 	dropped, err := t.addVersion(ctx, tx, &n, f)
 	return PutResult{Node: n, Dropped: dropped}, err

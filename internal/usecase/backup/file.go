@@ -501,8 +501,8 @@ func syncWritten(whole *os.File, paths map[string]transferResult) error {
 	return nil
 }
 
-// close forgets the files that commitSmall has not synced, without deleting them, and closes the
-// directory. It may be called repeatedly.
+// close drops the list of files that commitSmall has not synced, without deleting them, and closes
+// the directory. It may be called repeatedly.
 func (t *transferrer) close() error {
 	whole := t.blobsRoot
 	if whole == nil {

@@ -64,8 +64,8 @@ func New(opt Options) *Batches {
 	return b
 }
 
-// run is one call of Batches.Run: one goroutine reads and stores items, another commits them in
-// groups.
+// run is one call of Batches.Run: one goroutine reads items and stores their bytes, another commits
+// them in groups.
 type run struct {
 	*Batches
 	who    drive.Who
@@ -125,8 +125,9 @@ func guarded(step func() error) (err error) {
 	return step()
 }
 
-// discard gives items that will not be executed the error Unavailable and removes their stored
-// contents in one call. It waits for contents that are still being stored.
+// discard removes, in one call, the stored contents of items that will not be executed, and sets
+// their result to Unavailable. It first waits for contents that are still being stored. Its error
+// is that of the removal.
 func (r *run) discard(ctx context.Context, all ...*pending) error {
 	var laid []*upload.UnsyncedFile
 	for _, p := range all {
@@ -202,8 +203,9 @@ func sumOf(body io.Reader) digest.Sum {
 	return hash.Root()
 }
 
-// store stores the bytes of a file. For a distant store it does so concurrently with later items,
-// as long as memory for the buffer is available.
+// store stores the bytes of a Put item. If the store has a high latency and the buffer has room, it
+// reads the bytes into memory and stores them in a goroutine, while later items are read; p.await
+// waits for that. Errors are in p.Err.
 func (r *run) store(ctx context.Context, p *pending) {
 	size := int64(p.File.Size)
 	if !r.opt.Uploads.Store.Caps().HighLatency || p.File.Size > upload.MaxUnsyncedSize || !r.buffer.TryAcquire(size) {

@@ -53,9 +53,10 @@ func (r *run) commitAll(ctx context.Context) error {
 	}
 }
 
-// split waits for the items' contents and returns the items before the first one with a transient
-// error. That error, moment, ends the batch, because later items must not be done before it. moment
-// is nil if there is none.
+// split waits for the items' contents and does the checks that must precede the transaction. It
+// returns as whole the items before the first one with a transient error, as broken the rest, and
+// as moment that error. moment ends the batch, because later items must not be done before the
+// failed one. If there is none, whole is the group and moment is nil.
 func (r *run) split(ctx context.Context, group []*pending) (whole, broken []*pending, moment error) {
 	for i, p := range group {
 		p.await()
@@ -159,8 +160,9 @@ func (r *run) commit(ctx context.Context, fresh []*pending) (err error) {
 	return err
 }
 
-// adaptSize halves the size of later transactions if one of n items was slow, and doubles it if a
-// full one was fast, because others wait for the writer meanwhile.
+// adaptSize adapts the number of items per transaction to the time that a transaction of n items
+// took since began: slower than slowGroup halves it, a full one faster than half of slowGroup
+// doubles it. Other requests wait for the database's writer meanwhile.
 func (b *Batches) adaptSize(n int, began time.Time) {
 	most := b.groupSize.Load()
 	switch took := time.Since(began); {
@@ -171,8 +173,8 @@ func (b *Batches) adaptSize(n int, began time.Time) {
 	}
 }
 
-// measure reads the extent of the subtree that an item moves. If the node is missing it returns
-// nil; the transaction refuses the item.
+// measure sets p.below to the extent of the subtree that a Move item moves, before the transaction.
+// If a node is missing it returns nil; the transaction refuses the item.
 func (r *run) measure(ctx context.Context, p *pending) error {
 	id, parent, name := p.Node, p.Change.Parent, p.Change.Name
 	var err error
@@ -392,8 +394,8 @@ func digestsOf(group []*pending) map[drive.BlobID]digest.Set {
 	return known
 }
 
-// nodes returns the nodes that the group created or changed, and those of replayed items as they
-// are now.
+// nodes returns the nodes that the group created or changed, and the current nodes of items that an
+// earlier attempt has executed. Items that failed or moved a node to the trash have none.
 func (r *run) nodes(ctx context.Context, group []*pending) (nodes []tree.Node, err error) {
 	var before []drive.NodeID
 	for _, p := range group {

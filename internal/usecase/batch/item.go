@@ -75,10 +75,10 @@ type Answer struct {
 // pending is an item being executed and, after its transaction, its result.
 type pending struct {
 	Item
-	mark  idem.ItemHash
-	laid  *upload.UnsyncedFile
-	ready chan struct{}    // closed once laid, mark and Err are set; nil: they are set
-	done  *idem.ItemResult // result of an earlier attempt; nil: none
+	mark  idem.ItemHash        // hash of the request, by which a repeat is recognized
+	laid  *upload.UnsyncedFile // stored content of a Put; nil: none
+	ready chan struct{}        // closed once laid, mark and Err are set; nil: they are set
+	done  *idem.ItemResult     // result of an earlier attempt; nil: none
 
 	below  tree.Extent // Move: extent of the subtree
 	behind bool        // not the first of its group: data read before the transaction may be outdated
@@ -92,7 +92,8 @@ type pending struct {
 // transaction may depend on earlier items.
 func (p *pending) startsGroup() bool { return p.Op == Move && (p.Path != nil || p.TargetPath != nil) }
 
-// setMark sets the item's replay mark and drops its text to save memory.
+// setMark sets the item's replay mark, the hash by which a repeat of the item is recognized, and
+// drops its text to save memory.
 func (p *pending) setMark(content digest.Sum) { p.mark, p.Text = markOf(p.Text, content), nil }
 
 // markOf returns the replay mark of an item: a hash of its text and the digest of its bytes.

@@ -80,8 +80,8 @@ func (t *batch) trash(ctx context.Context, id drive.NodeID, e entry) (entry, err
 	return e, err
 }
 
-// restore restores a node from the trash. For an undo it does so only if the node is still in the
-// trash as the undone operation left it.
+// restore restores a node from the trash. In an undo, a node that is out of the trash counts as
+// unchanged. A node that was trashed again since the undone operation fails with errChanged.
 func (t *batch) restore(ctx context.Context, id drive.NodeID, e entry) (entry, error) {
 	was := t.before[id]
 	if e.Want != nil && was.Trashed != 0 && was.Trashed != e.Want.Trashed {

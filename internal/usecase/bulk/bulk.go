@@ -46,14 +46,14 @@ type Operation struct {
 	ID        drive.OperationID
 	Kind      Kind
 	State     State
-	Done      int64
-	Failed    int64
-	Total     int64
-	Error     string // why a subtree operation failed
-	Parent    *drive.NodeID
-	Undoable  bool
-	Undoes    *drive.OperationID
-	UndoneBy  *drive.OperationID
+	Done      int64              // items processed, failed ones too
+	Failed    int64              // items that failed
+	Total     int64              // items in total; of a new undo an estimate
+	Error     string             // why a subtree operation failed
+	Parent    *drive.NodeID      // target folder; nil: none
+	Undoable  bool               // Undo may have something to do
+	Undoes    *drive.OperationID // operation that this one undoes; nil: none
+	UndoneBy  *drive.OperationID // operation that undoes this one; nil: none
 	CreatedAt drive.Time
 	UpdatedAt drive.Time
 }

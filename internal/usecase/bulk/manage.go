@@ -18,8 +18,8 @@ import (
 const staleAfter = 15 * time.Second
 
 // Get returns an operation of the caller's account, also one of package files. If a running
-// operation made no progress for staleAfter, Get has it started again. It returns NotFound after
-// its retention of a week.
+// operation made no progress for staleAfter, Get has it started again. It returns NotFound if there
+// is none, for example a week after its end.
 func (b *Bulk) Get(ctx context.Context, who drive.Who, id drive.OperationID) (Operation, error) {
 	r, err := b.own(ctx, b.opt.DB, who.Account, id)
 	if drive.IsKind(err, drive.NotFound) {
@@ -76,7 +76,8 @@ func (b *Bulk) ListRunning(ctx context.Context, after drive.OperationID, limit i
 }
 
 // Cancel stops an operation. Finished items stay done. The current item is completed (a folder
-// deletion) or called off (a copy). An ended operation is returned unchanged.
+// deletion) or called off (a copy). An ended operation is returned unchanged. NotFound if the
+// account has no such operation.
 func (b *Bulk) Cancel(ctx context.Context, who drive.Who, id drive.OperationID) (Operation, error) {
 	return b.update(ctx, who, id, func(r *row) error {
 		if r.state != Running {
@@ -90,8 +91,9 @@ func (b *Bulk) Cancel(ctx context.Context, who drive.Who, id drive.OperationID) 
 }
 
 // Retry executes the failed items of an ended operation again, and the remaining items of a
-// cancelled one. It revokes a pending cancellation of a running one. WrongState if the operation
-// was undone.
+// cancelled one. It revokes a pending cancellation of a running one. It fails with NotFound, with
+// WrongState if the operation was undone, and with TooManyOpen if too many operations of the
+// account are unfinished.
 func (b *Bulk) Retry(ctx context.Context, who drive.Who, id drive.OperationID) (Operation, error) {
 	o, err := b.update(ctx, who, id, func(r *row) error {
 		switch {

@@ -24,7 +24,9 @@ func (k Kind) inverse() Kind {
 }
 
 // Undo creates the operation that undoes another one, which it stops if it is running. Repeated
-// calls return the same operation. WrongState if there is nothing to undo.
+// calls return the same operation. hook runs in the same transaction. It fails with NotFound, with
+// WrongState if there is nothing to undo, and with TooManyOpen if too many operations of the
+// account are unfinished.
 func (b *Bulk) Undo(ctx context.Context, who drive.Who, id drive.OperationID, hook Hook) (Operation, error) {
 	var r row
 	err := b.write(ctx, who, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -95,7 +97,8 @@ func (b *Bulk) reverse(ctx context.Context, tx *sqldb.Tx, who drive.Who, of row)
 const fillPieces = 5
 
 // fill copies the changed items of the undone operation into the undo, from its last piece to its
-// first.
+// first, up to fillPieces per call. After the last one it sets filled to zero. If the row was is
+// not current any more, it does nothing.
 func (b *Bulk) fill(ctx context.Context, was row) error {
 	return b.write(ctx, was.who(), func(ctx context.Context, tx *sqldb.Tx) error {
 		now, err := b.find(ctx, tx, was.id)
@@ -138,8 +141,8 @@ func (b *Bulk) fill(ctx context.Context, was row) error {
 	})
 }
 
-// inversePiece returns the items of a piece to undo, in reverse order: a folder that was trashed
-// after a file in it is restored before the file.
+// inversePiece returns the changed items of a piece of r, to be undone, in reverse order: a folder
+// that was trashed after a file in it is restored before the file.
 func (r row) inversePiece(p piece) (m piece) {
 	for i, e := range slices.Backward(p.entries) {
 		if e.Outcome != changed {

@@ -1,8 +1,8 @@
 // Package collect manages collect links, by which anybody can upload files into one folder without
 // an account.
 //
-//	token ── Look ──► title, message, remaining space
-//	   └──── Open ──► a sender's token, valid for 30 days: Authenticate turns it into a Sender
+//	token ── Describe ────► title, message, remaining space
+//	   └──── IssueToken ──► a sender's token, valid for 30 days: Authenticate turns it into a Sender
 //
 // The link token is stored as a hash, and sealed for the owner (package vault).
 //

@@ -18,8 +18,9 @@ type endedUpload struct {
 	node   drive.NodeID
 }
 
-// settle moves up to batch ended uploads from the computed sum into the link's row; the rest stays
-// in the sum. The caller holds the lock on the account's ledger, under which uploads end.
+// settle moves up to batchSize ended uploads from the computed sum into the link's row, and updates
+// Files and Received of l; the rest stays in the sum. The caller holds the lock on the account's
+// ledger, under which uploads end.
 func settle(ctx context.Context, tx *sqldb.Tx, l *Link) error {
 	rows, err := tx.Query(ctx, `SELECT c.upload_id, c.size, COALESCE(u.state, 'done') = 'gone', u.node_id
 		FROM collected c LEFT JOIN uploads u ON u.id = c.upload_id
@@ -48,8 +49,8 @@ func settle(ctx context.Context, tx *sqldb.Tx, l *Link) error {
 	return nil
 }
 
-// settle removes the record of a gone upload or marks that of a done one, and returns the number of
-// changed rows.
+// settle deletes the record of a gone upload or marks that of a done one, and returns the number of
+// changed rows: 0 if the record was settled before.
 func (e endedUpload) settle(ctx context.Context, tx *sqldb.Tx) (int64, error) {
 	if e.gone {
 		return tx.Exec(ctx, "DELETE FROM collected WHERE upload_id = ? AND state = 'open'", e.upload)

@@ -226,9 +226,9 @@ func (s *Copies) copyFolder(ctx context.Context, caller drive.Who, passes passes
 func nodesOf(below tree.Sum) int64 { return below.Files + below.Folders + 1 }
 
 // admit checks, before a folder is copied, that the target account has room for all nodes and
-// bytes, and records both in o. It counts what other running copies into the account have yet to
-// copy. It fails with TooLarge or Quota. Later changes can still make the copy fail. If part of the
-// source is hidden from the caller, or its sum is unknown, nothing is checked.
+// bytes, and records both in o. It also counts the rest of other running copies into the account.
+// It fails with TooLarge or Quota. It reserves nothing: later changes can still make the copy fail.
+// If part of the source is hidden from the caller, or its sum is unknown, nothing is checked.
 func (s *Copies) admit(ctx context.Context, tx *sqldb.Tx, passes passes, o *operation) error {
 	src := o.args.Copy.From
 	if passes.from.Who.Guest {

@@ -69,8 +69,8 @@ func (h *copyHandler) remaining(ctx context.Context, o operation) (int64, error)
 	return nodes - o.Done, err
 }
 
-// handleFailure abandons the copy if cause is permanent. Other errors are returned, and the step is
-// retried later.
+// handleFailure abandons the copy if cause is permanent (isPermanent) and returns the operation as
+// it is then. Other causes are returned as the error, and the step is retried later.
 func (h *copyHandler) handleFailure(ctx context.Context, o operation, cause error) (operation, error) {
 	if !isPermanent(cause) {
 		return o, cause
@@ -222,11 +222,11 @@ func (h *copyHandler) copyChildren(ctx context.Context, tx *sqldb.Tx, o *operati
 	return kids, nil
 }
 
-// abandon ends a copy that failed permanently. A copy that is not visible yet becomes a purge of
-// the nodes made so far. If the copy is visible and only the removal of a move's source failed,
-// copy and source both stay. Either way the operation ends as failed. Nothing happens unless match
-// accepts the current value of Shown: another run may have passed the point at which cause
-// occurred.
+// abandon ends a copy that failed permanently with cause. If the copy is not visible yet, the
+// operation becomes a purge of the nodes made so far. If the copy is visible and only the removal
+// of a move's source failed, copy and source both stay. Either way the operation ends as failed.
+// Nothing happens unless match accepts the current value of Shown: another run may have passed the
+// point at which cause occurred.
 func (h *copyHandler) abandon(ctx context.Context, id drive.OperationID, match func(shown bool) bool, cause error) (o operation, err error) {
 	for o.ledgerChanged = true; err == nil && o.ledgerChanged; { // Shown changes once, so that this loop runs twice at most
 		err = h.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {

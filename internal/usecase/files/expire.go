@@ -96,8 +96,8 @@ func (e *Expiry) expireWithOwnPeriod(ctx context.Context, kind tree.DueKind, out
 	return errors.Join(errs...)
 }
 
-// survey searches for deletable data that has no due entry and enters it, a bounded number of steps
-// per call. It sets out.More if it is not at the end.
+// survey finds deletable data that has no due entry (tree.Due) and inserts the entries, a bounded
+// number of steps per call. It sets out.More if it is not at the end.
 func (e *Expiry) survey(ctx context.Context, out *Expired) error {
 	for range surveySteps {
 		more, err := e.tree.Survey(ctx, e.db)

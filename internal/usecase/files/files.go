@@ -124,7 +124,8 @@ func (f *Files) compose() {
 // now returns the current time of Options.Now.
 func (f *Files) now() drive.Time { return drive.TimeOf(f.opt.Now()) }
 
-// Result holds either the node that a call created or the operation that will create it.
+// Result holds either the node that a call created or, if the work continues in the background, the
+// operation that will create it. The other field is nil.
 type Result struct {
 	Node      *NodeView
 	Operation *Operation

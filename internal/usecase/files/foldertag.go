@@ -12,22 +12,22 @@ import (
 	"example.org/smartdrive/internal/engine/sqldb"
 )
 
-// FolderTags computes ETag-like marks by which heads detect whether anything below a folder has
+// FolderTags computes change tags, by which heads detect whether anything below a folder has
 // changed. It also maps nodes to their numeric ids.
 type FolderTags struct{ files *Files }
 
 // NewFolderTags returns the FolderTags of f.
 func NewFolderTags(f *Files) *FolderTags { return &FolderTags{f} }
 
-// PlaceTag is the mark of the top of a space or shared folder, as one user sees it.
+// PlaceTag is the change tag of the top of a space or shared folder, as one user sees it.
 type PlaceTag struct {
 	Top    tree.ChangeTag
 	Rights string // changes with the caller's rights in the account; empty: the caller's own account
 }
 
-// Folders returns the marks of folders by id. Files and missing nodes have no entry. The caller
-// must be allowed to see the folders. Data read after Folders returns is at least as new as the
-// mark, so a client that stores a mark with a listing misses no change.
+// Folders returns the change tags of folders by id. Files and missing nodes have no entry. The
+// caller must be allowed to see the folders. Data read after Folders returns is at least as new as
+// the tag, so a client that stores a tag with a listing misses no change.
 func (t *FolderTags) Folders(ctx context.Context, ids []drive.NodeID) (map[drive.NodeID]tree.ChangeTag, error) {
 	sums, err := t.files.sums.get(ctx, t.files.opt.DB, ids)
 	if err != nil {
@@ -66,7 +66,7 @@ func (t *FolderTags) Place(ctx context.Context, who drive.Who, place string) (m 
 	return m, err
 }
 
-// topMark returns the mark of a folder, which changes with anything below it; of a file, a mark
+// topMark returns the change tag of a folder, which changes with anything below it; of a file, one
 // with its own sequence number.
 func (t *FolderTags) topMark(ctx context.Context, n tree.Node) (tree.ChangeTag, error) {
 	if !n.IsFolder() {
@@ -76,8 +76,8 @@ func (t *FolderTags) topMark(ctx context.Context, n tree.Node) (tree.ChangeTag, 
 	return marks[n.ID], err
 }
 
-// Tops returns the marks of space roots and shared nodes by id. Nodes that the caller may not see
-// are missing. It costs a constant number of statements.
+// Tops returns the change tags of space roots and shared nodes by id. Nodes that the caller may not
+// see are missing. It costs a constant number of statements.
 func (t *FolderTags) Tops(ctx context.Context, who drive.Who, tops []drive.NodeID) (map[drive.NodeID]PlaceTag, error) {
 	rights, err := t.Rights(ctx, who, tops)
 	if err != nil {

@@ -125,8 +125,8 @@ func (h *handoverHandler) remaining(ctx context.Context, o operation) (int64, er
 	return h.tree.NodeCount(ctx, h.db, o.account)
 }
 
-// createTop creates the target folder in the receiving account and resets the progress to the root
-// of the drive.
+// createTop creates the target folder in the receiving account, resets the progress to the root of
+// the drive, and hands over the grants at the root.
 func (h *handoverHandler) createTop(ctx context.Context, tx *sqldb.Tx, o *operation) (tree.Node, error) {
 	args := o.args.Handover
 	to, err := h.tree.Root(ctx, tx, args.To)
@@ -347,8 +347,8 @@ func (s *handoverStep) isDrained(ctx context.Context, root drive.NodeID) (over b
 	return !open, nil
 }
 
-// handleFailure stores the reason why a handover has to wait, and returns cause, so that the step
-// is retried.
+// handleFailure returns cause, so that the step is retried. If cause is one that ShouldRetryLater
+// recognizes, it first stores its code as the reason why the handover waits.
 func (h *handoverHandler) handleFailure(ctx context.Context, o operation, cause error) (operation, error) {
 	if !ShouldRetryLater(cause) {
 		return o, cause

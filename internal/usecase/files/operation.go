@@ -127,8 +127,9 @@ type operationStore struct {
 	now    func() drive.Time
 }
 
-// lock reads an operation while holding the lock on the ledger of its next step, which serializes
-// concurrent runs. A missing row is returned as Done.
+// lock reads an operation while it holds the lock on the ledger of its next step, which serializes
+// concurrent runs. A missing row is returned as Done, without an error. If ledgerChanged is set,
+// another ledger must be locked: the caller processes nothing and tries again.
 func (s *operationStore) lock(ctx context.Context, tx *sqldb.Tx, id drive.OperationID) (operation, error) {
 	o, err := findOperation(ctx, tx, id) // the account of an operation never changes
 	if err == nil && tx.Dialect() == sqldb.MySQL {

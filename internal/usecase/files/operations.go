@@ -118,7 +118,7 @@ func (s *Operations) Step(ctx context.Context, id drive.OperationID) (Operation,
 
 // runOnce processes one batch and stores the progress in the same transaction. An operation that
 // has ended is returned unchanged. A missing row is Done: the operation ended in its first batch,
-// or its row has been purged.
+// or its row has been purged. After a failed step it returns what the handler's handleFailure does.
 func (s *Operations) runOnce(ctx context.Context, id drive.OperationID) (o operation, err error) {
 	var failed error
 	of, err := findOperation(ctx, s.db, id) // the account of an operation never changes
@@ -175,8 +175,8 @@ func (s *Operations) write(ctx context.Context, b *accounting, who drive.Who, fn
 	return s.turns.Do(ctx, who.Account, func() error { return b.write(ctx, who, fn) })
 }
 
-// begin processes the first batch of a new operation in tx. It inserts a row only if work is left;
-// then the caller must have the operation run after the commit.
+// begin processes the first batch of a new operation in tx and updates o. It inserts a row only if
+// work is left (o.State is Running): then the caller must call finish after the commit.
 func (s *Operations) begin(ctx context.Context, tx *sqldb.Tx, o *operation) error {
 	if err := s.step(ctx, tx, o); err != nil || o.State != Running {
 		return err

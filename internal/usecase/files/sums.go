@@ -10,9 +10,9 @@ import (
 	"example.org/smartdrive/internal/engine/turn"
 )
 
-// folderSums returns totals of what is below folders. Transactions that change a tree keep stored
-// totals current. A folder from before totals existed has none; its total is computed and stored on
-// first use.
+// folderSums returns the totals of files, folders and bytes below folders. Transactions that change
+// a tree keep stored totals current. A folder that was created before totals were stored has none;
+// its total is computed and stored on first use.
 type folderSums struct {
 	db           *sqldb.DB
 	computeTurns *turn.Limiter     // limits concurrent computations

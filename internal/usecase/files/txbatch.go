@@ -34,7 +34,7 @@ func (f *Files) TxBatch(tx *sqldb.Tx, who drive.Who) *TxBatch {
 func (in *TxBatch) Rows() int64 { return in.rows }
 
 // Tainted reports whether a step failed after it had written: the caller must roll the transaction
-// back.
+// back. After other errors of a step the caller may go on.
 func (in *TxBatch) Tainted() bool { return in.tainted }
 
 // Delete deletes a node permanently. If one batch is not enough, op is the operation that

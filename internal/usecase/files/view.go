@@ -182,7 +182,8 @@ func (b *viewBuilder) all(ctx context.Context, nodes []tree.Node) ([]NodeView, e
 	return views, nil
 }
 
-// view returns the view of one node, and reads what prefetch has not.
+// view returns the view of one node and reads the data that prefetch has not cached. It fails with
+// NotFound if the node's folder was deleted.
 func (b *viewBuilder) view(ctx context.Context, n tree.Node) (NodeView, error) {
 	view := NodeView{
 		ID: n.ID, Name: string(n.Name), Path: "/", Type: n.Type, Size: int64(n.Size), Mime: n.Mime, MTime: n.MTime,

@@ -24,9 +24,9 @@ func scanBlobRow(b *blobRow, scan func(...any) error) error {
 // selectBlobRows selects blobs for scanBlobRow.
 const selectBlobRows = `SELECT id, file, size, damaged_at FROM blobs `
 
-// lookBlob returns the defect of a blob, or nil. It reads the row, the file, and the row again. A
-// file is deleted only after its row is deleted or names another file, so if both reads name a
-// missing file, the row is wrong.
+// lookBlob returns the defect of a blob whose file is missing, has another size or was found
+// damaged, or nil. It reads the row, the file, and the row again. A file is deleted only after its
+// row is deleted or names another file, so if both reads name a missing file, the row is wrong.
 func (p *pass) lookBlob(ctx context.Context, id drive.BlobID) (*defect, error) {
 	b, found, err := p.findBlobRow(ctx, id)
 	if err != nil || !found {

@@ -176,8 +176,9 @@ type Scope struct {
 	Deep   bool `json:"deep"` // verify the bytes of all contents
 }
 
-// Check runs one pass to its end at full speed, for an administrator (fsck). A background pass
-// yields. If the error is nil, the report is complete.
+// Check runs one pass to its end at full speed, for an administrator (fsck). A running background
+// pass yields. Without an error the report is complete, unless the database pages are damaged
+// (Report.DatabaseDamaged): then nothing else was checked.
 func (c *Checker) Check(ctx context.Context, scope Scope) (Report, error) {
 	c.waiting.Add(1)
 	defer c.waiting.Add(-1)
@@ -222,9 +223,10 @@ func (c *Checker) Run(ctx context.Context) error {
 	return nil
 }
 
-// RunOnce runs one complete audit pass, repairs what it finds, stores the findings, and deletes old
-// ones. It repairs nothing while a restored backup awaits its check. It returns errYielded if an
-// administrator waits for a pass.
+// RunOnce runs one background pass, from the save point of an interrupted one if there is any,
+// repairs what it finds, stores the findings, and deletes old ones. It repairs nothing while a
+// restored backup awaits its check. It returns errYielded if an administrator waits for a pass, and
+// a report that is not complete if the database pages are damaged.
 func (c *Checker) RunOnce(ctx context.Context) (Report, error) {
 	if err := c.acquirePass(ctx); err != nil {
 		return Report{}, err

@@ -200,8 +200,8 @@ func (c *comparison) lookUp(ctx context.Context) error {
 	return err
 }
 
-// explainedOf returns, as true values by name, which of strays a row explains as explained does.
-// Entries without a name are left out.
+// explainedOf returns, as true values by name, the files among strays that a row refers to: a blob,
+// a released file, an open upload or a joined partial upload. Entries without a name are left out.
 func (p *pass) explainedOf(ctx context.Context, strays []blob.Entry) (map[string]bool, error) {
 	var names []any
 	for _, s := range strays {

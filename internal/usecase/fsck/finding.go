@@ -71,9 +71,10 @@ const (
 	keepFindings = 90 * 24 * time.Hour // retention in the table
 )
 
-// found repairs a defect if allowed, and records it. A repair of rows and its record are one
-// transaction. For a repair of files the record is written first, so that no change is without a
-// trace.
+// found repairs a defect if the scope allows it, and records it as a finding. A repair of rows and
+// its record are one transaction, which records nothing if the defect no longer exists. For a
+// repair of files the record is written first, so that no change is without a trace. A leftover is
+// deleted and only counted.
 func (p *pass) found(ctx context.Context, d defect) error {
 	if d.leftover {
 		if done, err := (leftovers{p}).handle(ctx, d); done || err != nil {

@@ -47,7 +47,8 @@ type defect struct {
 	file     string // name of a leftover content; empty: something else
 }
 
-// recheck returns a defect, or nil if there is none. It reads everything anew with each call.
+// recheck looks for one possible defect and returns it, or nil if there is none. It reads
+// everything anew with each call.
 type recheck func(ctx context.Context) (*defect, error)
 
 // step is one check of a pass. Its name is stored in the save point: it must not change.
@@ -105,8 +106,9 @@ func (p *pass) run(ctx context.Context) error {
 // maxSuspicions limits the memory of a pass. Above it, suspicions are checked early.
 const maxSuspicions = 10_000
 
-// suspect runs a look now, and keeps it for a second look if it returns a defect. Only the second
-// look makes a finding. Above maxSuspicions it runs the second looks at once.
+// suspect runs a look now, and if it returns a defect, keeps the look for lookAgain. Only a defect
+// that the second look finds, too, becomes a finding. At maxSuspicions it runs the second looks at
+// once.
 func (p *pass) suspect(ctx context.Context, see recheck) error {
 	if err := p.rest(ctx); err != nil {
 		return err
@@ -161,8 +163,9 @@ func (p *pass) lookAgain(ctx context.Context) error {
 // workSlice is how long a background pass works before it rests.
 const workSlice = 50 * time.Millisecond
 
-// rest limits a background pass to its share of the time. It returns errYielded if an administrator
-// waits.
+// rest makes a background pass sleep after each workSlice of work, so that it works for
+// Options.Share of the time. It returns errYielded if an administrator waits for a pass, and the
+// error of ctx. A pass of an administrator never sleeps.
 func (p *pass) rest(ctx context.Context) error {
 	if err := ctx.Err(); err != nil || !p.background {
 		return err

@@ -38,8 +38,9 @@ type savePoint struct {
 	Repaired int        `json:"repaired"`
 }
 
-// resume resumes an unfinished background pass with the same scope, unless it was saved longer than
-// Every ago: a pass that always fails at the same place must not prevent the checks before it.
+// resume continues an unfinished background pass with the same scope from its save point, unless
+// that was saved Options.Interval ago or longer: a pass that always fails at the same place must
+// not prevent the checks before it. Without a usable save point it changes nothing.
 func (p *pass) resume(ctx context.Context) error {
 	text, err := meta.Find(ctx, p.DB, metaPosition)
 	if err != nil {

@@ -147,8 +147,10 @@ func (p *pass) strayStaged(s blob.Entry, expected, found string) *defect {
 	}
 }
 
-// leftoverStaged returns the defect of a directory that rows explain. What Remove leaves is at a
-// place that the rows do not explain, and moves to the quarantine.
+// leftoverStaged returns the defect of a staged directory that rows explain, such as that of an
+// ended upload. Its repair removes the staging of ref and quarantines what is then left at the path
+// of s. If a backup was restored, or the path does not match the row's date, the defect is a
+// finding instead of a leftover.
 func (p *pass) leftoverStaged(s blob.Entry, ref blob.Ref, expected string) *defect {
 	begun, dated := stagedDay(s.Path)
 	elsewhere := dated && !begun.Std().UTC().Truncate(24*time.Hour).Equal(ref.Begun.Std().UTC().Truncate(24*time.Hour))

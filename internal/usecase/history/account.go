@@ -11,8 +11,8 @@ import (
 	"example.org/smartdrive/internal/engine/sqldb"
 )
 
-// AccountHook returns a hook for account.Options.OnEffect that records security events in the
-// activity of the user's account.
+// AccountHook returns a hook for account.Options.Happened that records security events in the
+// activity of the user's account. It does nothing for a user without an account.
 func AccountHook(log *activity.Log) func(context.Context, *sqldb.Tx, account.Effect) error {
 	var ledger quota.Ledger
 	return func(ctx context.Context, tx *sqldb.Tx, e account.Effect) error {
@@ -45,7 +45,8 @@ func dataOf(e account.Effect) map[string]any {
 }
 
 // ListSecurity lists, for an administrator, the security events of another user's account, without
-// the user's file activity. It fails with Forbidden, NotFound or CursorInvalid.
+// the user's file activity. It fails with Forbidden for other callers, with NotFound, with
+// BadRequest for a limit out of range, and with CursorInvalid.
 func (h *History) ListSecurity(ctx context.Context, who drive.Who, user drive.UserID, in Query) (Page, error) {
 	s, err := h.authorizeAccount(ctx, who, user)
 	if err != nil {
@@ -60,7 +61,7 @@ func (h *History) ListSecurity(ctx context.Context, who drive.Who, user drive.Us
 }
 
 // authorizeAccount checks that the caller is an administrator and returns a view of the user's
-// account.
+// account. It fails with Forbidden for other callers, and with NotFound for an unknown user.
 func (h *History) authorizeAccount(ctx context.Context, who drive.Who, user drive.UserID) (viewer, error) {
 	if !who.Admin {
 		return viewer{}, drive.Fail(drive.Forbidden)

@@ -149,7 +149,7 @@ func (c *downloadCount) count(n int, from ...string) {
 }
 
 // evictReported evicts keys without unreported downloads; their next download is reported at the
-// next flush.
+// next flush. The caller holds mu.
 func (d *Downloads) evictReported() {
 	for what, t := range d.all {
 		if t.n == 0 {
@@ -172,8 +172,9 @@ type dueEntry struct {
 	downloadCount
 }
 
-// takeDue removes and returns the entries that are due, ordered by account, and the number of
-// dropped downloads. With last it returns all unreported ones.
+// takeDue returns the entries that are due, ordered by account, and the number of dropped
+// downloads, and resets their counts. With last it returns all unreported ones. It evicts keys
+// without downloads within entryInterval.
 func (d *Downloads) takeDue(now time.Time, last bool) (all []dueEntry, dropped int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

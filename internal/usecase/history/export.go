@@ -33,8 +33,10 @@ func (h *History) Export(ctx context.Context, who drive.Who, in Query, after str
 	return e, e.start(ctx, after)
 }
 
-// ExportSecurity exports the security entries of a user's account that ListSecurity lists. It fails
-// unless the caller may see that account.
+// ExportSecurity exports the security entries of a user's account that ListSecurity lists, after
+// the entry with the event id after (empty: from the first). It fails with Forbidden unless the
+// caller is an administrator, with NotFound, with CursorInvalid for an id that is not of this
+// account, and with Gone if entries after it may have been purged.
 func (h *History) ExportSecurity(ctx context.Context, who drive.Who, user drive.UserID, in Query, after string) (*Export, error) {
 	in.security, in.Node, in.Place = true, drive.NodeID{}, ""
 	e := &Export{h: h, in: in}
@@ -63,8 +65,8 @@ func (h *History) ExportAllSecurity(ctx context.Context, who drive.Who, in Query
 }
 
 // start authorizes the caller and sets e.at to the position of the entry after, the last that the
-// client has; "" is the beginning. It returns CursorInvalid for an unknown entry and Gone if
-// entries after it were purged.
+// client has; "" is the beginning. It returns the errors of authorize, CursorInvalid for an unknown
+// entry, and Gone if entries after it may have been purged.
 func (e *Export) start(ctx context.Context, after string) error {
 	s, err := e.authorize(ctx)
 	if err != nil {

@@ -37,8 +37,8 @@ type Query struct {
 	Node   drive.NodeID // this node and its direct children; zero: all of Place
 	Place  string       // a space; empty: the caller's own drive
 	Types  []string     // verbs such as node.moved, or prefixes such as node; none: see activity.Matches
-	Cursor string
-	Limit  int
+	Cursor string       // Page.NextCursor of the previous page; empty: from the newest
+	Limit  int          // entries per page; 0: 200; see tree.CheckLimit
 
 	security bool // only the types in activity.Security
 }
@@ -99,8 +99,9 @@ type viewer struct {
 	allAccounts bool // everything in all accounts
 }
 
-// List returns a page of entries. It fails with NotFound if the caller may not see the node or
-// place, and with CursorInvalid.
+// List returns a page of entries, newest first. It fails with NotFound if the caller may not see
+// the node or place, with Forbidden for a space that the caller may not list, with BadRequest for a
+// limit out of range, and with CursorInvalid.
 func (h *History) List(ctx context.Context, who drive.Who, in Query) (Page, error) {
 	limit, before, err := in.page()
 	if err != nil {

@@ -69,9 +69,9 @@ func (s *source) view() view {
 	return view{s.viewer.all, s.viewer.pass.Rights, s.viewer.lens.Digest()}
 }
 
-// Listen starts to listen. after is a former Listener.Cursor, or empty. It returns hints for
-// entries since then. If reset is true, that is unknown, and the client must read everything again.
-// The caller must call Close.
+// Listen starts to listen. after is a former Listener.Cursor; empty: from now on. hints tell of the
+// entries since then. If reset is true, those are unknown, and the client must read everything
+// again. The caller must call Close unless there is an error.
 func (h *History) Listen(ctx context.Context, who drive.Who, after string) (l *Listener, hints []Hint, reset bool, err error) {
 	l = &Listener{h: h, who: who, sources: map[drive.AccountID]*source{}}
 	oldest, newest, err := h.parts.Log.Span(ctx, h.parts.DB)
@@ -112,14 +112,15 @@ func parseListenCursor(cursor string) (activity.Position, bool) {
 func (l *Listener) Close() { l.watch.Close() }
 
 // Ready returns a channel that receives a value when Next has new entries. Several entries may
-// cause one value.
+// cause one value. Next may replace the channel, so the caller asks for it again after each call.
 func (l *Listener) Ready() <-chan struct{} { return l.watch.Ready }
 
 // Cursor returns the position after what Next has returned, from which Listen can resume.
 func (l *Listener) Cursor() string { return strconv.FormatInt(int64(l.position), 10) }
 
 // Next returns hints for entries since its last call. Call it when Ready receives a value, and also
-// periodically: only then does it notice new shares.
+// periodically: only then does it notice new shares. After an error hints may be missing until the
+// next entry of their account.
 func (l *Listener) Next(ctx context.Context) (hints []Hint, err error) {
 	dirty := l.watch.Drain()
 	if now, known := l.h.parts.Access.Stamp(); (!known || !l.stampKnown || now != l.stamp) && time.Since(l.refreshedAt) >= refreshInterval {

@@ -134,8 +134,8 @@ func (l *Links[I, T, V]) Write(ctx context.Context, account drive.AccountID, fn 
 }
 
 // Authorize checks that who may create or change a link to a node, and returns the node's account.
-// If the kind ShowsSubtree a subtree, a guest gets Forbidden for a folder that contains something
-// hidden from the guest, because a link shows everything. Errors: NotFound, Forbidden.
+// If links of the kind show the whole subtree (ShowsSubtree), a guest gets Forbidden for a folder
+// that contains something hidden from the guest. Errors: NotFound, Forbidden.
 func (l *Links[I, T, V]) Authorize(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (drive.AccountID, error) {
 	p, err := l.opt.Access.Enter(ctx, q, who, node, l.Use)
 	if err != nil || !p.Who.Guest || !l.ShowsSubtree {

@@ -1,7 +1,7 @@
 // Package notify sends notifications, on the page and by mail.
 //
-//	use case ──Due──► stream ──► Teller ──► notices ──► Inbox   the page, the API
-//	exports, uploads ──────────►   │            └─────► Postman mail, a digest per person
+//	use case ──Cause──► stream ──► Notifier ──► notices ──► Inbox    the page, the API
+//	exports, uploads ────────────►   │              └─────► Mailer   mail, a digest per person
 //	expiring grants, ledgers ──────┘
 //
 // # Recipients and visibility
@@ -9,7 +9,7 @@
 // A cause names one user, or a group whose members at that time are notified, except for the user
 // who caused it. A notice stores ids. Names are looked up when it is read, with the reader's
 // current access. If the reader has lost access to the subject, the notice only says so
-// (View.Gone). A revoked role keeps the node's name from before.
+// (Notification.Gone). A revoked role keeps the node's name from before.
 //
 // # Redelivery
 //

@@ -22,7 +22,7 @@ const (
 	notificationsPerCall = 1000      // nearly full drives per call: some seconds, mostly to find that they were notified before
 )
 
-// ledgerScan is the progress of a scan of all ledgers.
+// ledgerScan is the progress of a scan of all ledgers for drives that are nearly full.
 type ledgerScan struct {
 	mu        sync.Mutex
 	after     string     // last account; empty: no scan is running

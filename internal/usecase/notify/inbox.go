@@ -132,8 +132,8 @@ type readerData struct {
 	groups map[drive.GroupID]bool
 }
 
-// show converts notices, in their order, to what their reader who may see of them now. It fails
-// only if a query does.
+// show converts notices, in their order, to what their reader, who, may see of them now. It returns
+// an error only if a query fails.
 func show(ctx context.Context, parts Parts, who drive.Who, all []notice.Notice) ([]Notification, error) {
 	a, err := loadReaderData(ctx, parts, who, all)
 	if err != nil {

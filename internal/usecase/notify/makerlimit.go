@@ -49,7 +49,9 @@ const (
 	suppressed             // the summary was sent before
 )
 
-// modeFor returns how a group is notified of a maker's change at a time.
+// modeFor returns how a group is notified of a change that maker made at the given time:
+// individually below the maker's hourly limit, then once by a summary, then not at all. It counts
+// nothing: see record.
 func (l *makerLimiter) modeFor(maker string, at drive.Time, group drive.GroupID) mode {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +64,8 @@ func (l *makerLimiter) modeFor(maker string, at drive.Time, group drive.GroupID)
 	return summary
 }
 
-// record counts how a group was notified and the number of its members.
+// record counts that members of a group were notified: after a summary it remembers the group,
+// otherwise it adds their number to the maker's usage of the hour.
 func (l *makerLimiter) record(maker string, at drive.Time, group drive.GroupID, how mode, members int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -160,8 +160,9 @@ func parseTime(s string) drive.Time {
 	return drive.Time(n)
 }
 
-// notifyRange notifies the next roles of a range and advances it. It returns the number of users
-// and whether the range is finished.
+// notifyRange notifies the next roles of a range, rowsPerStatement at most, and advances it. It
+// returns the number of users notified. through reports that the range is finished, or given up
+// after a failed query or maxFailures failed notifications.
 func (t *Notifier) notifyRange(ctx context.Context, e *expiryRange) (people int, through bool, err error) {
 	after := e.after
 	rows, err := t.parts.DB.Query(ctx, `SELECT node_id, principal_id, kind, account_id, role, updated_at, expires_at FROM grants

@@ -108,8 +108,9 @@ func (s *Settings) Run(ctx context.Context) error {
 	}
 }
 
-// Refresh loads the changed settings from the database into Live. It skips a value that this
-// version rejects, because an older or newer version may have written it.
+// Refresh loads the changed settings from the database into Live and calls Parts.Changed. It skips
+// a value that this version rejects, because an older or newer version may have written it. After
+// an error Live stays as it was.
 func (s *Settings) Refresh(ctx context.Context) error {
 	s.reading.Lock()
 	defer s.reading.Unlock()

@@ -140,8 +140,8 @@ func wrap(err error, subject string) error {
 	return nil
 }
 
-// uncount takes back, within tx, the attempt that attempt has counted, since the code was right. It
-// updates rows in the order of attempt.
+// uncount undoes, within tx, the counting of the latest attempt, because its code was right. It
+// updates rows in the same order as attempt.
 func uncount(ctx context.Context, tx *sqldb.Tx, id drive.ShareID, client netip.Addr) error {
 	for _, subject := range subjectsOf(id, client) {
 		if _, err := tx.Exec(ctx, "UPDATE share_attempts SET tries = tries - 1 WHERE subject = ? AND tries > 0", subject); err != nil {

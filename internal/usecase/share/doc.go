@@ -4,9 +4,9 @@
 // code, returns an access: a signed ticket that is valid for an hour. Nothing is stored per visitor
 // until a download is counted.
 //
-//	token ── Look ──► what it shows   (the name only if no code is required, or with an access)
-//	   └──── Open ──► access ── Enter ──► Visit ── Reach ──► a node below the shared one
-//	                                        └───── Count ──► its content may be sent
+//	token ── Describe ──► what it shows   (the name only if no code is required, or with an access)
+//	   └──── Open ──► access ── VerifyAccess ──► Visit ── FindWithin ──► a node below the shared one
+//	                                               └───── CountDownload ──► its content may be sent
 //
 // # Closing a share
 //

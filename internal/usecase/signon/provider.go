@@ -75,8 +75,7 @@ func onlyReading(_ *http.Request, via []*http.Request) error {
 // bounded is a transport that truncates responses after maxAnswer bytes.
 type bounded struct{ to http.RoundTripper }
 
-// RoundTrip sends r, and cuts the body of the response off after maxAnswer bytes, where it ends
-// like a short one.
+// RoundTrip sends r. It cuts the body of the response off after maxAnswer bytes, without an error.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := b.to.RoundTrip(r)
 	if err == nil {
@@ -265,7 +264,7 @@ func (k *known) complete(said map[string]any) error {
 }
 
 // failed logs a failure of the provider for the operator and returns Gone {reason: sign-on-failed}:
-// the code is used up. It does not log a cancelled request.
+// the code is used up. A cancelled request is not logged, and err is returned as it is.
 func (k *known) failed(what string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err // the client has left

@@ -246,8 +246,9 @@ func (s *SignOn) enter(ctx context.Context, p person, from account.Login) (accou
 	return s.parts.Sessions.Enter(ctx, user, p.identity, from, s.opt.Life)
 }
 
-// usedUp replaces retryable errors by Gone {reason: sign-on-failed}: after the code was sent,
-// clients must not retry automatically.
+// usedUp replaces Unavailable, Rate and Stopping, which clients retry, by Gone {reason:
+// sign-on-failed}: after the code was sent, clients must not retry automatically. Other errors and
+// nil are returned as they are.
 func usedUp(err error) error {
 	if drive.IsKind(err, drive.Unavailable, drive.Rate, drive.Stopping) {
 		return drive.Wrap(err, drive.Gone, "reason", "sign-on-failed")
@@ -309,7 +310,8 @@ func (s *SignOn) Connect(ctx context.Context, who drive.Who, in Return, client n
 
 // Disconnect separates a user from the provider, ends the sessions through it and revokes the
 // rights it granted. Only administrators may call it, because a user without a password could not
-// return; for others it fails with Forbidden.
+// return; for others it fails with Forbidden. It fails with NotFound for an unknown user, and does
+// nothing if the user is not connected.
 func (s *SignOn) Disconnect(ctx context.Context, who drive.Who, id drive.UserID) error {
 	if !who.Admin {
 		return drive.Fail(drive.Forbidden)
@@ -350,9 +352,9 @@ func (s *SignOn) IsConnected(ctx context.Context, id drive.UserID) (bool, error)
 	return s.parts.Users.IsConnected(ctx, s.parts.DB, id, s.opt.Issuer)
 }
 
-// LogOut ends all sessions through the provider of the person in a logout token. It fails with
-// BadRequest for an invalid token, with Rate after too many invalid tokens from client, and with
-// Unavailable if the provider does not answer.
+// LogOut ends all sessions through the provider of the person in a logout token. It does nothing if
+// no user is connected to that person. It fails with BadRequest for an invalid token, with Rate
+// after too many invalid tokens from client, and with Unavailable if the provider does not answer.
 func (s *SignOn) LogOut(ctx context.Context, token string, client netip.Addr) error {
 	known, err := s.provider.get()
 	if err != nil {

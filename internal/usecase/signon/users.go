@@ -116,7 +116,8 @@ func (s *SignOn) create(ctx context.Context, p person, name string) (account.Use
 }
 
 // follow applies the claims to a user: administrator rights and groups are granted or revoked. It
-// returns the changed user.
+// returns the changed user. The last administrator, and the last manager of a space, keep their
+// rights, which is logged.
 func (s *SignOn) follow(ctx context.Context, user account.User, p person) (account.User, error) {
 	if is := p.isIn(s.opt.Admins); len(s.opt.Admins) > 0 && is != user.Admin {
 		changed, err := s.parts.Admin.SetUser(ctx, admin.Local(), user.ID, admin.Change{Admin: &is})

@@ -57,8 +57,9 @@ func (s *Spaces) Grant(ctx context.Context, who drive.Who, in NewGrant, hook Hoo
 	return g, err
 }
 
-// setGrant stores a grant, records it as activity and notifies the principal. right limits its
-// expiry.
+// setGrant stores a grant, records it as activity and notifies the principal. m is the caller's
+// right to do so: BadRequest if the grant lasts longer. It fails with Forbidden {reason: outward},
+// see checkOutward, and with WrongState {state: last-manager}.
 func (s *Spaces) setGrant(ctx context.Context, tx *sqldb.Tx, m grantRight, g access.Grant) (access.Grant, error) {
 	if err := m.checkExpiry(g, drive.TimeOf(s.opt.Now())); err != nil {
 		return g, err

@@ -26,8 +26,8 @@ type Parts struct {
 	Log    *activity.Log // nil: nothing is recorded
 	// Events receives the causes of notifications. Nil: none are sent.
 	Events stream.Publisher
-	// Busy returns an error to refuse the deletion of an account that uploads are in progress to.
-	// Default: never.
+	// Busy returns an error to refuse the deletion of an account that gives or receives a handover.
+	// It is called with the lock on the account's ledger. Default: never.
 	Busy func(ctx context.Context, q sqldb.Querier, account drive.AccountID) error
 }
 
@@ -197,7 +197,8 @@ func (s *Spaces) ListDeleted(ctx context.Context, who drive.Who, limit int) ([]V
 	return s.adminViews(ctx, all)
 }
 
-// adminViews returns views of spaces for an administrator who is not a member.
+// adminViews returns views of spaces with their balances and without rights, as an administrator
+// sees them.
 func (s *Spaces) adminViews(ctx context.Context, all []access.Space) ([]View, error) {
 	views := make([]View, len(all))
 	for i, one := range all {

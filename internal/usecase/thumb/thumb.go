@@ -16,9 +16,8 @@
 // If Options.Child is not set, or the system cannot start a child, decoders run in this process.
 // Then the first and the third defence hold, and a panic of a decoder counts as a damaged file.
 //
-// Thumbnails are cached by the digest of the content in files that may be deleted at any time
+// Thumbnails are cached by the digest of the content, in files that may be deleted at any time.
 // Concurrent requests for one thumbnail are coalesced.
-// The same thumbnail is made once however many ask for it at a time.
 package thumb
 
 import (

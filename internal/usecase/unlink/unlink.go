@@ -146,9 +146,10 @@ func (u *Unlinker) untilNext(ctx context.Context) (time.Duration, error) {
 	return min(max(in, time.Second), most), nil
 }
 
-// deleteBatch deletes one batch and returns the number of rows processed. Files that the store
-// cannot delete stay leased, so that they do not block others; it returns an error if no file could
-// be deleted.
+// deleteBatch claims and deletes one batch and returns the number of rows processed; 0: nothing is
+// due. Files that the store cannot delete stay claimed until the lease ends, so that they do not
+// block others. Files whose pack is not worth rewriting yet are deferred. It returns an error if no
+// file could be deleted because of one.
 func (u *Unlinker) deleteBatch(ctx context.Context) (int, error) {
 	batch, used, err := u.claim(ctx)
 	if err != nil || len(batch) == 0 {
@@ -191,7 +192,8 @@ func (u *Unlinker) deleteBatch(ctx context.Context) (int, error) {
 	return len(batch), nil
 }
 
-// claim leases a batch. used is the number of rows of files that turned out to be in use.
+// claim leases a batch of due files. used is the number of released rows that it deleted because a
+// content still refers to their files.
 func (u *Unlinker) claim(ctx context.Context) (batch []content.Released, used int, err error) {
 	var names []string
 	err = u.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {

@@ -43,8 +43,8 @@ type Append struct {
 	Size   drive.ByteSize   // exact body length; blob.UnknownSize: not declared
 	Verify *digest.Verifier // digest declared by the request; nil: none
 
-	// Last marks the last bytes of a file of undeclared length. If all of them arrive, the
-	// length is declared.
+	// Last marks the last bytes of a file of undeclared length. If the body arrives completely,
+	// Append declares the offset that it reached as the file's length.
 	Last bool
 
 	// OnDurable is called with the durable offset after each part of a body without Verify, on

@@ -49,8 +49,9 @@ func (auth *authorizer) fresh(p permit) bool {
 	return now.Sub(p.read) < permitTTL
 }
 
-// authorizedLocked reports whether who may continue the cached upload. false means that the
-// database must be asked; NotFound that the upload belongs to another user. The caller holds l.mu.
+// authorizedLocked reports whether who may continue the cached upload, without access to the
+// database. false without an error means that the caller must ask the database (authorize).
+// NotFound means that the upload belongs to another user. The caller holds l.mu.
 func (l *liveUpload) authorizedLocked(who drive.Who) (bool, error) {
 	switch {
 	case l.row.Account == who.Account:
@@ -69,8 +70,10 @@ func requiredUse(c drive.Conflict) access.Use {
 	return access.Upload
 }
 
-// authorize checks in the database whether who may continue an upload, and sets row.guest. Errors:
-// NotFound, Forbidden.
+// authorize checks in the database whether who may continue an upload. If the upload goes to
+// another account than the caller's, it sets row.guest, and the permit says how long the caller's
+// right may be cached; for the caller's own account the permit is zero. Errors: NotFound,
+// Forbidden.
 func (auth *authorizer) authorize(ctx context.Context, who drive.Who, row *Row) (permit, error) {
 	switch {
 	case row.Account == who.Account:
@@ -87,8 +90,9 @@ func (auth *authorizer) authorize(ctx context.Context, who drive.Who, row *Row) 
 }
 
 // authorizeOrReclaim checks in the database that who may continue the upload, and caches the
-// permit. If a guest has lost the right, it reclaims the upload, which frees its reservation, and
-// returns NotFound or Forbidden. The caller holds the state lock.
+// permit. If a guest has lost the right, it reclaims an active or parked upload, which frees its
+// reservation, and returns NotFound or Forbidden. It does not reclaim if the folder is only in the
+// trash. It returns retry if a concurrent change of the row won. The caller holds the state lock.
 func (auth *authorizer) authorizeOrReclaim(ctx context.Context, who drive.Who, l *liveUpload, row *Row) (outcome, error) {
 	p, err := auth.authorize(ctx, who, row)
 	if err == nil {

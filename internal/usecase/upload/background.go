@@ -26,8 +26,8 @@ func (b *background) run(work func(ctx context.Context)) {
 	})
 }
 
-// add registers the cancel function of new work and returns its number. After close it cancels at
-// once.
+// add registers the cancel function of new work and returns the number of the work, for remove.
+// After close it calls end at once.
 func (b *background) add(end context.CancelFunc) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -42,7 +42,7 @@ func (b *background) add(end context.CancelFunc) int {
 	return b.next
 }
 
-// remove forgets the cancel function of work number n, which has finished.
+// remove drops the cancel function of work number n, which has finished.
 func (b *background) remove(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

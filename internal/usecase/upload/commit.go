@@ -45,7 +45,8 @@ const maxTogether = 64
 // groupWait is the longest wait for further files that are likely to arrive (decision 163).
 const groupWait = 10 * time.Millisecond
 
-// newCommitter returns a committer over the given services.
+// newCommitter returns a committer over the given services. g becomes its auth, hold its checkAlive
+// and drop its releaseDropped.
 func newCommitter(parts Dependencies, g *authorizer, hold func(context.Context, *sqldb.Tx) error, drop func(context.Context, *sqldb.Tx, Row, tree.PutResult) error) *committer {
 	c := &committer{Dependencies: parts, auth: g, checkAlive: hold, releaseDropped: drop, syncWait: syncWait}
 	c.queue = combine.New(maxTogether, groupWait, c.commitGroup)
@@ -86,7 +87,8 @@ func (p *pendingFile) verify() error {
 	return p.row.Digests.Check(p.computed())
 }
 
-// stored describes a published file. Digests is set only if the content is new.
+// stored returns the result of a published file. Its Digests are nil if the account's new version
+// refers to content that was stored before.
 func (p *pendingFile) stored() Stored {
 	s := Stored{Node: p.placed.Node, Created: p.placed.Created}
 	if s.Node.Blob == p.content.ID {

@@ -59,7 +59,9 @@ func (r *appendRun) extend(ctx context.Context, p *partBody, whole drive.ByteSiz
 }
 
 // writeExtend appends p to the part at r.offset and returns the part as staged. OffsetMismatch
-// means that r.offset is not the end of the upload.
+// means that r.offset is not the end of the upload. It returns retry if the upload changed
+// concurrently before the body was read. With request.Verify, the part's writer stays registered,
+// because the bytes do not count yet.
 func (r *appendRun) writeExtend(ctx context.Context, p *partBody, whole drive.ByteSize) (blob.Part, outcome, error) {
 	s, l := r.appender, r.upload
 	e := blob.Extend{N: int(r.offset / r.partSize), At: r.offset % r.partSize, Whole: whole}
@@ -100,8 +102,9 @@ func (r *appendRun) writeExtend(ctx context.Context, p *partBody, whole drive.By
 	return blob.Part{}, out, err
 }
 
-// store writes a piece to the staging. If the request declared a digest the piece is withheld;
-// otherwise it counts at once.
+// store writes to the staging the bytes that extend one part, called a piece. If the request
+// declared a digest, the piece is withheld: it counts only once the whole body was verified.
+// Otherwise it counts at once.
 func (r *appendRun) store(ctx context.Context, row Row, e blob.Extend, tail *blob.Tail, w *partWriter, body blob.Body) (blob.Part, error) {
 	if r.request.Verify != nil {
 		return r.withhold(ctx, row, e, body, tail, w)
@@ -113,15 +116,17 @@ func (r *appendRun) store(ctx context.Context, row Row, e blob.Extend, tail *blo
 	return part, err
 }
 
-// noteStored records a piece that the staging has journaled: its tail hash and its part.
+// noteStored caches the result of an Extend that the staging has journaled: the hash state of the
+// tail, and the part or tail itself.
 func (r *appendRun) noteStored(ctx context.Context, part blob.Part, e blob.Extend, tail *blob.Tail, w *partWriter) {
 	r.upload.cacheTail(tail, part, e)
 	r.appender.receiver.received(ctx, r.upload, w, part, part.Size < e.Whole)
 }
 
-// mismatchError builds the error for bytes that do not start at the upload's end, and returns that
-// end. If part of the body was already read, the end stays sent and the error is InProgress, so
-// that the client asks for the offset.
+// mismatchError returns the error for a body that does not start at the end of the upload, and that
+// end. If part of the body was already read, it returns InProgress and sent unchanged, so that the
+// client asks for the offset. Otherwise it looks up the end and returns OffsetMismatch. It
+// invalidates the cache.
 func (a *appender) mismatchError(ctx context.Context, who drive.Who, l *liveUpload, p *partBody, sent drive.ByteSize) (drive.ByteSize, error) {
 	l.invalidate()
 	if p.begun {
@@ -134,8 +139,8 @@ func (a *appender) mismatchError(ctx context.Context, who drive.Who, l *liveUplo
 	return offset, mismatch(offset, sent)
 }
 
-// cacheTail keeps the hash state of an unfinished part for the next piece. It closes tail if the
-// part is complete.
+// cacheTail keeps tail, the hash state of an unfinished part, for the next Extend of the part. It
+// closes tail if the part is complete or the upload is not cached.
 func (l *liveUpload) cacheTail(tail *blob.Tail, part blob.Part, e blob.Extend) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,8 +151,9 @@ func (l *liveUpload) cacheTail(tail *blob.Tail, part blob.Part, e blob.Extend) {
 	}
 }
 
-// loadTail returns the hash state of the bytes before e.At: the cached one, or one computed by
-// reading the tail, which is at most one part.
+// loadTail returns the hash state of the bytes before e.At in part e.N. It removes the cached one
+// from l; if that does not match, it reads and hashes the stored tail, which is at most one part.
+// The caller puts the state back with cacheTail. It returns retry if the stored tail is gone.
 func (a *appender) loadTail(ctx context.Context, l *liveUpload, row Row, e blob.Extend) (*blob.Tail, outcome, error) {
 	l.mu.Lock()
 	tail, n, have := l.tail, l.tailN, l.tails[e.N]
@@ -163,8 +169,9 @@ func (a *appender) loadTail(ctx context.Context, l *liveUpload, row Row, e blob.
 	return a.rereadTail(ctx, l, row, e, have)
 }
 
-// rereadTail hashes a tail whose hash state is not in memory. If its bytes differ from the accepted
-// ones, it drops the tail and fails. outcome is retry if the tail is no longer there.
+// rereadTail hashes a stored tail whose hash state is not in memory. If its bytes differ from the
+// accepted ones, have, it drops the tail from the staging and fails. It returns retry if the tail
+// is missing or does not end at e.At.
 func (a *appender) rereadTail(ctx context.Context, l *liveUpload, row Row, e blob.Extend, have blob.Part) (*blob.Tail, outcome, error) {
 	tail := blob.NewTail(drive.ByteSize(e.N) * row.PartSize)
 	err := readTail(ctx, a.staging, row, e, tail)

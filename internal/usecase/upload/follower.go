@@ -74,7 +74,8 @@ func covers(hash *digest.Running, algos []digest.Algo) bool {
 	return true
 }
 
-// prefixLocked returns the length of the received bytes from the file's start to the first gap.
+// prefixLocked returns the length of the received bytes from the file's start to the first part
+// that is missing or unfinished, at least l.hashed. The caller holds l.mu.
 func (l *liveUpload) prefixLocked() (n drive.ByteSize) {
 	for i := int(l.hashed / l.row.PartSize); ; i++ {
 		part, ok := l.parts[i]
@@ -85,8 +86,8 @@ func (l *liveUpload) prefixLocked() (n drive.ByteSize) {
 	}
 }
 
-// hashTarget returns the offset up to which f may hash. more is false, and f no longer busy, if f
-// has caught up, or the upload is no longer active or was invalidated.
+// hashTarget returns the offset up to which f may hash. more is false if f has caught up or been
+// replaced, or the upload is not active or not cached. It then also marks f as no longer busy.
 func (l *liveUpload) hashTarget(f *prefixHasher) (end drive.ByteSize, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,8 +99,9 @@ func (l *liveUpload) hashTarget(f *prefixHasher) (end drive.ByteSize, more bool)
 	return end, more
 }
 
-// run hashes until h has caught up with the received prefix, and updates l.hashed. It stops at the
-// first error, which the seal will find again. It runs in a goroutine of its own, one per hasher.
+// run hashes with f until it has caught up with the received prefix, and updates l.hashed. It stops
+// at the first error, which the seal will find again. It runs in a goroutine of its own, one per
+// prefixHasher.
 func (h *hashers) run(ctx context.Context, l *liveUpload, f *prefixHasher, row Row) {
 	for {
 		end, more := l.hashTarget(f)
@@ -121,8 +123,9 @@ func (h *hashers) run(ctx context.Context, l *liveUpload, f *prefixHasher, row R
 	}
 }
 
-// catchUp reads and hashes the staged bytes up to offset end. It stores its progress in read unless
-// that is nil. After an error it may be called again and continues.
+// catchUp reads and hashes the staged bytes from the hashed offset up to end. It stores the number
+// of bytes read in read, for progress, unless read is nil. After an error it may be called again
+// and continues.
 func (h *prefixHasher) catchUp(ctx context.Context, staging blob.Staging, ref blob.Ref, end drive.ByteSize, read *atomic.Int64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -137,7 +140,8 @@ func (h *prefixHasher) catchUp(ctx context.Context, staging blob.Staging, ref bl
 	return errors.Join(h.hash.CatchUp(ctx, file, int64(end)), file.Close())
 }
 
-// resetHasherLocked discards the hash state because a hashed part may have been taken back.
+// resetHasherLocked discards the hash state, because a part that was hashed may have been dropped.
+// The caller holds l.mu.
 func (l *liveUpload) resetHasherLocked() { l.hasher, l.hashed = nil, 0 }
 
 // sums returns the declared digests of the whole file other than BLAKE3. It hashes the bytes not

@@ -9,8 +9,8 @@ import (
 	"example.org/smartdrive/internal/engine/sqldb"
 )
 
-// head is what an upload's protocol keeps beside its row. Native uploads of whole files without
-// metadata have none.
+// head is the protocol data of an upload, stored in upload_heads beside its row. Native uploads of
+// whole files without metadata have no such row.
 type head struct {
 	Kind     Kind
 	Protocol Protocol

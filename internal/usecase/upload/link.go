@@ -181,7 +181,7 @@ func (s *Sessions) link(ctx context.Context, l *liveUpload, row Row, id drive.Bl
 
 // linkDone is the transaction of link: it charges the file, adds a reference to content id and puts
 // the upload into state done. next is the row as written, which the caller must cache. It returns
-// retry if the row was changed concurrently.
+// NotFound if the content no longer exists, and retry if the row was changed concurrently.
 func (s *Sessions) linkDone(ctx context.Context, row Row, id drive.BlobID) (next Row, out outcome, err error) {
 	err = s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		move := quota.Move{Finished: row.Size, Reserved: -row.Reserved, Unfinished: -row.Held}

@@ -57,9 +57,9 @@ const (
 	admitRefuse                  // parts fail at once with refusal
 )
 
-// ready reports whether a part may begin by what is cached: the row is loaded and active, admission
-// is open, the staging is fenced below the row's generation and the cache is not suspect. The
-// caller holds l.mu.
+// ready reports whether a part may begin by what is cached: the row is loaded and active, no state
+// change keeps parts out, the staging accepts the row's gen, and no parts wait for verification.
+// The caller holds l.mu.
 func (l *liveUpload) ready() bool {
 	return l.loaded && l.row.State == Active && l.admission == admitOpen && l.fenced < l.row.Gen && !l.suspect
 }
@@ -81,8 +81,8 @@ func (l *liveUpload) keepCached() bool {
 }
 
 // lockState acquires the state lock, which serializes changes of the upload within this process. It
-// returns InProgress if ctx ends first. After nil the caller must unlock it, and acquire no lock of
-// a higher rank before (locks.go).
+// returns InProgress if ctx ends first. On success the caller must call unlockState. The caller
+// must not hold a lock that locks.go lists after the state lock.
 func (l *liveUpload) lockState(ctx context.Context) error {
 	l.table.order.acquire(l.id, rankState)
 	select {
@@ -95,7 +95,8 @@ func (l *liveUpload) lockState(ctx context.Context) error {
 }
 
 // withStateLock runs act under the state lock of an upload, and again if act returns retry because
-// another instance won. act must load the row itself.
+// a concurrent change won. act must load the row itself. It returns errBusy after maxAttempts, and
+// InProgress if ctx ends before the lock is acquired.
 func withStateLock(ctx context.Context, t *liveTable, id drive.UploadID, act func(l *liveUpload) (outcome, error)) error {
 	l := t.acquire(id)
 	defer t.release(l)
@@ -191,8 +192,8 @@ func (l *liveUpload) promiseLocked() {
 	l.promised = promise
 }
 
-// setRow caches a row that was just written. If the upload is active but its parts are not cached,
-// it invalidates the cache instead.
+// setRow caches a row that was just written. If the row is active but the parts of the upload are
+// not cached, it invalidates the cache instead.
 func (l *liveUpload) setRow(row Row) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

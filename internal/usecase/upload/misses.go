@@ -13,8 +13,8 @@ import (
 // GiB.
 const lostAfter = 15 * time.Minute
 
-// missTracker records since when this instance has not found the bytes of uploads. It is safe for
-// concurrent use.
+// missTracker records, for each upload whose bytes this instance did not find, when they were first
+// missed. It is safe for concurrent use.
 type missTracker struct {
 	mu    sync.Mutex
 	since map[drive.UploadID]drive.Time
@@ -36,7 +36,7 @@ func (m *missTracker) missingTooLong(id drive.UploadID, now drive.Time) bool {
 	return now.Sub(since) >= lostAfter
 }
 
-// reset forgets an upload, because its bytes were found or are no longer needed.
+// reset deletes the record of an upload, because its bytes were found or are no longer needed.
 func (m *missTracker) reset(id drive.UploadID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,8 +15,9 @@ type appendLock struct {
 	done chan struct{} // closed when the holder has released the lock
 }
 
-// lockAppend acquires the append lock. It interrupts the current holder and waits for its end. stop
-// interrupts the new holder when a later request takes the lock. The caller must call end.
+// lockAppend acquires the append lock. It interrupts the current holder and waits for its end; it
+// returns InProgress if ctx ends first. stop is called to interrupt this holder when a later
+// request wants the lock. On success the caller must call end to release it.
 func (l *liveUpload) lockAppend(ctx context.Context, stop func()) (end func(), err error) {
 	l.table.order.acquire(l.id, rankAppending)
 	mine := &appendLock{stop: stop, done: make(chan struct{})}
@@ -130,8 +131,9 @@ func (a *appender) offset(ctx context.Context, who drive.Who, id drive.UploadID)
 	return row, offset, err
 }
 
-// loadVerified returns the staged parts, verified if a power loss may have taken some. The caller
-// holds the state lock.
+// loadVerified returns the staged parts. If a power loss may have damaged some, it verifies them
+// first and drops those; the cache of an active upload is then invalidated. The caller holds the
+// state lock.
 func (a *appender) loadVerified(ctx context.Context, l *liveUpload, row Row) (blob.Staged, error) {
 	staged, err := a.staging.Load(ctx, row.Ref())
 	if err != nil || !staged.Suspect {
@@ -224,8 +226,10 @@ func (l *liveUpload) offsetLocked() drive.ByteSize {
 	}
 }
 
-// syncShared reads the offset from the staging. If another instance writes to the upload, it fences
-// that instance and returns retry, because the client is connected here now.
+// syncShared reads the offset from a staging that several instances share, and caches the parts
+// that others received. If another instance writes to the upload, it returns retry and marks the
+// gen as fenced, so that makeReady writes a new gen and stops that writer: the client is connected
+// here now.
 func (a *appender) syncShared(ctx context.Context, l *liveUpload, at cachedState) (drive.ByteSize, outcome, error) {
 	staged, err := a.staging.Load(ctx, at.row.Ref())
 	switch {
@@ -347,8 +351,8 @@ func (a *appender) closeTail(ctx context.Context, who drive.Who, l *liveUpload, 
 	})
 }
 
-// endsInTail reports whether staged holds the last part as a tail that has its full length: the
-// caller must close it, as staged.Parts lacks it. r.Size must be known.
+// endsInTail reports whether staged holds the last part as a tail of full length. Such a tail is
+// not in staged.Parts: the caller must turn it into a part with closeTail. r.Size must be known.
 func (r Row) endsInTail(staged blob.Staged) bool {
 	n := int(r.Size / r.PartSize)
 	return slices.ContainsFunc(staged.Tails, func(p blob.Part) bool { return p.N == n && p.Size == r.Size%r.PartSize })

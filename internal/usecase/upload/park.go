@@ -102,8 +102,9 @@ func (s *Sessions) park(ctx context.Context, l *liveUpload, row Row) (outcome, e
 	return finished, nil
 }
 
-// isBusy reports whether the upload is still active, and when to check again. With a shared staging
-// it asks the journal for the activity of other instances.
+// isBusy reports whether the upload received bytes within its idle time or is being written. wait
+// is then the time after which to check again. With a shared staging it also asks the journal for
+// the activity of other instances.
 func (s *Sessions) isBusy(ctx context.Context, l *liveUpload, row Row) (wait time.Duration, yes bool, err error) {
 	now, err := s.clocks.rowTime(ctx)
 	if err != nil {

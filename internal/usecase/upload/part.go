@@ -110,8 +110,8 @@ func (r *receiver) put(ctx context.Context, who drive.Who, l *liveUpload, p PutP
 	return r.handleWriteError(ctx, l, row, err, in.begun)
 }
 
-// busyIfSuperseded maps err to InProgress if the request was cancelled because its part is being
-// sent again; then the read error is not the body's fault.
+// busyIfSuperseded maps err to InProgress if a later request cancelled this one (errSuperseded);
+// the read error is then not the body's fault. nil stays nil, and other errors are unchanged.
 func busyIfSuperseded(ctx context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(ctx), errSuperseded) {
 		return drive.Wrap(err, drive.InProgress, "retry_after", 1)
@@ -129,8 +129,10 @@ func (r *receiver) received(ctx context.Context, l *liveUpload, w *partWriter, p
 	r.hashers.start(l)
 }
 
-// handleWriteError interprets an error of the staging's Write or Drop. begun: part of the body was
-// read, so the attempt cannot be repeated.
+// handleWriteError interprets an error of the staging's Write, Extend or Drop. It returns retry if
+// the staging refused the gen and nothing of the body was read; begun says that part of it was, and
+// the result is errBusy then. If the staging is missing it returns the result of stagingGone. Other
+// errors are returned as they are. It invalidates the cache if that may be stale.
 func (r *receiver) handleWriteError(ctx context.Context, l *liveUpload, row Row, err error, begun bool) (outcome, error) {
 	switch {
 	case drive.IsKind(err, drive.WrongState): // fenced by a failed transition, or by one this process has not seen
@@ -194,8 +196,9 @@ func (r *receiver) admit(ctx context.Context, who drive.Who, l *liveUpload, p Pu
 // admitStep is an action that must precede the admission of a part; admit then tries again.
 type admitStep func(ctx context.Context, s *receiver, l *liveUpload, who drive.Who) error
 
-// tryAdmit registers w, or returns the step that must come first. It does not decide whether the
-// part was already received; the staging does.
+// tryAdmit registers w as the writer of the part and returns a nil step, or returns the step that
+// must come first. It fails if who may not use the upload, parts are refused, or the number or size
+// of the part is wrong. It does not decide whether the part was already received; the staging does.
 func (l *liveUpload) tryAdmit(who drive.Who, p PutPart, w *partWriter) (row Row, next admitStep, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -256,8 +259,9 @@ func (r Row) checkPart(p PutPart) error {
 	return nil
 }
 
-// addPart caches an accepted part or tail. resumed reports that it is the first since the upload
-// was resumed.
+// addPart caches an accepted part or tail and returns the cached row. resumed reports that it is
+// the first part since the upload was resumed. If the cache was invalidated meanwhile, it caches
+// nothing and returns a row with only the ID.
 func (l *liveUpload) addPart(w *partWriter, part blob.Part, tail bool) (row Row, resumed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -346,7 +350,8 @@ func (r *reservingReader) Read(p []byte) (int, error) {
 }
 
 // countIncoming adds n bytes to the incoming bytes of w, and enlarges the reservation if they do
-// not fit.
+// not fit. It fails with Quota or DiskFull, and with errBusy if the upload changed concurrently,
+// because the bytes cannot be read again.
 func (r *receiver) countIncoming(ctx context.Context, l *liveUpload, w *partWriter, n drive.ByteSize) error {
 	l.mu.Lock()
 	l.incoming += n

@@ -114,8 +114,10 @@ func (c *concatenator) closePartialTail(ctx context.Context, who drive.Who, id d
 	return c.closeTail(ctx, who, l, size)
 }
 
-// fencePartial fences a partial upload's gen, so that nothing writes to it any more, and returns
-// its durable staging.
+// fencePartial makes the staging refuse further writes to a partial upload under its gen, and
+// returns its durable parts, verified if a power loss may have damaged them. It returns
+// PartsMissing {upload} if the size is undeclared, retry if another instance has changed the row,
+// and Gone {reason lost} if the bytes are missing.
 func (c *concatenator) fencePartial(ctx context.Context, l *liveUpload, row Row) (blob.Staged, outcome, error) {
 	if row.Size == blob.UnknownSize {
 		return blob.Staged{}, finished, drive.Fail(drive.PartsMissing, "upload", row.ID)

@@ -13,7 +13,8 @@ import (
 	"example.org/smartdrive/internal/engine/stream"
 )
 
-// place returns the target of the file.
+// place returns where the file is to be created: folder, name, conflict rule, and the version that
+// a replace expects.
 func (r Row) place() tree.Place {
 	return tree.Place{Parent: r.Parent, Name: r.Name, Conflict: r.Conflict, Base: r.Base}
 }

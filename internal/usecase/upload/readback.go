@@ -115,8 +115,9 @@ func withoutAlgos(set digest.Set, algos []digest.Algo) digest.Set {
 	return rest
 }
 
-// keepSealTimer postpones the timer that would restart the seal, so that no other instance reads
-// the same bytes again. The caller must call end.
+// keepSealTimer postpones, in a goroutine, the timer that would restart the seal, so that no other
+// instance reads the same bytes again. The caller must call end, which waits for the goroutine.
+// Without a shared staging it does nothing.
 func (s *sealer) keepSealTimer(ctx context.Context, row Row) (end func()) {
 	if !s.shared {
 		return func() {}
@@ -148,8 +149,9 @@ const (
 	lastWatch  = time.Second
 )
 
-// watchSeal polls a seal that another instance runs, until timeout. It returns retry if that seal
-// failed: a seal begun here returns the reason.
+// watchSeal polls the row of an upload that another instance seals, until the upload is done, ended
+// or open again. On timeout it returns row, still sealing. It returns retry if the upload is open
+// again because that seal failed: a seal begun here returns the reason.
 func (s *sealer) watchSeal(ctx context.Context, row Row, timeout <-chan time.Time) (Row, outcome, error) {
 	for pause := firstWatch; ; pause = min(2*pause, lastWatch) {
 		wait := time.NewTimer(pause)

@@ -22,8 +22,9 @@ func (s *Sessions) SuspendReclaims() { s.holdoff.noteLocal() }
 // reclaim from a timer for an hour.
 func (s *Sessions) SuspendAllReclaims(ctx context.Context) error { return s.holdoff.noteShared(ctx) }
 
-// Recover arms the timers of every upload that has not ended and lets interrupted seals and
-// reclaims continue. The caller runs it in the background after each start and after a loss of
+// Recover arms the timers of every upload that has not ended; timers of interrupted seals and
+// reclaims are due at once and continue them. It also removes the partial uploads of final uploads
+// that have ended. The caller runs it in the background after each start and after a loss of
 // timers. It is idempotent.
 func (s *Sessions) Recover(ctx context.Context) error {
 	for _, state := range []State{Sealing, Reclaiming, Active, Parked} {
@@ -50,8 +51,8 @@ func (s *Sessions) pageOf(ctx context.Context, state State, after drive.UploadID
 	return sqldb.Scan(rows, err, scanRow)
 }
 
-// PurgeEnded deletes the rows of uploads that ended more than 7 days ago, and expired counts of
-// refused claims, in batches.
+// PurgeEnded deletes the rows of uploads that ended more than 7 days ago, and expired rows of the
+// table refusals, in batches. It also removes the partial uploads of final uploads that have ended.
 func (s *Sessions) PurgeEnded(ctx context.Context) error {
 	limit := s.clocks.retentionTime().Add(-keepEnded)
 	for {

@@ -97,8 +97,9 @@ func (s *sealer) sealView(ctx context.Context, at sealState) (View, bool, error)
 	return v, at.run != nil && at.row.State == Done, nil
 }
 
-// awaitSeal waits for the seal until timeout, after which it returns the row still sealing. It
-// returns retry if the upload is open again and the seal must be begun anew.
+// awaitSeal waits for the seal and returns the upload's row. After timeout the row is still
+// sealing, without an error. It returns retry if the upload is open again and the seal must be
+// begun anew, and InProgress if ctx ends.
 func (s *sealer) awaitSeal(ctx context.Context, at sealState, timeout <-chan time.Time) (Row, outcome, error) {
 	switch {
 	case at.run == nil && at.row.State == Sealing:
@@ -224,8 +225,9 @@ func (s *sealer) checkExpected(ctx context.Context, tx *sqldb.Tx, row Row) error
 	return row.conditions.expect.Check(ctx, tx, s.tree)
 }
 
-// closeStaged fences the staging of an upload that is about to be sealed as next, and checks that
-// all parts are there. If it fails after the fence, the next part reopens the upload under a new
+// closeStaged fences the staging of an upload that is about to be sealed as next, verifies the
+// parts if a power loss may have damaged some, and checks that all are there (the errors of
+// checkParts). If it fails after the fence, the upload stays open: the next part gives it a new
 // gen.
 func (s *sealer) closeStaged(ctx context.Context, l *liveUpload, row, next Row) (blob.Staged, error) {
 	l.noteFenced(row.Gen)

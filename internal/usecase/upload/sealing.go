@@ -23,7 +23,7 @@ import (
 // for done.
 type sealRun struct {
 	done chan struct{}     // closed when the seal has ended
-	read atomic.Int64      // bytes read for declared digests
+	read atomic.Int64      // bytes read or copied so far, for Progress
 	room *disk.Reservation // disk space for the copies of a Concat
 
 	// Result; valid after done is closed.
@@ -114,8 +114,10 @@ func (s *sealer) seal(ctx context.Context, l *liveUpload, row Row, run *sealRun)
 	return left, finished, err
 }
 
-// handleSealError decides what becomes of an upload whose seal failed: it is ended, reopened, or
-// left sealing.
+// handleSealError decides what happens to an upload whose seal failed with cause. Lost bytes end
+// it, with a shared staging only after lostAfter. An error that the client can fix reopens it.
+// Otherwise it stays sealing and the park timer retries. It returns the row as left, cause or its
+// replacement as the error, and retry if a concurrent change won.
 func (s *sealer) handleSealError(ctx context.Context, l *liveUpload, row Row, cause error) (Row, outcome, error) {
 	switch {
 	case errors.Is(cause, errBytesLost) && s.shared && !s.missing.missingTooLong(row.ID, s.clocks.now()):
@@ -220,8 +222,9 @@ func summarize(row Row, parts []blob.Part) content.NewContent {
 	return n
 }
 
-// publish is the transition sealing ⇒ done, which makes the file visible. Its bytes are complete,
-// verified and durable (P3).
+// publish is the transition sealing ⇒ done, which makes the file visible, in one transaction. The
+// caller has made the bytes complete, verified and durable (P3), and holds the state lock. It
+// returns retry if the row was changed concurrently.
 func (s *sealer) publish(ctx context.Context, l *liveUpload, row Row, n content.NewContent) (Row, outcome, error) {
 	return s.transitions.writeTx(ctx, l, row, func(ctx context.Context, tx *sqldb.Tx) (Row, error) {
 		if err := s.ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size, Reserved: -row.Reserved}); err != nil {

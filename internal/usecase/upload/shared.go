@@ -52,8 +52,8 @@ func (l *liveUpload) refreshRow(row Row) (Row, bool) {
 	return row, true
 }
 
-// addRemotePart caches a part or tail that another instance received, and raises the limit by its
-// size.
+// addRemotePart caches a part or tail that another instance received, and raises the limit of this
+// instance's grant by its size. It does nothing if the upload is not cached.
 func (l *liveUpload) addRemotePart(part blob.Part, tail bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

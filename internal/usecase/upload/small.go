@@ -36,8 +36,9 @@ func newSmallFiles(parts Dependencies, promises *disk.Reservations, generation i
 	return f
 }
 
-// put stores the content under a new name and publishes the file. quick: the target was not looked
-// up before.
+// put stores the content under a new name and publishes the file. quick says that the target was
+// not looked up before; otherwise put checks the quota before it reads the body. If the file is
+// refused, its content is removed.
 func (f *smallFiles) put(ctx context.Context, w wholeFile, body io.Reader, quick bool) (Stored, error) {
 	if !quick {
 		if err := f.checkQuota(ctx, w.row); err != nil {
@@ -76,7 +77,8 @@ func (f *smallFiles) lazyMethod(many bool) storeMethod {
 }
 
 // store writes the content of a file to the store and verifies its declared digests. a carries
-// preset fields of the result. The caller must pass the result to publish or drop.
+// preset fields of the result. On success the caller must pass the result to publish or drop; on an
+// error nothing remains. Errors: DiskFull, DigestMismatch and those of the body and the store.
 func (f *smallFiles) store(ctx context.Context, w wholeFile, a pendingFile, body io.Reader, how storeMethod) (*pendingFile, error) {
 	row := w.row
 	if err := f.disk.Reserve(ctx, row.Account, row.Size); err != nil {

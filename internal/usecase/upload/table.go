@@ -31,8 +31,8 @@ type liveTable struct {
 	swept      drive.Time // when unused uploads were last evicted
 }
 
-// acquire returns the liveUpload of an id, creating it if needed, and takes a reference. The caller
-// must call release.
+// acquire returns the liveUpload of an id, creating an empty one if needed, and counts a reference.
+// It does not check that the upload exists. The caller must call release.
 func (t *liveTable) acquire(id drive.UploadID) *liveUpload {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,7 +46,7 @@ func (t *liveTable) acquire(id drive.UploadID) *liveUpload {
 	return l
 }
 
-// release returns a reference of acquire. The last one evicts an upload that is not active.
+// release drops a reference counted by acquire. The last one evicts an upload that is not active.
 func (t *liveTable) release(l *liveUpload) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,8 +75,9 @@ func (t *liveTable) sweepLocked(just *liveUpload) {
 	}
 }
 
-// load returns the current row. If needed it reads the row, and for an active upload the journal,
-// into l. With a shared staging the row is always read again. The caller holds the state lock.
+// load returns the current row; NotFound if there is none. If the row is not cached, it reads the
+// row, and for an active upload the journal, into l. With a shared staging it always reads the row
+// again. A missing staging counts as one without parts. The caller holds the state lock.
 func (t *liveTable) load(ctx context.Context, l *liveUpload) (Row, error) {
 	l.mu.Lock()
 	row, loaded := l.row, l.loaded

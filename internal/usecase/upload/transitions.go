@@ -94,8 +94,8 @@ func (t *transitions) checkMissing(ctx context.Context, l *liveUpload, row Row, 
 	return finished, drive.Wrap(cause, drive.Gone, "reason", ReasonLost)
 }
 
-// fence closes the staging for the row's gen and returns its content; empty if the staging is
-// missing.
+// fence makes the staging refuse writes under the row's gen and below, and returns its content. A
+// missing staging is no error: the content is then empty.
 func (t *transitions) fence(ctx context.Context, l *liveUpload, row Row) (blob.Staged, error) {
 	l.noteFenced(row.Gen)
 	staged, err := t.staging.Fence(ctx, row.Ref(), row.Gen)

@@ -15,10 +15,10 @@ import (
 // A caller can publish many small files in a transaction of its own (package batch). The steps are
 // those of PutFile, each for many files:
 //
-//	Lay          stores the bytes; a power loss may still lose them
-//	SyncFiles   makes them durable, and inspects stored contents with the same digests
-//	PublishSynced  runs in the caller's transaction; each file succeeds or fails alone
-//	ReleaseUnsynced      runs after it; removes the contents of failed files
+//	PutUnsynced      stores the bytes; a power loss may still lose them
+//	SyncFiles        makes them durable, and inspects stored contents with the same digests
+//	PublishSynced    runs in the caller's transaction; each file succeeds or fails alone
+//	ReleaseUnsynced  runs after it; removes the contents of failed files
 
 // UnsyncedFile is a small file whose content is stored but not published.
 type UnsyncedFile struct{ pendingFile }
@@ -36,8 +36,8 @@ func (l *UnsyncedFile) Result() (n tree.Node, created bool, err error) {
 // already had it.
 func (l *UnsyncedFile) Digests() digest.Set { return l.stored().Digests }
 
-// SetError sets the file's outcome to err. The caller uses it if it decides against the file
-// itself.
+// SetError makes err the result of the file. A caller that decides not to publish the file calls it
+// before ReleaseUnsynced.
 func (l *UnsyncedFile) SetError(err error) { l.finish(err) }
 
 // Condition checks, within the publishing transaction, the node at the file's target (nil: none
@@ -73,8 +73,9 @@ func (c Condition) holds(ctx context.Context, q sqldb.Querier, at tree.Target) e
 }
 
 // PutUnsynced stores the content of a small file of known size, at most MaxUnsyncedSize (else
-// TooLarge). On success the caller must call ReleaseUnsynced; on an error nothing remains. Lay
-// ignores p.Check: may and p.Expect are checked when the file is published.
+// TooLarge), without making it durable or visible. On success the caller must call ReleaseUnsynced;
+// on an error nothing remains. It ignores p.Check: may and p.Expect are checked when the file is
+// published.
 func (s *Sessions) PutUnsynced(ctx context.Context, who drive.Who, p PutFile, may Condition, body io.Reader) (*UnsyncedFile, error) {
 	if p.Conflict == "" {
 		p.Conflict = drive.ConflictReplace
@@ -115,8 +116,9 @@ func SyncFiles(ctx context.Context, s *Sessions, all []*UnsyncedFile) error {
 	return s.inspectAll(ctx, arrivals)
 }
 
-// PublishSynced publishes files of one account within tx, in their order. Each file's result is its
-// Outcome. A returned error is the transaction's, and the caller must return it.
+// PublishSynced publishes files of one account within tx, in their order, after SyncFiles. A
+// refused file has its error in Result and does not fail the others. A returned error is that of
+// the transaction: the caller must return it, so that tx is rolled back.
 func (s *Sessions) PublishSynced(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, all []*UnsyncedFile) error {
 	arrivals := make([]*pendingFile, len(all))
 	for i, l := range all {

@@ -18,8 +18,9 @@ type answerVerifier struct {
 	running map[drive.UploadID]bool
 }
 
-// begin stores the answer in the row and starts the check. It returns the upload's view at once;
-// the upload accepts parts meanwhile.
+// begin stores the answer in the row and starts its check in the background. It returns the
+// upload's view at once; the upload accepts parts meanwhile. It returns retry if the row was
+// changed concurrently. The caller holds the state lock.
 func (a *answerVerifier) begin(ctx context.Context, who drive.Who, l *liveUpload, row Row, answered *claim.Challenge) (View, outcome, error) {
 	s := a.sessions
 	want := row

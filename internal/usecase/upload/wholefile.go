@@ -101,8 +101,9 @@ type wholeFile struct {
 	condition Condition // checked within the transaction; nil: none
 }
 
-// newFile authorizes and checks a request to store a file. Unless the file is quick, it looks up
-// the target.
+// newFile authorizes a request to store a file and builds its row. Unless p.quick(), it also looks
+// up the target, calls p.Check and sets the version that a replace expects. Errors: those of
+// authorizeBegin, newRow, lookUp and p.Check.
 func (s *Sessions) newFile(ctx context.Context, who drive.Who, p PutFile) (f wholeFile, err error) {
 	if p.Conflict == "" {
 		p.Conflict = drive.ConflictReplace
@@ -163,8 +164,9 @@ func cutError(err error) error {
 	return drive.Wrap(err, drive.BadRequest, "field", "body", "reason", "cut")
 }
 
-// lookUp finds the version at the target, calls p.Check, and checks that the target is usable. It
-// returns a zero id if nothing is there.
+// lookUp finds the version at the target, calls p.Check, and checks that a file may be put there
+// (NameTaken and others). It returns a zero id if the name is free; then the parent must exist,
+// unless p.Parents.
 func (s *Sessions) lookUp(ctx context.Context, row Row, p PutFile) (drive.VersionID, error) {
 	there, err := s.Tree.Resolve(ctx, s.DB, row.Account, p.Path)
 	found := &there

@@ -18,8 +18,8 @@ import (
 //
 // Its writers stay registered throughout, so a park, seal or fence must end this request first.
 
-// withheld is a piece that is written but not journaled, with what its commit needs. It must be
-// committed or discarded.
+// withheld is a piece, the bytes that extend one part, that is written but not journaled, with what
+// its commit needs. It must be committed or discarded.
 type withheld struct {
 	blob.PendingExtend
 	e    blob.Extend
@@ -28,7 +28,10 @@ type withheld struct {
 	w    *partWriter
 }
 
-// runVerified stores a body whose bytes count only if all of them match the declared digest.
+// runVerified stores a body whose bytes count only if all of them match the declared digest
+// (request.Verify). It commits all withheld pieces, or discards all after an error of the body or
+// DigestMismatch. If a commit fails, the pieces before it stay. r.offset is then the end of the
+// committed pieces.
 func (r *appendRun) runVerified(ctx context.Context, body io.Reader) error {
 	err := r.run(ctx, io.TeeReader(body, r.request.Verify))
 	if err == nil {

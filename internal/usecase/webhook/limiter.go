@@ -148,9 +148,9 @@ func (l *limiter) turnSucceeded(id ID) {
 	delete(l.paused, id)
 }
 
-// excluded returns the webhooks and accounts that cannot get a turn now, as a fixed number of SQL
-// arguments, so that the statement's text is constant. Slow accounts beyond that number are left
-// out.
+// excluded returns the arguments of listDue's two NOT IN lists: maxRunning ids of webhooks with a
+// turn, then maxExcludedAccounts ids of accounts that cannot get one now. Both are padded with "",
+// so that the statement's text is constant. Slow accounts beyond that number are left out.
 func (l *limiter) excluded(now drive.Time) (args []any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

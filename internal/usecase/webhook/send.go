@@ -78,7 +78,7 @@ func Sign(secret, id, timestamp string, body []byte) (string, error) {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)), nil
 }
 
-// outcome is the receiver's answer to one attempt. A zero code means that the entry was accepted.
+// outcome is the receiver's answer to one attempt. An empty code means that the entry was accepted.
 type outcome struct {
 	// HTTP status; 0: no response
 	status int
@@ -150,9 +150,9 @@ func errorCode(err error) string {
 }
 
 // SendOnce sends one entry to a webhook in any state, without a retry, and returns the receiver's
-// status; 0: no response. It fails with NotFound, with WrongState {state: sending} while entries
-// are being sent to the webhook, and with WrongState {state: disabled} if the secret cannot be
-// decrypted.
+// status; 0: no response. It stores nothing about the attempt. It fails with NotFound, with
+// WrongState {state: sending} while entries are being sent to the webhook or too many others, and
+// with WrongState {state: disabled} if the secret cannot be decrypted.
 func (w *Webhooks) SendOnce(ctx context.Context, who drive.Who, id ID, eventID string) (status int, err error) {
 	h, err := w.Find(ctx, who, id)
 	if err != nil {
@@ -262,8 +262,9 @@ func (w *Webhooks) deliverPage(ctx context.Context, h *Hook) (more bool, err err
 // rotation or another process.
 var errStale = drive.Fail(drive.Unavailable)
 
-// advance stores a new position, status and further columns by a compare-and-set on position and
-// secret. It fails with errStale if they have changed.
+// advance stores the position at, the status, the time of the attempt, and the further columns in
+// set by a compare-and-set on position and secret. It then sets h.Position. It fails with errStale
+// if position or secret have changed.
 func (w *Webhooks) advance(ctx context.Context, h *Hook, at activity.Position, set string, args ...any) error {
 	err := w.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "UPDATE webhooks SET position = ?, status = ?, sent_at = ?, "+set+" WHERE id = ? AND position = ? AND secret = ?",

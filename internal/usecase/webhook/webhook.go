@@ -124,11 +124,11 @@ type Hook struct {
 	Position     activity.Position // last settled entry
 	Skipped      int64             // entries skipped because they were rejected
 	Failures     int64             // consecutive failed attempts
-	FailingSince drive.Time
-	NotBefore    drive.Time // time of the next retry
-	Status       int64
-	Error        string
-	Sent         drive.Time
+	FailingSince drive.Time        // start of the failures; zero: not failing
+	NotBefore    drive.Time        // time of the next retry
+	Status       int64             // HTTP status of the last attempt; 0: none yet, or no response
+	Error        string            // problem code of the last failure; empty: none
+	Sent         drive.Time        // time of the last attempt; zero: none yet
 	Created      drive.Time
 	Updated      drive.Time
 
@@ -460,8 +460,9 @@ func (w *Webhooks) Delete(ctx context.Context, who drive.Who, id ID) error {
 	})
 }
 
-// Replay moves the position of a webhook back, so that all entries since the given time are
-// sent again, as far as they are retained.
+// Replay moves the position of a webhook back, so that all entries since the given time are sent
+// again, as far as they are retained. It never moves the position forward. It fails with NotFound
+// if the caller may not manage the webhook.
 func (w *Webhooks) Replay(ctx context.Context, who drive.Who, id ID, since time.Time) (h Hook, err error) {
 	if h, err = w.Find(ctx, who, id); err != nil {
 		return Hook{}, err

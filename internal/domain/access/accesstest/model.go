@@ -55,7 +55,7 @@ func (m *Model) AddGroup(id drive.GroupID) {
 	m.Groups, m.Member[id] = append(m.Groups, id), map[drive.UserID]bool{}
 }
 
-// Add adds a node to the account with an index in Accounts.
+// Add adds a node below parent to the account Accounts[room]. A zero parent makes it a root.
 func (m *Model) Add(id, parent drive.NodeID, room int) {
 	m.Nodes, m.Parent[id], m.AccountIndex[id] = append(m.Nodes, id), parent, room
 }

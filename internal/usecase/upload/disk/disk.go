@@ -41,9 +41,10 @@ func New(store blob.Store, minFree drive.ByteSize, rows func() error) *Reservati
 	return &Reservations{store: store, minFree: minFree, rows: rows, of: map[drive.AccountID]drive.ByteSize{}, yields: map[drive.AccountID]bool{}}
 }
 
-// Reserve promises n bytes to the account; DiskFull {needed, available} if the promises would no
-// longer fit. The caller must Release the bytes once they are written, because the free space
-// counts them then, or not needed.
+// Reserve promises n bytes to the account. It returns DiskFull {needed, available} if the promises
+// to all accounts would no longer fit, and then promises nothing. The caller must Release the bytes
+// once they are written or no longer needed: written bytes already reduce the free space. If n is
+// zero or negative, only the database's disk is checked.
 func (r *Reservations) Reserve(ctx context.Context, account drive.AccountID, n drive.ByteSize) error {
 	if r.rows != nil {
 		if err := r.rows(); err != nil {
@@ -70,7 +71,7 @@ func (r *Reservations) Reserve(ctx context.Context, account drive.AccountID, n d
 }
 
 // ReserveSome promises want bytes, or only least if want does not fit, and returns the promised
-// number.
+// number. On an error, such as DiskFull if even least does not fit, nothing is promised.
 func (r *Reservations) ReserveSome(ctx context.Context, account drive.AccountID, want, least drive.ByteSize) (drive.ByteSize, error) {
 	err := r.Reserve(ctx, account, want)
 	if drive.IsKind(err, drive.DiskFull) && least < want {
@@ -79,7 +80,7 @@ func (r *Reservations) ReserveSome(ctx context.Context, account drive.AccountID,
 	return want, err
 }
 
-// Release reduces the account's promise by n bytes.
+// Release reduces the account's promise by n bytes, which Reserve has promised.
 func (r *Reservations) Release(account drive.AccountID, n drive.ByteSize) { r.Adjust(account, -n) }
 
 // Adjust changes the account's promise by n bytes, which may be negative, without checking the
@@ -96,8 +97,9 @@ func (r *Reservations) Adjust(account drive.AccountID, n drive.ByteSize) {
 	}
 }
 
-// CheckWrite returns DiskFull if the account was counted at half and writing n bytes would use
-// space promised to others.
+// CheckWrite returns DiskFull if writing n bytes would use space promised to other accounts. This
+// concerns only accounts whose promise was counted as half of the free space when another account
+// was promised space (see the package comment).
 func (r *Reservations) CheckWrite(ctx context.Context, account drive.AccountID, n drive.ByteSize) error {
 	if !r.over.Load() {
 		return nil
@@ -116,7 +118,7 @@ func (r *Reservations) Total() (total drive.ByteSize, accounts int) {
 	return r.promised, len(r.of)
 }
 
-// free returns the free space of the store less MinFree, which may be negative. known is false,
+// free returns the free space of the store less minFree, which may be negative. known is false,
 // without an error, if the store cannot tell.
 func (r *Reservations) free(ctx context.Context) (free drive.ByteSize, known bool, err error) {
 	if !r.store.Caps().ReportsFree {
@@ -157,8 +159,8 @@ func (r *Reservations) fits(account drive.AccountID, free drive.ByteSize) (ok bo
 	return true, left
 }
 
-// enoughLocked reports whether free bytes suffice for the promises to all accounts. If so it ends
-// the limits on accounts. The caller holds the mutex of p.
+// enoughLocked reports whether free bytes suffice for the promises to all accounts. If so it lifts
+// the limits that CheckWrite enforces. The caller holds r.mu.
 func (r *Reservations) enoughLocked(free drive.ByteSize) bool {
 	if r.promised > free {
 		return false
@@ -189,8 +191,8 @@ func (r *Reservations) NewReservation(account drive.AccountID) *Reservation {
 	return &Reservation{promises: r, account: account}
 }
 
-// Resize changes the room to n bytes, reserving or releasing the difference; DiskFull if it does
-// not fit.
+// Resize changes the promise to n bytes in total, reserving or releasing the difference. It returns
+// DiskFull, with the promise unchanged, if more does not fit.
 func (r *Reservation) Resize(ctx context.Context, n drive.ByteSize) error {
 	if r.left >= n {
 		r.Release(r.left - n)
@@ -203,13 +205,14 @@ func (r *Reservation) Resize(ctx context.Context, n drive.ByteSize) error {
 	return err
 }
 
-// Release releases n bytes of the room that were written or are not needed.
+// Release reduces the promise by n bytes that were written or are not needed. n must not exceed
+// what is left.
 func (r *Reservation) Release(n drive.ByteSize) {
 	r.left -= n
 	r.promises.Release(r.account, n)
 }
 
-// Close releases the rest of the room. Further calls, and calls on nil, do nothing.
+// Close releases the rest of the promise. Further calls, and calls on nil, do nothing.
 func (r *Reservation) Close() {
 	if r != nil {
 		r.Release(r.left)

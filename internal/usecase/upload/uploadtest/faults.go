@@ -24,7 +24,8 @@ type Faults struct {
 	fired bool // the rule has taken effect
 }
 
-// Rule applies Effect to the n-th call whose name begins with Point.
+// Rule applies Effect to the n-th call whose name begins with Point. A rule with Do ignores the
+// calls of transactions.
 type Rule struct {
 	Point  string
 	N      int // 1 is the next
