@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// activeFetch is a running fetch, as the watch over slow fetches sees it. Calling cancel interrupts
-// the fetch.
+// activeFetch is a running fetch of a remote document. cancelSlow cancels it if it is too slow.
 type activeFetch struct {
 	begun    time.Time
 	received atomic.Int64 // bytes received
 	cancel   context.CancelCauseFunc
 }
 
-// beginFetch registers a running fetch under a cancellable context. The caller ends it with land.
+// beginFetch registers a running fetch in r.fetches and returns the context to fetch under. The
+// caller must call endFetch.
 func (r *run) beginFetch(ctx context.Context) (context.Context, *activeFetch) {
 	f := &activeFetch{begun: time.Now()}
 	ctx, f.cancel = context.WithCancelCause(ctx)
@@ -37,7 +37,7 @@ func (r *run) endFetch(f *activeFetch) {
 	delete(r.fetches, f)
 }
 
-// countBytes returns a reader that counts the received bytes.
+// countBytes returns a reader of src that adds the bytes read to f.received.
 func (f *activeFetch) countBytes(src io.Reader) io.Reader { return &countingReader{src, &f.received} }
 
 // countingReader is a Reader that adds the bytes read to n.
@@ -65,8 +65,8 @@ func (r *run) cancelSlow(now time.Time) {
 	}
 }
 
-// watchYield polls yield in a goroutine and cancels slow fetches while it reports true. The
-// caller must call stop.
+// watchYield calls yield every yieldPoll in a goroutine, and cancels slow fetches while it reports
+// true. The caller must call stop, which waits for the goroutine.
 func (r *run) watchYield(yield func() bool) (stop func()) {
 	done, over := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -42,9 +42,10 @@ type archiveStore struct {
 	sender *sender
 }
 
-// CreateArchive stores the selection in, after it has laid out the zip once to check that the files
-// can be sent. It returns TooLarge for more than MaxSelected nodes, and otherwise the errors of
-// OpenDirect.
+// CreateArchive stores the selection in as an archive, which can be downloaded for a day. It lays
+// out the zip once to check that the files can be sent, and reads no contents. The oldest archives
+// of the account are deleted if it has too many. It returns TooLarge for more than MaxSelected
+// nodes, and otherwise the errors of OpenDirect and hook; then nothing is stored.
 func (e *Exports) CreateArchive(ctx context.Context, who drive.Who, client string, in Request, hook ArchiveHook) (Archive, error) {
 	return e.archives.create(ctx, who, client, in, hook)
 }
@@ -108,7 +109,7 @@ func (s *archiveStore) insert(ctx context.Context, tx *sqldb.Tx, account drive.A
 }
 
 // evictArchives deletes the oldest archives of an account until one more archive with that many
-// nodes fits into the limits.
+// nodes fits into the limits. The caller has locked the ledger of the account.
 func evictArchives(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, nodes int) error {
 	type row struct {
 		id     drive.ArchiveID
@@ -138,9 +139,10 @@ func (e *Exports) OpenArchive(ctx context.Context, who drive.Who, client string,
 	return e.archives.open(ctx, who, client, id)
 }
 
-// open lays out the zip of an archive anew. same reports whether it is byte for byte the zip that
-// create saw; if not, files have changed since. It returns NotFound if the archive is unknown or
-// expired, and the errors of sender.direct; the caller must close the Download.
+// open lays out the zip of an archive anew from the current files. same reports whether it is byte
+// for byte the zip that create saw; if not, files have changed since. It returns NotFound if the
+// archive is unknown or expired, and the errors of sender.direct. Without an error the caller must
+// close the Download.
 func (s *archiveStore) open(ctx context.Context, who drive.Who, client string, id drive.ArchiveID) (d Download, same bool, err error) {
 	now, err := s.now(ctx)
 	if err != nil {

@@ -83,9 +83,9 @@ func (p *publisher) target(j *Job, d Download) *bucketTarget {
 	return &bucketTarget{publisher: p, name: objectName(j.account, j.Export, j.Name), d: d}
 }
 
-// open reports the object done if it is published in full; else it begins or continues the
-// multipart upload of its name and sets t.upload. has of the result reports whether part n is in
-// the bucket with its length.
+// open begins or continues the upload of the object and sets t.upload. The result says which parts
+// the bucket has in full length. If the object is published in full already, the result is done and
+// nothing is begun.
 func (t *bucketTarget) open(ctx context.Context) (targetState, error) {
 	size := t.partSize(t.d.Size)
 	done, err := t.published(ctx)
@@ -104,8 +104,8 @@ func (t *bucketTarget) open(ctx context.Context) (targetState, error) {
 	}}, nil
 }
 
-// published reports whether the bucket has the object in full. An object of another size is an
-// error, since it is not this zip.
+// published reports whether the bucket has the object with the size of the zip. An object of
+// another size is an error, since it is not this zip.
 func (t *bucketTarget) published(ctx context.Context) (bool, error) {
 	size, err := t.opt.Bucket.Find(ctx, t.name)
 	if drive.IsKind(err, drive.NotFound) {
@@ -122,8 +122,8 @@ func (t *bucketTarget) put(ctx context.Context, n int, size drive.ByteSize, body
 	return t.opt.Bucket.Put(ctx, t.name, t.upload, n, size, body)
 }
 
-// complete joins the parts into the object and reports whether the bucket then shows it in full. A
-// lost part or upload is Unavailable, so that the job starts over.
+// complete publishes the object from its parts, and reports whether the bucket then shows it in
+// full. If a part or the upload is lost, it returns Unavailable, so that the job starts over.
 func (t *bucketTarget) complete(ctx context.Context) (bool, error) {
 	err := t.opt.Bucket.Publish(ctx, t.name, t.upload, t.d.archive.Parts(t.partSize(t.d.Size)))
 	if err != nil {
@@ -146,9 +146,9 @@ func (e *Exports) MaterialiseInBucket(ctx context.Context, who drive.Who, id dri
 	return e.publisher.materialise(ctx, who, id)
 }
 
-// materialise inserts a job that copies a sealed batch into the bucket, or returns the job that
-// exists already, and wakes the workers. Errors: Forbidden without a bucket, and those of
-// sender.open.
+// materialise inserts a job that copies a sealed batch into the bucket, or returns the existing job
+// unless that has failed, and wakes the workers. It returns Forbidden without a bucket, and the
+// errors of sender.open and addJob.
 func (p *publisher) materialise(ctx context.Context, who drive.Who, id drive.ExportID) (Job, error) {
 	if p.opt.Bucket == nil {
 		return Job{}, drive.Fail(drive.Forbidden)
@@ -173,8 +173,9 @@ func (p *publisher) materialise(ctx context.Context, who drive.Who, id drive.Exp
 	return j.forOwner(), nil
 }
 
-// addJob returns the existing job for the bucket of the batch, or inserts j. It locks the ledger of
-// the account.
+// addJob returns the existing job that copies the batch into the bucket, unless that has failed;
+// otherwise it inserts j within tx. It locks the ledger of the account. It returns Quota if the
+// account would exceed its limit in the bucket, and TooManyOpen.
 func (p *publisher) addJob(ctx context.Context, tx *sqldb.Tx, who drive.Who, j Job, size drive.ByteSize, now drive.Time) (Job, error) {
 	if err := p.opt.Ledger.Lock(ctx, tx, who.Account); err != nil {
 		return Job{}, err
@@ -209,8 +210,8 @@ func (p *publisher) addJobForSealed(ctx context.Context, tx *sqldb.Tx, b *batch,
 	return err
 }
 
-// job returns a job that copies batch id into the bucket; the SQL condition and narrows the search.
-// found is false, without an error, if there is none.
+// job returns a job that copies batch id into the bucket; and is "" or an SQL condition that begins
+// with AND. found is false, without an error, if there is none.
 func (p *publisher) job(ctx context.Context, q sqldb.Querier, id drive.ExportID, and string) (j Job, found bool, err error) {
 	err = scanJob(&j, q.QueryRow(ctx, "SELECT "+jobColumns+" FROM export_jobs WHERE export_id = ? AND folder_id = ? "+and+" LIMIT 1", id, id).Scan)
 	if drive.IsKind(err, drive.NotFound) {
@@ -219,8 +220,8 @@ func (p *publisher) job(ctx context.Context, q sqldb.Querier, id drive.ExportID,
 	return j, err == nil, err
 }
 
-// checkQuota returns Quota if an object of the given size would exceed the account's limit in the
-// bucket.
+// checkQuota returns Quota if an object of the given size, beside the objects that the account has
+// in the bucket, would exceed the account's quota. An account without a quota has no limit.
 func (p *publisher) checkQuota(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, size drive.ByteSize) error {
 	balance, err := p.opt.Ledger.Get(ctx, tx, account)
 	if err != nil || balance.Total == nil {

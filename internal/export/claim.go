@@ -17,15 +17,17 @@ import (
 // statement changed no row, and the worker must stop.
 var errFenced = lease.ErrFenced
 
-// queue assigns batches to workers: claims, leases, turns and the outcome of each try.
+// queue assigns batches to workers and records how each try ends.
 type queue struct {
 	*core
 	yieldFuncs sync.Map // by batch id: func() that asks the worker in this process to yield
 }
 
-// claim claims the first due batch for this machine. It returns nil if no batch is due or the
-// machine is at its limit. It locks the row of the machine first, so concurrent pollers of one
-// machine count one after the other.
+// claim claims the first due batch for this machine, that is, makes it running under the next epoch
+// and a new lease. It returns nil without an error if no batch is due or the machine is at its
+// limit. It locks the row of the machine first, so concurrent workers of one machine count one
+// after the other. If the lease of another worker has expired and that worker seems to have
+// crashed, a failed try is counted.
 func (q *queue) claim(ctx context.Context) (*batch, error) {
 	now, err := q.now(ctx)
 	if err != nil {
@@ -78,8 +80,8 @@ func (c *core) noteOutage(err error) error {
 	return err
 }
 
-// outageGrace is the time after a database outage in which an expired lease does not indicate a
-// crash: one lease length, and the delay until the next poll.
+// outageGrace is how long after a database outage an expired lease does not indicate that its
+// worker crashed: one lease length, and the delay until the next poll.
 const outageGrace = 2 * lease.TTL
 
 // holderCrashed reports whether an expired lease indicates that its worker crashed. It is false
@@ -89,8 +91,8 @@ func (c *core) holderCrashed() bool {
 	return at == nil || time.Since(*at) > outageGrace
 }
 
-// lockMachine locks the row of this machine and returns the numbers of batches and jobs with a live
-// lease on it.
+// lockMachine locks the row of this machine within tx, and creates it if needed. It returns how
+// many batches and jobs this machine runs under leases that have not expired.
 func (q *queue) lockMachine(ctx context.Context, tx *sqldb.Tx, now drive.Time) (batches, jobs int, err error) {
 	n, err := tx.Exec(ctx, `UPDATE export_machines SET seen_at = ? WHERE machine = ?`, now, q.opt.Machine)
 	if err != nil {
@@ -126,8 +128,8 @@ func skipLocked(tx *sqldb.Tx) string {
 // owns the batch.
 const whereFenced = ` WHERE id = ? AND epoch = ? AND state = 'running'`
 
-// update sets columns of a batch that this worker owns. It returns errFenced if the worker lost the
-// batch.
+// update executes "UPDATE exports SET" set within tx, for a batch that this worker owns. It does
+// not change the fields of b. It returns errFenced if the worker lost the batch.
 func (b *batch) update(ctx context.Context, tx *sqldb.Tx, set string, args ...any) error {
 	n, err := tx.Exec(ctx, "UPDATE exports SET "+set+whereFenced, append(args, b.ID, b.Epoch)...)
 	if err != nil {
@@ -139,8 +141,9 @@ func (b *batch) update(ctx context.Context, tx *sqldb.Tx, set string, args ...an
 	return nil
 }
 
-// renewLease renews the lease. It reports whether the worker must yield the batch, because another
-// worker asked for it or the user is disabled.
+// renewLease extends the worker's lease of the batch. yield reports that the worker must return the
+// batch, because another worker asked for it or the user is disabled. It returns errFenced if the
+// worker lost the batch.
 func (q *queue) renewLease(ctx context.Context, b *batch) (yield bool, err error) {
 	now, err := q.now(ctx)
 	if err != nil {
@@ -158,15 +161,16 @@ func (q *queue) renewLease(ctx context.Context, b *batch) (yield bool, err error
 	return yield || err == nil && q.userInactive(ctx, b.User), err
 }
 
-// returnBatch returns the batch to the queue. This machine does not claim it again for the duration
-// avoid.
+// returnBatch makes the batch pending and due at once, without counting a failed try. If avoid is
+// above 0, this machine does not claim it again for that time. It returns errFenced if the worker
+// lost the batch.
 func (q *queue) returnBatch(ctx context.Context, b *batch, avoid time.Duration) error {
 	return q.returnCounted(ctx, b, avoid, false)
 }
 
-// returnCounted returns the batch to the queue and, with try, counts a failed try, up to maxTries.
-// With avoid above 0 this machine may not claim the batch for that time. It returns errFenced if
-// the worker has lost the batch.
+// returnCounted makes the batch pending and due at once and, with try, counts a failed try, up to
+// maxTries. If avoid is above 0, this machine may not claim the batch for that time. It returns
+// errFenced if the worker has lost the batch.
 func (q *queue) returnCounted(ctx context.Context, b *batch, avoid time.Duration, try bool) error {
 	tries := 0
 	if try && b.Tries < maxTries {
@@ -190,8 +194,10 @@ func (q *queue) returnCounted(ctx context.Context, b *batch, avoid time.Duration
 // seconds.
 func retryDelay(tries int64) time.Duration { return 30 * time.Second << min(tries, 5) }
 
-// abort ends a failed try. The batch is due again after a backoff; after maxTries it fails for good
-// and its owner is notified.
+// abort ends a failed try; reason is shown to the owner. The batch is due again after a backoff,
+// and its next try begins with the first entry that has neither arrived nor failed. After maxTries
+// it fails for good, with an event for its owner. It returns errFenced if the worker has lost the
+// batch.
 func (q *queue) abort(ctx context.Context, b *batch, reason string) error {
 	now, err := q.now(ctx)
 	if err != nil {
@@ -221,9 +227,10 @@ const (
 	machineTimeout  = time.Minute      // a machine that polled within this time counts as alive
 )
 
-// retryDeferred ends a try with only deferred entries left. Another machine retries at once if one
-// is alive and the failure may be local to this machine; otherwise the batch waits. In the last
-// try, the remaining entries fail.
+// retryDeferred ends a try in which all entries but the deferred ones arrived or failed. If another
+// machine is alive and may reach them, it can claim the batch at once, and this machine not for
+// othersHeadStart; otherwise the batch is due after a delay. It counts a failed try; in the last
+// try, collect lets the remaining entries fail.
 func (q *queue) retryDeferred(ctx context.Context, b *batch, left *deferredError) error {
 	now, err := q.now(ctx)
 	if err != nil {
@@ -257,8 +264,9 @@ const (
 	handoverBan  = 30 * time.Minute // time in which the slow machine does not claim the batch again
 )
 
-// requestSlow asks the slowest batch of the other machines to yield, for this idle machine to
-// claim. The worker of the batch stops at its next save point.
+// requestSlow asks the worker of the slowest batch on another machine to yield, so that this idle
+// machine can claim it. It does nothing if no batch needs longer than slowAfter. That worker stops
+// at its next save point.
 func (q *queue) requestSlow(ctx context.Context) error {
 	now, err := q.now(ctx)
 	if err != nil {
@@ -289,7 +297,7 @@ func (q *queue) requestSlow(ctx context.Context) error {
 	})
 }
 
-// remaining estimates how long the current worker needs for the rest of the batch.
+// remaining estimates how long the current worker needs for the remaining entries, at most a year.
 func (b batch) remaining(now drive.Time) time.Duration {
 	left := b.Total - b.Collected - b.Failed
 	rate := b.rate(now)

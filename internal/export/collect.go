@@ -17,7 +17,8 @@ import (
 	"example.org/smartdrive/internal/export/fetch"
 )
 
-// deferredError reports entries that a later try or another machine may collect.
+// deferredError ends a try of a batch: some of its entries failed in a way that a later try or
+// another machine may avoid.
 type deferredError struct {
 	entries   int64  // number of deferred entries
 	reason    string // of the last one
@@ -61,9 +62,10 @@ type run struct {
 	budget   budget
 }
 
-// collect collects all entries of the batch and seals it. If entries are left below the save point,
-// because an earlier worker deferred them, it makes a second pass. It returns a deferredError if
-// entries were deferred in this try, and errYield if yield asked it to stop.
+// collect collects all entries of the batch and seals it. If entries below the save point are left,
+// because an earlier try deferred them, it makes a second pass. It returns a *deferredError if only
+// entries are left that were deferred in this try, and errYield if yield asked it to stop. What has
+// arrived is committed in any case.
 func (c *collector) collect(ctx context.Context, b *batch, yield func() bool) error {
 	if err := c.checkActive(ctx, b.User); err != nil {
 		return err
@@ -86,8 +88,8 @@ func (c *collector) collect(ctx context.Context, b *batch, yield func() bool) er
 }
 
 // collectPages collects the entries above the save point, page by page, and returns nil after the
-// last page. It returns errYield if yield returns true after a page. It reads the next page after
-// errStale, and returns other errors; the save point keeps what is done.
+// last page. It returns errYield if yield returns true after a page. After errStale it reads the
+// same entries again. It returns other errors; the pages before are committed.
 func (r *run) collectPages(ctx context.Context, yield func() bool) error {
 	for {
 		list, err := r.nextPage(ctx)
@@ -186,8 +188,9 @@ const (
 	reasonUnreadable = "unreadable" // the store cannot read this content, but serves others
 )
 
-// resolve adds the outcomes of the entries of the drive, and of entries that a supplement reuses,
-// to page. Remote entries that cannot be reused are appended to away, to be fetched again.
+// resolve adds to page the outcomes of the entries of the drive, and of entries whose content a
+// supplement reuses from the previous batch. Entries with a URL that cannot be reused are appended
+// to away, to be fetched again.
 func (r *run) resolve(ctx context.Context, list []listEntry, page *outcomes, away *[]listEntry) error {
 	var here []listEntry
 	taken, err := r.reusePins(ctx, list)
@@ -321,8 +324,9 @@ func (r *run) resolvePath(ctx context.Context, text string) (tree.Node, error) {
 	return n, err
 }
 
-// reusePins returns the pins of the previous batch for the entries of a supplement that name one,
-// by entry number.
+// reusePins returns the references to contents that the entries of a supplement reuse from the
+// previous batch, by entry number. Entries that do not name a previous batch, or whose reference is
+// gone, are absent.
 func (r *run) reusePins(ctx context.Context, list []listEntry) (map[int64]pin, error) {
 	from, numbers := drive.ExportID{}, map[int64]listEntry{}
 	var args []any
@@ -359,8 +363,9 @@ func (r *run) reusePins(ctx context.Context, list []listEntry) (map[int64]pin, e
 // page up again.
 var errStale = errors.New("content has gone since it was looked up")
 
-// save commits the outcomes of a page and the save point in one transaction (X1). If reused pins
-// exceed the quota, all pins of the page fail.
+// save commits the outcomes of a page and the save point upTo in one transaction (X1). If the
+// reused contents exceed the quota, all pins of the page fail instead. It returns errStale if a
+// content was deleted meanwhile, and errFenced if the worker has lost the batch.
 func (r *run) save(ctx context.Context, page outcomes, upTo int64) error {
 	err := r.record(ctx, page, upTo, nil)
 	if drive.IsKind(err, drive.Quota) { // reused pins are charged a second time
@@ -376,8 +381,10 @@ func (r *run) save(ctx context.Context, page outcomes, upTo int64) error {
 	return err
 }
 
-// record commits outcomes, and advances the save point to upTo if that is higher. store, if not
-// nil, attaches the fetched content in the transaction and returns the blob of the only pin.
+// record commits outcomes in one transaction, charges the pins to the account, and advances the
+// save point to upTo if that is higher. store, if not nil, attaches the fetched content within the
+// transaction and returns its blob; page then has exactly one pin. After the commit it updates the
+// counts of r.b. It returns errFenced if the worker has lost the batch, and Quota.
 func (r *run) record(ctx context.Context, page outcomes, upTo int64, store func(context.Context, *sqldb.Tx) (drive.BlobID, error)) error {
 	var now drive.Time
 	if len(page.errors) > 0 {
@@ -427,8 +434,8 @@ func (r *run) record(ctx context.Context, page outcomes, upTo int64, store func(
 	return nil
 }
 
-// addRefs adds a reference to the content of each pin (X4). It returns errStale if a content is
-// gone.
+// addRefs adds a reference to the content of each pin within tx (X4). With store, the only pin gets
+// the blob that store returns. It returns errStale if a content has been deleted.
 func (r *run) addRefs(ctx context.Context, tx *sqldb.Tx, pins []pin, store func(context.Context, *sqldb.Tx) (drive.BlobID, error)) (err error) {
 	if store != nil {
 		if err := r.opt.CheckInstance(ctx, tx); err != nil {

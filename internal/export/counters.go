@@ -29,7 +29,7 @@ type Counters struct {
 // Counters returns the counters of this process. They are updated concurrently.
 func (e *Exports) Counters() *Counters { return &e.counters }
 
-// EvictedDownloads returns the number of downloads that were cancelled to free memory for smaller
+// EvictedDownloads returns how many downloads this process has cancelled to free memory for other
 // clients.
 func (e *Exports) EvictedDownloads() int64 { return e.sender.budget.Evicted() }
 

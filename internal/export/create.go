@@ -11,7 +11,7 @@ import (
 	"example.org/smartdrive/internal/engine/sqldb"
 )
 
-// Request selects the content of a zip: exactly one of Nodes, Folder and Manifest is set.
+// Request selects the content of a zip. Exactly one of Nodes, Folder and Manifest is set.
 type Request struct {
 	Name     string         `json:"name,omitempty"`
 	Nodes    []drive.NodeID `json:"nodes,omitempty"`
@@ -105,10 +105,8 @@ func (e *Exports) Create(ctx context.Context, who drive.Who, in Request, hook Ho
 	return e.creator.create(ctx, who, in, hook)
 }
 
-// create builds the list of entries that in asks for, stores it and inserts the batch, or the set
-// of batches if the list is too long for one. A monthly export of a folder may join a batch that
-// exists already unless in.Force is set. It returns WrongState for an empty list, and the errors of
-// Exports.Create.
+// create implements Exports.Create. It waits for one of the account's turns first, so that one
+// account cannot make many lists at once.
 func (c *creator) create(ctx context.Context, who drive.Who, in Request, hook Hook) (View, error) {
 	if err := checkPriority(who, in.Priority); err != nil {
 		return View{}, err
@@ -137,7 +135,7 @@ func (c *creator) create(ctx context.Context, who drive.Who, in Request, hook Ho
 	return c.createSet(ctx, d)
 }
 
-// draft describes a set of batches to be inserted.
+// draft describes a batch, or a set of batches, to be inserted.
 type draft struct {
 	who      drive.Who
 	name     string
@@ -152,8 +150,9 @@ type draft struct {
 	beforeInsert func(ctx context.Context, tx *sqldb.Tx) error
 }
 
-// createSet writes the lists and then inserts the rows in one transaction. It returns the first
-// batch of the set. A crash in between leaves lists without a batch, which Purge deletes.
+// createSet writes the lists of a draft, and then inserts its batches in one transaction, in which
+// the hook runs. It returns the first batch of the set. On an error it deletes the lists. A crash
+// in between leaves lists without a batch, which Purge deletes.
 func (c *creator) createSet(ctx context.Context, d draft) (v View, err error) {
 	name, err := drive.ParseName(d.name)
 	if err != nil {
@@ -227,8 +226,9 @@ func (d draft) batches(pieces [][]listEntry, now drive.Time) ([]batch, error) {
 	return set, nil
 }
 
-// ofListSchedule reports whether a schedule made the draft from a list. Such a draft has the limits
-// of a list by hand; a schedule of a folder has none.
+// ofListSchedule reports whether a schedule with a list of entries, not of a folder, made the
+// draft. Such a draft has the same limits as a request by a client; a schedule of a folder has
+// none.
 func (d draft) ofListSchedule() bool { return d.origin == Scheduled && d.request.Entries > 0 }
 
 // insert locks the ledger and inserts the rows of a set of d. It returns the error of
@@ -260,8 +260,8 @@ func (c *creator) insert(ctx context.Context, tx *sqldb.Tx, set []batch, d draft
 	return nil
 }
 
-// checkLimit returns TooManyOpen if more batches would exceed maxHeld, or Quota if existing batches
-// hold too much.
+// checkLimit returns TooManyOpen if more further batches would exceed the maxHeld batches with
+// references that an account may have, or the error of checkPinnedQuota.
 func (c *creator) checkLimit(ctx context.Context, q sqldb.Querier, account drive.AccountID, more int) error {
 	var held int
 	err := q.QueryRow(ctx, `SELECT COUNT(*) FROM exports WHERE account_id = ? AND released_at = 0`, account).Scan(&held)
@@ -346,8 +346,8 @@ func rowMarks(rows, columns int) string {
 	return strings.TrimSuffix(strings.Repeat("("+sqldb.Placeholders(columns)+"), ", rows), ", ")
 }
 
-// discard deletes the list of a batch whose insert failed with cause, and returns cause. If cause
-// leaves open whether the insert committed, the list stays for Purge.
+// discard deletes the list of batch id, whose insert failed with cause, and returns cause. If the
+// insert may have committed all the same, the list stays; if there is no batch, Purge deletes it.
 func (l *listStore) discard(ctx context.Context, id drive.ExportID, cause error) error {
 	if drive.IsKind(cause, drive.Unavailable, drive.Internal) && !errors.Is(cause, errExists) {
 		return cause

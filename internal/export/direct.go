@@ -18,9 +18,9 @@ func (e *Exports) OpenDirect(ctx context.Context, who drive.Who, client string, 
 	return e.sender.direct(ctx, who, client, in)
 }
 
-// direct acquires memory for client and lays out the zip that in asks for, which is not stored. The
-// Download holds the memory until the caller closes it. Errors: that of Budget.Acquire, and those
-// of layDirect.
+// direct acquires memory for client and lays out the zip that in asks for, which is not stored. It
+// returns the errors of Budget.Acquire and layDirect. Without an error the caller must close the
+// Download, which releases the memory.
 func (s *sender) direct(ctx context.Context, who drive.Who, client string, in Request) (Download, error) {
 	grant, err := s.budget.Acquire(ctx, client, directMemory, directMemory)
 	if err != nil {
@@ -47,10 +47,10 @@ const (
 	directNames    = 16 * drive.MiB             // bytes of all names in a download: 160 for each file
 )
 
-// layDirect lays out the zip of the nodes that in names and shrinks grant to what the zip needs. It
-// waits for one of the account's turns first. Errors: BadRequest if nothing is selected, TooLarge
-// above the limits, the cause of the eviction if grant is evicted; the caller closes grant in each
-// case.
+// layDirect lays out the zip of the nodes that in names, and shrinks grant, the memory of the
+// download, to what the zip needs. It waits for one of the account's turns first. It returns
+// BadRequest if nothing is selected, TooLarge above the limits, and the cause of the eviction if
+// grant is evicted. On an error the caller closes grant.
 func (s *sender) layDirect(ctx context.Context, who drive.Who, grant *zipline.Grant, in Request) (Download, error) {
 	ctx, leave := grant.EvictionContext(ctx)
 	defer leave()

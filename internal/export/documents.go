@@ -11,7 +11,8 @@ import (
 	"example.org/smartdrive/internal/export/fetch"
 )
 
-// Documents gives access to the documents received by the intake, for a batch of a month.
+// Documents gives access to the documents that the intake received, such as invoices. All methods
+// see only the given account.
 type Documents interface {
 	// Each calls fn for the documents of an account that match of. An empty source or month does
 	// not filter; otherwise the document's source or date must match.
@@ -42,8 +43,9 @@ type Document struct {
 // client cannot use it in a manifest, because it has no host.
 const embeddedScheme = "embedded:"
 
-// embedded opens an embedded file as a fetched document, which is charged to the account. A missing
-// or too large file is a final fetch.Error.
+// embedded opens the file that address, a URL with embeddedScheme, names, as if it had been
+// fetched; it is charged to the account. A missing or too large file is a *fetch.Error of the class
+// Final. The caller must close the Document.
 func (r *run) embedded(ctx context.Context, address string) (*fetch.Document, error) {
 	id, sum, _ := strings.Cut(strings.TrimPrefix(address, embeddedScheme), "/")
 	if r.opt.Documents == nil {
@@ -85,8 +87,9 @@ func (lb *listBuilder) addDocuments(ctx context.Context, folder drive.Path) erro
 	})
 }
 
-// addDocument adds the PDF of a document to the list, embedded or stored or missing, and its
-// original file if the filter asks for XML. It returns TooLarge as add does.
+// addDocument adds an entry for the PDF of a document, stored or embedded, and another one for its
+// original file if the filter asks for XML. For a document without a PDF it adds an entry that
+// fails when it is collected. It returns TooLarge as add does.
 func (lb *listBuilder) addDocument(d Document) error {
 	where, name := strings.TrimSpace(d.Date+" "+replaceSlashes(d.Number)), lb.naming.documentName(d)
 	if name == "" {
@@ -108,8 +111,8 @@ func (lb *listBuilder) addDocument(d Document) error {
 // noPDF is the suffix of the path in err.txt for a document without a PDF.
 const noPDF = " has no PDF"
 
-// fillLatePDFs replaces the sources of failed entries in page with PDFs that their documents
-// received since the batch.
+// fillLatePDFs changes failed entries of a previous batch in page: if the document of the entry has
+// received a PDF since, the entry becomes that PDF.
 func (c *creator) fillLatePDFs(ctx context.Context, b batch, page []previousEntry) error {
 	if c.opt.Documents == nil {
 		return nil

@@ -51,7 +51,8 @@ func (c *core) publish(ctx context.Context, tx *sqldb.Tx, typ stream.Type, b bat
 	return c.opt.Events.Append(ctx, tx, record)
 }
 
-// endingAt returns the time of the ending event, stored in due_at of a sealed batch; 0: no event.
+// endingAt returns when the owner of a sealed batch that expires at expires is told of that; 0 for
+// no event, if batches live no longer than endingSoon.
 func (c *core) endingAt(expires drive.Time) drive.Time {
 	if c.opt.Lifetime <= endingSoon {
 		return 0
@@ -91,7 +92,8 @@ func (r *releaser) publishEnding(ctx context.Context) error {
 }
 
 // publishLate reports each batch that runs longer than Options.LateAfter once, with an event, a
-// warning and a counter.
+// warning and a counter. It reports at most endingPage batches and stops at the first error; the
+// next call continues.
 func (r *releaser) publishLate(ctx context.Context) error {
 	now, err := r.now(ctx)
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"example.org/smartdrive/internal/export/zipline"
 )
 
-// Options configures New. DB, Tree, Store, Secret and Users are required; for other fields, the
-// zero value selects the default.
+// Options configures New. DB, Tree, Store, Secret and Users are required. The zero value of another
+// field selects its default.
 type Options struct {
 	DB      *sqldb.DB
 	Tree    *tree.Tree
@@ -151,7 +151,7 @@ func New(opt Options) *Exports {
 	return compose(&core{opt: opt, log: opt.Log, wake: make(chan struct{}, 1), testHook: func(string) {}, listPage: folderPage})
 }
 
-// compose constructs the parts in the order of their dependencies. They share g.
+// compose constructs all types of the package on the shared core g.
 func compose(g *core) *Exports {
 	e := &Exports{core: g}
 	e.lists = &listStore{core: g, turns: turn.New(1, maxLayouts)}
@@ -173,8 +173,8 @@ func compose(g *core) *Exports {
 	return e
 }
 
-// MaxList returns the largest number of entries in a list. A list with more entries than one zip
-// may have is split.
+// MaxList returns the largest number of entries that one request may have. A list with more entries
+// than one zip may have is split into several batches.
 func (c *core) MaxList() int { return maxParts * c.opt.MaxEntries }
 
 // now returns the time of the shared clock, which is the database's unless a test sets another. It
@@ -359,12 +359,13 @@ func maybe(t drive.Time) *drive.Time {
 	return &t
 }
 
-// Hook runs at the end of the transaction that creates a batch, such as to commit an idempotency
-// key with it. A nil Hook is skipped; an error rolls everything back.
+// Hook runs at the end of the transaction that creates a batch, for example to commit an
+// idempotency key with it. A nil Hook is skipped. An error rolls the transaction back and is
+// returned.
 type Hook func(ctx context.Context, tx *sqldb.Tx, v View) error
 
-// IsWriting reports whether this process is currently writing the named file to the store. The
-// auditor must not treat such a file as an orphan.
+// IsWriting reports whether this process is writing the named file to the store now. Such a file
+// has no row in the database yet, so the auditor must not delete it as an orphan.
 func (e *Exports) IsWriting(file string) bool {
 	_, ok := e.collector.writing.Load(file)
 	return ok

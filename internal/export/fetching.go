@@ -21,7 +21,9 @@ import (
 )
 
 // fetchAll fetches entries concurrently and commits each as it arrives, so that none is fetched
-// twice. If yield reports true, it starts no further fetch, cancels slow ones and returns errYield.
+// twice. If yield reports true, it starts no further fetch and cancels slow ones, and returns
+// errYield if entries are left. Otherwise it returns the first error that ends the try of the
+// batch.
 func (r *run) fetchAll(ctx context.Context, list []listEntry, yield func() bool) error {
 	stop := r.watchYield(yield)
 	defer stop()
@@ -53,8 +55,9 @@ func (r *run) fetchAll(ctx context.Context, list []listEntry, yield func() bool)
 // fetchTries is the number of attempts per entry within one try of the batch.
 const fetchTries = 3
 
-// fetchOne fetches an entry and commits it, records its failure, or defers it to a later try or
-// another machine. A returned error ends the try of the batch.
+// fetchOne fetches an entry, with some retries. It commits the content, or records a final failure,
+// or defers the entry to a later try or another machine; then it returns nil. An error ends the try
+// of the batch.
 func (r *run) fetchOne(ctx context.Context, w listEntry) error {
 	if enough, err := r.hasSpace(ctx); err != nil || !enough { // the entries of a page may be larger than the remaining space
 		return errOr(err, errDiskFull)
@@ -98,10 +101,11 @@ func detail(why *fetch.Error) string {
 	return ""
 }
 
-// truncate truncates a text to its column of 255 bytes and drops invalid UTF-8.
+// truncate shortens a text to 255 bytes, the size of its column, and drops invalid UTF-8.
 func truncate(s string) string { return strings.ToValidUTF8(s[:min(len(s), 255)], "") }
 
-// pause sleeps for a random time around mean. If ctx is done, it returns its cause.
+// pause sleeps for a random time of half to one and a half times mean. If ctx is done, it returns
+// its cause.
 func pause(ctx context.Context, mean time.Duration) error {
 	timer := time.NewTimer(mean/2 + rand.N(mean))
 	defer timer.Stop()
@@ -113,9 +117,9 @@ func pause(ctx context.Context, mean time.Duration) error {
 	}
 }
 
-// recordFailure commits that entry w failed finally: a row of export_errors and the count of the
-// batch. reason is a code for people's texts, detail is for experts. It returns errFenced if the
-// worker has lost the batch, with nothing written.
+// recordFailure commits that entry w failed for good: a row of export_errors and the count of the
+// batch. reason is a code, for which the interface has texts; detail is for experts and may be "".
+// It returns errFenced if the worker has lost the batch, with nothing written.
 func (r *run) recordFailure(ctx context.Context, w listEntry, reason, detail string) error {
 	return r.record(ctx, outcomes{errors: []failure{{w, reason, detail}}}, 0, nil)
 }
@@ -132,8 +136,8 @@ func (r *run) deferEntry(why *fetch.Error) {
 }
 
 // fetchInto fetches an entry into the store, then commits its row and its charge in one
-// transaction. Until that commit, the file is accounted for by its name, like the file of a
-// whole-file upload.
+// transaction. Until that commit the file has no row, and IsWriting protects it from the auditor.
+// If the commit fails, it removes the file, unless the commit may have succeeded.
 func (r *run) fetchInto(ctx context.Context, w listEntry) error {
 	away, f := r.beginFetch(ctx)
 	defer r.endFetch(f)
@@ -189,9 +193,10 @@ func expectedKind(name string) fetch.Kind {
 	return fetch.Any
 }
 
-// reserveQuota reserves quota for a document before it is fetched, beside the other fetches of this
-// batch. It returns the reserved bytes, or Quota if they exceed the available quota. For an unknown
-// size (negative) it reserves one byte. The ledger decides about the final charge.
+// reserveQuota reserves quota in memory for a document before it is fetched, so that concurrent
+// fetches of this batch do not exceed the quota together. It returns the reserved bytes, for
+// releaseQuota, or Quota. For an unknown size (negative) it reserves one byte; without a quota
+// nothing. The ledger decides about the final charge.
 func (r *run) reserveQuota(ctx context.Context, size drive.ByteSize) (drive.ByteSize, error) {
 	if size < 0 {
 		size = 1
@@ -209,8 +214,7 @@ func (r *run) reserveQuota(ctx context.Context, size drive.ByteSize) (drive.Byte
 	return size, nil
 }
 
-// releaseQuota subtracts size from the quota that this run has reserved in memory for running
-// fetches. It is called once for each successful reservation.
+// releaseQuota ends a reservation of size bytes by reserveQuota. Call it once for each.
 func (r *run) releaseQuota(size drive.ByteSize) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -88,7 +88,7 @@ type matcher struct {
 func (m matcher) inZone(t drive.Time) time.Time { return t.Std().In(m.zone) }
 
 // compile validates the filter and returns its matcher. It returns BadRequest for an invalid field
-// and for fields that exclude each other. It does not read SinceLast.
+// and for fields that exclude each other. It does not handle SinceLast; the list builder does.
 func (f Filter) compile() (m matcher, err error) {
 	zone, err := zoneOf(f.Zone)
 	if err != nil {
@@ -164,7 +164,7 @@ func (m *matcher) compileDays(f Filter) error {
 }
 
 // matchesDay reports whether day, as "2006-01-02", is from m.first to m.last, both inclusive; an
-// empty limit is none.
+// empty limit does not restrict.
 func (m matcher) matchesDay(day string) bool {
 	return (m.first == "" || day >= m.first) && (m.last == "" || day <= m.last)
 }

@@ -10,8 +10,8 @@ import (
 	"example.org/smartdrive/internal/engine/sqldb"
 )
 
-// releaser releases the references of ended batches, and those of waiting batches when the disk is
-// full.
+// releaser ends batches and releases their references. When the disk is full, it also evicts
+// fetched documents of waiting batches.
 type releaser struct {
 	*core
 	publisher *publisher
@@ -24,9 +24,9 @@ func (e *Exports) Cancel(ctx context.Context, who drive.Who, id drive.ExportID) 
 	return e.releaser.cancel(ctx, who, id)
 }
 
-// cancel ends a batch of the account that is not over, so that its worker loses it, and releases
-// its references. If the release fails, a worker retries it and cancel returns nil. A batch that is
-// over already is no error; an unknown id is NotFound.
+// cancel ends a batch of the account, so that its worker loses it, and releases its references. If
+// the release fails, a worker retries it later and cancel returns nil. For a batch that has ended
+// it does nothing and returns nil; an unknown id is NotFound.
 func (r *releaser) cancel(ctx context.Context, who drive.Who, id drive.ExportID) error {
 	now, err := r.now(ctx)
 	if err != nil {
@@ -53,8 +53,9 @@ func (r *releaser) cancel(ctx context.Context, who drive.Who, id drive.ExportID)
 // releaseBatch is the number of references released per transaction (about 20 ms).
 const releaseBatch = 200
 
-// releaseEnded marks due sealed batches as expired and then releases the references of up to 100
-// ended batches. If more are left, a later call continues.
+// releaseEnded marks sealed batches whose lifetime is over as expired, and then releases the
+// references of up to 100 ended batches. If more are left, a later call continues. A failure does
+// not keep it from the other batches; it returns all errors joined.
 func (r *releaser) releaseEnded(ctx context.Context) error {
 	now, err := r.retentionNow(ctx)
 	if err != nil {
@@ -83,8 +84,9 @@ func (r *releaser) releaseEnded(ctx context.Context) error {
 	return errs
 }
 
-// release releases all references of an ended batch in short transactions (X5). It is idempotent,
-// can be interrupted, and can run concurrently for the same batch.
+// release releases all references of an ended batch in short transactions (X5), and removes its
+// object from the bucket. It is idempotent, can be interrupted, and can run concurrently for the
+// same batch. An unreachable bucket is only logged; Purge removes the object later.
 func (r *releaser) release(ctx context.Context, id drive.ExportID) error {
 	now, err := r.now(ctx)
 	if err != nil {
@@ -111,9 +113,9 @@ func (r *releaser) release(ctx context.Context, id drive.ExportID) error {
 	return nil
 }
 
-// releaseSome releases up to releaseBatch references of an ended batch within tx, with their
-// charges, and marks the batch as released when none is left. more reports whether references may
-// be left: the caller calls again. A batch that is gone, released or not ended does nothing.
+// releaseSome releases up to releaseBatch references of a batch within tx, with their charges, and
+// marks the batch as released when none is left. more reports whether references may be left; then
+// the caller calls again. It does nothing for a batch that is missing, released or not ended.
 func (r *releaser) releaseSome(ctx context.Context, tx *sqldb.Tx, id drive.ExportID, now drive.Time) (more bool, err error) {
 	b, err := r.find(ctx, tx, "WHERE id = ?", id) // read without lock first: the account never changes
 	if drive.IsKind(err, drive.NotFound) {
@@ -169,8 +171,8 @@ func chargedBytes(pins []heldPin) (sum drive.ByteSize) {
 	return sum
 }
 
-// dropPins deletes pins within tx and releases their content references. The caller has updated the
-// ledger and counts.
+// dropPins deletes pins of b within tx and releases their references to contents. The caller has
+// updated the ledger and the counts of the batch within tx.
 func (r *releaser) dropPins(ctx context.Context, tx *sqldb.Tx, b batch, pins []heldPin) error {
 	if len(pins) == 0 {
 		return nil
@@ -233,8 +235,9 @@ func (r *releaser) deleteAccount(ctx context.Context, account drive.AccountID) e
 	}
 }
 
-// Purge deletes batches after their retention period, lists without a batch, expired archives and
-// unused turns, and sweeps the bucket. It works in short transactions and can be interrupted.
+// Purge deletes batches whose retention period is over, lists without a batch, expired archives and
+// unused turns, releases ended batches, and removes objects of ended batches from the bucket. It
+// works in short transactions and can be interrupted. It returns all errors joined.
 func (e *Exports) Purge(ctx context.Context) error {
 	now, err := e.retentionNow(ctx)
 	if err != nil {
@@ -261,9 +264,9 @@ func (c *core) deleteReleased(ctx context.Context, before drive.Time) error {
 	}
 }
 
-// deleteBatch deletes the rows of a released batch, in several transactions, the batch row last. An
-// unreleased batch keeps its own row, but loses its list, failures and jobs: the caller checks
-// first.
+// deleteBatch deletes the rows of a released batch, in several transactions, the batch row last.
+// The caller must check that the batch is released: an unreleased one keeps its own row, but loses
+// its list, failures and jobs.
 func (c *core) deleteBatch(ctx context.Context, id drive.ExportID) error {
 	for table, key := range map[string]string{"export_wants": "n", "export_errors": "n", "export_lists": "n", "export_jobs": "id"} {
 		if err := c.deleteRows(ctx, table, key, id); err != nil {
@@ -311,8 +314,9 @@ func (c *core) deleteInChunks(ctx context.Context, b sqldb.Batch) error {
 // to a batch that is being created.
 const orphanAge = int64(3600_000) // ms
 
-// deleteOrphans deletes lists, and recorded sizes, that no batch refers to because an insert was
-// interrupted. It skips from batch id to batch id, not row by row.
+// deleteOrphans deletes lists, and the recorded sizes of lists, that belong to no batch because the
+// insert of the batch failed or was interrupted. It spares those younger than orphanAge. It skips
+// from batch id to batch id, not row by row.
 func (l *listStore) deleteOrphans(ctx context.Context, now drive.Time) error {
 	return errors.Join(l.deleteOrphansOf(ctx, "export_wants", now), l.deleteOrphansOf(ctx, "export_texts", now))
 }

@@ -17,8 +17,9 @@ var errDiskFull = errors.New("less than --export-min-free is left")
 // waitForSpace is the delay before a batch without disk space is retried.
 const waitForSpace = time.Minute
 
-// ensureSpace checks the free disk space before fetching. If there is too little, it frees space
-// that waiting or ended batches use and returns errDiskFull. Entries of the drive need no space.
+// ensureSpace checks whether there is enough free disk space to fetch. If there is too little, it
+// frees space that ended or waiting batches use (see evict), and returns errDiskFull all the same:
+// the batch is retried later.
 func (c *collector) ensureSpace(ctx context.Context) error {
 	enough, err := c.hasSpace(ctx)
 	if err != nil || enough {
@@ -46,9 +47,9 @@ func (c *collector) hasSpace(ctx context.Context) (bool, error) {
 	return free >= c.opt.MinFree, nil
 }
 
-// evict frees disk space: it releases ended batches, then evicts the fetched documents of the
-// failed batch that has waited longest. The batch fetches them again later. Running and sealed
-// batches are never evicted.
+// evict frees disk space: it releases ended batches, then drops the fetched documents of one batch
+// that waits after a failed try, the one that is due first. That batch fetches them again later.
+// Running and sealed batches keep theirs.
 func (r *releaser) evict(ctx context.Context) error {
 	if err := r.releaseEnded(ctx); err != nil {
 		return err
@@ -71,8 +72,9 @@ func (r *releaser) evict(ctx context.Context) error {
 	return nil
 }
 
-// evictSome evicts up to releaseBatch fetched documents of a batch, unless a worker has claimed it.
-// more reports whether documents may be left.
+// evictSome drops up to releaseBatch fetched documents of a batch in one transaction. more reports
+// whether documents may be left. If a worker has claimed the batch since b was read, it does
+// nothing.
 func (r *releaser) evictSome(ctx context.Context, b batch) (more bool, err error) {
 	err = r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		pins, err := pinsOf(ctx, tx, b.ID, "AND charged > 0")
@@ -109,9 +111,9 @@ const (
 // reasonFull is the error shown on a batch that waits for disk space.
 const reasonFull = "disk-full"
 
-// postpone makes a batch aborted and due again after wait, and stores reason, without counting a
-// failed try. The worker has lost the batch then. It fails as update does if the batch was lost
-// before.
+// postpone ends a try without counting it as failed: the batch is aborted with reason, and due
+// again after wait. The worker no longer owns the batch then. It returns errFenced if the worker
+// lost it before.
 func (q *queue) postpone(ctx context.Context, b *batch, reason string, wait time.Duration) error {
 	now, err := q.now(ctx)
 	if err != nil {

@@ -20,8 +20,8 @@ type indexLine struct {
 	entry int // position in the zip; -1: not in the zip
 }
 
-// renderIndex renders the CSV index of a batch. names holds the final names in the zip. The file
-// starts with a byte order mark, so that editors detect UTF-8.
+// renderIndex renders the CSV index of a batch. names holds the final names in the zip, by
+// position. The file starts with a byte order mark, so that spreadsheet programs detect UTF-8.
 func renderIndex(lines []indexLine, names []string) ([]byte, error) {
 	b := bytes.NewBufferString("\ufeff")
 	w := csv.NewWriter(b)
@@ -58,8 +58,8 @@ func escapeFormula(s string) string {
 	return s
 }
 
-// finish returns the entries with their final names, and appends the list of failures and the index
-// if needed. Both get the modification time when.
+// finish returns the entries of the zip with their final names. It appends err.txt if entries
+// failed, and the index if it is asked for. Both get the modification time when.
 func (b *zipBuilder) finish(p part, when drive.Time) ([]zipline.Entry, error) {
 	if b.indexed {
 		b.wanted = append(b.wanted, indexName+p.suffix()+".csv")

@@ -18,7 +18,8 @@ import (
 // resume a job and send the missing parts. The zip is published once, regardless of which instance
 // completes it.
 
-// Job is a job as shown to its owner.
+// Job is a task to write the zip of a sealed batch into a folder of the drive or into the bucket,
+// as shown to its owner. It runs in the background.
 type Job struct {
 	ID     drive.JobID    `json:"id"`
 	Export drive.ExportID `json:"export"`
@@ -70,9 +71,10 @@ type jobRunner struct {
 	publisher *publisher
 }
 
-// Materialise starts a job that writes a sealed zip into a folder of the drive. An empty name means
-// the zip's own file name; if the name exists, a number is appended. It returns TooManyOpen above
-// maxJobs, Forbidden without Options.Drive, and the errors of Open.
+// Materialise inserts a job that writes a sealed zip into a folder of the drive, and returns at
+// once; a worker runs it. An empty name means the zip's own file name; if the name exists, a number
+// is appended. It returns TooManyOpen above maxJobs, Forbidden without Options.Drive, and the
+// errors of Open.
 func (e *Exports) Materialise(ctx context.Context, who drive.Who, id drive.ExportID, folder drive.NodeID, name drive.Name) (Job, error) {
 	return e.jobs.materialise(ctx, who, id, folder, name)
 }
@@ -154,8 +156,8 @@ func (r *jobRunner) jobs(ctx context.Context, who drive.Who, id drive.ExportID) 
 }
 
 // claim claims the first due job for this machine: it makes the job running under the next epoch
-// and a lease. It returns nil without an error if no job is due or the machine has enough work. See
-// queue.claim.
+// and a lease. It returns nil without an error if no job is due, if the machine has enough work, or
+// if there is neither a drive nor a bucket to write to. See queue.claim.
 func (r *jobRunner) claim(ctx context.Context) (*Job, error) {
 	if r.opt.Drive == nil && r.opt.Bucket == nil {
 		return nil, nil
@@ -213,8 +215,9 @@ func (r *jobRunner) firstDue(ctx context.Context, tx *sqldb.Tx, now drive.Time) 
 	return nil, nil
 }
 
-// update sets columns of a running job in a transaction. It returns errFenced, and changes nothing,
-// if another worker has claimed the job or it has ended.
+// update executes "UPDATE export_jobs SET" set for a job that this worker owns, in its own
+// transaction. It returns errFenced, and changes nothing, if another worker has claimed the job or
+// it has ended.
 func (r *jobRunner) update(ctx context.Context, j *Job, set string, args ...any) error {
 	return r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "UPDATE export_jobs SET "+set+" WHERE id = ? AND epoch = ? AND state = 'running'", append(args, j.ID, j.epoch)...)
@@ -235,7 +238,8 @@ func (r *jobRunner) renewLease(ctx context.Context, j *Job) (bool, error) {
 	return r.userInactive(ctx, j.user), r.update(ctx, j, "due_at = ?", now.Add(lease.TTL))
 }
 
-// work runs a claimed job under its lease and records the outcome in its row.
+// work runs a claimed job under its lease and records the outcome in its row: done, failed for
+// good, or pending again after a delay. It returns nothing; errors are logged.
 func (r *jobRunner) work(ctx context.Context, j *Job) {
 	log := r.log.With("export", j.Export, "job", j.ID, "epoch", j.epoch)
 	err := lease.Run(ctx, func(ctx context.Context) (bool, error) { return r.renewLease(ctx, j) },
@@ -312,8 +316,8 @@ func (j *Job) who() drive.Who {
 	return drive.Who{User: j.user, Account: j.account, Scopes: drive.ScopeRead | drive.ScopeWrite}
 }
 
-// write sends the missing parts and completes the zip. It returns errInactive if the user is
-// disabled.
+// write sends the missing parts of the zip to the target of the job, and waits until the target has
+// it in full. It returns errInactive if the user is disabled or yield reports true.
 func (r *jobRunner) write(ctx context.Context, j *Job, yield func() bool) error {
 	if err := r.checkActive(ctx, j.user); err != nil {
 		return err
@@ -347,7 +351,9 @@ func (r *jobRunner) write(ctx context.Context, j *Job, yield func() bool) error 
 	}
 }
 
-// writeParts sends the missing parts in order and stores the progress after each.
+// writeParts sends the parts that the target does not have, in order, and stores the progress after
+// each, which resets the failed tries. It returns errInactive once yield reports true. If stored
+// bytes are damaged, it reports that and fails with the *zipline.EntryError.
 func (r *jobRunner) writeParts(ctx context.Context, j *Job, d Download, at target, have targetState, yield func() bool) error {
 	src := r.sender.source(d.archive)
 	// An entry longer than a part is verified in full with the part where it ends, so that no

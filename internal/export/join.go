@@ -10,8 +10,8 @@ import (
 	"example.org/smartdrive/internal/engine/sqldb"
 )
 
-// join returns the active batch of the account with the same request, or creates one. Concurrent
-// requests get the same batch.
+// join returns the newest batch of the account with the same request that has not ended, or creates
+// one. Concurrent requests get the same batch. The hook of the draft runs in either case.
 func (c *creator) join(ctx context.Context, d draft) (View, error) {
 	now, err := c.now(ctx)
 	if err != nil {
@@ -33,8 +33,8 @@ func (c *creator) join(ctx context.Context, d draft) (View, error) {
 	return v, err
 }
 
-// joinExisting finds an active batch with the same request and runs the hook of the draft. It
-// returns the zero View if there is none.
+// joinExisting returns the batch that findSameRequest finds, after the hook of the draft has run in
+// the same transaction. It returns the zero View, without an error, if there is none.
 func (c *creator) joinExisting(ctx context.Context, d draft, now drive.Time) (v View, err error) {
 	err = c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		b, err := c.findSameRequest(ctx, tx, d, now)
@@ -51,8 +51,8 @@ func (c *creator) joinExisting(ctx context.Context, d draft, now drive.Time) (v 
 	return v, err
 }
 
-// findSameRequest returns the newest active batch with the same request, or the first batch of its
-// set; nil if there is none.
+// findSameRequest returns the newest batch with the same request that has not ended; of a set, its
+// first batch. It returns nil without an error if there is none.
 func (c *creator) findSameRequest(ctx context.Context, tx *sqldb.Tx, d draft, now drive.Time) (*batch, error) {
 	want, err := json.Marshal(d.request.Request)
 	if err != nil {

@@ -39,8 +39,8 @@ func (t linkToken) encode(key ticket.Key) string {
 	return key.Sign(append(fields, t.session[:]...))
 }
 
-// parseLinkToken decodes a token. It returns false if the signature is not by key or the length is
-// wrong. It does not check whether the link has expired or was revoked.
+// parseLinkToken decodes the text of a token. It returns false if the token was not signed with key
+// or has a wrong length. It does not check whether the link has expired or was revoked.
 func parseLinkToken(text string, key ticket.Key) (linkToken, bool) {
 	b, ok := key.Open(text, sessionAt, accessSize)
 	if !ok || len(b) != sessionAt && len(b) != accessSize {
@@ -84,9 +84,9 @@ func (e *Exports) CreateLink(ctx context.Context, who drive.Who, id drive.Export
 	return e.links.create(ctx, who, id, life)
 }
 
-// create returns a signed link to the zip of a sealed batch; nothing is stored. It ends after life
-// or with the batch, whichever is first. Errors: BadRequest unless life is from a second to
-// MaxLinkLife, and those of sender.open.
+// create returns a signed link to the zip of a sealed batch. Nothing is stored. The link ends after
+// life or with the batch, whichever is first. It returns BadRequest unless life is from a second to
+// MaxLinkLife, and the errors of sender.open.
 func (l *linkStore) create(ctx context.Context, who drive.Who, id drive.ExportID, life time.Duration) (Link, error) {
 	if life < time.Second || life > MaxLinkLife {
 		return Link{}, drive.BadField("expires_in", drive.OutOfRange, "min", 1, "max", int(MaxLinkLife/time.Second), "sent", life.Seconds())
@@ -112,8 +112,8 @@ func (l *linkStore) create(ctx context.Context, who drive.Who, id drive.ExportID
 	return Link{Token: t.encode(key), ExpiresAt: t.expires}, nil
 }
 
-// OpenLink opens the zip of a link. An invalid token is NotFound; an expired or revoked one is
-// Gone.
+// OpenLink opens the zip of a link, with the rights of the user who created it. It returns NotFound
+// for an invalid token, Gone for an expired or revoked link, and otherwise the errors of Open.
 func (e *Exports) OpenLink(ctx context.Context, token string) (Download, error) {
 	return e.links.open(ctx, token)
 }

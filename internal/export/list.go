@@ -11,9 +11,10 @@ import (
 	"example.org/smartdrive/internal/domain/tree"
 )
 
-// buildList builds, in memory, the list of entries that a request asks for, and sets in.Name if the
-// client gave none. It returns BadRequest for invalid or contradictory fields, NotFound for missing
-// nodes, TooLarge above the limits.
+// buildList builds, in memory, the list of entries that a request asks for. It writes nothing to
+// the database, and sets in.Name if the client gave none. It returns BadRequest for invalid or
+// contradictory fields, NotFound for missing nodes, and TooLarge above the limits. An empty list is
+// no error.
 func (c *creator) buildList(ctx context.Context, who drive.Who, in *Request) (*listBuilder, error) {
 	given := 0
 	for _, is := range []bool{len(in.Nodes) > 0, !in.Folder.IsZero(), len(in.Manifest) > 0} {
@@ -79,8 +80,8 @@ func (lb *listBuilder) add(e listEntry) error {
 	return nil
 }
 
-// liveFolder finds a folder and its path. It returns WrongState for a folder in the trash and
-// NotAllowed for a file.
+// liveFolder returns a folder and its path. It returns NotFound for an unknown id, WrongState for a
+// folder in the trash, and BadRequest, reason NotAllowed, for a file.
 func (c *core) liveFolder(ctx context.Context, account drive.AccountID, id drive.NodeID) (tree.Node, drive.Path, error) {
 	n, err := c.opt.Tree.Find(ctx, c.opt.DB, account, id)
 	if err != nil {
@@ -186,8 +187,8 @@ func (lb *listBuilder) addBelow(ctx context.Context, folder tree.Node, at, in st
 	return lb.addTree(children, folder.ID, at, in)
 }
 
-// addTree adds the children of folder, recursively. at is their path in the drive, in their path in
-// the zip.
+// addTree adds entries for what is below folder, recursively. at is the path of folder in the
+// drive, in its path in the zip.
 func (lb *listBuilder) addTree(children map[drive.NodeID][]tree.Node, folder drive.NodeID, at, in string) (err error) {
 	for _, n := range children[folder] {
 		here, name := path.Join(at, string(n.Name)), path.Join(in, string(n.Name))
@@ -206,8 +207,9 @@ func (lb *listBuilder) addTree(children map[drive.NodeID][]tree.Node, folder dri
 	return nil
 }
 
-// children returns the folders and matching files below top, by parent folder. Everything below a
-// folder that is new or was moved since the last export counts as changed.
+// children returns all folders and the matching files below top, by parent folder. If only changes
+// since the last export are wanted, it leaves out older files; everything below a folder that is
+// new or was moved since counts as changed.
 func (lb *listBuilder) children(ctx context.Context, top tree.Node) (map[drive.NodeID][]tree.Node, error) {
 	children := map[drive.NodeID][]tree.Node{}
 	fresh := map[drive.NodeID]bool{top.ID: top.Seq > lb.since.Seq}
@@ -240,8 +242,9 @@ func (lb *listBuilder) children(ctx context.Context, top tree.Node) (map[drive.N
 	return children, nil
 }
 
-// childrenOf calls fn for each child of the folders in set. Files outside of the modification time
-// range of match are skipped.
+// childrenOf calls fn for each child of the folders in set, which it sorts. Files outside of the
+// modification time range of match are skipped; its other fields have no effect. It stops at the
+// first error.
 func (c *core) childrenOf(ctx context.Context, set []drive.NodeID, match matcher, fn func(tree.Node) error) error {
 	slices.SortFunc(set, func(a, b drive.NodeID) int { return bytes.Compare(a[:], b[:]) })
 	ask := tree.ChildQuery{Folders: set, From: match.from, To: match.to, Limit: c.listPage}
@@ -278,8 +281,8 @@ func (lb *listBuilder) addManifest(ctx context.Context, items []Item) error {
 	return lb.nameNodes(ctx)
 }
 
-// nameNodes gives each entry that has a node id but no name the name of that file, without its
-// path. Entries of missing nodes stay unnamed; split numbers them.
+// nameNodes gives each entry with a node id but without a name the name of that file. Entries of
+// missing nodes stay unnamed; listStore.split gives them numbered names.
 func (lb *listBuilder) nameNodes(ctx context.Context) error {
 	for at := 0; at < len(lb.list); at += folderPage {
 		page := lb.list[at:min(at+folderPage, len(lb.list))]

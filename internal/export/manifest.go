@@ -16,8 +16,9 @@ import (
 	"example.org/smartdrive/internal/base/drive"
 )
 
-// Item is a line of a manifest. Exactly one of Node, Path and URL names the source. ID is the
-// client's own id of the document.
+// Item is a line of a manifest, the list of files that a client sends instead of a selection.
+// Exactly one of Node, Path and URL names the source. ID is the client's own id of the document; it
+// may be empty.
 type Item struct {
 	ID   string `json:"id,omitempty"`
 	Node string `json:"node,omitempty"` // node id of a file
@@ -66,8 +67,9 @@ func (it Item) listEntry() (w listEntry, err error) {
 	return w, it.setSource(&w)
 }
 
-// setSource sets the source of w, a node, path or URL, and its name if the item has none. It
-// returns BadRequest for an invalid id or URL, and the error of drive.ParsePath.
+// setSource sets the source of w, a node, path or URL, and its name if the item has none. The name
+// may stay empty. It returns BadRequest for an invalid id, URL or name, and the error of
+// drive.ParsePath.
 func (it Item) setSource(w *listEntry) (err error) {
 	switch {
 	case it.Node != "":
@@ -105,9 +107,10 @@ func (it Item) setSource(w *listEntry) (err error) {
 // maxLine is the longest line of a manifest in bytes: every field at its limit, escaped.
 const maxLine = 64 << 10
 
-// ReadManifest reads up to limit items as JSON lines, if the first byte is '{', or else as CSV with
-// a header line (id, path, url, node, name in any order). Errors name the line. An empty list is
-// BadRequest; more items than limit are TooLarge.
+// ReadManifest reads up to limit items from r: as JSON lines if the first byte is '{', or else as
+// CSV with a header line (id, path, url, node, name in any order). It validates each item, but
+// looks nothing up. It returns BadRequest, which names the line, for an invalid item, BadRequest
+// for an empty list, and TooLarge for more than limit items.
 func ReadManifest(r io.Reader, limit int) (items []Item, err error) {
 	in := bufio.NewReaderSize(r, maxLine)
 	if mark, err := in.Peek(3); err == nil && bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
@@ -167,8 +170,8 @@ func readLines(in *bufio.Reader, limit int) (items []Item, err error) {
 	return items, lines.Err()
 }
 
-// appendItem appends an item if it is valid. It returns TooLarge if items has limit items already,
-// and BadRequest with the line number for an invalid item.
+// appendItem appends the item of a line. It returns TooLarge if items has limit items already, and
+// BadRequest with the line number for an invalid item.
 func appendItem(items []Item, it Item, line, limit int) ([]Item, error) {
 	if len(items) >= limit {
 		return nil, drive.Fail(drive.TooLarge, "reason", "entries", "limit", limit, "sent", len(items)+1)

@@ -9,9 +9,9 @@ import (
 	"example.org/smartdrive/internal/base/drive"
 )
 
-// naming is a compiled pattern for the paths of entries in the zip: text with fields in braces, and
-// slashes between folders. A field without a value is empty; path elements that become empty are
-// dropped. nil: no pattern.
+// naming is a compiled pattern for the paths of entries in the zip: text with field names in
+// braces, and slashes between folders. A field without a value is empty; path elements that become
+// empty are dropped. nil means no pattern.
 type naming []string // alternating: text, field, text, field, ...
 
 // The fields of a pattern: dateFields in every pattern, the others for files or for documents.
@@ -23,8 +23,8 @@ var (
 
 const maxNaming = 500 // bytes of a pattern
 
-// parseNaming compiles a pattern for files, or for documents. It returns nil for an empty pattern,
-// and Malformed for an invalid one.
+// parseNaming compiles a pattern for files, or for documents. It returns nil for an empty pattern.
+// It returns BadRequest for an invalid one, an unknown field, or a pattern without a field.
 func parseNaming(pattern string, documents bool) (naming, error) {
 	fields := fileFields
 	if documents {
@@ -78,8 +78,9 @@ func (n naming) expand(values map[string]string) string {
 	return strings.Join(kept, "/")
 }
 
-// fileName returns the path in the zip of a file that lies in the folder in, relative to the
-// exported folder.
+// fileName returns the path in the zip of a file. in is the path of its folder, relative to the
+// exported folder; changed is its modification time. A pattern without the field name keeps the
+// extension of the file.
 func (n naming) fileName(in string, name drive.Name, changed time.Time) string {
 	if n == nil {
 		return path.Join(in, string(name))

@@ -16,7 +16,8 @@ import (
 // maxParts limits the batches of one request: 100,000 entries in batches of 10,000.
 const maxParts = 10
 
-// part is the position of a batch in its set. A batch without a set is part 1 of 1.
+// part is the position of a batch in its set, the batches that one request was split into. A batch
+// without a set is part 1 of 1.
 type part struct {
 	Set   drive.ExportID // id of the first part
 	Part  int64
@@ -32,8 +33,9 @@ func (p part) suffix() string {
 }
 
 // split splits a list into the lists of zips, by number of entries, bytes of names, and current
-// size of files. A file larger than MaxSize gets its own zip. It returns TooLarge if the size
-// requires more than maxParts. It also names unnamed entries.
+// size of files. A file larger than Options.MaxSize gets its own zip. It sets the names of unnamed
+// entries, and with several zips makes all names unique, in place. It returns TooLarge if the size
+// requires more than maxParts zips.
 func (l *listStore) split(list []listEntry) (pieces [][]listEntry, err error) {
 	for i := range list {
 		if list[i].Name == "" {
@@ -83,8 +85,8 @@ func (b *batch) insertPart(ctx context.Context, tx *sqldb.Tx) error {
 	return nil
 }
 
-// discardAll deletes the lists of the batches of a set, whose insert failed with cause, with
-// discard, and returns cause as discard returns it.
+// discardAll calls discard for each batch of a set whose insert failed with cause, and returns
+// cause.
 func (l *listStore) discardAll(ctx context.Context, set []batch, cause error) error {
 	for _, b := range set {
 		cause = l.discard(ctx, b.ID, cause)

@@ -8,11 +8,12 @@ import (
 	"example.org/smartdrive/internal/export/zipline"
 )
 
-// OpenSoFar returns a zip of the entries that a batch has collected so far. Missing entries are
-// listed in err.txt with reason pending. A sealed batch is opened as by Open. The zip is not
+// OpenSoFar returns a zip of the entries that a batch has collected so far. The other entries are
+// listed in err.txt with the reason pending. A sealed batch is opened as by Open. The zip is not
 // stored: its ETag changes as entries arrive, and the end of the batch breaks the download off. The
-// memory is accounted to client, a user or an address; without free memory it returns Unavailable.
-// The caller closes the download.
+// memory is accounted to client, a user or an address. It returns Unavailable without free memory,
+// Gone for a batch that has expired or was cancelled, and WrongState for a failed one. The caller
+// must close the Download.
 func (e *Exports) OpenSoFar(ctx context.Context, who drive.Who, client string, id drive.ExportID) (Download, error) {
 	return e.sender.openSoFar(ctx, who, client, id)
 }
@@ -26,10 +27,7 @@ func memoryOfRows(rows []sealRow, in string) (n drive.ByteSize) {
 	return n
 }
 
-// openSoFar returns a zip of the entries of a batch that have been collected so far; of a sealed
-// batch, the complete zip. The Download may hold memory that client was granted until the caller
-// closes it. It fails with NotFound, with Gone for a batch that expired or was cancelled, with
-// WrongState {state} for one that failed, and with the errors of the memory budget.
+// openSoFar implements Exports.OpenSoFar. On an error no memory is held.
 func (s *sender) openSoFar(ctx context.Context, who drive.Who, client string, id drive.ExportID) (Download, error) {
 	b, err := s.find(ctx, s.opt.DB, "WHERE id = ? AND account_id = ?", id, who.Account)
 	if err != nil {

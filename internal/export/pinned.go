@@ -20,8 +20,8 @@ import (
 // again after each eighth of the quota it adds, so each concurrently running batch may exceed the
 // limit by that much.
 
-// pinnedBytes returns the bytes of the drive that the batches of an account reference, each content
-// once.
+// pinnedBytes returns the bytes of files of the drive that the batches of an account reference
+// without a charge, each content once.
 func pinnedBytes(ctx context.Context, q sqldb.Querier, account drive.AccountID) (sum drive.ByteSize, err error) {
 	err = q.QueryRow(ctx, `SELECT COALESCE(SUM(size), 0) FROM (SELECT MAX(size) AS size FROM export_pins WHERE account_id = ? AND charged = 0
 		GROUP BY blob_id) AS held`, account).Scan(&sum)
@@ -31,8 +31,8 @@ func pinnedBytes(ctx context.Context, q sqldb.Querier, account drive.AccountID) 
 	return sum, nil
 }
 
-// checkPinnedQuota returns Quota if the existing batches reference as many bytes as the account's
-// quota.
+// checkPinnedQuota returns Quota if the existing batches reference at least as many uncharged bytes
+// as the account's quota. An account without a quota has no limit.
 func (c *creator) checkPinnedQuota(ctx context.Context, q sqldb.Querier, account drive.AccountID) error {
 	balance, err := c.opt.Ledger.Get(ctx, q, account)
 	if err != nil || balance.Total == nil {
@@ -45,20 +45,23 @@ func (c *creator) checkPinnedQuota(ctx context.Context, q sqldb.Querier, account
 	return err
 }
 
+// pinsOver is the multiple of the account's quota that all of its batches together may reference
+// without a charge. A running batch queries the sum again after 1/lookPart of the quota.
 const (
 	pinsOver = 2 // multiple of the quota that all batches may reference
 	lookPart = 8 // a batch queries again after 1/lookPart of the quota
 )
 
-// budget is the number of bytes that a batch may reference before it queries the limit again.
+// budget is how many uncharged bytes a batch may reference before it must query the limit of the
+// account again.
 type budget struct {
 	unlimited bool
 	left      drive.ByteSize
 }
 
-// limitPinned moves pins of the page that exceed the limit of uncharged bytes that the account's
-// batches may hold to its failures. It counts the rest against r.budget and queries only when that
-// is used up.
+// limitPinned enforces the limit of uncharged bytes that the account's batches may reference: it
+// moves pins of the page that exceed it to the failures of the page. It counts against r.budget and
+// queries only when that is used up.
 func (r *run) limitPinned(ctx context.Context, page *outcomes) error {
 	var bytes drive.ByteSize
 	for _, p := range page.pins {

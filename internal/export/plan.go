@@ -95,8 +95,8 @@ func (p *plan) readFolder(ctx context.Context, in *Request) error {
 	return p.addTree(p.children[top.id], in.Name)
 }
 
-// visibleNodes finds nodes by id and drops duplicates. A missing node is NotFound; a node in the
-// trash, or below a folder in the trash, is WrongState.
+// visibleNodes finds nodes by id and drops duplicates. It reserves memory for them. A missing node
+// is NotFound; a node in the trash, or below a folder in the trash, is WrongState.
 func (p *plan) visibleNodes(ctx context.Context, ids []drive.NodeID) (tops []planNode, err error) {
 	seen := map[drive.NodeID]bool{}
 	alive := visibility{}
@@ -182,7 +182,8 @@ const planMemory = 400
 // memoryOfFile returns the memory that a node needs during layout.
 func memoryOfFile(name drive.Name) drive.ByteSize { return planMemory + drive.ByteSize(len(name)) }
 
-// reserve accounts for n bytes more and grows the grant if needed. The error is that of Grow.
+// reserve accounts for n further bytes of memory, and grows the grant if that is needed. It fails
+// as Grow does, such as when the grant is evicted.
 func (p *plan) reserve(ctx context.Context, n drive.ByteSize) error {
 	p.need += n
 	if p.need+directWindow <= p.grant.Bytes {
@@ -229,8 +230,8 @@ func (p *plan) add(k planNode, name string) error {
 	return nil
 }
 
-// fillContents sets the size and CRC-32 of each entry from its content. Entries with damaged or
-// missing content are removed and reported in err.txt.
+// fillContents sets the size and CRC-32 of each entry from its content, and frees p.children.
+// Entries with damaged or missing content are removed and reported in err.txt.
 func (p *plan) fillContents(ctx context.Context) error {
 	p.children = nil
 	kept := 0

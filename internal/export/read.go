@@ -34,8 +34,8 @@ func (e *Exports) List(ctx context.Context, who drive.Who, before drive.ExportID
 	return e.catalog.list(ctx, who, before, limit)
 }
 
-// list returns up to limit batches of the account, newest first. before is the cursor, the id of
-// the last batch of the previous page; zero starts at the newest.
+// list returns up to limit batches of the account, newest first, without their requests. before is
+// the id of the last batch of the previous page; zero starts at the newest.
 func (c *catalog) list(ctx context.Context, who drive.Who, before drive.ExportID, limit int) ([]View, error) {
 	now, err := c.now(ctx)
 	if err != nil {

@@ -17,11 +17,12 @@ import (
 // try. If a store is reachable but refuses one content, for example with 403 or a disk error, tries
 // count and back off. After the last try the entry or job fails as unreadable.
 
-// probeTimeout is the timeout of the probe in answers.
+// probeTimeout bounds the time that storesReachable takes.
 const probeTimeout = 4 * time.Second
 
-// storesReachable probes whether the store and the database are reachable. It asks the store for a
-// file that does not exist, which needs the same permission as reading.
+// storesReachable asks the store and the database and reports whether both answer within
+// probeTimeout. It asks the store for a file that does not exist, which needs the same permission
+// as reading.
 func (c *core) storesReachable(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -33,8 +34,9 @@ func (c *core) storesReachable(ctx context.Context) bool {
 	return err == nil
 }
 
-// classifyReadError classifies an error of reading a stored content. If the store is unavailable or
-// ctx has ended, it returns err; otherwise a fetch.Error with reason unreadable.
+// classifyReadError classifies the error of reading a stored content. If the store is unavailable
+// or ctx has ended, it returns err, which ends the try of the batch. Otherwise the content itself
+// is at fault: it returns a *fetch.Error with the reason unreadable.
 func (r *run) classifyReadError(ctx context.Context, err error) error {
 	if ctx.Err() != nil || drive.IsKind(err, drive.Unavailable) && !r.storesReachable(ctx) {
 		return err
@@ -57,8 +59,8 @@ func (e embeddedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// contentUnreadable reports whether a job failed at an entry that the store refuses although it is
-// reachable.
+// contentUnreadable reports whether a job failed because the store cannot read one entry although
+// it is reachable. Such a failure counts as a try; an outage does not.
 func (r *jobRunner) contentUnreadable(ctx context.Context, err error) bool {
 	_, entry := errors.AsType[*zipline.EntryError](err)
 	return entry && r.storesReachable(ctx)

@@ -30,7 +30,8 @@ const (
 	maxSchedules = 100 // per account
 )
 
-// Schedule is a schedule as shown to its owner.
+// Schedule is an order to export a folder, or a list, after the end of each month, as shown to its
+// owner.
 type Schedule struct {
 	ID       drive.ScheduleID `json:"id"`
 	Folder   drive.NodeID     `json:"folder,omitzero" doc:"absent if there is a list"`
@@ -63,7 +64,8 @@ func monthOf(t time.Time) int64 { return int64(t.Year())*12 + int64(t.Month()) -
 // monthText formats a month number as YYYY-MM.
 func monthText(m int64) string { return fmt.Sprintf("%04d-%02d", m/12, m%12+1) }
 
-// dueAt returns the time at which a month is exported: the first day of the next month.
+// dueAt returns the time at which the month with number m is exported: scheduleHour on the first
+// day of the next month, in zone.
 func dueAt(m int64, zone *time.Location) drive.Time {
 	m++
 	return drive.TimeOf(time.Date(int(m/12), time.Month(m%12+1), 1, scheduleHour, 0, 0, 0, zone))
@@ -76,10 +78,11 @@ type calendar struct {
 	reading *atomic.Int64 // bytes of lists being read; see LimitedBody
 }
 
-// CreateSchedule creates a schedule for in.Folder or in.List, starting with the current month. The
-// filter must not set Month, From or To. A list takes no filter and no names, and must be valid
-// now. CreateSchedule returns Forbidden if Bucket is set and no bucket is configured, and
-// TooManyOpen above maxSchedules.
+// CreateSchedule creates a schedule for in.Folder or in.List, of which exactly one is set. The
+// first month is the current one. The filter must not set Month, From or To. A list takes no filter
+// and no names, and must be valid now. It returns BadRequest for an invalid field, Forbidden if
+// Bucket is set and no bucket is configured, TooManyOpen above maxSchedules, and the error of
+// looking up the folder or list.
 func (e *Exports) CreateSchedule(ctx context.Context, who drive.Who, in Schedule) (Schedule, error) {
 	return e.calendar.create(ctx, who, in)
 }
@@ -168,8 +171,9 @@ func (s *Schedule) setMonth(m int64, zone *time.Location) {
 	s.month, s.Month, s.DueAt = m, monthText(m), dueAt(m, zone)
 }
 
-// following returns the month that the schedule exports after its due month, in zone. A list and
-// the changes since the last export skip the months that are due at now.
+// following returns the number of the month that the schedule exports after its due month.
+// Schedules of a list, and of the changes since the last export, skip months that are due already
+// at now, because one export covers them.
 func (s Schedule) following(now drive.Time, zone *time.Location) int64 {
 	m := s.month + 1
 	for (s.Filter.SinceLast || !s.List.IsZero()) && dueAt(m, zone) <= now {
@@ -276,14 +280,15 @@ func (c *calendar) remove(ctx context.Context, who drive.Who, id drive.ScheduleI
 // duePage is the number of schedules run between two polls for other work.
 const duePage = 20
 
-// errExists reports that another instance or request created the batch first.
+// errExists reports that another instance or request has created the batch, or advanced the
+// schedule, first.
 var errExists = errors.New("the month's batch is made already")
 
 // retrySchedule is the time after which a schedule that failed is due again.
 const retrySchedule = time.Minute
 
 // run creates the batches of up to duePage due schedules. A failing schedule does not block the
-// others, and comes after them in the next calls.
+// others: it is due again later. run returns all errors joined.
 func (c *calendar) run(ctx context.Context) error {
 	now, err := c.now(ctx)
 	if err != nil {
@@ -352,9 +357,10 @@ func (c *calendar) request(ctx context.Context, s Schedule, text *LimitedBody) (
 	return in, err
 }
 
-// runOne creates the batch, or the set of batches, of the due month and advances the schedule. If
-// the user is disabled, the folder or list is gone, or the list is damaged, too long or exceeds a
-// limit of the account, it skips the month, records the reason and notifies the owner.
+// runOne creates the batch, or the set of batches, of the due month and advances the schedule to
+// the next month. If the user is disabled, the folder or list is missing, or the list is invalid or
+// exceeds a limit of the account, it skips the month, records the reason, notifies the owner, and
+// returns nil. It returns errExists if another instance has run the month.
 func (c *calendar) runOne(ctx context.Context, s Schedule) error {
 	zone, err := zoneOf(s.Zone)
 	if err != nil {
@@ -417,7 +423,7 @@ func skipReason(err error) string {
 }
 
 // checkOwner returns NotFound if the user of the schedule is disabled or deleted. If the user is no
-// longer an administrator, it resets a priority above 0.
+// longer an administrator, it sets a priority above 0 in in to 0.
 func (c *calendar) checkOwner(ctx context.Context, s Schedule, in *Request) error {
 	if _, err := c.opt.Users.LinkEpoch(ctx, s.user); err != nil || in.Priority <= 0 {
 		return err

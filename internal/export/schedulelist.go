@@ -18,12 +18,12 @@ const MaxManifest = 32 * drive.MiB
 // errListDamaged reports that the stored content of a list is missing, unreadable or changed.
 var errListDamaged = errors.New("the content of the list is damaged")
 
-// readList returns a file of the account's drive and the items of the list that is its content now,
-// which it reads through text. The caller closes text when the items are no longer in memory. It
-// returns NotFound for a file that is gone, WrongState for one in the trash, NotAllowed for a
-// folder, TooLarge above MaxManifest, WrongState with errListDamaged for a damaged content,
-// Unavailable without memory or if the content changes meanwhile, and the errors of ReadManifest
-// and of the store.
+// readList returns a file of the account's drive, and the items of the list that is its current
+// content. It reads through text, which counts the memory; the caller closes text when the items
+// are no longer needed. It returns NotFound for a missing file, WrongState for one in the trash,
+// BadRequest for a folder or an invalid list, TooLarge above MaxManifest, WrongState with
+// errListDamaged for damaged content, Unavailable without memory or if the content changes
+// meanwhile, and the errors of the store.
 func (c *calendar) readList(ctx context.Context, account drive.AccountID, id drive.NodeID, text *LimitedBody) (n tree.Node, items []Item, err error) {
 	if n, err = c.opt.Tree.Find(ctx, c.opt.DB, account, id); err != nil {
 		return n, nil, err
@@ -75,8 +75,9 @@ func (c *calendar) readItems(ctx context.Context, b content.Blob, text *LimitedB
 	return items, errors.Join(err, obj.Close())
 }
 
-// classifyDamage converts the error of reading the content of b, which is missing or unsound, to
-// WrongState with errListDamaged. If the blob is gone or has another file now, it is Unavailable.
+// classifyDamage converts cause, the error of reading the content of b, which is missing or
+// unsound. If the blob was deleted or repaired meanwhile, the result is Unavailable, so that the
+// caller retries; else WrongState with errListDamaged.
 func (c *calendar) classifyDamage(ctx context.Context, b content.Blob, cause error) error {
 	now, err := c.opt.Content.Find(ctx, c.opt.DB, b.ID)
 	switch {
@@ -88,7 +89,8 @@ func (c *calendar) classifyDamage(ctx context.Context, b content.Blob, cause err
 	return drive.Wrap(errors.Join(errListDamaged, cause), drive.WrongState, "state", reasonDamaged)
 }
 
-// listSource reads an object and keeps the first error of the store.
+// listSource reads an object and stores in err the first error of the store, which a decoder may
+// hide.
 type listSource struct {
 	obj blob.Object
 	err error

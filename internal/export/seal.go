@@ -21,9 +21,11 @@ const errName = "err"
 // listPiece is the number of bytes of the frozen list per row.
 const listPiece = 256 << 10
 
-// seal freezes the list of the zip, and with it every byte of the zip. Rows written before the
-// final transaction are valid only under this epoch. The final transaction verifies that each entry
-// has arrived or failed (X2).
+// seal stores the frozen list of the zip, which determines every byte of the zip, and makes the
+// batch sealed in a final transaction. That transaction verifies that each entry has arrived or
+// failed (X2), writes the event, and inserts the job for the bucket if the schedule asks for it.
+// Rows written before it are valid only under this epoch. It returns errFenced if the worker has
+// lost the batch.
 func (c *collector) seal(ctx context.Context, b *batch) error {
 	end, err := acquireTurn(ctx, c.lists.turns, b.Account)
 	if err != nil {
@@ -204,7 +206,7 @@ func writeError(to *bytes.Buffer, r sealRow) {
 const sealRows = 1000
 
 // sealPage returns up to sealRows entries of the list of b with numbers above after, in order, with
-// how each ended. Fewer than sealRows are the last page.
+// their outcomes. Fewer than sealRows are the last page.
 func (c *core) sealPage(ctx context.Context, b *batch, after int64) ([]sealRow, error) {
 	rows, err := c.opt.DB.Query(ctx, `SELECT w.n, w.name, p.n IS NOT NULL, NULLIF(p.blob_id, ''), COALESCE(p.size, 0), COALESCE(p.crc32, 0), COALESCE(p.mtime, 0), w.doc, w.path,
 		COALESCE(x.reason, ''), COALESCE(x.detail, '') FROM export_wants w LEFT JOIN export_pins p ON p.export_id = w.export_id AND p.n = w.n
@@ -219,8 +221,9 @@ func (c *core) sealPage(ctx context.Context, b *batch, after int64) ([]sealRow, 
 	return page, nil
 }
 
-// writeFrozen stores the encoded list in rows under this epoch and renews the lease with each. It
-// fails if the worker has lost the batch. The list counts only once the batch names this epoch.
+// writeFrozen stores the encoded list in rows under the epoch of this worker, and renews the lease
+// with each. The list becomes valid only when the batch is sealed with this epoch. It returns
+// errFenced if the worker has lost the batch.
 func (c *collector) writeFrozen(ctx context.Context, b *batch, frozen []byte) error {
 	for n := 0; len(frozen) > 0; n++ {
 		piece := frozen[:min(listPiece, len(frozen))]

@@ -19,12 +19,12 @@ import (
 type sender struct {
 	*core
 	budget     *zipline.Budget // memory of the zips being sent
-	turns      *turn.Limiter   // limits concurrent layouts; see enter
+	turns      *turn.Limiter   // limits concurrent layouts; see acquireTurn
 	cache      layoutCache
 	directMost int // overrides directMost; set by tests
 }
 
-// Download is a zip, ready to be sent.
+// Download is a zip that is laid out and ready to be sent. The caller must call Close.
 type Download struct {
 	View
 	Account  drive.AccountID
@@ -56,8 +56,9 @@ func zipName(name string, p part, revision int64) string {
 }
 
 // Serve answers a GET or HEAD request with the zip or ranges of it; see zipline.Archive.Serve. The
-// memory is accounted to client, a user or an address. refuse writes the response for an error
-// before the first byte. Headers set by the caller are kept.
+// memory is accounted to client, a user or an address. For an error before the first byte it calls
+// refuse, which must answer; after an error later the connection breaks off. Headers that the
+// caller has set are kept.
 func (d Download) Serve(w http.ResponseWriter, r *http.Request, client string, refuse func(error)) {
 	ended := drive.Time(0)
 	if d.EndedAt != nil {
@@ -111,8 +112,8 @@ func (v View) notSealed() error {
 	return drive.Fail(drive.WrongState, "state", string(v.State))
 }
 
-// layout computes the zip of a sealed batch. If size or ETag differ from the sealed ones, it
-// returns Internal.
+// layout computes the zip of a sealed batch from its frozen list. It waits for one of the account's
+// turns first. If size or ETag differ from the sealed ones, it returns Internal.
 func (s *sender) layout(ctx context.Context, b batch) (*zipline.Archive, error) {
 	end, err := acquireTurn(ctx, s.turns, b.Account)
 	if err != nil {
@@ -183,8 +184,9 @@ func memoryOf(a *zipline.Archive) (n int) {
 	return n
 }
 
-// get returns the cached layout of a batch, or loads it. A failed load is not cached; the next
-// waiter loads again.
+// get returns the cached layout of a batch, or calls load and caches its result. While another
+// caller loads the same layout, it waits for that. A failed load is not cached; the next waiter
+// loads again. If ctx ends while it waits, it returns the cause of ctx.
 func (c *layoutCache) get(ctx context.Context, id drive.ExportID, load func() (*zipline.Archive, error)) (*zipline.Archive, error) {
 	for {
 		a, busy, done := c.lookup(id)
@@ -205,8 +207,9 @@ func (c *layoutCache) get(ctx context.Context, id drive.ExportID, load func() (*
 	}
 }
 
-// lookup returns the cached layout a. If another caller is loading it, use returns busy, which is
-// closed when that load ends. Otherwise the caller must load the layout and close done.
+// lookup returns exactly one of: the cached layout a; busy, if another caller is loading it, which
+// is closed when that load ends; or done, if the caller must load the layout, call put, and close
+// done.
 func (c *layoutCache) lookup(id drive.ExportID) (a *zipline.Archive, busy <-chan struct{}, done chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -259,9 +262,9 @@ func (c *layoutCache) evict(id drive.ExportID) {
 	}
 }
 
-// source returns the Source that opens the contents of a zip. The frozen list names blobs, not
-// files, because a damaged blob may have been repaired with another file. File names are prefetched
-// in order of the zip.
+// source returns the Source from which the contents of a zip are opened. The frozen list names
+// blobs, not files, because a damaged blob may have been repaired with another file. The names of
+// files are read ahead in the order of the zip.
 func (s *sender) source(a *zipline.Archive) zipline.Source {
 	return &source{sender: s, archive: a, files: map[string]string{}}
 }

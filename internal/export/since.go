@@ -19,7 +19,8 @@ import (
 // list is made, and its mark advances to that value when all parts are sealed. A concurrent change
 // is exported twice, never missed.
 
-// mark is the position at which the next export of a folder continues.
+// mark is the position in the account's tree up to which a folder was exported; the next export of
+// changes continues there.
 type mark struct {
 	Key string     `json:"key"` // identifies folder and filter
 	Seq int64      `json:"seq"` // change counter of the tree
@@ -53,8 +54,10 @@ func markKey(folder drive.NodeID, f Filter) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// setMarks notes the current position of the tree in w.end, and loads the mark of the last export
-// into w.since if the request asks for changes. in.Folder must be an id already, also for the root.
+// setMarks sets lb.nextMark to the current position of the tree, and if the request asks for
+// changes, lb.since to the mark of the last export; without one everything is exported. It sets
+// nothing for selections that have no mark (see markKey). in.Folder must be an id already, also for
+// the root. It returns BadRequest if such a selection asks for changes.
 func (lb *listBuilder) setMarks(ctx context.Context, in *Request) error {
 	key := markKey(in.Folder, in.Filter)
 	if key == "" {
@@ -82,8 +85,8 @@ func (lb *listBuilder) setMarks(ctx context.Context, in *Request) error {
 	return nil
 }
 
-// advanceMark advances the mark when the last part of a set is sealed. The caller has locked the
-// account's ledger.
+// advanceMark stores the mark m within tx when the last part of a set is sealed; before, it does
+// nothing. It never moves a mark back. The caller has locked the account's ledger.
 func (b *batch) advanceMark(ctx context.Context, tx *sqldb.Tx, m mark) error {
 	var open int
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM export_parts p JOIN exports x ON x.id = p.export_id
@@ -101,8 +104,8 @@ func (b *batch) advanceMark(ctx context.Context, tx *sqldb.Tx, m mark) error {
 	return trimMarks(ctx, tx, b.Account)
 }
 
-// trimMarks deletes marks of an account, the oldest, so that the newest maxMarks stay. One call
-// deletes maxMarks at most.
+// trimMarks deletes the oldest marks of an account, so that at most maxMarks stay. One call deletes
+// maxMarks at most.
 func trimMarks(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	rows, err := tx.Query(ctx, "SELECT mark FROM export_marks WHERE account_id = ? ORDER BY at DESC, mark LIMIT ? OFFSET ?", account, maxMarks, maxMarks)
 	old, err := sqldb.Scan(rows, err, func(key *string, scan func(...any) error) error { return scan(key) })

@@ -31,18 +31,17 @@ type ReplacedSource struct {
 	Item Item  // empty ID and Name keep the previous values
 }
 
-// Supplement creates the next revision of a sealed batch and tries its failed entries again, with
-// the sources of more or the previous ones. With WithPrevious, the zip also has all entries of the
-// previous batch, reused without fetching. It returns WrongState for a batch that is not sealed or
-// has no failures, and NotAllowed for an item that replaces no failure.
+// Supplement creates the next revision of a sealed batch, which collects its failed entries again:
+// with the sources in more.Items, or else the previous ones. With WithPrevious, the new zip also
+// has all other entries of the previous batch, without fetching them again. It returns NotFound,
+// WrongState for a batch that is not sealed or has no failures, and BadRequest for an unknown mode
+// or an item that replaces no failure.
 func (e *Exports) Supplement(ctx context.Context, who drive.Who, id drive.ExportID, more SupplementRequest, hook Hook) (View, error) {
 	return e.creator.supplement(ctx, who, id, more, hook)
 }
 
-// supplement creates the next revision of a sealed batch with failures, whose list is its failed
-// entries, with replacements in more.Items, and with mode WithPrevious the others too. Errors:
-// NotFound, WrongState if the batch is not sealed or has no failure, BadRequest for the mode or an
-// item.
+// supplement implements Exports.Supplement. An empty mode is OnlyMissing. Only an administrator's
+// supplement inherits a priority above 0.
 func (c *creator) supplement(ctx context.Context, who drive.Who, id drive.ExportID, more SupplementRequest, hook Hook) (View, error) {
 	if more.Mode == "" {
 		more.Mode = OnlyMissing
@@ -124,8 +123,9 @@ func (c *creator) supplementList(ctx context.Context, b batch, more SupplementRe
 	return w.list, nil
 }
 
-// addPrevious adds an entry of the previous batch if mode or its failure requires it. It removes
-// used items from given.
+// addPrevious adds an entry of the previous batch to the list: a failed one with the replacement in
+// given, which it removes from there, or the same source; another one only unless mode is
+// OnlyMissing.
 func (lb *listBuilder) addPrevious(b batch, mode Mode, l previousEntry, given map[int64]Item) error {
 	next := l.w
 	if l.failed == 0 {

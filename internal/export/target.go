@@ -22,14 +22,16 @@ type target interface {
 	abandon(ctx context.Context) error
 }
 
-// targetState is the state of a zip at its destination. has reports whether part n is stored.
+// targetState is the state of a zip at its target. If done, the zip is complete there and the other
+// fields may be unset.
 type targetState struct {
 	done     bool
 	partSize drive.ByteSize
 	has      func(n int) bool
 }
 
-// DriveUploads is the upload service of the installation.
+// DriveUploads is the upload service of the installation, through which jobs write zips into the
+// drive. All methods act with the rights of who.
 type DriveUploads interface {
 	// Begin starts the upload of a file, or returns the open upload with the same IdempotencyKey.
 	Begin(ctx context.Context, who drive.Who, f DriveFile) (drive.UploadID, error)
@@ -55,7 +57,7 @@ type DriveFile struct {
 	IdempotencyKey string // idempotency key of the job
 }
 
-// Upload is the state of an upload. Has reports whether part n is stored.
+// Upload is the state of an upload.
 type Upload struct {
 	PartSize drive.ByteSize
 	Has      func(n int) bool // reports whether part n, from 0, is stored
@@ -94,8 +96,9 @@ func (t driveTarget) open(ctx context.Context) (targetState, error) {
 	return t.state(ctx)
 }
 
-// state returns the state of the job's upload. If the upload is done it sets the job's node. It
-// returns Gone if the upload was cancelled or abandoned; the job then starts over.
+// state returns the state of the job's upload. If the upload is done, it sets the job's node; zero
+// if the file was deleted since. It returns Gone if the upload was cancelled or abandoned; open
+// then begins a new one.
 func (t driveTarget) state(ctx context.Context) (targetState, error) {
 	up, err := t.opt.Drive.State(ctx, t.who, t.j.upload)
 	if err == nil && up.Done {

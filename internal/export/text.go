@@ -28,7 +28,7 @@ const (
 // errListLimit reports that the lists of the account exceed maxTexts.
 var errListLimit = errors.New("no room for another list")
 
-// textBytes returns the bytes that a list is charged for.
+// textBytes returns the bytes that a list counts against the limit maxTexts of its account.
 func textBytes(list []listEntry) (n int64) {
 	for _, w := range list {
 		n += rowTextBytes + int64(len(w.Doc)+len(w.URL)+len(w.Path)+len(w.Name))
@@ -36,10 +36,10 @@ func textBytes(list []listEntry) (n int64) {
 	return n
 }
 
-// acquireTurn waits for a turn to build a list or to lay out a zip, which hold the list in memory
-// several times. An account has one turn at a time, so other accounts wait for at most one of its
-// lists. Downloads use separate turns and never wait for a batch. The caller calls end. If ctx ends
-// first, the error is Unavailable.
+// acquireTurn waits until the account may build a list or lay out a zip, which hold the list in
+// memory several times. An account has one turn at a time, so other accounts wait for at most one
+// of its lists. Downloads use separate turns and never wait for a batch. Without an error the
+// caller must call end. If ctx ends first, the error is Unavailable.
 func acquireTurn(ctx context.Context, lists *turn.Limiter, account drive.AccountID) (end func(), err error) {
 	if end, err = lists.Acquire(ctx, account); err != nil {
 		return nil, drive.Wrap(errOr(context.Cause(ctx), err), drive.Unavailable)
@@ -51,20 +51,22 @@ func acquireTurn(ctx context.Context, lists *turn.Limiter, account drive.Account
 // them.
 type listStore struct {
 	*core
-	turns *turn.Limiter // in memory: see enter
+	turns *turn.Limiter // limits concurrent list builds; see acquireTurn
 }
 
-// charge records the size of a batch's list before the list is written. Above maxTexts it deletes
-// the oldest ended batches of the account; if none is left, it returns TooLarge. Lists of schedules
-// are only recorded; checkTexts limits those that schedules read from a file.
+// charge records the size of a batch's list before the list is written. If the lists of the account
+// exceed maxTexts, it deletes the oldest released batches of the account; if none is left, it
+// returns TooLarge. The lists of schedules are only recorded; checkTexts limits those that
+// schedules read from a file.
 func (l *listStore) charge(ctx context.Context, b batch, size int64) error {
 	return l.makeRoom(ctx, b.Account, func() error {
 		return l.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return l.chargeTx(ctx, tx, b, size) })
 	})
 }
 
-// makeRoom calls fit, and as long as that returns errListLimit, deletes the oldest ended batch of
-// the account and calls it again. It returns the last error of fit, also if no ended batch is left.
+// makeRoom calls fit, and as long as that returns errListLimit, deletes the oldest released batch
+// of the account and calls it again. It returns nil or the last error of fit, which is errListLimit
+// if no released batch is left.
 func (l *listStore) makeRoom(ctx context.Context, account drive.AccountID, fit func() error) error {
 	for {
 		err := fit()
@@ -131,7 +133,8 @@ func (l *listStore) uncharge(ctx context.Context, id drive.ExportID) error {
 	})
 }
 
-// LimitedBody is the request body of a list. All bodies together have a memory limit.
+// LimitedBody is a list that is being read, from a request's body or a stored file. All of them
+// together have a memory limit.
 type LimitedBody struct {
 	src     io.Reader
 	all     *atomic.Int64 // bytes counted for all bodies; shared
@@ -140,8 +143,8 @@ type LimitedBody struct {
 	full    bool          // the limit was reached, or Close was called
 }
 
-// LimitBody wraps the request body src. The caller calls Close when the parsed list is no longer in
-// memory.
+// LimitBody wraps the request body src so that reading it counts against the memory for lists. The
+// caller must call Close when the parsed list is no longer in memory. Close does not close src.
 func (e *Exports) LimitBody(src io.Reader) *LimitedBody {
 	return &LimitedBody{src: src, all: &e.reading}
 }
@@ -174,8 +177,8 @@ func (in *LimitedBody) Err() error {
 	return nil
 }
 
-// Close returns the memory that the body was counted for. Afterwards Read and Err return
-// Unavailable. The caller calls it when the decoded body is no longer needed.
+// Close releases the memory that was counted for the list. Afterwards Read and Err return
+// Unavailable. Call it when the parsed list is no longer needed.
 func (in *LimitedBody) Close() {
 	in.all.Add(-in.counted)
 	in.counted, in.full = 0, true

@@ -32,9 +32,10 @@ const dueWhere = `state IN ('pending', 'aborted', 'running') AND due_at <= ? AND
 // may have locked the first ones.
 const candidates = 8
 
-// firstDue locks and returns the next batch to claim, or nil. It searches without locks and then
-// locks one row by key: a sorting query with locks would lock all sorted rows and starve other
-// claimers.
+// firstDue locks within tx and returns the next batch to claim; nil without an error if there is
+// none. Accounts with fewer running batches come first, then those with a higher priority, then
+// those whose last turn is longest ago. It searches without locks and then locks one row by key: a
+// sorting query with locks would lock all sorted rows and starve other claimers.
 func (q *queue) firstDue(ctx context.Context, tx *sqldb.Tx, now drive.Time) (*batch, error) {
 	rows, err := tx.Query(ctx, `SELECT d.account_id,
 		(SELECT COUNT(*) FROM exports r WHERE r.state = 'running' AND r.due_at > ? AND r.account_id = d.account_id) AS busy,
@@ -57,8 +58,8 @@ func (q *queue) firstDue(ctx context.Context, tx *sqldb.Tx, now drive.Time) (*ba
 	return nil, nil
 }
 
-// firstOf locks and returns the first due batch of an account that no other claimer has locked, or
-// nil.
+// firstOf locks within tx and returns the first due batch of an account that no other claimer has
+// locked; nil without an error if there is none.
 func (q *queue) firstOf(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, now drive.Time) (*batch, error) {
 	rows, err := tx.Query(ctx, "SELECT id FROM exports WHERE account_id = ? AND "+dueWhere+" ORDER BY priority DESC, due_at, id LIMIT ?",
 		account, now, q.opt.Machine, now, candidates)
@@ -87,8 +88,9 @@ func recordTurn(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, now 
 	return nil
 }
 
-// requestTurn asks a batch of this machine to yield, if all slots are in use and an account without
-// a running batch waits.
+// requestTurn asks a batch of this machine to yield (see batchToYield) if an account without a
+// running batch waits. The worker of that batch returns it at its next save point. Call it if no
+// slot is free.
 func (q *queue) requestTurn(ctx context.Context) error {
 	now, err := q.now(ctx)
 	if err != nil {
@@ -139,8 +141,10 @@ func (q *queue) accountsWait(ctx context.Context, tx *sqldb.Tx, now drive.Time) 
 	return waiting > asked, nil
 }
 
-// batchToYield returns the batch that must yield, or nil if none must or one is yielding
-// already. here are the running batches of this machine in order of claim.
+// batchToYield returns the batch that should yield to a waiting account; nil if none should or one
+// has been asked already. It is the latest batch of an account that uses more than half of the
+// slots, or else the oldest one if its turn is over. here are the running batches of this machine
+// in order of claim.
 func batchToYield(here []batch, now drive.Time) *batch {
 	held := map[drive.AccountID]int{}
 	for _, b := range here {

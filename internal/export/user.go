@@ -28,8 +28,8 @@ func (c *core) checkActive(ctx context.Context, user drive.UserID) error {
 	return err
 }
 
-// userInactive reports whether the user is disabled, so that work must stop at its next save point.
-// On a database error it reports false; the next heartbeat asks again.
+// userInactive reports whether the user is disabled or deleted, so that work must stop at its next
+// save point. On a database error it reports false; the next heartbeat asks again.
 func (c *core) userInactive(ctx context.Context, user drive.UserID) bool {
 	return errors.Is(c.checkActive(ctx, user), errInactive)
 }

@@ -27,8 +27,8 @@ type workerPool struct {
 	slots chan struct{} // one element per running batch or job
 }
 
-// Wake makes a worker of this process poll for work now, or right after what it is doing. It never
-// blocks.
+// Wake makes this process poll for work now, or right after what it is doing. It never blocks and
+// does not wait for the work.
 func (c *core) Wake() {
 	select {
 	case c.wake <- struct{}{}:
@@ -36,8 +36,9 @@ func (c *core) Wake() {
 	}
 }
 
-// Run works on batches and jobs, runs schedules and releases ended batches until ctx ends. It
-// returns nil after all workers have stopped; their work can be claimed by other instances at once.
+// Run works on batches and jobs, runs schedules and releases ended batches, in the background until
+// ctx ends. It returns nil after all workers have stopped; other instances can claim their work at
+// once. Errors are logged and the work is retried.
 func (e *Exports) Run(ctx context.Context) error {
 	return e.workers.run(ctx)
 }
@@ -63,8 +64,9 @@ func (p *workerPool) run(ctx context.Context) error {
 	return nil
 }
 
-// Drain does due work sequentially, in the calling goroutine, and returns nil when none is left. It
-// returns an error of the schedules, the releases or a claim; failed batches are no error.
+// Drain does all due work sequentially, in the calling goroutine, and returns nil when none is
+// left. It returns an error of the schedules, the releases or a claim; a batch that fails is no
+// error. Tests use it instead of Run.
 func (e *Exports) Drain(ctx context.Context) error {
 	return e.workers.drain(ctx)
 }
@@ -184,9 +186,8 @@ func (p *workerPool) work(ctx context.Context, b *batch) {
 // maxCrashTries limits the tries of work that crashed its process repeatedly without progress.
 const maxCrashTries = 2 * maxTries
 
-// attempt runs work and returns its error, or its panic as an error. If this is more than the
-// allowed number of tries, because the process has died in each, it does not run work and returns
-// an error.
+// attempt runs work and returns its error, or its panic as an error. After more than maxCrashTries
+// tries, because the process seems to have died in each, it returns an error without running work.
 func attempt(tries int64, work func() error) error {
 	if tries > maxCrashTries {
 		return fmt.Errorf("the process ended in each of %d tries", tries)
@@ -194,8 +195,8 @@ func attempt(tries int64, work func() error) error {
 	return recoverPanic(work)
 }
 
-// recoverPanic runs step and returns a panic as an error: a crashed process would claim the same
-// work again and crash again.
+// recoverPanic runs step and returns its error, or its panic as an error. Otherwise a process that
+// crashes would claim the same work again and crash again.
 func recoverPanic(step func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -205,8 +206,9 @@ func recoverPanic(step func() error) (err error) {
 	return step()
 }
 
-// returnYielded returns a batch after a yield request, to another machine or to the account's next
-// turn. A full turn without progress counts as a failed try; in the last try slow documents fail.
+// returnYielded makes a batch pending after its worker was asked to yield. If another machine asked
+// for it, this machine does not claim it for handoverBan. A full turn without progress counts as a
+// failed try; in the last try, fetches that are too slow fail.
 func (q *queue) returnYielded(ctx context.Context, b *batch) error {
 	now, err := q.find(ctx, q.opt.DB, "WHERE id = ?", b.ID)
 	if err != nil {

@@ -11,8 +11,10 @@ import (
 	"example.org/smartdrive/internal/domain/tree"
 )
 
-// Address returns the use cases' address of a URL of a view, for heads whose requests name files by
-// other URLs than their own. It fails with drive.NotFound outside of the view, and see IsLayout.
+// Address returns the address, as the use cases name files, that the URL u has in the view v. It
+// serves heads whose requests name files by other URLs than their own. The file need not exist. It
+// fails with drive.NotFound for a URL outside of the view, with drive.BadName for an invalid name,
+// and with an error that IsLayout recognizes for a folder that exists only in the layout.
 func (h *Head) Address(ctx context.Context, r *http.Request, v View, u *url.URL) (drive.Address, error) {
 	c := &call{Head: h, view: v, r: r, who: v.Who}
 	p, err := c.parse(u)
@@ -25,14 +27,16 @@ func (h *Head) Address(ctx context.Context, r *http.Request, v View, u *url.URL)
 	return c.address(ctx, p)
 }
 
-// IsLayout reports whether Address failed because the URL is a folder of the layout.
+// IsLayout reports whether Address failed because the URL names a folder that exists only in the
+// view's layout, such as the list of spaces. Such a folder cannot be changed.
 func IsLayout(err error) bool {
 	refused, ok := errors.AsType[*drive.Error](err)
 	return ok && refused.Kind == drive.Forbidden && refused.Args["reason"] == "layout"
 }
 
-// ViewPaths returns the paths, with a leading slash, of addresses in a view of the layout Merged.
-// It omits addresses that are not in the view. It fails for a malformed address or with the error
+// ViewPaths returns the unescaped paths, with a leading slash and without the view's prefix, that
+// addresses have in a view. The keys are the addresses. The view must have the layout Merged. It
+// omits addresses that the view does not show. It fails for a malformed address or with the error
 // of a query.
 func (h *Head) ViewPaths(ctx context.Context, v View, addresses []string) (map[string]string, error) {
 	c := &call{Head: h, view: v, who: v.Who}
@@ -55,7 +59,8 @@ func (h *Head) ViewPaths(ctx context.Context, v View, addresses []string) (map[s
 	return shown, nil
 }
 
-// SharePath returns the path of a share with the caller in a view of the layout Merged.
+// SharePath returns the path, without the prefix, that a view of the layout Merged gives to a
+// shared node. name is the name under which the caller sees it.
 func SharePath(name drive.Name) string {
 	return "/" + string(sectionNames[Merged][shared]) + "/" + string(name)
 }
@@ -91,15 +96,17 @@ func (h *Head) Places(ctx context.Context, who drive.Who) ([]Place, error) {
 	return all, nil
 }
 
-// PutPermit allows the caller to put a file. It is valid while Expect holds, which the use case
-// compares in the transaction that creates the file.
+// PutPermit is the result of CheckPut: what the caller needs to store the file. Pass both fields to
+// the use case that creates it. The use case compares Expect in its transaction and fails as stale
+// if the state has changed; then call CheckPut again.
 type PutPermit struct {
 	Who    drive.Who // the caller with the request's lock tokens
 	Expect tree.Expect
 }
 
-// CheckPut checks a file at a URL of a view like PUT: its name, the request's conditions, and
-// locks. It fails like PUT.
+// CheckPut checks whether a PUT of a file at the URL u of the view v would be allowed: its name,
+// the conditions in the headers of r, and locks. It stores nothing. It fails with the errors of
+// PUT, such as drive.Precondition or drive.Locked.
 func (h *Head) CheckPut(ctx context.Context, r *http.Request, v View, u *url.URL) (PutPermit, error) {
 	c := &call{Head: h, view: v, r: r, who: v.Who}
 	var err error

@@ -49,9 +49,10 @@ func (e element) child(name string) (element, bool) {
 // dav returns the name of a property or element in the namespace "DAV:".
 func dav(local string) Name { return Name{Space: "DAV:", Local: local} }
 
-// readBody parses the XML body of a request. found is false for an empty body. It fails with
-// drive.BadRequest for malformed XML, a document type, which could define entities, or deep
-// nesting, and with drive.TooLarge.
+// readBody reads and parses the XML body of a request. found is false for an empty body. It fails
+// with drive.BadRequest for malformed XML, for elements nested deeper than maxDepth, and for a
+// document type, because that could define entities. It fails with drive.TooLarge above maxBody
+// bytes, and with the error of server.RefuseEncoding for a compressed body.
 func readBody(r *http.Request) (root element, found bool, err error) {
 	if err := server.RefuseEncoding(r); err != nil {
 		return element{}, false, err
@@ -99,9 +100,10 @@ func parseXML(raw []byte) (element, error) {
 	}
 }
 
-// charset returns a decoder for the encodings that programs declare. Input that is declared as
-// UTF-16 has been converted already by its byte order mark (XML 1.0 §4.3.3). For another encoding
-// it fails with errCharset.
+// charset decodes input whose XML declaration names the encoding label. It is the CharsetReader of
+// the parser. Input labeled UTF-16 is returned unchanged, because parseXML has already converted it
+// by its byte order mark (XML 1.0 §4.3.3). For an encoding other than ASCII, UTF-8, UTF-16, Latin-1
+// and Windows-1252 it fails with errCharset.
 func charset(label string, in io.Reader) (io.Reader, error) {
 	switch strings.ToLower(label) {
 	case "us-ascii", "ascii", "utf8", "utf-16": // package xml rejects other bytes
@@ -134,7 +136,8 @@ func malformed(err error) error {
 	return drive.Wrap(err, drive.BadRequest, "field", "body", "reason", string(drive.Malformed), "expected", "XML without a document type")
 }
 
-// expectEnd fails if anything but space and comments follows the root element.
+// expectEnd reads d to its end. It fails with errDirective if anything but white space, comments
+// and processing instructions follows the root element.
 func expectEnd(d *xml.Decoder) error {
 	for {
 		t, err := d.Token()

@@ -62,7 +62,8 @@ func (c *call) makeFolder(ctx context.Context, parent Entry, name drive.Name) (f
 	return c.opt.Files.Mkdir(ctx, c.who, files.Mkdir{Parent: parent.Node, Name: name, Conflict: drive.ConflictFail, Expect: c.expect})
 }
 
-// refuseLayout returns the error for a change of a folder of the layout, which is fixed.
+// refuseLayout returns the error for a change of a folder of the layout, such as the list of
+// spaces: drive.Forbidden with the reason "layout". IsLayout recognizes it.
 func refuseLayout() error { return drive.Fail(drive.Forbidden, "reason", "layout") }
 
 // remove handles DELETE: it moves the node to the trash and replies 204. Layout folders are
@@ -90,7 +91,8 @@ func (c *call) remove(ctx context.Context) error {
 	return c.respondChanged(false)
 }
 
-// checkRemovable fails with drive.Locked if the entry, something below it, or its folder is locked.
+// checkRemovable fails with drive.Locked if the entry at p, something below it, or its folder is
+// locked and the request does not submit the token of that lock.
 func checkRemovable(ctx context.Context, c *call, p location, e Entry) error {
 	if err := c.checkUnlocked(ctx, e, e.IsFolder()); err != nil {
 		return err
@@ -102,7 +104,7 @@ func checkRemovable(ctx context.Context, c *call, p location, e Entry) error {
 	return c.checkUnlocked(ctx, parent, false)
 }
 
-// transfer holds what COPY and MOVE have in common.
+// transfer is a checked COPY or MOVE.
 type transfer struct {
 	from     Entry
 	to       location
@@ -111,7 +113,8 @@ type transfer struct {
 	free     bool   // Overwrite: F, so the target must not exist
 }
 
-// conflict returns the policy for a node that appears at the target before the transaction.
+// conflict returns what the use case does with a node at the target, including one that appears
+// after the checks: it fails if Overwrite is F, and replaces the node otherwise.
 func (t transfer) conflict() drive.Conflict {
 	if t.free {
 		return drive.ConflictFail
@@ -119,10 +122,11 @@ func (t transfer) conflict() drive.Conflict {
 	return drive.ConflictReplace
 }
 
-// transfer parses a COPY or MOVE and checks everything that can refuse it. It fails with
-// drive.NotFound for a missing source, drive.ParentGone for a missing target folder,
-// drive.NameTaken for an existing target with Overwrite: F, drive.Forbidden or drive.Cycle for a
-// target that is the source, below or above it, and with the errors of conditions and locks.
+// transfer parses a COPY or MOVE and checks everything that can refuse it. It changes no file; it
+// records in c.expect what it read, for the transaction to compare. It fails with drive.NotFound
+// for a missing source, drive.ParentGone for a missing target folder, drive.NameTaken for an
+// existing target with Overwrite: F, drive.Forbidden or drive.Cycle for a target that is the
+// source, below or above it, and with the errors of conditions and locks.
 func (c *call) transfer(ctx context.Context) (t transfer, err error) {
 	if t.from, err = c.find(ctx, c.at); err != nil {
 		return t, err
@@ -178,8 +182,8 @@ func (c *call) transfer(ctx context.Context) (t transfer, err error) {
 }
 
 // destination parses the Destination header, an absolute URL or a path. It fails with
-// drive.BadRequest if the header is absent or no URL, with the error of CheckHost for another host,
-// and with status 403 for a place outside of this view.
+// drive.BadRequest if the header is absent or not a URL, with the error of CheckHost for another
+// host, with status 403 for a URL outside of this view, and with drive.BadName for an invalid name.
 func (c *call) destination() (location, error) {
 	text := c.r.Header.Get("Destination")
 	if text == "" {
@@ -199,9 +203,10 @@ func (c *call) destination() (location, error) {
 	return to, err
 }
 
-// CheckHost refuses a Destination on another server (RFC 4918 §9.8.5), with 502. Its host must be
-// that of Options.BaseURL or of the request. Without BaseURL every host passes, because a proxy may
-// have changed the request's host.
+// CheckHost returns an error with status 502 if u, the URL of a Destination header, names another
+// server (RFC 4918 §9.8.5). A URL without a host passes, as does the host of Options.BaseURL or of
+// the request. Without a valid BaseURL every host passes, because a proxy may have changed the
+// request's host.
 func (h *Head) CheckHost(r *http.Request, u *url.URL) error {
 	base, err := url.Parse(h.opt.BaseURL)
 	if err != nil || base.Host == "" || u.Host == "" || sameHost(u.Host, base.Host) || sameHost(u.Host, r.Host) {
@@ -246,8 +251,8 @@ func (c *call) moveTo(ctx context.Context, t transfer) error {
 	return err
 }
 
-// copy handles COPY and answers it. With depth 0 it creates an empty folder with the properties of
-// the source; otherwise it copies the whole tree.
+// copy handles COPY and answers it. For a folder with depth 0 it creates an empty folder with the
+// properties of the source; otherwise it copies the node with everything below it.
 func (c *call) copy(ctx context.Context) error {
 	depth, err := readDepth(c.r)
 	if err != nil {
@@ -268,7 +273,7 @@ func (c *call) copy(ctx context.Context) error {
 	return c.respondTransfer(ctx, t)
 }
 
-// over returns the node at the target; zero if there is none.
+// over returns the id of the existing node at the target; zero if there is none.
 func (t transfer) over() drive.NodeID {
 	if t.existing == nil {
 		return drive.NodeID{}
@@ -276,10 +281,10 @@ func (t transfer) over() drive.NodeID {
 	return t.existing.Node
 }
 
-// copyOrRelocate copies a node with everything below it, or moves it to another account; do
-// decides. A file onto a file adds a version. Anything else at the target goes to the trash once
-// the copy is complete. It waits for work that the server continues in the background and returns
-// that work's failure.
+// copyOrRelocate calls do, which copies a node with everything below it or moves it to another
+// account. A file onto a file adds a version. Anything else at the target goes to the trash once
+// the copy is complete. If the server continues the work in the background, it waits for the end as
+// await does, and returns the failure of that work.
 func (c *call) copyOrRelocate(
 	ctx context.Context, t transfer, do func(context.Context, drive.Who, drive.NodeID, files.Copy) (files.Result, error),
 ) error {
@@ -302,9 +307,9 @@ const (
 	awaitEvery = 200 * time.Millisecond
 )
 
-// await waits until an operation has ended and returns its error. After awaitAtMost it fails with
-// InProgress, and the operation continues. The copy is not visible before it is complete. The
-// client repeats the request to wait further.
+// await polls an operation until it has ended, and returns the error that it ended with. After
+// awaitAtMost it fails with drive.InProgress while the operation continues; the client repeats the
+// request to wait further. It fails with drive.Unavailable if ctx ends.
 func await(ctx context.Context, c *call, o files.Operation) error {
 	end := time.NewTimer(awaitAtMost)
 	defer end.Stop()

@@ -14,8 +14,9 @@ import (
 // body: "SHA1:" and hex digits, several separated by spaces.
 const ocChecksum = "OC-Checksum"
 
-// Checksums parses OC-Checksum and skips unknown algorithms. It fails with drive.BadRequest for a
-// malformed digest.
+// Checksums parses OC-Checksum and skips unknown algorithms. It returns nil if the header is
+// absent. It fails with drive.BadRequest for a digest that is not hexadecimal or has the wrong
+// length.
 func Checksums(h http.Header) ([]digest.FieldDigest, error) {
 	var all []digest.FieldDigest
 	for text := range strings.FieldsSeq(h.Get(ocChecksum)) {
@@ -40,9 +41,9 @@ func Checksums(h http.Header) ([]digest.FieldDigest, error) {
 	return all, nil
 }
 
-// DeclaredDigests parses OC-Checksum of a whole file. If an algorithm occurs twice, the last digest
-// counts. The digests are verified before the file is visible, and stored with its content. It
-// fails with drive.BadRequest for a malformed header.
+// DeclaredDigests parses OC-Checksum, the digests of a whole file, for an upload to verify. If an
+// algorithm occurs twice, the last digest counts. Without the header the set is empty. It fails
+// with drive.BadRequest for a malformed header.
 func DeclaredDigests(h http.Header) (digest.Set, error) {
 	all, err := Checksums(h)
 	set := digest.Set{}

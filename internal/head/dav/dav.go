@@ -24,16 +24,19 @@ type Options struct {
 	Files   *files.Files
 	Uploads *upload.Sessions
 	Spaces  *space.Spaces
-	// Caller authenticates a request and takes a slot of its user. changes says that the request
-	// changes something. The head calls release after the response.
+	// Caller authenticates a request and occupies one of the user's slots for concurrent requests.
+	// changes says that the request may change something. Without an error the head calls release
+	// after the response.
 	Caller func(r *http.Request, changes bool) (who drive.Who, release func(), err error)
-	// Balance returns the ledger of an account.
+	// Balance returns the quota of an account and how much of it is used.
 	Balance func(ctx context.Context, account drive.AccountID) (quota.Balance, error)
 	// Litter returns the policy for files that desktops create. Default: Keep.
 	Litter func() Litter
 	// Now returns the time. Default: time.Now.
 	Now func() time.Time
-	// BaseURL is the URL of the server as clients reach it. Default: derived from each request.
+	// BaseURL is the URL of the server as clients reach it. Its path is part of the URLs in
+	// responses. Empty: clients reach the server without a further path, and Destination may name
+	// any host.
 	BaseURL string
 }
 
@@ -62,7 +65,7 @@ func (h *Head) Register(mux *http.ServeMux) {
 	mux.Handle(Prefix, own)
 }
 
-// Layout selects the top-level folders of a view.
+// Layout determines which folders a view has at the top.
 type Layout uint8
 
 // The layouts; see the package comment.
@@ -75,13 +78,15 @@ const (
 type View struct {
 	Prefix string // unescaped, with a slash at both ends
 	Layout Layout
-	// Who is the caller if the head has authenticated the request already and holds a slot. Zero:
-	// the package calls Options.Authenticate.
+	// Who is the caller, if the head that calls Serve has authenticated the request already and
+	// occupies a slot. Zero: Serve calls Options.Caller.
 	Who drive.Who
-	// Properties returns live properties that add to or replace those of this package. Nil: none.
+	// Properties reads the live properties, which the server computes, that add to or replace those
+	// of this package. Nil: none.
 	Properties Properties
-	// Sets reports whether the head stores a property itself. Set then sets the property to text,
-	// or removes it. Nil: no property.
+	// Sets reports whether the view stores a property itself, by calling Set, instead of this
+	// package. Set stores text for the caller of the request, or removes the property if remove is
+	// true. Nil Sets: no property.
 	Sets func(Name) bool
 	Set  func(ctx context.Context, e Entry, name Name, text string, remove bool) error
 	// Sabre selects the XML spelling of sabre/dav for responses (spelling.go).
@@ -91,9 +96,9 @@ type View struct {
 	Describe func(ctx context.Context, h http.Header, who drive.Who, e Entry)
 }
 
-// Properties returns a function for the live properties of a page of entries. That function returns
-// the XML inside of the property's element and whether the entry has the property. names are the
-// requested properties; nil: all.
+// Properties reads the live properties of a page of entries. names are the requested properties;
+// nil: all. The returned function looks one property up: the XML inside of its element, and whether
+// the entry has it. An error fails the whole page.
 type Properties func(ctx context.Context, who drive.Who, page []Entry, names []Name) (func(Entry, Name) (inner string, found bool), error)
 
 // Entry is a file or folder of a view.
@@ -222,7 +227,8 @@ func setClasses(h http.Header) {
 	h["MS-Author-Via"] = []string{"DAV"} // otherwise Microsoft's clients take the server for FrontPage
 }
 
-// subPath returns the path of the base URL, which the server has removed from the request's path.
+// subPath returns the path of Options.BaseURL without a trailing slash; "" if it has none. The
+// server has removed it from the path of a request, so URLs in responses must begin with it.
 func (c *call) subPath() string {
 	if u, err := url.Parse(c.opt.BaseURL); err == nil {
 		return strings.TrimSuffix(u.Path, "/")

@@ -5,9 +5,9 @@
 //
 // A view is a tree of files under a URL prefix. Its layout determines the top-level folders:
 //
-//	Apart   files/ is the caller's own drive, spaces/NAME/ the spaces that they are a member of,
-//	        shared/NAME/ what others share with them by name; nothing else can be at the top
-//	Home    the caller's own drive, with Spaces/ and "Shared with me"/ among its folders
+//	Separate  files/ is the caller's own drive, spaces/NAME/ the spaces that the caller is a member
+//	          of, shared/NAME/ what others share with the caller; nothing else can be at the top
+//	Merged    the caller's own drive, with Spaces/ and "Shared with me"/ among its folders
 //
 // A section of a view is one of its parts: the own drive, the spaces, or the shares. The package
 // serves /dav/ with the layout Separate. Other heads call Serve with views of their own.

@@ -23,8 +23,9 @@ func retrying(run func(*call, context.Context) error) func(*call, context.Contex
 	return func(c *call, ctx context.Context) error { return retryStale(ctx, c, run) }
 }
 
-// retryStale runs a method again while it fails because the state has changed since it was read, at
-// most MaxAttempts times.
+// retryStale calls run until it succeeds or fails for another reason than state that changed since
+// it was read, at most MaxAttempts times. It empties c.expect before each call. It returns the last
+// error. run must not have answered the request when it fails.
 func retryStale(ctx context.Context, c *call, run func(*call, context.Context) error) (err error) {
 	for range MaxAttempts {
 		c.expect = tree.Expect{}
@@ -35,9 +36,10 @@ func retryStale(ctx context.Context, c *call, run func(*call, context.Context) e
 	return err
 }
 
-// expectAt records what was found at a location: an existing entry, or a free name. It records
-// nothing for folders of the layout. The record is appended to c.expect; the later change fails if
-// it no longer holds. It fails only with an error of looking up the folder.
+// expectAt records in c.expect that the entry e, with the state since, is at a location; with e
+// nil, that the name is free there. The later change then fails as stale if that no longer holds.
+// It records nothing for folders of the layout and for a name in a missing folder. It fails only
+// with an error of looking up the folder.
 func expectAt(ctx context.Context, c *call, p location, e *Entry, since tree.SeenNode) error {
 	switch {
 	case e != nil && e.Virtual:
@@ -60,8 +62,9 @@ func expectAt(ctx context.Context, c *call, p location, e *Entry, since tree.See
 	return nil
 }
 
-// asRead returns the state of an entry that a condition was evaluated against. With tag it contains
-// the version of the content, with time the revision of the node. A nil entry gives the zero state.
+// asRead returns the part of an entry's state that a condition was compared with, for expectAt.
+// With tag it contains the version of the content, with time the revision of the node. A nil entry
+// gives the zero state.
 func asRead(e *Entry, tag, time bool) (s tree.SeenNode) {
 	if e == nil {
 		return s

@@ -10,14 +10,18 @@ import (
 	"example.org/smartdrive/internal/usecase/files"
 )
 
-// Filter is the body of a REPORT that requests properties of matching nodes.
+// Filter is the parsed body of a REPORT, which lists the nodes that match rules. Rules maps each
+// property to its required value. The head that calls Report finds the nodes; this package only
+// parses the rules.
 type Filter struct {
 	want  wantedProps
 	Rules map[Name]string // required values by property
 }
 
-// ReadFilter parses the body of a REPORT. root contains DAV:prop and a rule in each element called
-// rules. It fails with drive.BadRequest.
+// ReadFilter parses the body of a REPORT, whose root element is root. Its child DAV:prop names the
+// properties to return; without it the properties of allprop. Each child of an element called rules
+// is a rule: a property and its required value. It fails with drive.BadRequest for another or no
+// root, and with the errors of readBody.
 func ReadFilter(r *http.Request, root, rules Name) (Filter, error) {
 	f := Filter{Rules: map[Name]string{}}
 	body, found, err := readBody(r)
@@ -44,8 +48,10 @@ func ReadFilter(r *http.Request, root, rules Name) (Filter, error) {
 	return f, nil
 }
 
-// Report answers a REPORT with those nodes that lie at or below the request's location in the view.
-// Errors are returned as long as nothing is sent; then the response is aborted.
+// Report answers a REPORT with properties of those nodes that lie at or below the URL of r. The
+// view must have the layout Merged and name the caller in Who. If an error occurs before anything
+// is sent, it is returned and the caller must answer. Later the response is aborted by a panic with
+// http.ErrAbortHandler.
 func (h *Head) Report(ctx context.Context, w http.ResponseWriter, r *http.Request, v View, f Filter, nodes []files.NodeView) error {
 	c := &call{Head: h, view: v, w: w, r: r, who: v.Who}
 	var err error
@@ -100,8 +106,9 @@ func startsWith(path, prefix []string) bool {
 	return len(path) >= len(prefix) && slices.Equal(path[:len(prefix)], prefix)
 }
 
-// segmentsOf returns the path of a use case's address in a view of the layout Merged. shares are
-// the names of guestNames. shown is false if the view does not contain the address.
+// segmentsOf returns the path, as names, that an address has in a view of the layout Merged. shares
+// is the result of guestNames. shown is false if the view does not contain the address, such as a
+// share that the caller has hidden.
 func (c *call) segmentsOf(at drive.Address, shares map[string]drive.Name) (segments []string, shown bool) {
 	path := at.Path
 	switch name, mounted := shares[at.Place]; {

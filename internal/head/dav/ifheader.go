@@ -24,7 +24,7 @@ type ifCondition struct {
 	tag   string // an entity tag with its quotes
 }
 
-// maxLists bounds the lookups for one header.
+// maxLists bounds the lists in one If header, because each may need queries.
 const maxLists = 50
 
 // parseIf parses an If header (RFC 4918 §10.4) into its lists, each with the resource it applies
@@ -140,7 +140,7 @@ func (c *call) checkIf(ctx context.Context, e *Entry) error {
 	return drive.Fail(drive.Precondition)
 }
 
-// ifResource is the resource that a list of conditions refers to.
+// ifResource is the state of the resource that a list of conditions refers to.
 type ifResource struct {
 	outside bool // the URL cannot name a node of this view
 	at      location
@@ -149,7 +149,8 @@ type ifResource struct {
 	held []lock.Lock
 }
 
-// satisfies reports whether all conditions hold, and returns the locks that they depend on.
+// satisfies reports whether all conditions hold for the resource, and returns the locks whose
+// tokens the conditions name.
 func (on ifResource) satisfies(all []ifCondition) (used []drive.LockID, ok bool) {
 	for _, cond := range all {
 		var is bool
@@ -168,8 +169,9 @@ func (on ifResource) satisfies(all []ifCondition) (used []drive.LockID, ok bool)
 	return used, true
 }
 
-// expectList records the state that a list's tags were compared with. Tokens that are not held need
-// no record, because such a token never becomes valid.
+// expectList records in c.expect the state that a list's tags were compared with; a list without
+// tags needs no record of state. Tokens of no existing lock need none either, because such a token
+// never becomes valid.
 func expectList(ctx context.Context, c *call, on ifResource, all []ifCondition) error {
 	if on.outside || !slices.ContainsFunc(all, func(cond ifCondition) bool { return cond.tag != "" }) {
 		return nil
@@ -177,9 +179,9 @@ func expectList(ctx context.Context, c *call, on ifResource, all []ifCondition) 
 	return expectAt(ctx, c, on.at, on.entry, asRead(on.entry, true, false))
 }
 
-// resource looks up the resource that a list names, with its locks. A URL on another server or with
-// an impossible name gives outside: true, on which no condition holds. It fails with
-// drive.BadRequest for text that is no URL.
+// resource looks up the resource that a list names, with its locks. For a URL outside of the view
+// or with an invalid name it returns outside: true, without an error; then only conditions with Not
+// hold. It fails with drive.BadRequest for text that is not a URL.
 func resource(ctx context.Context, c *call, text string) (on ifResource, err error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -218,13 +220,15 @@ func (c *call) locksOf(ctx context.Context, p location, e *Entry) ([]lock.Lock, 
 	return slices.DeleteFunc(all, func(l lock.Lock) bool { return !l.Deep }), err
 }
 
-// submits reports whether the request submits the token of a lock that the caller owns.
+// submits reports whether the lock belongs to the caller and the request submits its token in the
+// If header.
 func submits(c *call, l lock.Lock) bool {
 	return l.User == c.who.User && slices.Contains(c.tokens, tokenOf(l))
 }
 
-// checkUnlocked fails with drive.Locked if an entry, or with below anything below it, is locked and
-// the request submits no token for it. Of several locks on a node one token suffices (RFC 4918 §7).
+// checkUnlocked fails with drive.Locked if an entry is locked and the request submits no token for
+// it. Deep locks above the entry count. With below, so does a lock on anything below it. Of several
+// locks on a node one token suffices (RFC 4918 §7). Folders of the layout are never locked.
 func (c *call) checkUnlocked(ctx context.Context, e Entry, below bool) error {
 	if e.Virtual {
 		return nil
@@ -245,7 +249,8 @@ func (c *call) checkUnlocked(ctx context.Context, e Entry, below bool) error {
 	return nil
 }
 
-// submitted returns the request's lock tokens for the use cases.
+// submitted returns the locks whose tokens the request submits, in the form that the use cases
+// check. Tokens that this server cannot have issued are left out.
 func submitted(c *call) drive.Tokens {
 	var locks []drive.LockID
 	for _, token := range c.tokens {

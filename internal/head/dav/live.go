@@ -44,7 +44,7 @@ func isLive(n Name) bool {
 	return slices.Contains(allpropNames(), n) || slices.Contains(namedOnlyProps(), n)
 }
 
-// entryWriter writes the properties of entries to a multistatus.
+// entryWriter writes the properties of entries to a 207 response. It serves one request.
 type entryWriter struct {
 	*call
 
@@ -57,14 +57,16 @@ type entryWriter struct {
 	above []lock.Lock // deep locks on top or above, which apply to its children
 }
 
-// entryWriter returns a writer of response elements for one PROPFIND. It caches balances, so it
-// must not outlive the request.
+// entryWriter returns a writer for the entries of one response. top is the entry of the request's
+// URL. With minimal, the writer leaves out properties that an entry does not have. It caches quotas
+// and locks, so it must not outlive the request.
 func (c *call) entryWriter(want wantedProps, minimal bool, top Entry) *entryWriter {
 	return &entryWriter{call: c, wanted: want, minimal: minimal, top: top, balances: map[string]*quota.Balance{}}
 }
 
-// writePage writes a page of entries. It reads what they need from the database once per page. It
-// fails with the error of reading, before anything of the page is written.
+// writePage writes the requested properties of a page of entries to out. It reads what they need
+// from the database once per page. An error of this reading is returned before anything of the page
+// is written; an error of a single property may leave some entries of the page written.
 func (w *entryWriter) writePage(ctx context.Context, out *multistatus, entries []Entry) error {
 	if len(entries) == 0 {
 		return nil
@@ -124,8 +126,8 @@ func (w *entryWriter) writePage(ctx context.Context, out *multistatus, entries [
 	return nil
 }
 
-// dead returns the properties that clients have stored, by node. It reads nothing if only live
-// properties are requested. The map is nil then.
+// dead returns the properties that clients have stored on entries (dead properties, RFC 4918 §4),
+// by node. If only computed properties are requested, it reads nothing and returns nil.
 func (w *entryWriter) dead(ctx context.Context, entries []Entry) (map[drive.NodeID][]property.Property, error) {
 	wanted := w.wanted.all()
 	for _, name := range w.wanted.names {
@@ -184,7 +186,8 @@ func nodesOf(entries []Entry) []drive.NodeID {
 	return ids
 }
 
-// lockdiscovery renders the locks that apply at an entry: its own and the deep ones above.
+// lockdiscovery renders the locks that apply at an entry: its own, and the deep locks on the
+// folders above. readLocks must have read the entry's page. A folder of the layout has none.
 func (w *entryWriter) lockdiscovery(ctx context.Context, e Entry) (string, error) {
 	if e.Virtual {
 		return "", nil
@@ -198,7 +201,8 @@ func (w *entryWriter) lockdiscovery(ctx context.Context, e Entry) (string, error
 	return w.discovery(ctx, e, own)
 }
 
-// live computes a live property of an entry. ok is false if the entry does not have it.
+// live computes a live property of an entry as XML. ok is false if the entry does not have the
+// property or this package does not compute it.
 func (w *entryWriter) live(ctx context.Context, e Entry, name Name) (inner string, ok bool, err error) {
 	if name.Space == windows {
 		if name.Local == "Win32LastModifiedTime" && !e.Virtual {
@@ -260,7 +264,8 @@ func (e Entry) display() string {
 	return e.Name
 }
 
-// Tag returns the ETag of a file, with its quotes; see tagOf.
+// Tag returns the ETag of a file, with its quotes: half of its BLAKE3 digest, or without a stored
+// digest a tag of the node's id and revision. Folders have no ETag; do not call it for them.
 func (e Entry) Tag() string {
 	sum, ok := e.Digests[string(digest.Blake3)]
 	if !ok {
@@ -269,11 +274,12 @@ func (e Entry) Tag() string {
 	return tagOf(sum)
 }
 
-// tagOf returns the ETag of a content: the first half of its BLAKE3. The full digest, which the
-// native API uses, is too long for some clients' If headers.
+// tagOf returns the ETag of content whose BLAKE3 digest in hexadecimal is blake3: its first half,
+// in quotes. The full digest, which the native API uses, is too long for some clients' If headers.
 func tagOf(blake3 string) string { return `"` + blake3[:min(len(blake3), 32)] + `"` }
 
-// balance returns the ledger of an entry's account; nil if the caller may not see it.
+// balance returns the quota and usage of the account that an entry belongs to; nil if the caller
+// may not see it. It caches the result in w.balances.
 func (w *entryWriter) balance(ctx context.Context, e Entry) (*quota.Balance, error) {
 	if known, ok := w.balances[e.Place]; ok {
 		return known, nil

@@ -17,7 +17,7 @@ type section uint8
 
 const (
 	own    section = iota // the caller's own drive
-	top                   // Apart: the folder that contains the sections
+	top                   // Separate: the folder that contains the sections
 	spaces                // the folder of all spaces, or below
 	shared                // the folder of all shares with the caller, or below
 )
@@ -29,7 +29,7 @@ var sectionNames = map[Layout]map[section]drive.Name{
 	Merged:   {spaces: "Spaces", shared: "Shared with me"},
 }
 
-// location is a parsed URL path of a view.
+// location is the parsed URL path of a view. It need not exist.
 type location struct {
 	section  section
 	name     drive.Name // name of the space or share; empty: the folder of all
@@ -119,8 +119,9 @@ func cutEscaped(escaped, prefix string) (below string, ok bool) {
 	return rest, true
 }
 
-// locate returns the location of a path in the layout. It fails with drive.NotFound in an unknown
-// section.
+// locate returns the location of a path in the layout. segments is the same path as sent. In the
+// layout Separate it fails with drive.NotFound if the first name is not that of a section; in
+// Merged it does not fail.
 func (l Layout) locate(path drive.Path, segments []string) (location, error) {
 	if len(path) == 0 {
 		if l == Separate {
@@ -145,11 +146,13 @@ func (l Layout) locate(path drive.Path, segments []string) (location, error) {
 	return location{path: append(drive.Path{first}, path[1:]...), segments: segments}, nil
 }
 
-// mineSuffix is appended to the name of an own folder that equals the name of a section, where both
-// would be siblings. A name that already ends so gets another suffix, so that no two names collide.
+// mineSuffix is appended, in the layout Merged, to the name of a folder of the caller's own drive
+// that equals the name of a section, since both would appear in the same folder. A name that
+// already ends so gets another suffix, so that no two names collide.
 const mineSuffix = " (mine)"
 
-// displayName returns the name of a child of the caller's root in the view.
+// displayName returns the name under which the view shows a child of the root of the caller's own
+// drive.
 func (l Layout) displayName(name drive.Name) drive.Name {
 	if l == Merged && isSectionName(name) {
 		return name + mineSuffix
@@ -165,7 +168,8 @@ func realName(shown drive.Name) drive.Name {
 	return shown
 }
 
-// isSectionName reports whether a name is that of a section in Merged, also with suffixes.
+// isSectionName reports whether a name, after removing any mineSuffix, is that of a section in
+// Merged. Case is ignored.
 func isSectionName(name drive.Name) bool {
 	s := string(name)
 	for strings.HasSuffix(s, mineSuffix) {
@@ -179,8 +183,8 @@ func isSectionName(name drive.Name) bool {
 	return false
 }
 
-// address returns the address of a location for the use cases. It fails with drive.NotFound for an
-// unknown share.
+// address returns the address of a location for the use cases; the node need not exist. It fails
+// with drive.NotFound if nothing is shared with the caller under the name, and for the top folder.
 func (c *call) address(ctx context.Context, p location) (drive.Address, error) {
 	switch p.section {
 	case own:
@@ -236,8 +240,8 @@ func (c *call) entry(n files.NodeView, at drive.Address, segments []string) Entr
 	return e
 }
 
-// virtual returns the Entry of a folder that exists only in the layout and is no node, such as the
-// root above all places.
+// virtual returns the Entry of a folder that exists only in the layout and is not stored, such as
+// the list of spaces. Its Node is zero.
 func (c *call) virtual(p location) Entry {
 	e := Entry{Virtual: true}
 	e.Type = tree.TypeFolder
@@ -249,7 +253,8 @@ func (c *call) virtual(p location) Entry {
 	return e
 }
 
-// href returns the escaped URL path of a location below the prefix.
+// href returns the escaped URL path of segments in the view, including the base URL's path and the
+// view's prefix. With folder it ends in a slash. It can be used in XML unescaped.
 func (c *call) href(segments []string, folder bool) string {
 	u := url.URL{Path: c.subPath() + c.view.Prefix}
 	var b strings.Builder

@@ -26,7 +26,7 @@ const (
 const maxOwner = 1024
 
 // readTimeout returns the first value of the Timeout header that is understood, at most
-// maxLockTimeout (RFC 4918 §10.7).
+// maxLockTimeout (RFC 4918 §10.7). Without one it returns defaultLockTimeout.
 func readTimeout(r *http.Request) time.Duration {
 	for wish := range strings.SplitSeq(r.Header.Get("Timeout"), ",") {
 		wish = strings.ToLower(strings.TrimSpace(wish))
@@ -76,7 +76,10 @@ func (c *call) lock(ctx context.Context) error {
 	return retryStale(ctx, c, func(c *call, ctx context.Context) error { return lockAs(ctx, c, want) })
 }
 
-// lockAs creates the lock info, or refreshes the submitted locks if info is nil.
+// lockAs creates the lock info at the request's URL and answers, or refreshes the submitted locks
+// if info is nil. If nothing exists at the URL, it first creates an empty file. It fails with
+// drive.Precondition for the If header, drive.Locked if another lock conflicts, and with the errors
+// of createForLock or refreshLocks.
 func lockAs(ctx context.Context, c *call, info *lock.Lock) error {
 	e, err := c.lookup(ctx, c.at)
 	if err != nil {
@@ -120,9 +123,9 @@ func lockAs(ctx context.Context, c *call, info *lock.Lock) error {
 	return c.respondLocks(ctx, *e, []lock.Lock{l}, status)
 }
 
-// createForLock creates the empty file for a lock on a missing name (RFC 4918 §7.3). It fails with
-// drive.ParentGone without a folder, drive.Locked if the folder is locked, or drive.NameTaken if
-// the name was created meanwhile.
+// createForLock creates an empty file at the request's URL, for a lock on a missing name (RFC 4918
+// §7.3), and returns it. It fails with drive.ParentGone without a folder, drive.Locked if the
+// folder is locked, or drive.NameTaken if the name was created meanwhile.
 func createForLock(ctx context.Context, c *call) (*Entry, error) {
 	if err := c.opt.Litter().checkName(c.at.last()); err != nil {
 		return nil, err
@@ -146,8 +149,9 @@ func createForLock(ctx context.Context, c *call) (*Entry, error) {
 	return &e, err
 }
 
-// refreshLocks handles a LOCK without a body. It fails with drive.Precondition if the request
-// submits no lock on the entry.
+// refreshLocks handles a LOCK without a body: it restarts the timeout of the submitted locks and
+// answers with them. A nil entry fails with drive.NotFound. It fails with drive.Precondition if the
+// request submits no lock that applies to the entry.
 func (c *call) refreshLocks(ctx context.Context, e *Entry) error {
 	if e == nil {
 		return drive.Fail(drive.NotFound)
@@ -191,7 +195,8 @@ func (c *call) respondLocks(ctx context.Context, e Entry, all []lock.Lock, statu
 	return nil
 }
 
-// readLockInfo parses the body of a LOCK (RFC 4918 §14.11). It fails with drive.BadRequest.
+// readLockInfo parses the body of a LOCK (RFC 4918 §14.11): the scope and the owner. The other
+// fields are zero. An owner longer than maxOwner is dropped. It fails with drive.BadRequest.
 func readLockInfo(root element) (l lock.Lock, err error) {
 	scope, hasScope := root.child("lockscope")
 	kind, hasKind := root.child("locktype")
@@ -267,8 +272,8 @@ func (c *call) discovery(ctx context.Context, e Entry, all []lock.Lock) (string,
 	return b.String(), nil
 }
 
-// lockRoot returns the URL path of the node that a lock is on: the entry, or a folder above it,
-// which all entries of a response share. Results are cached in c.roots.
+// lockRoot returns the URL path of the node that a lock is on. That is the entry, or a folder above
+// it, which applies to all entries of a response; its path is cached in c.roots.
 func lockRoot(ctx context.Context, c *call, e Entry, l lock.Lock) (string, error) {
 	if l.Node == e.Node {
 		return e.href, nil

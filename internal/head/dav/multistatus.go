@@ -21,8 +21,8 @@ type multistatus struct {
 // writeAhead is how many bytes are buffered before they are sent: some 40 entries.
 const writeAhead = 32 << 10
 
-// newMultistatus returns a writer of the 207 response of c. It sends nothing before its first
-// buffered bytes are flushed.
+// newMultistatus returns a writer of the 207 response of c. Write elements with response, then call
+// end. Nothing is sent before writeAhead bytes are buffered or end is called.
 func newMultistatus(c *call) *multistatus {
 	return &multistatus{w: c.w, spelling: c.view.spelling()}
 }
@@ -91,7 +91,8 @@ func (m *multistatus) openResponse(href string) {
 // closeResponse writes the end tag of a response element.
 func (m *multistatus) closeResponse() { m.text(m.dav("</D:response>")) }
 
-// propstat writes properties that share a status. cond names a precondition, or is "".
+// propstat writes properties that share an HTTP status. cond names a precondition of RFC 4918 §16
+// that failed, or is "". openResponse must come before it.
 func (m *multistatus) propstat(status int, props []prop, cond string) {
 	m.text(m.dav("<D:propstat><D:prop>"))
 	for _, p := range props {
@@ -118,7 +119,9 @@ func (m *multistatus) prop(p prop) {
 	m.text(">", p.inner, "</", name, ">")
 }
 
-// end ends the document. A client that receives no end knows that entries are missing.
+// end closes the document and sends all buffered bytes; without elements it sends an empty
+// document. Do not call it for an incomplete listing: a client that receives no end knows that
+// entries are missing.
 func (m *multistatus) end() {
 	m.begin()
 	m.text(m.dav("\n</D:multistatus>\n"))

@@ -15,7 +15,7 @@ import (
 	"example.org/smartdrive/internal/usecase/files"
 )
 
-// wantedProps are the properties that a PROPFIND requests.
+// wantedProps are the properties that a PROPFIND or REPORT requests. The zero value requests all.
 type wantedProps struct {
 	names    []Name // nil: all
 	onlyName bool   // propname: names without values
@@ -25,8 +25,9 @@ type wantedProps struct {
 func (a wantedProps) all() bool { return a.names == nil }
 
 // readWanted parses the body of a PROPFIND; without one all properties are requested (RFC 4918
-// §9.1). It fails with drive.BadRequest for another root element or none of allprop, propname and
-// prop.
+// §9.1). It fails with drive.BadRequest for another root element or one that contains none of
+// allprop, propname and prop, with drive.TooLarge for too many or too long names, and with the
+// errors of readBody.
 func readWanted(r *http.Request) (wantedProps, error) {
 	root, found, err := readBody(r)
 	if err != nil || !found {
@@ -49,8 +50,8 @@ func readWanted(r *http.Request) (wantedProps, error) {
 	return wantedProps{names: names}, err
 }
 
-// names returns the names of the properties in a DAV:prop without repeats. It fails with
-// drive.TooLarge.
+// names returns the names of an element's children without repeats; e is a DAV:prop. The result is
+// never nil. It fails with drive.TooLarge for more than maxNames names, or one above maxNameBytes.
 func (e element) names() ([]Name, error) {
 	names := []Name{}
 	for _, c := range e.Children {
@@ -80,12 +81,12 @@ func readDepth(r *http.Request) (string, error) {
 	}
 }
 
-// prefer holds the client's preferences of Prefer (RFC 8144) and its predecessor Brief by
-// Microsoft.
+// prefer holds the client's preferences (RFC 8144). minimal leaves out missing properties; noRoot
+// leaves out the listed folder itself.
 type prefer struct{ minimal, noRoot bool }
 
-// prefer returns the preferences of the headers Prefer and Brief. It adds Preference-Applied and
-// Vary to the response.
+// prefer returns the preferences of the header Prefer, and of Brief, its predecessor by Microsoft.
+// It adds Preference-Applied and Vary to the response.
 func (c *call) prefer() (p prefer) {
 	for _, wish := range server.Preferences(c.r.Header) {
 		switch wish {
@@ -142,8 +143,9 @@ func (c *call) propfind(ctx context.Context) error {
 	return nil
 }
 
-// abort ends a listing that failed midway. Before anything was sent it returns err; afterwards it
-// aborts the connection by a panic (D1).
+// abort ends a listing that failed midway with err. If nothing has been sent, it returns err for a
+// normal answer. Otherwise it records err for the access log and panics with http.ErrAbortHandler,
+// so that the connection breaks (D1).
 func (c *call) abort(out *multistatus, err error) error {
 	if !out.sent {
 		return err
@@ -152,8 +154,9 @@ func (c *call) abort(out *multistatus, err error) error {
 	panic(http.ErrAbortHandler)
 }
 
-// children calls fn with the children of a folder, page by page. Hidden litter is left out. It
-// stops at the first error of a query or of fn.
+// children calls fn with the children of the folder top, which is at the request's URL, page by
+// page. A page may be empty. It leaves out what the policy Hide hides (Litter). It stops at the
+// first error of a query or of fn, and returns it.
 func (c *call) children(ctx context.Context, top Entry, fn func([]Entry) error) error {
 	if top.Virtual {
 		return c.virtualChildren(ctx, fn)
@@ -180,8 +183,9 @@ func (c *call) children(ctx context.Context, top Entry, fn func([]Entry) error) 
 	})
 }
 
-// homeSections calls fn with those folders of the layout that are not empty. fn is called once, or
-// not at all. It fails with the error of a query or of fn.
+// homeSections calls fn with the folders of the layout Merged, Spaces and Shared with me, that are
+// not empty for the caller. fn is called once, or not at all if both are empty. It fails with the
+// error of a query or of fn.
 func (c *call) homeSections(ctx context.Context, fn func([]Entry) error) error {
 	var entries []Entry
 	all, err := c.mySpaces(ctx)
@@ -207,8 +211,8 @@ func (c *call) homeSections(ctx context.Context, fn func([]Entry) error) error {
 // mountsPerPage is how many shares a page of a listing has.
 const mountsPerPage = 500
 
-// mounts calls fn with the shares with the caller, page by page. It stops at the first error of a
-// query or of fn.
+// mounts calls fn with the nodes that are shared with the caller, page by page. It stops at the
+// first error of a query or of fn, and returns it.
 func (c *call) mounts(ctx context.Context, fn func([]Entry) error) error {
 	all, err := c.mounted(ctx)
 	if err != nil {
@@ -237,7 +241,8 @@ func (c *call) mounts(ctx context.Context, fn func([]Entry) error) error {
 	return nil
 }
 
-// virtualChildren calls fn with the children of a folder of the layout.
+// virtualChildren calls fn with the children of the request's folder, which exists only in the
+// layout: the sections at the top, the caller's spaces, or the nodes shared with the caller.
 func (c *call) virtualChildren(ctx context.Context, fn func([]Entry) error) error {
 	switch c.at.section {
 	case top:

@@ -143,14 +143,15 @@ func (c *call) respondPatch(out *multistatus, e Entry, all []propertyChange, ref
 	out.end()
 }
 
-// isOwnProperty reports whether the view stores the property for the caller alone.
+// isOwnProperty reports whether the view, not this package, stores the property (View.Sets).
 func (c *call) isOwnProperty(in propertyChange) bool {
 	return c.view.Sets != nil && c.view.Sets(in.name)
 }
 
-// apply writes the changes: those of stored properties and the mtime in one transaction that fails
-// if the node changed, then the view's own properties one by one. A failure in between leaves the
-// former written. Too many properties fail with status 507.
+// apply writes the changes of a PROPPATCH. First it writes stored properties and the modification
+// time in one transaction, which fails as stale if the node changed. Then it writes the view's own
+// properties (View.Sets) one by one; if one fails, the earlier writes remain. Too many properties
+// fail with status 507.
 func (c *call) apply(ctx context.Context, e Entry, all []propertyChange) error {
 	mtime := drive.Time(0)
 	var changes []property.Change

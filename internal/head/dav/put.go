@@ -49,8 +49,9 @@ func (c *call) put(ctx context.Context) error {
 	return c.store(ctx, there)
 }
 
-// replacedFile returns the file that a PUT replaces, or nil. It may be the root of a share, if a
-// single file is shared.
+// replacedFile returns the file at the request's URL, which a PUT would replace, or nil if there is
+// none. It fails with drive.Method for a folder, and with refuseLayout's error where no file can be
+// created.
 func replacedFile(ctx context.Context, c *call) (*Entry, error) {
 	there, err := c.lookup(ctx, c.at)
 	switch {
@@ -69,7 +70,8 @@ func refuseFile(c *call) error {
 	return drive.Fail(drive.Method, "method", c.r.Method, "allow", []string{"OPTIONS", "PROPFIND", "GET", "HEAD"})
 }
 
-// lookup returns the entry at p, or nil if it is missing.
+// lookup returns the entry at p, or nil without an error if it is missing or the caller may not see
+// it.
 func (c *call) lookup(ctx context.Context, p location) (*Entry, error) {
 	e, err := c.find(ctx, p)
 	if drive.IsKind(err, drive.NotFound) {
@@ -95,8 +97,9 @@ func checkWritable(ctx context.Context, c *call, p location, there *Entry) error
 	return c.checkUnlocked(ctx, parent, false)
 }
 
-// store stores the body of a PUT as the file or its new version and answers 201 or 204. there is
-// the entry before, nil for none; its empty version is deleted. A missing folder fails with
+// store stores the body of a PUT as a new file, or as the next version of an existing one, and
+// answers 201 or 204. there is the existing file; nil for none. If there is an empty file that a
+// LOCK created, its empty version is removed from the history. A missing folder fails with
 // drive.ParentGone.
 func (c *call) store(ctx context.Context, there *Entry) error {
 	at, err := c.address(ctx, c.at)
@@ -127,8 +130,8 @@ func (c *call) store(ctx context.Context, there *Entry) error {
 	return c.respondPut(ctx, stored)
 }
 
-// dropEmpty removes the empty version that a LOCK created from the history. It does nothing unless
-// a lock created the file and still exists.
+// dropEmpty removes from the history the empty version of the file there that a LOCK created. It
+// does nothing unless a lock that created the file still exists.
 func dropEmpty(ctx context.Context, c *call, there Entry) error {
 	all, err := c.marks.LocksAt(ctx, c.who, there.Node, false)
 	if err != nil {
@@ -144,8 +147,9 @@ func dropEmpty(ctx context.Context, c *call, there Entry) error {
 	return err
 }
 
-// respondPut answers a PUT that has been committed, so it reports no error. The ETag is that of the
-// sent content. If the file has been replaced since, there is no ETag and the client asks for it.
+// respondPut answers a PUT that has been committed, so it always returns nil. The ETag is that of
+// the stored content. If it is unknown, because the file has been replaced since, the response has
+// none.
 func (c *call) respondPut(ctx context.Context, s upload.Stored) error {
 	h := c.w.Header()
 	if sum, ok := s.Digests[digest.Blake3]; ok && c.view.Describe == nil {
@@ -175,10 +179,11 @@ func (c *call) respondChanged(created bool) error {
 	return nil
 }
 
-// incoming returns the body of a PUT and sets the size in put. The body must have the length of
-// Content-Length or of X-Expected-Entity-Length, which macOS sends with a chunked body. Some
-// proxies drop such a body; then nothing is stored (D3). It fails with drive.LengthRequired without
-// a body and a length, and with drive.BadRequest for a malformed header.
+// incoming returns the body of a PUT, and sets the size and the declared digests in put. Reading
+// fails unless the body has the length of Content-Length or of X-Expected-Entity-Length, which
+// macOS sends with a chunked body. Some proxies drop such a body; then nothing is stored (D3). It
+// fails with drive.LengthRequired without a body and a length, and with drive.BadRequest for a
+// malformed header.
 func (c *call) incoming(put *upload.PutFile) (io.Reader, error) {
 	switch put.Size = drive.ByteSize(c.r.ContentLength); {
 	case put.Size < 0:
@@ -206,16 +211,15 @@ func (c *call) incoming(put *upload.PutFile) (io.Reader, error) {
 	return upload.ReaderWithCloser(&exactBody{body, expected}, in), nil
 }
 
-// exactBody is a body that must have exactly left more bytes. Read fails with drive.BadRequest,
-// reason "cut", otherwise.
+// exactBody is a body of exactly left bytes.
 type exactBody struct {
 	io.Reader
 
 	left int64
 }
 
-// Read fails with drive.BadRequest if the body is longer or shorter than the length that the client
-// declared.
+// Read fails with drive.BadRequest, reason "cut", if the body is longer or shorter than the
+// declared length.
 func (p *exactBody) Read(buf []byte) (int, error) {
 	n, err := p.Reader.Read(buf)
 	p.left -= int64(n)
@@ -239,8 +243,8 @@ const (
 	maxMTime = 253_402_300_799_999
 )
 
-// ParseMTime parses the value of X-OC-Mtime; an empty value gives 0. It fails with
-// drive.BadRequest.
+// ParseMTime parses the value of X-OC-Mtime, seconds since 1970; an empty value gives 0. It fails
+// with drive.BadRequest for text that is not a number or outside of the years 1 to 9999.
 func ParseMTime(text string) (drive.Time, error) {
 	if text = strings.TrimSpace(text); text == "" {
 		return 0, nil

@@ -12,8 +12,9 @@ import (
 // xmlType is the Content-Type of XML responses.
 const xmlType = "application/xml; charset=utf-8"
 
-// condition is an error that names a precondition (RFC 4918 §16) and overrides the status. A zero
-// status overrides nothing.
+// condition is an error that carries the precondition that failed (RFC 4918 §16), for the body of
+// the response, and may override the HTTP status. An empty name adds no precondition; a zero status
+// leaves the status of the wrapped error.
 type condition struct {
 	error
 
@@ -25,8 +26,8 @@ type condition struct {
 // Unwrap returns the error that the condition wraps.
 func (c condition) Unwrap() error { return c.error }
 
-// refuse answers with an error as an XML document, which WebDAV clients expect, with the native
-// API's text.
+// refuse answers the request with err as an XML document, as WebDAV clients expect. The message is
+// the text that the native API would send.
 func (c *call) refuse(err error) {
 	cond, _ := findCondition(err)
 	if c.r.Method == http.MethodOptions || drive.IsKind(err, drive.Unauthenticated) {
@@ -40,8 +41,8 @@ func (c *call) refuse(err error) {
 	})
 }
 
-// StatusOf returns the status that an error of this package overrides; 0 if the status of its kind
-// applies.
+// StatusOf returns the HTTP status with which this package overrides that of the error's kind; 0 if
+// it does not. It ignores the statuses that WebDAV prescribes for some kinds.
 func StatusOf(err error) int {
 	cond, _ := findCondition(err)
 	return cond.status
@@ -85,8 +86,9 @@ func (c *call) status(err error, cond condition) int {
 	}
 }
 
-// render returns the body of a refusal. Clients of sabre/dav show the message in the second
-// namespace.
+// render returns the XML body of an error response with the spelling of this package; see
+// spelling.dav. It contains the precondition of cond if that has a name. Clients of sabre/dav show
+// the message in the second namespace.
 func render(d problem.Document, cond condition) string {
 	var b strings.Builder
 	b.WriteString(xml.Header + `<D:error xmlns:D="DAV:" xmlns:s="http://sabredav.org/ns">`)
@@ -104,7 +106,8 @@ var quotes = strings.NewReplacer("&#34;", "&quot;", "&#39;", "&apos;")
 // Escape returns s as XML text. Characters that XML cannot express become U+FFFD.
 func Escape(s string) string { return escape(s) }
 
-// escape returns s escaped for XML text and attribute values.
+// escape returns s escaped for XML text and attribute values. Characters that XML cannot express
+// become U+FFFD.
 func escape(s string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(s)) // a Builder does not fail

@@ -14,7 +14,7 @@ type spelling struct {
 	spaces []string // namespaces with an assigned prefix: x1, x2, ...
 }
 
-// spelling returns the namespace prefixes and spelling that the view's clients expect.
+// spelling returns a new spelling for one response of the view.
 func (v View) spelling() *spelling { return &spelling{sabre: v.Sabre} }
 
 const (
@@ -27,7 +27,8 @@ const (
 // sabreLetter rewrites the prefix D of "DAV:" to d, as sabre/dav spells it.
 var sabreLetter = strings.NewReplacer("<D:", "<d:", "</D:", "</d:", ` xmlns:D="DAV:"`, ` xmlns:d="DAV:"`)
 
-// dav spells XML of this package. The XML must not contain unescaped text from outside.
+// dav returns XML of this package, which uses the prefix D, with the prefix that the view's clients
+// expect. The XML must not contain unescaped text from outside.
 func (s *spelling) dav(xml string) string {
 	if !s.sabre {
 		return xml
@@ -35,7 +36,8 @@ func (s *spelling) dav(xml string) string {
 	return sabreLetter.Replace(xml)
 }
 
-// name returns the qualified name of an element and the attribute that declares its prefix.
+// name returns the qualified name of an element and the attribute that declares its namespace, with
+// a leading space; "" if none is needed. It may assign a new prefix and store it in s.spaces.
 func (s *spelling) name(n Name) (name, declared string) {
 	switch {
 	case n.Space == "DAV:" && s.sabre:

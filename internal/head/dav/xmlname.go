@@ -17,8 +17,9 @@ const (
 	xmlnsSpace = "http://www.w3.org/2000/xmlns/"
 )
 
-// checkNames fails for an element that breaks Namespaces in XML 1.0, which package xml does not
-// check. A response that repeats the element would be ill-formed.
+// checkNames fails with errName or errTwice for an element whose name or attributes break
+// Namespaces in XML 1.0, which package xml does not check. A response that repeats the element
+// would be ill-formed.
 func checkNames(start xml.StartElement) error {
 	if !isName(start.Name) {
 		return errName

@@ -13,9 +13,9 @@ import (
 	"example.org/smartdrive/internal/usecase/upload"
 )
 
-// assemble handles the MOVE of .file, which makes the file from its chunks. It fails with
-// drive.NotFound for an unknown transfer, drive.BadRequest without Destination, and the errors of
-// decideSeal.
+// assemble handles the MOVE of .file: it makes the file at Destination from the chunks of the
+// transfer with the client's id, and answers. It fails with drive.NotFound for an unknown transfer,
+// drive.BadRequest without Destination, and the errors of decideSeal.
 func (c *call) assemble(ctx context.Context, id string) error {
 	key := c.who.User.String() + id
 	l := c.transferLocks.ref(key)
@@ -43,9 +43,10 @@ func (c *call) assemble(ctx context.Context, id string) error {
 	return c.answerFile(ctx, at.Address, made)
 }
 
-// decideSeal seals the file. If the state that the request depends on changes before the
-// transaction, it decides again, as package dav does. It returns the new node, and the last error
-// after dav.MaxAttempts.
+// decideSeal checks whether the file may be stored and completes the upload. If the state that it
+// checked changes before the transaction, it checks again, at most dav.MaxAttempts times. It
+// returns the new node, or nil if the file has been deleted since. It fails with the errors of a
+// PUT, of completion and of seal.
 func (c *call) decideSeal(ctx context.Context, t transfer, at target) (made *tree.Node, err error) {
 	deadline := time.Now().Add(sealFor)
 	for range dav.MaxAttempts {
@@ -65,8 +66,10 @@ func (c *call) decideSeal(ctx context.Context, t transfer, at target) (made *tre
 	return nil, err
 }
 
-// completion returns the Complete that a MOVE requests. It fails with drive.BadRequest, reason
-// "cut", if chunks are missing.
+// completion returns how a MOVE completes the upload: the target, the size, and the time and
+// digests that the client declares. It fails with drive.BadRequest, reason "cut", if chunks are
+// missing, with drive.ParentGone for a missing folder, and with drive.BadRequest for a malformed
+// header.
 func (c *call) completion(ctx context.Context, t transfer, at target) (done upload.Complete, err error) {
 	total, err := c.totalLength()
 	if err != nil {
@@ -108,12 +111,12 @@ func (c *call) completion(ctx context.Context, t transfer, at target) (done uplo
 	}, nil
 }
 
-// sealFor bounds the wait of a MOVE for sealing; then the client repeats it. It is less than common
-// timeouts of clients and proxies.
+// sealFor bounds how long a MOVE waits until the file exists; then it fails and the client repeats
+// it. It is less than common timeouts of clients and proxies.
 const sealFor = 50 * time.Second
 
-// seal completes the upload. At the deadline it fails with InProgress. made is nil if the file has
-// been deleted since.
+// seal completes the upload and waits until the file exists. After the deadline it fails with
+// drive.InProgress, while the server continues. made is nil if the file has been deleted since.
 func (t transfer) seal(ctx context.Context, uploads *upload.Sessions, who drive.Who, done upload.Complete, deadline time.Time) (made *tree.Node, err error) {
 	for {
 		v, _, err := uploads.Complete(ctx, who, t.view.ID, done)

@@ -52,7 +52,8 @@ const maxBulk = 256 << 20
 // bulkType is the media type of a bulk upload.
 const bulkType = "multipart/related"
 
-// bulk reads the files of one request as the source of a batch.
+// bulk reads the files of one request as the source of a batch, which stores many small files in
+// few transactions. It remembers the files in their order, for the answer.
 type bulk struct {
 	src   io.ReadCloser
 	parts *related
@@ -75,7 +76,7 @@ type bulkFile struct {
 var _ batch.Source = (*bulk)(nil)
 
 // newBulk returns a batch source that reads the multipart body src. The caller must set put before
-// the first Next. It closes nothing.
+// the first Next. It does not close src; Stop does.
 func newBulk(src io.ReadCloser, boundary string) *bulk {
 	b := &bulk{src: src}
 	b.parts = &related{in: bufio.NewReaderSize((*bulkBytes)(b), 64<<10), boundary: boundary}
@@ -94,9 +95,9 @@ func (b *bulkBytes) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Next returns the next part that the batch stores, after put has stored larger parts on its own.
-// It fails with io.EOF after the last part, with drive.TooLarge beyond batch.MaxItems, and repeats
-// an earlier error.
+// Next returns the next part that the batch stores. It calls put for each part; those that put
+// stores itself are skipped. It fails with io.EOF after the last part, with drive.TooLarge beyond
+// batch.MaxItems, or with the error of reading. Later calls return the same error.
 func (b *bulk) Next() (batch.Item, error) {
 	for b.err == nil {
 		h, size, err := b.parts.next()
@@ -135,10 +136,10 @@ func (b *bulk) Err() error {
 	return b.err
 }
 
-// Stop makes a waiting Read of the body return. It may be called from another goroutine.
+// Stop closes the body, so that a waiting Read returns. It may be called from another goroutine.
 func (b *bulk) Stop() { _ = b.src.Close() }
 
-// addAnswers appends the answers of committed items for results. It never fails.
+// addAnswers stores the answers of committed items for results. The batch calls it. It never fails.
 func (b *bulk) addAnswers(answers []batch.Answer) error {
 	b.answers = append(b.answers, answers...)
 	return nil
@@ -151,8 +152,9 @@ type bulkRequest struct {
 }
 
 // bulk handles POST bulk: it stores the files of the body and replies with a JSON object of results
-// by path. It fails with drive.MediaType or drive.TooLarge before it reads. A body that breaks off
-// gets the error's status with the results so far; the client sends the missing files again.
+// by path. Before it reads, it fails with drive.MediaType or drive.TooLarge. If the body breaks
+// off, the response has the status of that error and the results of the files stored so far; the
+// client sends the missing ones again.
 func (c *call) bulk(ctx context.Context) error {
 	if c.r.Method != http.MethodPost {
 		return c.methodNotAllowed(http.MethodPost)
@@ -189,9 +191,10 @@ func (c *call) bulk(ctx context.Context) error {
 	return c.sendJSON(status, results)
 }
 
-// file converts a part to an item of the batch and returns false. If a batch cannot store it, file
-// stores the part itself and returns done: true without an item. A fault of the part is in the
-// item's Err.
+// file converts a part to an item of the batch and returns done: false. A part that a batch cannot
+// store, because it is large or not for the caller's own drive, it stores itself; then it returns
+// done: true without an item. A fault of the part is in the item's Err or in b.stored, so that the
+// other parts are stored.
 func (c bulkRequest) file(ctx context.Context, h http.Header, size int64) (item batch.Item, done bool) {
 	b := c.files
 	n := len(b.files)
@@ -209,7 +212,8 @@ func (c bulkRequest) file(ctx context.Context, h http.Header, size int64) (item 
 	return batch.Item{N: n, Op: batch.Put, Err: err, File: put, Tokens: f.tokens, Body: b}, false
 }
 
-// partDigests returns the digests that a part declares. It fails with drive.BadRequest.
+// partDigests returns the digests that a part declares in OC-Checksum and X-File-MD5; empty if
+// none. It fails with drive.BadRequest for a malformed digest, or if the two headers contradict.
 func partDigests(h http.Header) (digest.Set, error) {
 	sums, err := dav.DeclaredDigests(h)
 	text := h.Get("X-File-MD5")
@@ -224,8 +228,9 @@ func partDigests(h http.Header) (digest.Set, error) {
 	return sums, nil
 }
 
-// put parses a part, and checks that its file may be stored. It fills in f. It fails with
-// drive.BadRequest without X-File-Path and with the error of CheckPut.
+// put parses the header of a part and checks that its file may be stored. It stores nothing, and
+// sets f.at and f.tokens. It fails with drive.BadRequest without X-File-Path or for a malformed
+// time, and with the errors of Address and CheckPut.
 func (c bulkRequest) put(ctx context.Context, f *bulkFile, h http.Header) (put upload.PutFile, err error) {
 	if f.path == "" {
 		return put, drive.BadField("X-File-Path", drive.Required)

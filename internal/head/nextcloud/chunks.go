@@ -7,7 +7,8 @@ import (
 	"example.org/smartdrive/internal/engine/blob"
 )
 
-// chunks is the state of a chunked upload besides its offset, stored as the upload's metadata.
+// chunks is what is known about the chunks of an upload. It is stored as JSON in the upload's
+// metadata; the offset of the upload itself is authoritative.
 type chunks struct {
 	First int64          `json:"first"`
 	Last  int64          `json:"last"`
@@ -19,8 +20,8 @@ type chunks struct {
 	Ahead int64          `json:"ahead,omitempty"` // highest chunk refused because earlier ones are missing
 }
 
-// incomplete reports whether a chunk is known to be missing. False does not mean that the file is
-// complete.
+// incomplete reports whether a chunk is known to be missing: none has arrived, or a later chunk was
+// refused. False does not mean that the file is complete.
 func (k chunks) incomplete() bool {
 	switch {
 	case k.None:
@@ -42,7 +43,8 @@ const (
 	sumSize = 12 // bytes
 )
 
-// sum returns the sum of an arrived chunk, or nil if unknown.
+// sum returns the stored sum of chunk n; nil if it has not arrived, or is not among the last
+// maxSums.
 func (k chunks) sum(n int64) []byte {
 	for _, c := range k.Sums {
 		if c.N == n {
@@ -61,8 +63,9 @@ func (k chunks) text() string {
 // maxNumber is above every client's highest chunk number.
 const maxNumber = 10_000
 
-// isOffset reports whether the number of a chunk is the offset of its bytes: clients of ownCloud
-// name chunks so. This shows from the second chunk on.
+// isOffset reports whether the number in the name of a chunk is the offset of its bytes, as clients
+// of ownCloud name chunks, although the name does not say so. This shows from the second chunk on:
+// its number is the end of the first.
 func (k chunks) isOffset(n chunkName) bool {
 	if n.bytes || k.None {
 		return false
@@ -81,8 +84,9 @@ const (
 	mismatch                      // it does not fit
 )
 
-// classify decides about a chunk, given its size, which may be unknown, and the offset of the
-// upload. skip is the number of its bytes that have arrived already.
+// classify decides about a chunk. size is its size, possibly blob.UnknownSize; offset is the number
+// of bytes that the upload has. skip is how many of the chunk's first bytes have arrived already;
+// it is only set with accept.
 func (k chunks) classify(n chunkName, size, offset drive.ByteSize) (skip drive.ByteSize, v verdict) {
 	extra := offset - k.Upto // arrived but not recorded: it belongs to this chunk
 	switch {
@@ -106,5 +110,5 @@ func (k chunks) classify(n chunkName, size, offset drive.ByteSize) (skip drive.B
 	return extra, accept
 }
 
-// noted reports whether a chunk has arrived and its sum is known.
+// noted reports whether the sum of chunk n is stored, so that the chunk has arrived.
 func (k chunks) noted(n int64) bool { return k.sum(n) != nil }

@@ -11,12 +11,12 @@ import (
 
 // Favourites of the clients are stars of the web pages.
 
-// favourite is the property of a favourite: 1 or 0.
+// favourite is the property that says whether the caller has starred the node: 1 or 0.
 var favourite = dav.Name{Space: owncloud, Local: "favorite"}
 
-// setFavourite stars e for the caller; with remove, or a text of "", "0" or "false", it removes the
-// star. Both may be repeated. It fails with drive.NotFound, and drive.TooManyOpen for too many
-// stars.
+// setFavourite stars e for the caller. With remove, or a text of "", "0" or "false", it removes the
+// star instead. Starring twice, or removing a missing star, is no error. It fails with
+// drive.NotFound, and with drive.TooManyOpen for too many stars.
 func (c *call) setFavourite(ctx context.Context, e dav.Entry, _ dav.Name, text string, remove bool) error {
 	if remove || text == "0" || text == "" || text == "false" {
 		return c.Shelf.Unstar(ctx, c.who, e.Node)
@@ -24,9 +24,9 @@ func (c *call) setFavourite(ctx context.Context, e dav.Entry, _ dav.Name, text s
 	return c.Shelf.Star(ctx, c.who, e.Node)
 }
 
-// favourites handles REPORT oc:filter-files. With the rule oc:favorite it lists starred nodes at
-// the location and below. For other rules, which filter by tags, it returns nothing. A node outside
-// of the location is left out.
+// favourites handles REPORT oc:filter-files. With oc:favorite 1 as its only rule it lists the
+// starred nodes at or below the request's location. For other rules, which filter by tags, and for
+// other reports it sends an empty list.
 func (c *call) favourites(ctx context.Context, prefix string) error {
 	f, err := dav.ReadFilter(c.r, dav.Name{Space: owncloud, Local: "filter-files"}, dav.Name{Space: owncloud, Local: "filter-rules"})
 	if drive.IsKind(err, drive.BadRequest) { // another report, such as comments or tags

@@ -35,27 +35,30 @@ type Options struct {
 	Numbers  *space.Numbers // assigns numbers to shares
 	// Now returns the time. Default: time.Now.
 	Now func() time.Time
-	// Caller authenticates a request and takes a slot of its user. changes says that the request
-	// changes something. The head calls release after the response.
+	// Caller authenticates a request and occupies one of the user's slots for concurrent requests.
+	// changes says that the request may change something. Without an error the head calls release
+	// after the response.
 	Caller func(r *http.Request, changes bool) (who drive.Who, release func(), err error)
-	// Visitor takes a slot for a request without a login.
+	// Visitor occupies a slot for a request without a login. Without an error the head calls
+	// release after the response.
 	Visitor func(r *http.Request) (release func(), err error)
 	// Name returns the name of a user.
 	Name func(ctx context.Context, user drive.UserID) (string, error)
-	// Balance returns the ledger of an account.
+	// Balance returns the quota of an account and how much of it is used.
 	Balance func(ctx context.Context, account drive.AccountID) (quota.Balance, error)
 	// BaseURL is the URL of the server as clients reach it. Default: derived from each request.
 	BaseURL string
 	// Instance makes node ids unique among installations: a few letters and digits.
 	Instance string
-	// Fingerprint identifies the data and changes at each restore of a backup. Then clients keep
-	// their newer files.
+	// Fingerprint identifies the state of the server's data. The operator's restore of a backup
+	// changes it. When a client sees another value, it keeps its newer files instead of replacing
+	// them.
 	Fingerprint string
-	// ZeroWithin is how long chunk 1 waits for a possible chunk 0, if the client may number from 0.
-	// Such a client sends both concurrently. Default: 5 s.
+	// ZeroWithin is how long chunk 1 waits for a chunk 0, if it is unknown whether the client
+	// numbers from 0 or 1. A client that numbers from 0 sends both concurrently. Default: 5 s.
 	ZeroWithin time.Duration
-	// EarlyWithin is how long a chunk waits for missing earlier ones while none arrives. Concurrent
-	// chunks arrive within that time. Default: 5 s.
+	// EarlyWithin is how long a chunk waits for missing earlier ones while none arrives; then it is
+	// refused. Concurrent chunks arrive within that time. Default: 5 s.
 	EarlyWithin time.Duration
 }
 
@@ -82,7 +85,7 @@ func New(opt Options) *Head {
 	return &Head{Options: opt, tags: files.NewFolderTags(opt.Files), transferLocks: transferLocks{all: map[string]*transferLock{}}}
 }
 
-// Prefixes returns the path prefixes that this head serves, for the server's path checks.
+// Prefixes returns the path prefixes that this head serves, for server.Options.Loose.
 func Prefixes() []string { return []string{"/remote.php/", "/ocs/", "/index.php/", "/status.php"} }
 
 // Register adds the head's routes to mux.
@@ -119,7 +122,7 @@ func segments(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 }
 
-// at returns the i-th segment of the path, or "".
+// at returns the i-th segment of the path, counted from 0; "" if there is none.
 func (c *call) at(i int) string {
 	if i < len(c.path) {
 		return c.path[i]
@@ -153,7 +156,8 @@ func (c *call) refuse(err error) {
 	})
 }
 
-// authenticate sets c.who and acquires a slot of the user. The caller must call leave after the
+// authenticate authenticates the request, sets c.who and occupies a slot of the user. changes says
+// that the request may change something. Without an error the caller must call leave after the
 // response. It fails with drive.Unauthenticated, or drive.Rate if no slot is free; then leave is
 // nil.
 func (c *call) authenticate(changes bool) (leave func(), err error) {
@@ -165,7 +169,7 @@ func (c *call) authenticate(changes bool) (leave func(), err error) {
 	return release, nil
 }
 
-// reads reports whether a method only reads; PUT and unknown methods do not.
+// reads reports whether a method is known to change nothing. It is false for unknown methods.
 func reads(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, "PROPFIND", "REPORT", "SEARCH":

@@ -24,8 +24,8 @@ func (c *call) status(context.Context) error {
 	})
 }
 
-// index routes /index.php/...: the 204 probe, both login flows and previews. Other paths fail with
-// drive.NotFound.
+// index routes /index.php/...: the connection test 204, both login flows and previews. Other paths
+// fail with drive.NotFound.
 func (c *call) index(ctx context.Context) error {
 	switch strings.Join(c.path[1:], "/") {
 	case "204":
@@ -44,7 +44,8 @@ func (c *call) index(ctx context.Context) error {
 	return drive.Fail(drive.NotFound)
 }
 
-// beginFlow begins login flow v2: the client opens the returned page and polls. Methods other than
+// beginFlow begins login flow v2: it replies with the address of a page, which the client opens for
+// its user, and a token with which the client polls for the result (see poll). Methods other than
 // POST fail with drive.Method.
 func (c *call) beginFlow(context.Context) error {
 	if c.r.Method != http.MethodPost {
@@ -65,8 +66,9 @@ func (c *call) beginFlow(context.Context) error {
 // maxForm bounds a form in bytes: a poll token and its name.
 const maxForm = 4 << 10
 
-// poll returns the app password once the user has granted it; until then 404. Methods other than
-// POST fail with drive.Method.
+// poll replies with the app password once the user has granted the login that beginFlow began.
+// Until then, and for an unknown token, it fails with status 404. Methods other than POST fail with
+// drive.Method.
 func (c *call) poll(ctx context.Context) error {
 	if c.r.Method != http.MethodPost {
 		return c.methodNotAllowed(http.MethodPost)

@@ -66,8 +66,9 @@ func (l list) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]any(l))
 }
 
-// writeXML appends value as an element of the name: members as child elements, list items as
-// "element", true as 1, false and nil as empty.
+// writeXML appends value as an element of the name to b. The members of an object become child
+// elements, the items of a list become elements named "element", true is 1, false and nil are
+// empty. name must be a valid element name.
 func writeXML(b *strings.Builder, name string, value any) {
 	switch v := value.(type) {
 	case object:
@@ -99,8 +100,8 @@ func writeXML(b *strings.Builder, name string, value any) {
 // escape returns s as XML text.
 func escape(s string) string { return dav.Escape(s) }
 
-// ocs handles /ocs/v1.php/... and /ocs/v2.php/...: it sends the data in the OCS envelope, and
-// errors with ocsFail. Other versions fail with drive.NotFound.
+// ocs handles the OCS API, /ocs/v1.php/... and /ocs/v2.php/...: it sends the data of ocsData in the
+// envelope of OCS, and errors with ocsFail. Other versions fail with drive.NotFound.
 func (c *call) ocs(ctx context.Context) error {
 	if v := c.at(1); v != "v1.php" && v != "v2.php" {
 		return drive.Fail(drive.NotFound)
@@ -112,7 +113,8 @@ func (c *call) ocs(ctx context.Context) error {
 	return c.ocsSend(http.StatusOK, "OK", data)
 }
 
-// ocsFail answers with the status of an error, and its text where clients show it.
+// ocsFail answers with the status and the text of err in the OCS envelope. It returns err without
+// answering for the statuses 429 and 503, which clients expect outside of the envelope.
 func (c *call) ocsFail(err error) error {
 	said := problem.From(err, problem.Negotiate(c.r.Header.Get("Accept-Language")), "")
 	switch said.Status {
@@ -125,8 +127,9 @@ func (c *call) ocsFail(err error) error {
 	return c.ocsSend(said.Status, said.Detail, list{})
 }
 
-// ocsSend writes a response. Version 1 uses code 100 for 200, and HTTP status 200 for everything
-// but 401. It fails only if data cannot be encoded, before anything is sent.
+// ocsSend sends data in the OCS envelope, as JSON if the client asks for it, else as XML. For
+// version 1 of the API the code for 200 is 100, and the HTTP status is 200 for everything but 401.
+// It fails only if data cannot be encoded, before anything is sent.
 func (c *call) ocsSend(status int, message string, data any) error {
 	code, sent, word := status, status, "ok"
 	if status >= http.StatusBadRequest {
@@ -175,7 +178,8 @@ func (c *call) sendJSON(status int, v any) error {
 	return nil
 }
 
-// newPassword is the path that creates an app password by a GET.
+// newPassword is the path that creates an app password. It changes something although its method is
+// GET.
 const newPassword = "core/getapppassword"
 
 // ocsData executes the request of an OCS path and returns its data: an object or a list. It
@@ -220,8 +224,8 @@ func (c *call) ocsData(ctx context.Context) (any, error) {
 	return nil, drive.Fail(drive.NotFound)
 }
 
-// hasEmptyList reports whether clients request a path regardless of the capabilities. The response
-// is an empty list.
+// hasEmptyList reports whether the path is one that clients request even though the capabilities do
+// not announce it. The response is an empty list.
 func hasEmptyList(what string) bool {
 	for _, prefix := range []string{
 		"core/navigation/apps", "apps/notifications/api/", "apps/external/api/", "apps/files/api/v1/templates", "apps/recommendations/api/", "core/autocomplete/get",
@@ -233,7 +237,8 @@ func hasEmptyList(what string) bool {
 	return false
 }
 
-// capabilities returns the features that clients may use. Bulk upload is offered by the User-Agent.
+// capabilities returns the features that the server announces. Bulk upload depends on the
+// User-Agent; see supportsBulk.
 func (c *call) capabilities() object {
 	dav := object{{"chunking", "1.0"}, {"trashbin", "1.0"}}
 	if supportsBulk(c.r.UserAgent()) {

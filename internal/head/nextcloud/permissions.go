@@ -16,7 +16,8 @@ const (
 	permitsAll = permitsRead | permitsUpdate | permitsCreate | permitsDelete | permitsShare
 )
 
-// permissionsOf returns the permissions of a role. Creating and deleting do not apply to files.
+// permissionsOf returns the protocol's permissions of a role; 0 for role none. For a file, those to
+// create and delete are left out.
 func permissionsOf(role access.Role, folder bool) int {
 	n := 0
 	switch role {
@@ -36,9 +37,10 @@ func permissionsOf(role access.Role, folder bool) int {
 	return n
 }
 
-// roleOf returns the role with exactly the requested permissions. The permission to share is
-// ignored, because clients set it by default: nobody becomes a manager here, but a manager stays
-// one. It fails with BadRequest {field permissions} if no role matches.
+// roleOf returns the role that has exactly the requested permissions. now is the role before. The
+// permission to share is ignored, because clients set it by default: a new manager cannot be made
+// here, but a manager for whom it is requested stays one. It fails with drive.BadRequest, field
+// permissions, if no role matches.
 func roleOf(permissions int, folder bool, now access.Role) (access.Role, error) {
 	if permissions&permitsShare != 0 && now == access.Manager {
 		return now, nil

@@ -26,7 +26,8 @@ const (
 	nextcloud = "http://nextcloud.org/ns"
 )
 
-// propertyReader reads the properties of entries, and the response headers about them.
+// propertyReader reads the Nextcloud properties of entries, and the response headers about them. It
+// serves one request.
 type propertyReader struct {
 	*call
 	places *places
@@ -36,7 +37,7 @@ type propertyReader struct {
 // request.
 func (c *call) propertyReader() propertyReader { return propertyReader{c, &places{}} }
 
-// pageProps holds what has been read about a page of entries.
+// pageProps holds what has been read from the database about a page of entries.
 type pageProps struct {
 	d       propertyReader
 	numbers map[drive.NodeID]int64
@@ -108,8 +109,8 @@ func (d propertyReader) properties(ctx context.Context, who drive.Who, page []da
 	return k.property, nil
 }
 
-// readShared reads how the page's entries are shared that the caller may share: own ones, and those
-// that the caller manages.
+// readShared reads which kinds of shares the page's entries have. It leaves out entries that the
+// caller may not share: those of others that the caller does not manage.
 func (p *pageProps) readShared(ctx context.Context, page []dav.Entry) (map[drive.NodeID]space.ShareKinds, error) {
 	var ids []drive.NodeID
 	for _, e := range page {
@@ -120,15 +121,15 @@ func (p *pageProps) readShared(ctx context.Context, page []dav.Entry) (map[drive
 	return p.d.Spaces.ShareKinds(ctx, ids)
 }
 
-// places caches the spaces and shares of the caller for all pages of a listing. Cached marks are
-// older than later pages, which only makes a client list again.
+// places caches the spaces and shares of the caller, and their change marks, for all pages of a
+// listing. Cached marks may be older than later pages; that only makes a client list again.
 type places struct {
 	names map[string]drive.Name // of all places that the caller sees; nil: not read
 	marks map[string]files.PlaceTag
 }
 
-// read reads the places and their marks with a constant number of statements. It sets l.marks and,
-// on success, l.names. It fails with the error of a query.
+// read reads the places of the caller and their change marks, with a constant number of statements.
+// It sets l.marks and, on success, l.names. It fails with the error of a query.
 func (l *places) read(ctx context.Context, d propertyReader, who drive.Who) error {
 	all, err := d.DAV.Places(ctx, who)
 	if err != nil {
@@ -153,8 +154,9 @@ func (l *places) read(ctx context.Context, d propertyReader, who drive.Who) erro
 	return err
 }
 
-// marksOf returns the marks of places by their root nodes, without those that the caller may not
-// see. Without tops the map is nil. It fails with the error of a query.
+// marksOf returns the change marks of places, by place. tops maps each place to its root node.
+// Places that the caller may not see are left out. Without tops the result is nil. It fails with
+// the error of a query.
 func (d propertyReader) marksOf(ctx context.Context, who drive.Who, tops map[string]drive.NodeID) (map[string]files.PlaceTag, error) {
 	if len(tops) == 0 {
 		return nil, nil
@@ -169,9 +171,9 @@ func (d propertyReader) marksOf(ctx context.Context, who drive.Who, tops map[str
 	return marks, err
 }
 
-// readMarks reads the marks of the page's folders and of their places. The root and the folders of
-// the layout need the marks of all places. It fills p.folders and p.marks and fails with the error
-// of a query.
+// readMarks reads the change marks of the page's folders and of the places that they are in; the
+// tags of folders are made of them (see folderTag). The root and the folders of the layout need the
+// marks of all places. It fills p.folders and p.marks, and fails with the error of a query.
 func (p *pageProps) readMarks(ctx context.Context, who drive.Who, page []dav.Entry) error {
 	listed := map[string]bool{} // places of which the page has folders
 	tops := map[string]drive.NodeID{}
@@ -222,7 +224,7 @@ func (p *pageProps) readMarks(ctx context.Context, who drive.Who, page []dav.Ent
 	return nil
 }
 
-// mark returns the change marker of a place from the page or the cache; false if it was not read.
+// mark returns the change mark of a place, from the page or the cache; false if it was not read.
 func (p *pageProps) mark(place string) (files.PlaceTag, bool) {
 	if m, known := p.marks[place]; known {
 		return m, true
@@ -237,7 +239,8 @@ func isHome(e dav.Entry) bool { return !e.Virtual && e.Place == "" && len(e.Path
 // layoutTime is the constant modification time of folders of the layout.
 const layoutTime = "Sat, 01 Jan 2000 00:00:00 GMT"
 
-// property returns the XML of a property, and whether the entry has it.
+// property returns the value of a property of e as XML, and whether the entry has it. properties
+// must have read the page with this name.
 func (p *pageProps) property(e dav.Entry, n dav.Name) (string, bool) {
 	switch n.Space {
 	case "DAV:":
@@ -322,7 +325,8 @@ const (
 	firstNumber  = 16
 )
 
-// number returns the number of an entry in the protocol (oc:fileid).
+// number returns the number by which the protocol identifies an entry (oc:fileid). Folders of the
+// layout have fixed numbers.
 func (p *pageProps) number(e dav.Entry) int64 {
 	if e.Virtual {
 		if strings.HasPrefix(e.Name, "Spaces") {
@@ -333,14 +337,15 @@ func (p *pageProps) number(e dav.Entry) int64 {
 	return firstNumber + p.numbers[e.Node]
 }
 
-// id returns the number and the installation in the form that clients parse.
+// id returns the id of an entry that is unique among installations (oc:id); see idText.
 func (p *pageProps) id(e dav.Entry) string { return idText(p.number(e), p.d.Instance) }
 
 // idText returns the file id that clients see: the number padded to 8 digits, then the instance.
 func idText(number int64, instance string) string { return fmt.Sprintf("%08d%s", number, instance) }
 
-// tag returns the ETag of a file, or of a folder and everything below it (N1). It changes for every
-// folder after a restore, because lost changes may have had the same sequence numbers.
+// tag returns the ETag of a file, or of a folder, which changes with everything below it (N1), with
+// its quotes. That of every folder changes after a restore of a backup, because lost changes may
+// have had the same sequence numbers.
 func (p *pageProps) tag(e dav.Entry) string {
 	if !e.IsFolder() {
 		return e.Tag()
@@ -375,8 +380,8 @@ func (p *pageProps) folderTag(e dav.Entry) string {
 	return "t-" + hex.EncodeToString(sum.Sum(nil)[:12])
 }
 
-// size returns the size of a file, or of everything below an own folder. It is 0 for others'
-// folders, because a part of them may be hidden from the caller.
+// size returns the size in bytes of a file, or of everything below a folder of the caller's own
+// drive. It is 0 for other folders, because parts of them may be hidden from the caller.
 func (p *pageProps) size(e dav.Entry) int64 {
 	if !e.IsFolder() {
 		return e.Size
@@ -440,7 +445,8 @@ func checksums(e dav.Entry) string {
 	return strings.Join(all, " ")
 }
 
-// header adds the headers about an entry that clients store. On an error it adds none.
+// header adds the headers about an entry that clients store: id, ETag and permissions. If they
+// cannot be read, it adds none; the client then requests the properties itself.
 func (d propertyReader) header(ctx context.Context, h http.Header, who drive.Who, e dav.Entry) {
 	names := []dav.Name{{Space: owncloud, Local: "id"}, {Space: "DAV:", Local: "getetag"}, {Space: owncloud, Local: "permissions"}}
 	prop, err := d.properties(ctx, who, []dav.Entry{e}, names)

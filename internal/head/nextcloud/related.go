@@ -31,9 +31,10 @@ type related struct {
 // maxPartHeader bounds the header of a part in bytes: a path of 4 KiB and the other fields.
 const maxPartHeader = 16 << 10
 
-// next skips the rest of the current part and reads the header of the next one. Read then returns
-// its bytes. It returns io.EOF after the last part. The int64 is the length of the part. A
-// malformed delimiter, header or length fails with drive.BadRequest and ends the body.
+// next skips the unread bytes of the current part and reads the header of the next one. Read then
+// returns the bytes of that part; the int64 is their number. It returns io.EOF after the last part.
+// A malformed delimiter, header or length fails with drive.BadRequest; then nothing more can be
+// read.
 func (r *related) next() (http.Header, int64, error) {
 	if _, err := io.Copy(io.Discard, r); err != nil {
 		return nil, 0, err
@@ -65,8 +66,8 @@ func (r *related) next() (http.Header, int64, error) {
 	return h, size, nil
 }
 
-// header reads the header of a part, of at most room bytes. It reduces room and fails with
-// drive.BadRequest for a malformed or too long header.
+// header reads the header of a part. room is how many bytes are left for it; header reduces it. It
+// fails with drive.BadRequest for a malformed or too long header.
 func (r *related) header(room *int) (http.Header, error) {
 	h := http.Header{}
 	for {
@@ -85,8 +86,9 @@ func (r *related) header(room *int) (http.Header, error) {
 	}
 }
 
-// line reads a line without its end and subtracts its length from room; it fails if room runs out.
-// At the end of the body it returns the rest and io.EOF.
+// line returns the next line without its end, and subtracts its length from room. It fails with
+// drive.BadRequest if room runs out. At the end of the body it returns the remaining text and
+// io.EOF.
 func (r *related) line(room *int) (string, error) {
 	var line []byte
 	for {

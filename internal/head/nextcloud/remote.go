@@ -42,8 +42,8 @@ func (c *call) remote(ctx context.Context) error {
 	return drive.Fail(drive.NotFound)
 }
 
-// asUser runs act if the path contains the caller's name: the name in Basic, or that of the token's
-// user. Other names fail with NotFound.
+// asUser authenticates the request and runs act if the path names the caller: by the name in Basic
+// authentication, or the name of the token's user. For another name it fails with drive.NotFound.
 func (c *call) asUser(act func() error) error {
 	if len(c.path) < 4 {
 		return drive.Fail(drive.NotFound)
@@ -65,8 +65,8 @@ func (c *call) asUser(act func() error) error {
 	return act()
 }
 
-// files authenticates the request unless that is done, and serves the view of the caller's files
-// below prefix. It answers REPORT itself and refuses SEARCH with drive.Method.
+// files serves the view of the caller's files below prefix. It authenticates the request unless
+// c.who is set. REPORT is handled by favourites; SEARCH fails with drive.Method.
 func (c *call) files(ctx context.Context, prefix string) error {
 	if c.who.User.IsZero() {
 		leave, err := c.authenticate(!reads(c.r.Method))
@@ -94,7 +94,7 @@ func (c *call) view(_ context.Context, prefix string) dav.View {
 	}
 }
 
-// multistatus sends a whole 207 response with the given response elements, which must be
+// multistatus sends a complete 207 response with the given response elements, which must be
 // well-formed. It always returns nil.
 func (c *call) multistatus(responses ...string) error {
 	out := c.newStream()
@@ -114,8 +114,9 @@ type stream struct {
 // writeAhead is how many bytes are buffered before they are sent: some 40 entries.
 const writeAhead = 32 << 10
 
-// newStream returns a buffered 207 response. The caller must call end, or abort at an error; until
-// writeAhead bytes are buffered an error can still become the status.
+// newStream returns a writer of a 207 response. The caller calls add for its elements, then end, or
+// abort on an error. Until writeAhead bytes are buffered nothing is sent, so that an error can
+// still have its own status.
 func (c *call) newStream() *stream {
 	s := &stream{c: c}
 	s.out = bufio.NewWriterSize(s, writeAhead)
@@ -149,8 +150,9 @@ func (s *stream) end() {
 	_ = s.out.Flush() // fails only if the client is disconnected
 }
 
-// abort ends a stream that failed midway. Before anything was sent it returns err; afterwards it
-// aborts the connection.
+// abort ends a stream that failed midway with err. If nothing has been sent, it returns err for a
+// normal answer. Otherwise it records err for the access log and panics with http.ErrAbortHandler,
+// so that the connection breaks.
 func (s *stream) abort(err error) error {
 	if !s.sent {
 		return err

@@ -14,7 +14,8 @@ import (
 	"example.org/smartdrive/internal/usecase/space"
 )
 
-// shared is a role at a node, or a link to it. Clients see both as shares in one list.
+// shared is a share in the sense of the protocol: the role of a user or group at a node, or a link
+// to the node. Exactly one of grant and link is set.
 type shared struct {
 	grant *access.Grant // nil for a link
 	link  *share.View
@@ -22,7 +23,8 @@ type shared struct {
 	mine  bool // the caller may change it
 }
 
-// numbered returns the key that the share's number is assigned to.
+// numbered returns the key by which space.Numbers finds the share's number: the node, and the user,
+// group or link.
 func (s shared) numbered() space.NumberedShare {
 	if s.link != nil {
 		return space.NumberedShare{Node: s.link.Node, Subject: s.link.ID.String()}
@@ -68,8 +70,9 @@ const (
 	listedAtOnce = 500
 )
 
-// listShares handles GET of shares: at a path, in a folder, with the caller, or all of the caller's
-// drive.
+// listShares handles GET of shares: those at a path, of the children of a folder, given to the
+// caller, or all that the caller has given in the own drive. It fails with drive.NotFound for an
+// unknown path.
 func (c sharing) listShares(ctx context.Context) (any, error) {
 	q := c.r.URL.Query()
 	is := func(name string) bool { v := q.Get(name); return v == "true" || v == "1" }
@@ -179,7 +182,8 @@ func (c sharing) grantsAt(ctx context.Context, node drive.NodeID) (all []access.
 	return all, nil
 }
 
-// links returns the links that q selects, without those whose node is gone, up to about maxListed.
+// links returns the links that q selects, up to about maxListed, without those whose node has been
+// deleted.
 func (c sharing) links(ctx context.Context, q share.Query) (all []share.View, err error) {
 	for q.Limit = listedAtOnce; len(all) < maxListed; {
 		page, err := c.Shares.List(ctx, c.who, q)
@@ -340,8 +344,8 @@ func hideForbidden(err error) error {
 	return err
 }
 
-// showShare renders one share that the caller has created or changed. It looks up whether the
-// caller may change it.
+// showShare renders one share that the caller has just created or changed. It looks up who owns the
+// node and whether the caller may change the share.
 func (c sharing) showShare(ctx context.Context, s shared) (any, error) {
 	rights, err := c.ownerAndRights(ctx, &s.item)
 	if err != nil {
@@ -359,7 +363,7 @@ func (c sharing) showShare(ctx context.Context, s shared) (any, error) {
 }
 
 // showShares renders shares in the protocol's format, in their order; an empty list for none. It
-// assigns numbers to shares that have none yet, which writes rows.
+// assigns numbers to shares that have none yet, which writes to the database.
 func (c sharing) showShares(ctx context.Context, all []shared) (list, error) {
 	if len(all) == 0 {
 		return list{}, nil

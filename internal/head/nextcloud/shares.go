@@ -130,7 +130,7 @@ func (c sharing) form() (url.Values, error) {
 	return form, nil
 }
 
-// wish holds the properties that a request sets; nil fields stay as they are.
+// wish holds the properties of a share that a request sets; nil fields stay as they are.
 type wish struct {
 	permissions *int
 	password    *string
@@ -138,9 +138,9 @@ type wish struct {
 	note        *string
 }
 
-// readWish parses the properties; absent ones stay nil. It fails with drive.BadRequest for features
-// that do not exist here (uploads by link, hidden downloads) and for malformed values, and ignores
-// harmless ones such as labels.
+// readWish parses the properties that the form sets; absent ones stay nil. It fails with
+// drive.BadRequest for malformed values and for features that do not exist here (uploads by link,
+// hidden downloads). It ignores properties without an effect on access, such as labels.
 func (c sharing) readWish(form url.Values) (w wish, err error) {
 	text := func(name string) *string {
 		if !form.Has(name) {
@@ -192,8 +192,8 @@ func restricts(attributes string) bool {
 	return false
 }
 
-// endOfDay parses a day and returns its last minute in UTC; "" gives 0, no end. It fails with
-// drive.BadRequest.
+// endOfDay parses a date, YYYY-MM-DD, and returns the last minute of that day in UTC; "" gives 0,
+// no end. It fails with drive.BadRequest.
 func endOfDay(day string) (drive.Time, error) {
 	if day == "" {
 		return 0, nil
@@ -205,8 +205,8 @@ func endOfDay(day string) (drive.Time, error) {
 	return drive.TimeOf(at.Add(24*time.Hour - time.Minute)), nil
 }
 
-// life returns the duration until a time; 0 for no end. It fails with drive.BadRequest for the
-// past.
+// life returns how long it is until a time; 0 if until is 0, no end. It fails with drive.BadRequest
+// for a time in the past.
 func (c sharing) life(until drive.Time) (time.Duration, error) {
 	if until == 0 {
 		return 0, nil
@@ -219,7 +219,8 @@ func (c sharing) life(until drive.Time) (time.Duration, error) {
 	return left, nil
 }
 
-// renameFields renames the field of a drive.BadRequest to the client's name for it.
+// renameFields returns a drive.BadRequest with the name of the field that the client uses for it;
+// other errors unchanged.
 func renameFields(err error) error {
 	bad, ok := errors.AsType[*drive.Error](err)
 	if !ok || bad.Kind != drive.BadRequest {
@@ -235,8 +236,8 @@ func renameFields(err error) error {
 	return err
 }
 
-// linkPassword checks a password for a link. It fails with drive.BadRequest for the word that would
-// generate one.
+// linkPassword returns the password for a link. It fails with drive.BadRequest for the word
+// share.AutoCode, for which the server would generate a password that the client never learns.
 func linkPassword(password string) (string, error) {
 	if password == share.AutoCode { // the server would generate a code
 		return "", drive.BadField("password", drive.Guessable)
@@ -244,8 +245,8 @@ func linkPassword(password string) (string, error) {
 	return password, nil
 }
 
-// pathOf returns the node at a path as the client writes it, relative to the view's root. It fails
-// with drive.NotFound.
+// pathOf returns the node at a path, relative to the root of the client's view. It fails with
+// drive.NotFound, or with an error that dav.IsLayout recognizes.
 func (c sharing) pathOf(ctx context.Context, path string) (files.NodeView, error) {
 	at, err := c.DAV.Address(ctx, c.r, c.view(ctx, "/"), &url.URL{Path: "/" + strings.TrimPrefix(path, "/")})
 	if err != nil {
@@ -332,8 +333,8 @@ func noNote() error {
 	return drive.BadField("note", drive.NotAllowed, "allowed", []string{"none: it is for users and groups"}, "sent", "one")
 }
 
-// link creates a link to the node with the wish's code and expiry. It fails with the error of
-// linkChange or Create; then the view is not valid.
+// link creates a link to the node with the password and the end of the wish. It fails with the
+// errors of linkChange and Create; then the view must not be used.
 func (c sharing) link(ctx context.Context, node files.NodeView, want wish) (*share.View, error) {
 	in := share.Request{Node: node.ID}
 	change, err := c.linkChange(want)
@@ -415,8 +416,10 @@ func (c sharing) changeShare(ctx context.Context, number int64) (any, error) {
 	return c.showShare(ctx, s)
 }
 
-// deleteShare ends a share. A member of a group cannot revoke the group's role, so it is hidden
-// from the caller instead. It fails with drive.Forbidden for other groups.
+// deleteShare deletes the link or revokes the role with the number. If the role is that of a group
+// and the caller, a member, may not revoke it, the shared node is only hidden from the caller. It
+// fails with drive.NotFound for an unknown number, and with drive.Forbidden if the caller may
+// neither revoke nor hide it.
 func (c sharing) deleteShare(ctx context.Context, number int64) error {
 	s, err := c.findShare(ctx, number)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"example.org/smartdrive/internal/base/drive"
 )
 
-// transferLocks serializes the requests of each chunked upload, because a second append to an
-// upload would end the first. It is an optimization within one instance; the upload's offset is
-// authoritative.
+// transferLocks serializes the requests of each transfer, that is, chunked upload, because a second
+// append to an upload would end the first. It works only within one instance and only avoids
+// needless failures; the upload's offset is authoritative.
 type transferLocks struct {
 	mu  sync.Mutex
 	all map[string]*transferLock // by user and transfer
@@ -49,7 +49,7 @@ func (t *transferLocks) forget(key string) {
 	delete(t.ids, key)
 }
 
-// transferLock serializes the requests of one transfer; transferLocks.mu protects its fields.
+// transferLock serializes the requests of one transfer; transferLocks.mu guards its fields.
 type transferLock struct {
 	users int // requests that hold or await the lock
 	// busy tells that a request owns the lock.
@@ -59,7 +59,8 @@ type transferLock struct {
 	released chan struct{}      // closed when an owner has released the lock
 }
 
-// ref returns the lock of a transfer and counts the request as a user. The caller calls unref.
+// ref returns the lock of a transfer, which it creates if needed, and counts the caller as a user.
+// It does not acquire the lock. The caller must call unref.
 func (t *transferLocks) ref(key string) *transferLock {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,9 +82,10 @@ func (t *transferLocks) unref(key string, l *transferLock) {
 	}
 }
 
-// lock waits for the lock of a transfer. A request for the same chunk cancels the owner, because
-// the client has abandoned that connection. The caller calls unlock. It fails with InProgress if
-// ctx ends.
+// lock acquires the lock of a transfer, waiting for its owner. If the owner handles the same chunk,
+// it cancels the owner, because the client has abandoned that connection. It returns the context
+// for the work, which a later request can cancel so; without an error the caller must call end. It
+// fails with drive.InProgress if ctx ends first.
 func (t *transferLocks) lock(ctx context.Context, l *transferLock, chunk string) (_ context.Context, end func(), err error) {
 	for {
 		t.mu.Lock()
@@ -106,7 +108,7 @@ func (t *transferLocks) lock(ctx context.Context, l *transferLock, chunk string)
 	}
 }
 
-// unlock releases a lock and wakes those who wait.
+// unlock releases a lock and wakes the requests that wait for it.
 func (t *transferLocks) unlock(l *transferLock) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -119,8 +121,9 @@ func (t *transferLocks) unlock(l *transferLock) {
 // the missing ones.
 const pollEvery = time.Second
 
-// wait waits until another chunk has ended or pollEvery has passed. late reports that the deadline
-// has passed. It fails with the cause of ctx.
+// wait waits until the owner of a lock has released it, or pollEvery has passed. The caller must
+// not own the lock. late reports that deadline has fired instead. It fails with drive.InProgress if
+// ctx ends.
 func (t *transferLocks) wait(ctx context.Context, l *transferLock, deadline <-chan time.Time) (late bool, err error) {
 	t.mu.Lock()
 	moved := l.released

@@ -78,8 +78,8 @@ func trashedID(name string) (drive.NodeID, error) {
 }
 
 // restore moves a node from the trash to its original folder, or to the root if that folder does
-// not exist. Destination must be in the user's restore collection; its last segment is ignored. It
-// replies 201, and fails with drive.NotFound for a node that is not in the trash.
+// not exist. Destination must be in the caller's collection "restore"; its last segment is ignored.
+// It replies 201, and fails with drive.NotFound for a node that is not in the trash.
 func (c *call) restore(ctx context.Context, id drive.NodeID) error {
 	if err := checkRestoreDestination(c.DAV, c.r, "trashbin", c.at(3)); err != nil {
 		return err
@@ -91,10 +91,9 @@ func (c *call) restore(ctx context.Context, id drive.NodeID) error {
 	return nil
 }
 
-// checkRestoreDestination checks the Destination header of a request that restores a file. It
-// returns Forbidden unless the path is in /remote.php/dav/AREA/USER/restore/, where area is
-// "trashbin" or "versions", and an error that is answered 502 if the host is another server's (RFC
-// 4918 §9.8.5).
+// checkRestoreDestination checks the Destination header of a request that restores a file. It fails
+// with drive.Forbidden unless the path contains /remote.php/dav/AREA/USER/restore/, where AREA is
+// "trashbin" or "versions", and with status 502 for the host of another server (RFC 4918 §9.8.5).
 func checkRestoreDestination(h *dav.Head, r *http.Request, area, user string) error {
 	u, err := url.Parse(r.Header.Get("Destination"))
 	if err != nil || !strings.Contains(u.Path, "/remote.php/dav/"+area+"/"+user+"/restore/") {
@@ -123,7 +122,8 @@ func (c *call) listTrash(ctx context.Context) error {
 	return nil
 }
 
-// trashPage writes one page and returns the cursor of the next, nil after the last.
+// trashPage writes one page of the trash to out and returns the cursor of the next page; nil after
+// the last. It fails with the error of a query before it writes anything of the page.
 func (c *call) trashPage(ctx context.Context, out *stream, href string, l tree.List) (*string, error) {
 	page, err := c.Files.ListTrash(ctx, c.who, "", l)
 	if err != nil {

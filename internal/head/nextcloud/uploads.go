@@ -39,7 +39,8 @@ import (
 // the first chunk has arrived, chunk 1 of a client without a Destination waits up to ZeroWithin for
 // chunk 0.
 
-// transfer is a chunked upload of the caller.
+// transfer is a chunked upload of the caller, as read at the beginning of a request. The client
+// names it by an id of its own.
 type transfer struct {
 	// id is the client's id of the transfer.
 	id     string
@@ -48,8 +49,8 @@ type transfer struct {
 	chunks chunks
 }
 
-// fingerprintOf returns the fingerprint that the upload of a transfer is found by; id is the
-// client's.
+// fingerprintOf returns the fingerprint of the upload that belongs to the transfer with the
+// client's id. The upload is found by it.
 func fingerprintOf(id string) string { return "nextcloud " + id }
 
 const maxTransferID = 100 // bytes; fits into the fingerprint
@@ -130,8 +131,9 @@ func (c *call) totalLength() (drive.ByteSize, error) {
 	return drive.ByteSize(n), nil
 }
 
-// beginChunks begins a transfer. It fails with 405 if the transfer exists, because its bytes may be
-// of another content.
+// beginChunks handles MKCOL: it begins a transfer with the client's id and replies 201. It fails
+// with drive.Method (405) if the transfer exists, because its bytes may be of another content, and
+// with the errors of beginning an upload.
 func (c *call) beginChunks(ctx context.Context, id string) error {
 	key := c.who.User.String() + id
 	l := c.transferLocks.ref(key)
@@ -173,7 +175,8 @@ func (c *call) beginChunks(ctx context.Context, id string) error {
 	return nil
 }
 
-// find returns an open transfer of the caller. It fails with drive.NotFound.
+// find returns the open transfer of the caller with the client's id; t.pos is not set. It caches
+// the id of the upload. It fails with drive.NotFound if there is none.
 func (c *call) find(ctx context.Context, id string) (transfer, error) {
 	key := c.who.User.String() + id
 	if upload, known := c.transferLocks.cached(key); known {
@@ -190,9 +193,9 @@ func (c *call) find(ctx context.Context, id string) (transfer, error) {
 	return t, err
 }
 
-// cachedTransfer returns the transfer for a cached upload id. If the caller may no longer write to
-// the target folder, it ends the upload, so that its reservation is released at once. It fails with
-// drive.NotFound if the upload is no longer that of the transfer.
+// cachedTransfer returns the transfer whose upload was is cached. If the caller may no longer write
+// to the target folder, it ends the upload, so that its reservation is released at once. It fails
+// with drive.NotFound if the upload has ended or does not belong to the transfer.
 func (c *call) cachedTransfer(ctx context.Context, id string, was drive.UploadID) (transfer, error) {
 	v, err := c.Uploads.Get(ctx, c.who, was)
 	if drive.IsKind(err, drive.NotFound, drive.Forbidden) {
@@ -268,8 +271,9 @@ func (c *call) transfer(ctx context.Context, id string, v upload.View) (transfer
 	return t, c.readChunks(ctx, &t)
 }
 
-// readChunks reads the recorded chunks. The caller must hold the transfer's lock. It sets t.chunks
-// and fails if the recorded text cannot be read.
+// readChunks reads what is recorded about the chunks into t.chunks. Without the lock of the
+// transfer the result may be outdated at once. It fails with the error of the query, or if the
+// recorded text is malformed.
 func (c *call) readChunks(ctx context.Context, t *transfer) (err error) {
 	text, err := upload.Metadata(ctx, c.Uploads, c.who, t.view.ID)
 	if err != nil {
@@ -299,9 +303,10 @@ func parseChunk(name string) (chunkName, error) {
 	return chunkName{n, ranged}, nil
 }
 
-// putChunk handles PUT of a chunk: it appends the chunk and replies 201. A chunk that comes before
-// its predecessor waits up to EarlyWithin, a first chunk of unknown place up to ZeroWithin. A
-// repeated chunk is not stored again; one with other bytes fails with drive.OffsetMismatch.
+// putChunk handles PUT of a chunk: it appends the chunk to the upload and replies 201. A chunk that
+// comes before its predecessor waits up to EarlyWithin and then fails with drive.InProgress. Chunk
+// 1 waits up to ZeroWithin if a chunk 0 may follow. A chunk that has arrived before is not stored
+// again; one with the same name but other bytes fails with drive.OffsetMismatch.
 func (c *call) putChunk(ctx context.Context, id, name string) error {
 	n, err := parseChunk(name)
 	if err == nil {
@@ -353,7 +358,8 @@ func (c *call) putChunk(ctx context.Context, id, name string) error {
 	}
 }
 
-// earlyTimeout limits the wait of an early chunk. It restarts when the transfer has grown.
+// earlyTimeout limits how long a chunk waits for its predecessors. The wait restarts when the
+// transfer has grown.
 type earlyTimeout struct {
 	*time.Timer
 
@@ -372,9 +378,9 @@ func (p *earlyTimeout) observe(offset drive.ByteSize) {
 	}
 }
 
-// refuseEarly refuses a chunk whose predecessors have not arrived, and records it, so that a MOVE
-// cannot complete the file without it. It always returns an error: that of the refusal, or of
-// recording it.
+// refuseEarly refuses a chunk whose predecessors have not arrived, with drive.InProgress, and
+// records it, so that a MOVE cannot complete the file without it. It always returns an error: that,
+// or the failure to record it.
 func (c *call) refuseEarly(ctx context.Context, l *transferLock, id string, n chunkName) error {
 	ctx, end, err := c.transferLocks.lock(ctx, l, "")
 	if err != nil {
@@ -463,8 +469,9 @@ func (c *call) tryChunk(
 	return accept, c.note(ctx, t, n, offset, sum)
 }
 
-// note records number, end offset and sum of an arrived chunk in the upload's metadata, also if the
-// client has disconnected. At most maxSums sums are kept.
+// note records number, end offset and sum of a chunk that has arrived in the upload's metadata,
+// even if the client has disconnected. The sums of the last maxSums chunks are kept. The caller
+// must own the lock of the transfer.
 func (c *call) note(ctx context.Context, t transfer, n chunkName, offset drive.ByteSize, sum hash.Hash) error {
 	now := chunks{From1: t.chunks.From1, Ahead: t.chunks.Ahead, First: t.chunks.First, Last: n.number, Upto: offset, Bytes: n.bytes}
 	if t.chunks.None {
@@ -504,8 +511,8 @@ func (c *call) listChunks(ctx context.Context, id string) error {
 	return c.multistatus(all...)
 }
 
-// dropChunks cancels a transfer, which releases its bytes, and replies 204. It fails with
-// drive.NotFound.
+// dropChunks handles DELETE: it cancels a transfer, so that its bytes are deleted and its reserved
+// space is released, and replies 204. It fails with drive.NotFound.
 func (c *call) dropChunks(ctx context.Context, id string) error {
 	t, err := c.find(ctx, id)
 	if err == nil {

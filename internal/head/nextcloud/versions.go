@@ -64,8 +64,9 @@ func (c *call) nodeByNumber(ctx context.Context, text string) (files.NodeView, e
 	return c.tags.ByNumber(ctx, c.who, number-firstNumber)
 }
 
-// listVersions sends the old versions of a node as a 207 response; with Depth 0 only the folder
-// itself. A failed page aborts the response.
+// listVersions sends the older versions of a file as a 207 response; with Depth 0 only the
+// collection itself. If a page cannot be read after the first bytes are sent, it aborts the
+// connection.
 func (c *call) listVersions(ctx context.Context, n files.NodeView) error {
 	href := strings.TrimSuffix(c.r.URL.EscapedPath(), "/") + "/"
 	out := c.newStream()
@@ -91,7 +92,7 @@ func (c *call) listVersions(ctx context.Context, n files.NodeView) error {
 	return nil
 }
 
-// versionTag returns the ETag of a file with this content.
+// versionTag returns the ETag of content whose BLAKE3 digest in hexadecimal is blake3.
 func versionTag(blake3 string) string {
 	return dav.Entry{NodeView: files.NodeView{Digests: map[string]string{string(digest.Blake3): blake3}}}.Tag()
 }
@@ -113,9 +114,9 @@ func (c *call) getVersion(ctx context.Context, n files.NodeView, id drive.Versio
 	return d.Close()
 }
 
-// restoreVersion makes an older version the current one, as a new version. Destination must be in
-// the user's restore collection; its last segment is ignored. It replies 201 and fails with
-// drive.NotFound, drive.Quota or drive.Locked.
+// restoreVersion adds the content of an older version as the new current version. Destination must
+// be in the caller's collection "restore"; its last segment is ignored. It replies 201, and fails
+// with drive.NotFound, drive.Quota or drive.Locked.
 func (c *call) restoreVersion(ctx context.Context, n files.NodeView, id drive.VersionID) error {
 	if err := checkRestoreDestination(c.DAV, c.r, "versions", c.at(3)); err != nil {
 		return err

@@ -10,7 +10,8 @@ import (
 	"example.org/smartdrive/internal/base/drive"
 )
 
-// Document is an RFC 9457 problem document. In JSON, Args are additional members.
+// Document is an RFC 9457 problem document: the description of an error for a client. In JSON, Args
+// are additional members. From creates it.
 type Document struct {
 	Type      string     // "/problems/<code>": path of the page about it
 	Title     string     // summary of the kind
@@ -25,9 +26,10 @@ type Document struct {
 	lang  Lang
 }
 
-// From renders err in a language. An error that is no drive.Error is Internal, except package
-// http's error for a body that is too large. Details of an Internal error are omitted, because they
-// may hold paths, SQL or secrets.
+// From returns the problem document of err in a language. An error that is not a drive.Error gets
+// the kind of drive.KindOf, usually Internal; package http's error for a body that is too large
+// becomes TooLarge. Details of an Internal error are omitted, because they may hold paths, SQL or
+// secrets. requestID may be "".
 func From(err error, l Lang, requestID string) Document {
 	kind, args := kindAndArgs(err)
 	r := rowOf(kind)
@@ -71,7 +73,8 @@ func kindAndArgs(err error) (drive.Kind, drive.Args) {
 	return e.Kind, e.Args
 }
 
-// seconds converts the arg retry_after to whole seconds, at least 1. ok is false without one.
+// seconds converts the value of the arg retry_after, a number of seconds, to an int of at least 1.
+// ok is false for anything but an int or int64.
 func seconds(v any) (int, bool) {
 	switch n := v.(type) {
 	case int:

@@ -40,8 +40,9 @@ const maxAcceptLanguage = 256
 // matcher selects the language for an Accept-Language value.
 var matcher = language.NewMatcher([]language.Tag{language.English, language.SimplifiedChinese})
 
-// Negotiate returns the language for an Accept-Language header (RFC 9110 §12.5.4). Every variant of
-// Chinese gives Chinese. Invalid headers and other languages give English.
+// Negotiate returns the language for the value of Accept-Language (RFC 9110 §12.5.4): the most
+// preferred one that this package has. Every variant of Chinese gives Chinese. An empty or invalid
+// value and other languages give English. Only the first maxAcceptLanguage bytes count.
 func Negotiate(header string) Lang {
 	if len(header) > maxAcceptLanguage {
 		end := strings.LastIndexByte(header[:maxAcceptLanguage], ',')

@@ -54,8 +54,9 @@ type entry struct {
 	Status                       int
 }
 
-// ServePage serves GET /problems/{code}, which explains a problem, and GET /problems, the list. The
-// language is ?lang=en|zh-CN, else that of Accept-Language.
+// ServePage serves GET /problems/{code}, which explains one kind of error, and GET /problems, the
+// list. The language is the query parameter lang, else that of Accept-Language. An unknown code is
+// answered with drive.NotFound.
 func ServePage(w http.ResponseWriter, r *http.Request) {
 	l := Negotiate(r.Header.Get("Accept-Language"))
 	if chosen := r.URL.Query().Get("lang"); chosen != "" {

@@ -10,11 +10,13 @@ import (
 	"example.org/smartdrive/internal/base/drive"
 )
 
-// maxShown bounds an arg in a sentence, in bytes. The document's member has the full value.
+// maxShown bounds the value of an arg in a sentence, in bytes. The member of the document has the
+// full value.
 const maxShown = 200
 
-// sentence returns the text about an error: that of its reason, state or field, else the first of
-// the row's says whose args are complete, else the title.
+// sentence returns the text about an error with args, in a language: that of its arg reason, state
+// or field, in this order, if the row has one; else the first of r.says whose args are complete;
+// else the title.
 func (r *row) sentence(args drive.Args, l Lang) string {
 	for _, of := range []struct {
 		arg   string
@@ -38,8 +40,8 @@ func (r *row) sentence(args drive.Args, l Lang) string {
 	return r.title.in(l)
 }
 
-// fill replaces the {places} of a template by args. ok is false if an arg is missing or empty, so
-// that no text has gaps.
+// fill replaces the placeholders of a template, such as {name} or {name:size}, by args. ok is false
+// if an arg is missing or empty, so that no text has gaps.
 func fill(template string, args drive.Args) (s string, ok bool) {
 	var b strings.Builder
 	for {
@@ -63,7 +65,8 @@ func fill(template string, args drive.Args) (s string, ok bool) {
 	}
 }
 
-// show formats an arg for people. The format "size" renders a number of bytes as in "8MiB".
+// show formats the value of an arg for people; a slice as its elements with commas. The format
+// "size" renders a number of bytes as in "8MiB"; other formats have no effect.
 func show(value any, format string) string {
 	v := reflect.ValueOf(value)
 	switch {

@@ -7,7 +7,7 @@ import (
 	"example.org/smartdrive/internal/base/drive"
 )
 
-// row declares status, texts and retry time of one problem kind.
+// row declares status, texts and retry time of one kind of error.
 type row struct {
 	kind    drive.Kind
 	status  int
@@ -20,8 +20,8 @@ type row struct {
 	retry   int             // default Retry-After in seconds; 0: none
 }
 
-// rows has a row for each kind; TestEveryKindHasARow verifies that. {name} is replaced by an arg,
-// {name:size} by an arg in bytes formatted as in "8MiB".
+// rows has a row for each kind of error; TestEveryKindHasARow verifies that. In the texts, {name}
+// is replaced by an arg, and {name:size} by an arg in bytes formatted as in "8MiB".
 var rows = slices.Concat(requestRows, stateRows, serverRows)
 
 // requestRows are for requests that are refused regardless of the server's state. The first row is

@@ -6,7 +6,8 @@ import (
 	"example.org/smartdrive/internal/base/drive"
 )
 
-// stateRows are for requests that another state of their object would allow.
+// stateRows are for requests that are refused because of the current state of the object, such as a
+// name that is taken.
 var stateRows = []row{
 	{
 		kind: drive.NameTaken, status: http.StatusConflict,

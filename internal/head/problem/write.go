@@ -29,7 +29,8 @@ type Translator interface{ TranslateError(err error) error }
 // while the server still reads the rest of a rejected body.
 func Write(w http.ResponseWriter, r *http.Request, err error) { WriteAs(w, r, err, Dialect{}) }
 
-// Dialect adapts a problem to a protocol other than the native API. Zero fields change nothing.
+// Dialect adapts a problem document to a protocol other than the native API. A zero field changes
+// nothing; Status and Type replace those of the document.
 type Dialect struct {
 	Status int
 	Type   string
@@ -84,7 +85,8 @@ func (d *Document) apply(as Dialect) {
 	}
 }
 
-// Note passes an error that did not become the whole response to the access log.
+// Note records err for the access log without answering, such as an error after the response has
+// begun. Without a Noter it does nothing.
 func Note(w http.ResponseWriter, err error) { note(w, err) }
 
 // note passes err to the outermost Noter of w, for the access log; without one it does nothing.
@@ -110,7 +112,9 @@ func find[T any](w http.ResponseWriter) (T, bool) {
 	}
 }
 
-// setHeaders sets the response headers of the problem and removes those of the resource.
+// setHeaders sets the headers of a response with the problem, such as Retry-After and Allow. It
+// removes headers that the handler has set for the resource, such as ETag and Location, because
+// they do not apply to the problem.
 func (d *Document) setHeaders(h http.Header) {
 	// Headers that describe the resource do not apply to the problem.
 	for _, name := range []string{"Etag", "Last-Modified", "Content-Range", "Content-Disposition", "Content-Encoding", "Repr-Digest", "Content-Digest", "Accept-Ranges", "Location"} {

@@ -51,9 +51,10 @@ func (b batches) routes() []route {
 	})
 }
 
-// do executes a batch of changes and streams the answer to each item as soon as the item is done;
-// the reply that it returns is always empty. It returns an error if the request is refused or the
-// batch fails before the first answer. Later failures become the last line of the stream.
+// do executes a batch of changes, and sends the answer to each item as soon as it is done; the
+// reply that it returns is always empty. It returns an error, to be answered, if the request is
+// refused or the batch fails before the first answer. A later failure becomes the last line of the
+// stream.
 func (b batches) do(ctx context.Context, c *call) (reply, error) {
 	if err := checkBatchHeaders(c); err != nil {
 		return reply{}, err

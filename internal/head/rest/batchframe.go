@@ -65,11 +65,13 @@ func (f *frames) Err() error {
 	return f.err
 }
 
-// Stop makes a waiting Next or Read return. It may be called from another goroutine.
+// Stop closes the body, so that a waiting Next or Read returns. It may be called from another
+// goroutine.
 func (f *frames) Stop() { _ = f.src.Close() }
 
-// Next skips the unread bytes of the item before and returns the next one. It fails with io.EOF at
-// the end, and repeats the first error.
+// Next skips the unread bytes of the previous item and returns the next one. A fault of one item is
+// in its Err. It fails with io.EOF after the last item; after any error it returns the same one
+// again.
 func (f *frames) Next() (batch.Item, error) {
 	if f.err == nil {
 		_, _ = io.Copy(io.Discard, f.rest) // a failure is kept in f.err

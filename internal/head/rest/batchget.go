@@ -92,7 +92,8 @@ type contentsStream struct {
 	minimal bool // lines carry the revision of a node instead of the node
 }
 
-// send sends all files and the last line. If it fails before begun is set, nothing was sent.
+// send sends all files and the last line. If it fails while s.begun is false, nothing was sent and
+// the caller answers with the error; later, the stream is broken.
 func (s *contentsStream) send(ctx context.Context, ids []drive.NodeID) error {
 	for some := range slices.Chunk(ids, listBatch) {
 		listed, err := s.b.files.Contents.List(ctx, s.c.who, some)

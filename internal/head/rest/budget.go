@@ -40,14 +40,15 @@ func newBudget(most int64) *budget {
 	return &budget{most: most, free: most, held: map[string]int64{}, pages: map[string]int{}}
 }
 
-// acquire waits until n bytes are free and the user would hold no more than most bytes. n must not
-// exceed the budget. It fails only with the error of ctx; otherwise the caller calls release.
+// acquire waits until n bytes are free and the user would hold no more than most bytes. A user who
+// holds nothing may exceed most. n must not exceed the budget. It fails only with the error of ctx;
+// otherwise the caller must call release.
 func (b *budget) acquire(ctx context.Context, user string, n, most int64) error {
 	return b.await(ctx, &waiter{user: user, n: n, most: most, granted: make(chan struct{})})
 }
 
-// acquirePage acquires memory for a page of a list, of which a user reads at most pagesAtOnce. The
-// caller returns the memory by releasePage.
+// acquirePage is acquire for a page of a list, of which a user reads at most pagesAtOnce at a time.
+// Without an error the caller must call releasePage.
 func (b *budget) acquirePage(ctx context.Context, user string, n, most int64) error {
 	return b.await(ctx, &waiter{user: user, n: n, most: most, page: true, granted: make(chan struct{})})
 }
@@ -76,7 +77,7 @@ func (b *budget) await(ctx context.Context, one *waiter) error {
 	return ctx.Err()
 }
 
-// release returns n bytes of a user and admits waiters that now fit. It acquires mu.
+// release releases n bytes of a user and grants requests that now fit. The caller must not hold mu.
 func (b *budget) release(user string, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,8 +117,8 @@ func (b *budget) grantLocked() {
 	}
 }
 
-// nextLocked returns the index of the next request, or -1 if no waiting request may have more
-// memory.
+// nextLocked returns the index of the request to grant next, even if it does not fit yet; -1 if no
+// user that waits may hold more memory. The caller holds mu.
 func (b *budget) nextLocked() int {
 	next := -1
 	for i, one := range b.waiting {

@@ -34,7 +34,8 @@ type call struct {
 	sender *collect.Sender // set if the caller is the sender of a collect link
 }
 
-// reply is the response of a handler. The zero reply says that the handler has responded already.
+// reply is the response of a handler, which call.serve sends. The zero reply says that the handler
+// has responded already.
 type reply struct {
 	status int
 	body   any      // sent as JSON; nil: no body
@@ -81,7 +82,7 @@ func (a *API) handler(rt *route) http.Handler {
 }
 
 // serve runs the steps that the package comment lists, in their order, and sends the reply. It
-// returns an error only before anything is sent; the caller renders it.
+// returns an error only if nothing has been sent; the caller must answer with it.
 func (c *call) serve() error {
 	if err := refuseExecutable(c.r); err != nil {
 		return err
@@ -129,9 +130,10 @@ func refuseExecutable(r *http.Request) error {
 	return nil
 }
 
-// admit authenticates the caller and takes a slot of the user, or of the address if the route is
-// open to anonymous callers. It fails with drive.Unauthenticated, drive.Forbidden or drive.Rate.
-// The caller calls release after the response.
+// admit authenticates the caller, sets c.who and occupies a slot of the user for concurrent
+// requests. On a route that is open to anonymous callers, it only occupies a slot of the address.
+// It fails with drive.Unauthenticated, drive.Forbidden or drive.Rate. Without an error the caller
+// must call release after the response.
 func (c *call) admit(ctx context.Context) (release func(), err error) {
 	if c.route.access == open {
 		return c.Visitors.Acquire(c.network())
@@ -155,8 +157,9 @@ func (c *call) admit(ctx context.Context) (release func(), err error) {
 	return c.Requests.Acquire(c.limitKey())
 }
 
-// clickKey identifies a request for the refusal of double clicks: same method, path and idempotency
-// key. Requests that probe for known content all count as one per route, whatever they name.
+// clickKey returns the key by which a double click is recognized, that is, an equal request in
+// quick succession: method, path and idempotency key. On routes that tell whether the server has
+// some content, all requests have the same key, whatever they name.
 func (c *call) clickKey() string {
 	if c.route.probesContent {
 		return c.route.path
@@ -193,8 +196,8 @@ func bearer(r *http.Request) string {
 	return strings.Trim(token, " ")
 }
 
-// client returns the address of the client. The server has replaced a proxy's address in
-// RemoteAddr. It is zero on a local socket.
+// client returns the address of the client, also behind a trusted proxy, because the server has
+// replaced RemoteAddr. It is the zero Addr on a local socket.
 func (c *call) client() netip.Addr { return clientOf(c.r) }
 
 // clientOf returns the address of the connection, as IPv4 where it is mapped and without a zone;
@@ -255,7 +258,8 @@ func (rep reply) encode() ([]byte, error) {
 	return json.Marshal(rep.body)
 }
 
-// location returns the Location header for a created resource or a started operation; "" for none.
+// location returns the value of the Location header for a created resource or a started operation,
+// from raw, the JSON of the reply; "" if the reply needs none.
 func (c *call) location(status int, raw []byte) string {
 	above := c.route.above(status)
 	if above == "" {
@@ -277,7 +281,7 @@ func (c *call) location(status int, raw []byte) string {
 	return c.subPath() + prefix + above + "/" + id
 }
 
-// subPath returns the path of the configured base URL.
+// subPath returns the escaped path of the configured base URL; "" if it has none.
 func (c *call) subPath() string {
 	if u, err := url.Parse(c.base); err == nil {
 		return u.EscapedPath()

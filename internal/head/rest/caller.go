@@ -9,9 +9,10 @@ import (
 	"example.org/smartdrive/internal/usecase/collect"
 )
 
-// AuthenticateWriter authenticates a request that changes files for the other protocol heads, by
-// the rules of this API. It fails with Unauthenticated or CrossOrigin, with Forbidden if the caller
-// may not write, or with Rate if the user has too many requests in flight. The head calls release
+// AuthenticateWriter authenticates a request that changes files, for the other protocol heads, by
+// the rules of this API. It counts the request against the daily limit of writes, and occupies one
+// of the user's slots for concurrent requests. It fails with Unauthenticated or CrossOrigin, with
+// Forbidden if the caller may not write, or with Rate. Without an error the head calls release
 // after the response.
 func (a *API) AuthenticateWriter(r *http.Request) (who drive.Who, release func(), err error) {
 	if who, err = a.front.identify(r, write); err != nil {
@@ -24,8 +25,9 @@ func (a *API) AuthenticateWriter(r *http.Request) (who drive.Who, release func()
 	return who, release, err
 }
 
-// AuthenticateUploader is like AuthenticateWriter, and also accepts the senders of collect links.
-// sender is nil for a user.
+// AuthenticateUploader is like AuthenticateWriter, and also accepts the token of a sender, who
+// sends files by a collect link without an account. sender is nil for a user. Without an error the
+// head calls release after the response.
 func (a *API) AuthenticateUploader(r *http.Request) (who drive.Who, sender *Sender, release func(), err error) {
 	token := bearer(r)
 	if !collect.IsToken(token) {
@@ -44,10 +46,10 @@ func (a *API) AuthenticateUploader(r *http.Request) (who drive.Who, sender *Send
 }
 
 // AuthenticateBasic authenticates a request by user name and password, or by a token that is valid
-// for head. It accepts no cookie, because another site could make a browser send one. A browser
-// also repeats typed passwords, so a change must pass checkOrigin. changes says that the request
-// changes something: then it needs the write scope, otherwise the read scope. It fails like
-// AuthenticateWriter.
+// for head. It accepts no cookie, because another site could make a browser send one. changes says
+// that the request changes something: then it needs the write scope, else the read scope, and must
+// pass checkSimpleRequest, because browsers also repeat typed passwords. It fails like
+// AuthenticateWriter. Without an error the head calls release after the response.
 func (a *API) AuthenticateBasic(r *http.Request, head drive.Heads, changes bool) (who drive.Who, release func(), err error) {
 	need := read
 	if changes {
@@ -87,8 +89,8 @@ func addressOf(r *http.Request) string {
 	return at.Addr().Unmap().WithZone("").String()
 }
 
-// AdmitVisitor takes a slot for an anonymous request, for the other heads. It fails with Rate. The
-// head calls release after the response.
+// AdmitVisitor occupies a slot of the client's address for a request without a login, for the other
+// heads. It fails with Rate. Without an error the head calls release after the response.
 func (a *API) AdmitVisitor(r *http.Request) (release func(), err error) {
 	return a.front.Visitors.Acquire((&call{r: r}).network())
 }

@@ -23,8 +23,8 @@ const (
 	compressBuffer = 1 << 14 // initial buffer in bytes
 )
 
-// compressors is a pool of gzip writers. If all are in use, a response is sent uncompressed; nobody
-// waits.
+// compressors is a pool of gzip writers. If all are in use, a response is sent uncompressed; no
+// request waits.
 type compressors chan *gzip.Writer
 
 // newCompressors returns a pool of at most maxCompressors compressors, each created at first use.
@@ -37,8 +37,8 @@ func newCompressors() compressors {
 	return p
 }
 
-// compress returns raw as gzip and sets Content-Encoding in h. It returns raw itself if no writer
-// is free or gzip is not smaller. It always adds Vary.
+// compress returns raw compressed by gzip, and sets Content-Encoding in h. If no writer is free or
+// gzip is not smaller, it returns raw. It adds Vary in either case.
 func (c compressors) compress(raw []byte, h http.Header) []byte {
 	h.Add("Vary", "Accept-Encoding")
 	z := c.gzip(raw)

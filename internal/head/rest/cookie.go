@@ -45,8 +45,9 @@ func newForgery(baseURL string) *http.CrossOriginProtection {
 	return p
 }
 
-// secret returns the credential of a request: its bearer token, else its cookie, else "". It fails
-// with drive.CrossOrigin if another site's page made the browser send the cookie with a change.
+// secret returns the credential of a request: its bearer token, or without one its login cookie, or
+// "". It fails with drive.CrossOrigin if the credential is a cookie and a page of another site made
+// the browser send a change.
 func (f *front) secret(r *http.Request) (string, error) {
 	if token := bearer(r); token != "" {
 		return token, nil
@@ -73,8 +74,8 @@ func sentCookie(r *http.Request) string {
 	return ""
 }
 
-// checkOrigin refuses a change that another site's page made a browser send, with
-// drive.CrossOrigin. Requests that only read pass.
+// checkOrigin fails with drive.CrossOrigin for a request that changes something and that a page of
+// another site made a browser send. Requests by methods that only read pass.
 func (f *front) checkOrigin(r *http.Request) error {
 	if err := f.forgery.Check(r); err != nil {
 		return drive.Wrap(err, drive.CrossOrigin)
@@ -95,7 +96,8 @@ func (f *front) checkSimpleRequest(r *http.Request) error {
 	return f.checkOrigin(&one)
 }
 
-// setCookie stores a login in the browser. The empty secret deletes the cookie.
+// setCookie sets the response header that stores a login in the browser; with an empty secret, one
+// that deletes the cookie.
 func (c *call) setCookie(secret string) {
 	life := cookieLife
 	if secret == "" {

@@ -37,9 +37,10 @@ func (c *call) decode(ctx context.Context, in any) error {
 	return decodeObject(raw, in)
 }
 
-// readJSON reads the body and checks its Content-Type. For a large body it waits until the memory
-// for its decoded form is acquired. It fails with drive.MediaType, drive.TooLarge, or
-// drive.Unavailable if no memory is free.
+// readJSON reads the body of the request, which must be JSON by its Content-Type. It does not
+// decode it. For a large body it waits until the memory for the decoded form is acquired;
+// c.releaseMemory releases that. It fails with drive.MediaType, drive.TooLarge, or
+// drive.Unavailable if no memory becomes free in time.
 func (c *call) readJSON(ctx context.Context) ([]byte, error) {
 	body := &countedBody{src: server.RequestBody(c.r), all: &c.memory.reading}
 	defer body.close()
@@ -50,8 +51,9 @@ func (c *call) readJSON(ctx context.Context) ([]byte, error) {
 	return raw, err
 }
 
-// readJSON reads a JSON body of at most maxBody bytes. It fails with drive.TooLarge or
-// drive.MediaType, and returns nil for an empty body.
+// readJSON reads a JSON body of at most maxBody bytes, and checks the Content-Type but not the
+// JSON. It returns nil, without an error, for an empty body. It fails with drive.TooLarge or
+// drive.MediaType.
 func readJSON(w http.ResponseWriter, r *http.Request, body io.Reader, maxBody int64) ([]byte, error) {
 	if r.ContentLength > maxBody {
 		return nil, drive.Fail(drive.TooLarge, "limit", maxBody, "sent", r.ContentLength)
@@ -85,10 +87,10 @@ func checkJSON(contentType string) error {
 // clip shortens a text of the client before a problem repeats it.
 func clip(s string) string { return server.Clip(s) }
 
-// decodeObject decodes one JSON object into a struct, more strictly than encoding/json. Names are
-// case-sensitive. Unknown and repeated names fail with drive.BadRequest. null is valid only in
-// fields with the tag nullable. A field without omitempty or omitzero is required. Nested structs
-// follow the same rules.
+// decodeObject decodes one JSON object into the struct that into points to, more strictly than
+// encoding/json. It fails with drive.BadRequest, which names the field. Names are case-sensitive;
+// unknown and repeated names are errors. null is valid only in fields with the tag nullable. A
+// field without omitempty or omitzero is required. Nested structs follow the same rules.
 func decodeObject(raw []byte, into any) error {
 	members, err := splitObject(raw)
 	if err != nil {
@@ -249,8 +251,8 @@ func holdsNull(value json.RawMessage, t reflect.Type) bool {
 	return false
 }
 
-// isMembers reports whether decodeObject decodes a type, because the type is a struct without an
-// unmarshal method.
+// isMembers reports whether decodeObject decodes values of the type itself, field by field, because
+// it is a struct without an unmarshal method.
 func isMembers(t reflect.Type) bool {
 	own := reflect.PointerTo(t)
 	return t.Kind() == reflect.Struct && !own.Implements(reflect.TypeFor[json.Unmarshaler]()) && !own.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())

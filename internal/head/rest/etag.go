@@ -8,6 +8,7 @@ import (
 )
 
 // tags is the value of If-Match or If-None-Match: "*" or a list of entity tags (RFC 9110 §13.1.1).
+// The zero value is an absent header.
 type tags struct {
 	any  bool
 	list []tag
@@ -22,8 +23,8 @@ type tag struct {
 // absent reports whether the header is missing.
 func (t tags) absent() bool { return !t.any && t.list == nil }
 
-// match reports whether the tags contain opaque by strong comparison, or are "*"; a weak tag never
-// matches.
+// match reports whether the tags are "*" or contain opaque, the text of a tag without quotes, by
+// strong comparison: a weak tag never matches.
 func (t tags) match(opaque string) bool { return t.any || slices.Contains(t.list, tag{opaque: opaque}) }
 
 // matchWeakly reports whether the tags contain opaque, weak or strong, or are "*".
@@ -68,7 +69,7 @@ func (c *call) joined(name string) string { return strings.Join(c.r.Header.Value
 // drive.BadRequest for malformed tags.
 func (c *call) tags(name string) (tags, error) { return parseTags(name, c.joined(name)) }
 
-// opaqueTag returns the ETag of a content, without the quotes.
+// opaqueTag returns the ETag of content, without quotes. blake3 is its digest in hexadecimal.
 func opaqueTag(blake3 string) string { return "b3-" + blake3 }
 
 // quoted returns opaque as a strong entity tag; it does not escape.

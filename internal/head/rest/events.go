@@ -160,7 +160,8 @@ func (s *streamer) pause(ctx context.Context) bool {
 	return false
 }
 
-// authorized reports whether the login or token is still valid for this stream.
+// authorized authenticates the request of the stream again, and reports whether it still has the
+// same user. It is false also if that fails for another reason.
 func (s *streamer) authorized() bool {
 	if s.c.local != nil {
 		return true

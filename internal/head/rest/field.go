@@ -60,9 +60,9 @@ func (f *mimeField) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// parseMime reports whether s is a valid media type of a file, and returns s. A download sends it
-// as Content-Type. Control characters are refused, because package mime accepts line breaks as
-// space, which a header must not contain.
+// parseMime returns s, and whether it is a valid media type of a file, which a download sends as
+// Content-Type. Control characters are refused, because package mime accepts line breaks as space,
+// which a header must not contain.
 func parseMime(s string) (string, bool) {
 	media, _, err := mime.ParseMediaType(s)
 	major, minor, two := strings.Cut(media, "/")

@@ -42,7 +42,8 @@ func (c *call) keyUser() drive.UserID {
 	return localUser
 }
 
-// request identifies the creation that the idempotency key protects, with a hash of path and body.
+// request returns the identity of this request for its idempotency key: user, route, key, and a
+// hash of path and body. The body must have been read into c.body.
 func (c *call) request() idem.Request {
 	h := sha256.New()
 	h.Write([]byte(c.r.URL.EscapedPath() + "\n")) // a hash does not fail
@@ -64,8 +65,9 @@ func replayOf(r idem.Response) reply {
 	return reply{status: r.Status, raw: r.Body, replayed: r.Replayed}
 }
 
-// once executes a creation, or returns the stored response if the key has been used. do must call
-// keep or the files hook in its transaction, so that the response is stored atomically. It fails
+// once calls do, which creates something, or returns the stored response if the idempotency key has
+// been used. do must call keep, or a hook that does, within its transaction, so that the response
+// is stored atomically. Without a key it only enforces the interval between creations. It fails
 // with drive.KeyReused if the key was used for another request.
 func (c *call) once(ctx context.Context, do func() (reply, error)) (reply, error) {
 	if c.key.IsZero() {
@@ -87,8 +89,8 @@ func (c *call) once(ctx context.Context, do func() (reply, error)) (reply, error
 	return rep, err
 }
 
-// withInterval executes a creation unless the caller created such a thing too recently; then it
-// fails with drive.Rate. A repeat under a key gets the stored response before.
+// withInterval calls do, which creates something, unless the caller has created such a thing too
+// recently; then it fails with drive.Rate. If do fails, the attempt does not count.
 func (c *call) withInterval(do func() (reply, error)) (reply, error) {
 	undo, err := c.Intervals.Begin(c.limitKey(), c.route.method+" "+c.route.path)
 	if err != nil {
@@ -101,11 +103,13 @@ func (c *call) withInterval(do func() (reply, error)) (reply, error) {
 	return rep, err
 }
 
-// effect executes what a key protects and returns the reply to store.
+// effect changes something within tx and returns the reply, which is stored under the idempotency
+// key.
 type effect func(ctx context.Context, tx *sqldb.Tx) (reply, error)
 
-// keep executes do under the key in the creating transaction. If the key has been used, it fails
-// with a *replay, so that the transaction is rolled back.
+// keep runs do within tx and stores its reply under the idempotency key of the request. If the key
+// has been used, it fails with a *replay, which carries the stored response; the caller must return
+// that error, so that tx is rolled back.
 func (c *call) keep(ctx context.Context, tx *sqldb.Tx, do effect) (rep reply, err error) {
 	answer, err := c.Keys.Do(ctx, tx, c.request(), func(ctx context.Context, tx *sqldb.Tx) (int, []byte, error) {
 		if rep, err = do(ctx, tx); err != nil {
@@ -146,8 +150,9 @@ func makeOnce[V, W any](ctx context.Context, c *call, show func(*call, V) W, do 
 	})
 }
 
-// hook returns keep as a hook for the use cases of package files, which call it after their work.
-// It is nil without a key.
+// hook returns a hook for the use cases of package files, which call it at the end of their
+// transaction; it stores the response with the status under the idempotency key. It is nil without
+// a key.
 func (c *call) hook(status int) files.Hook {
 	if c.key.IsZero() {
 		return nil
@@ -158,7 +163,8 @@ func (c *call) hook(status int) files.Hook {
 	}
 }
 
-// beginning returns keep for the begin of an upload; nil without a key.
+// beginning returns the function with which an upload begins at most once per idempotency key; nil
+// without a key.
 func (u uploads) beginning(c *call) upload.Once[upload.View] {
 	if c.key.IsZero() {
 		return nil

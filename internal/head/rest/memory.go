@@ -62,29 +62,30 @@ func memoryLimit() int64 {
 	return limit
 }
 
-// acquireMemory waits until n bytes are available for processing the request; releaseMemory returns
-// them. A user's requests get at most half of the budget together. Only the first call of a request
-// acquires anything. It fails with drive.Unavailable after memoryTimeout.
+// acquireMemory waits until n bytes are available for processing the request; releaseMemory
+// releases them. A user's requests get at most half of the budget together. If the request has
+// acquired memory already, it does nothing. It fails with drive.Unavailable after memoryTimeout.
 func (c *call) acquireMemory(ctx context.Context, n int64) error {
 	return c.acquireOf(ctx, n, c.memory.work.most/2)
 }
 
-// acquirePage acquires memory for a page of n items. A user reads few pages at a time, because each
-// occupies one of the database's few connections.
+// acquirePage acquires memory for a page of n items of a list, as acquireMemory does. Of one user,
+// at most pagesAtOnce pages are read at a time, because each occupies one of the database's few
+// connections.
 func (c *call) acquirePage(ctx context.Context, n int64) error {
 	c.page = true
 	return c.acquireMemory(ctx, n*itemMemory)
 }
 
-// acquireDocuments acquires memory for n documents. A user may use the whole budget, because
-// several documents are committed together.
+// acquireDocuments acquires memory for n documents, as acquireMemory does. A user may use the whole
+// budget, because several documents are committed together.
 func (c *call) acquireDocuments(ctx context.Context, n int64) error {
 	return c.acquireOf(ctx, n*documentMemory, c.memory.work.most)
 }
 
-// acquireOf acquires n bytes unless the user would then hold more than most bytes, and waits until
-// both fit. It does nothing if the call holds memory already. It fails with drive.Unavailable after
-// memoryTimeout. releaseMemory returns the bytes.
+// acquireOf acquires n bytes, but at most the whole budget, and waits until they are free and the
+// user holds no more than most bytes with them. It does nothing if the request has acquired memory
+// already. It fails with drive.Unavailable after memoryTimeout. releaseMemory releases the bytes.
 func (c *call) acquireOf(ctx context.Context, n, most int64) error {
 	if n = min(n, c.memory.work.most); c.acquired > 0 || n == 0 {
 		return nil
@@ -102,7 +103,8 @@ func (c *call) acquireOf(ctx context.Context, n, most int64) error {
 	return nil
 }
 
-// releaseMemory returns the memory acquired for the request. Calling it again does nothing.
+// releaseMemory releases the memory that the request has acquired. Without any, or called again, it
+// does nothing.
 func (c *call) releaseMemory() {
 	if c.acquired == 0 {
 		return
@@ -144,8 +146,8 @@ func (b *countedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// close returns the counted bytes to the limit of all bodies. Call it once, when the body is no
-// longer in memory.
+// close ends counting the bytes of the body. Call it once, when the body is no longer in memory. It
+// does not close src.
 func (b *countedBody) close() { b.all.n.Add(-b.counted) }
 
 // responses holds the memory of responses that are being sent to clients, which may read slowly. If
@@ -166,8 +168,9 @@ type response struct {
 }
 
 // begin waits until n bytes are available for a response, and fails with drive.Unavailable after
-// responseTimeout. end must make a blocked Write of the response return; it is called to abort it.
-// The caller calls done after the response; done reports whether the response was aborted.
+// responseTimeout. Later the response may be aborted in favor of others: then end is called, which
+// must make a blocked Write return. Without an error the caller must call done after the response;
+// done releases the bytes and reports whether the response was aborted.
 func (r *responses) begin(ctx context.Context, n int64, end func()) (done func() (over bool), err error) {
 	if n <= smallResponse {
 		return func() bool { return false }, nil
@@ -187,8 +190,9 @@ func (r *responses) begin(ctx context.Context, n int64, end func()) (done func()
 	return func() bool { return r.release(one) }, nil
 }
 
-// tryAcquire takes the memory of a response if it is available. Otherwise it aborts the oldest
-// response if that is old enough, and returns false; the caller retries.
+// tryAcquire acquires the memory of a response and returns true if enough is free. Otherwise it
+// returns false, after it has aborted the oldest response if that is old enough; the caller
+// retries.
 func (r *responses) tryAcquire(one *response) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -215,7 +219,7 @@ func (r *responses) tryAcquire(one *response) bool {
 	return false
 }
 
-// release returns the memory of a response, and reports whether the response was aborted.
+// release releases the memory of a response, and reports whether the response was aborted.
 func (r *responses) release(one *response) (over bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,15 +228,16 @@ func (r *responses) release(one *response) (over bool) {
 	return one.over
 }
 
-// startResponse acquires memory for a response of n bytes and releases the memory of processing.
-// The caller calls done after the last Write.
+// startResponse acquires memory for sending a response of n bytes, and releases that of processing
+// the request. Without an error the caller must call done after the last Write. It fails with
+// drive.Unavailable if no memory becomes free in time.
 func (c *call) startResponse(ctx context.Context, n int64) (done func(), err error) {
 	return c.startResponseUntil(ctx, n, func() {})
 }
 
-// startResponseUntil acquires memory for a response of n bytes that may also wait for something
-// other than its client. stop ends that wait if the response is aborted. The caller must call done.
-// It fails if no memory becomes free.
+// startResponseUntil is startResponse for a response that may also wait for something other than
+// its client, such as more of the body. stop is called if the response is aborted, and must end
+// that wait.
 func (c *call) startResponseUntil(ctx context.Context, n int64, stop func()) (done func(), err error) {
 	conn := http.NewResponseController(c.w)
 	end, err := c.memory.sending.begin(ctx, n, func() {

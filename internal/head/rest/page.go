@@ -7,8 +7,9 @@ import (
 	"example.org/smartdrive/internal/base/drive"
 )
 
-// newPage returns a page of at most limit items. The caller reads limit+1 items: the extra one
-// shows that a next page exists. id returns an item's cursor.
+// newPage returns a page of at most limit items. The caller passes limit+1 items if there are so
+// many: the extra one is dropped and shows that a next page exists. id returns the cursor of an
+// item.
 func newPage[T any](items []T, limit int, id func(T) string) api.Page[T] {
 	if items == nil {
 		items = []T{}
@@ -21,8 +22,9 @@ func newPage[T any](items []T, limit int, id func(T) string) api.Page[T] {
 	return api.Page[T]{Items: items, NextCursor: &next}
 }
 
-// newPageOf returns a page of at most limit items, each converted by show. The caller reads limit+1
-// items: the extra one shows that a next page exists. id returns the cursor of a converted item.
+// newPageOf returns a page of items, each converted by show, with the limit of the request. The
+// caller passes one item more than c.limit() if there is one: it is dropped and shows that a next
+// page exists. id returns the cursor of a converted item.
 func newPageOf[V, W any](c *call, items []V, show func(*call, V) W, id func(W) string) api.Page[W] {
 	views := make([]W, len(items))
 	for i, v := range items {
@@ -31,8 +33,8 @@ func newPageOf[V, W any](c *call, items []V, show func(*call, V) W, id func(W) s
 	return newPage(views, c.limit(), id)
 }
 
-// pageOf replies with a page of a list that fits into memory. It fails with drive.CursorInvalid if
-// the cursor is not the id of an item.
+// pageOf replies with a page of all, the complete list in memory, as cursor and limit of the
+// request demand. It fails with drive.CursorInvalid if the cursor is not the id of an item.
 func pageOf[T any](c *call, all []T, id func(T) string) (reply, error) {
 	if after := c.query.Get(cursor.name); after != "" {
 		at := slices.IndexFunc(all, func(item T) bool { return id(item) == after })
@@ -58,9 +60,10 @@ func after[T ~[16]byte](c *call) (T, error) {
 	return id, err
 }
 
-// listPage replies with a page of a list that is ordered by id. read returns up to limit items
-// after an id. It asks read for one item more than a page, to know whether a next page exists. A
-// malformed cursor fails with drive.CursorInvalid.
+// listPage replies with a page of a list that is ordered by id. read returns up to limit items with
+// ids after the given one; listPage asks for one item more than a page, to know whether a next page
+// exists. show converts an item, and id returns the cursor of a converted one. It fails with
+// drive.CursorInvalid for a malformed cursor, and with the error of read.
 func listPage[ID ~[16]byte, V, W any](c *call, read func(after ID, limit int) ([]V, error), show func(*call, V) W, id func(W) string) (reply, error) {
 	since, err := after[ID](c)
 	if err != nil {

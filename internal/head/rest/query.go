@@ -120,7 +120,8 @@ func names(params []param) []string {
 	return all
 }
 
-// number returns an integer parameter; its default if it is absent. The value was checked before.
+// number returns the value of an integer parameter; its default if it is absent. parseQuery must
+// have checked it.
 func (c *call) number(p param) int {
 	if n, err := strconv.ParseInt(c.query.Get(p.name), 10, 64); err == nil {
 		return int(n)
@@ -131,7 +132,8 @@ func (c *call) number(p param) int {
 // limit returns the page size that the request asks for, or its default.
 func (c *call) limit() int { return c.number(limitParam) }
 
-// flag returns a boolean parameter; false if it is absent.
+// flag returns the value of a boolean parameter; false if it is absent. parseQuery must have
+// checked it.
 func (c *call) flag(name string) bool {
 	value, _ := parseBool(c.query.Get(name))
 	return value
@@ -149,7 +151,7 @@ func (c *call) time(name string) (t drive.Time, err error) {
 	return t, nil
 }
 
-// anyChoice is the choice that filters nothing.
+// anyChoice is the value of a choice parameter that selects everything.
 const anyChoice = "any"
 
 // choiceValue returns a choice parameter, or "" for anyChoice.

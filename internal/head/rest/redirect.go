@@ -12,8 +12,9 @@ import (
 	"example.org/smartdrive/internal/usecase/files"
 )
 
-// redirect sends the client of a download to the store if redirects are configured, and reports
-// whether it has. It fails if the store cannot sign the URL; then nothing was sent.
+// redirect sends the client of a download to the store if redirects are configured and the store
+// can answer the request. If it returns true, the response is complete. It fails if the store
+// cannot sign the URL; then nothing was sent.
 //
 // The client repeats its request headers at the store, which evaluates them with its own
 // validators. So the API answers what depends on the file's ETag and mtime itself: all
@@ -45,8 +46,8 @@ func passive(mime string) bool {
 	return slices.Contains([]string{"audio", "image", "video"}, kind) && !strings.Contains(mime, "svg") && !strings.Contains(mime, "xml")
 }
 
-// storeCanAnswer reports whether the store answers the request like the API would. It runs
-// http.ServeContent without content for that.
+// storeCanAnswer reports whether the store would answer the request as the API does. To find out,
+// it runs http.ServeContent without content; nothing is sent.
 func storeCanAnswer(ctx context.Context, c *call, d files.Download, tag string) bool {
 	for _, name := range []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"} {
 		if c.r.Header.Get(name) != "" {

@@ -22,8 +22,9 @@ import (
 // senders, for the uploads that the sender has begun. Responses reveal only what the sender sent:
 // see package collect.
 
-// enterSender authenticates a sender's token. It fails with drive.Forbidden on routes without the
-// mark senders.
+// enterSender authenticates the token of a sender, who sends files by a collect link, and sets
+// c.sender and c.who. It fails with drive.Forbidden on routes that are not open to senders, and
+// with the error of Authenticate.
 func (c *call) enterSender(ctx context.Context, token string) error {
 	if !c.route.senders {
 		return drive.Fail(drive.Forbidden, "scope", c.route.access.String())
@@ -36,7 +37,8 @@ func (c *call) enterSender(ctx context.Context, token string) error {
 	return nil
 }
 
-// limitKey returns the id that limits and idempotency keys are bound to: a user's, or a sender's.
+// limitKey returns the id that limits and idempotency keys are bound to: that of the user, or of
+// the sender. It is zero for the local administrator.
 func (c *call) limitKey() drive.UserID {
 	if c.sender != nil {
 		return drive.UserID(c.sender.ID)

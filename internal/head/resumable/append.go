@@ -50,8 +50,9 @@ func (c *call) patch() error {
 	return c.appended(c.id, http.StatusNoContent)
 }
 
-// open returns the position of the addressed upload if it accepts bytes. Otherwise it returns Gone,
-// or the error for a completed upload.
+// open returns the position of the upload in the URL if it accepts bytes. It fails with drive.Gone
+// for a cancelled or expired upload. For a completed one it sets Upload-Complete and fails: with
+// errCompleted for a request without a body, else with errInconsistent.
 func (c *call) open() (upload.Position, error) {
 	pos, err := c.Uploads.Offset(c.r.Context(), c.who, c.id)
 	switch {
@@ -69,9 +70,10 @@ func (c *call) open() (upload.Position, error) {
 	return pos, nil
 }
 
-// agreeLength compares the length implied by a PATCH with the declared one, and declares it if none
-// was. It returns the length, or UnknownSize. A contradiction fails with the typed error for an
-// inconsistent length.
+// agreeLength returns the length of the file, or UnknownSize. It compares the length that a PATCH
+// implies with the declared one. If none was declared and the request has Upload-Length, it
+// declares that. It fails with errInconsistent for a contradiction. A body that exceeds the length
+// also cancels the upload.
 func (c *call) agreeLength(pos upload.Position, complete bool) (drive.ByteSize, error) {
 	size, err := c.length(pos.Offset, complete)
 	switch {
@@ -95,9 +97,10 @@ func (c *call) agreeLength(pos upload.Position, complete bool) (drive.ByteSize, 
 	return blob.UnknownSize, nil
 }
 
-// append adds the request's body to an upload of the given size. A body that exceeds the size
-// cancels the upload; one that should be the last and is shorter fails with errInconsistent, and
-// its bytes stay.
+// append adds the request's body to the upload id. size is the length of the whole file, or
+// UnknownSize. A body that exceeds size cancels the upload. If the request has Upload-Complete: ?1
+// and the file remains shorter than size, it fails with errInconsistent, and the received bytes
+// stay.
 func (c *call) append(id drive.UploadID, a upload.Append, size drive.ByteSize) error {
 	a.OnDurable = c.progress()
 	got, err := c.Uploads.Append(c.r.Context(), c.who, id, a, c.body(a.Offset == 0 && completes(c.r)))
@@ -113,15 +116,16 @@ func (c *call) append(id drive.UploadID, a upload.Append, size drive.ByteSize) e
 	return nil
 }
 
-// completes reports whether the request brings the last bytes (Upload-Complete: ?1); an absent or
-// malformed field does not.
+// completes reports whether the request contains the last bytes of the file (Upload-Complete: ?1).
+// It is false if the field is absent or malformed.
 func completes(r *http.Request) bool {
 	complete, _ := boolean(r.Header, completeField)
 	return complete
 }
 
-// cancelExceeded cancels an upload that received more bytes than its length, because its content
-// cannot be right (§4.4). It returns the error for the client.
+// cancelExceeded cancels an upload that received more bytes than its length, size, because its
+// content cannot be right (§4.4). It always returns an error: errInconsistent, or the failure to
+// cancel.
 func (c *call) cancelExceeded(id drive.UploadID, size drive.ByteSize) error {
 	if err := c.Uploads.Cancel(c.r.Context(), c.who, id); err != nil {
 		return err
@@ -129,8 +133,8 @@ func (c *call) cancelExceeded(id drive.UploadID, size drive.ByteSize) error {
 	return errInconsistent(nil, size)
 }
 
-// appended answers a request that brought bytes but not the last ones. It fails if the position
-// cannot be read.
+// appended answers a request whose bytes are not the last ones, with the given status and the new
+// offset. It fails, before it answers, if the position cannot be read.
 func (c *call) appended(id drive.UploadID, status int) error {
 	pos, err := c.Uploads.Offset(c.r.Context(), c.who, id)
 	if err != nil {

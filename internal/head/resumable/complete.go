@@ -8,8 +8,9 @@ import (
 	"example.org/smartdrive/internal/usecase/upload"
 )
 
-// complete completes an upload and answers as if the file had come in one request. It sets
-// Upload-Complete, which marks the response, also an error, as concerning the file.
+// complete turns an upload into a file and answers as if the file had come in one request. It waits
+// until the file exists. It first sets Upload-Complete, which marks the response, even an error, as
+// one about the file instead of the upload.
 func (c *call) complete(id drive.UploadID) error {
 	c.markFileResponse()
 	for {
@@ -33,8 +34,9 @@ func (c *call) markFileResponse() {
 	h.Set(completeField, formatBoolean(true))
 }
 
-// completed answers for a finished upload with its file; 204 if the file was deleted since. created
-// tells that this request finished it, so that a new file is answered 201.
+// completed answers a request about a finished upload like a PUT of its file; with 204 if the file
+// was deleted since. created says that this request finished the upload; only then a new file is
+// answered with 201.
 func (c *call) completed(view upload.View, created bool) error {
 	c.markFileResponse()
 	if view.Node == nil { // deleted since
@@ -69,7 +71,8 @@ func (c *call) head() error {
 	return nil
 }
 
-// delete handles DELETE (§4.5). It does not delete the file of a finished upload.
+// delete handles DELETE (§4.5): it cancels the upload and replies 204. The file of a finished
+// upload stays.
 func (c *call) delete() error {
 	if err := c.Uploads.Cancel(c.r.Context(), c.who, c.id); err != nil {
 		return err

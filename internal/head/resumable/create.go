@@ -13,9 +13,10 @@ import (
 // statusResumable is the interim status 104 (Upload Resumption Supported).
 const statusResumable = 104
 
-// create handles a PUT or POST of a file with Upload-Complete (§4.2). A POST replaces a file only
-// if the request says so. It fails with drive.BadRequest without that field, and for an incomplete
-// file under a condition.
+// create handles a PUT or POST of a file with Upload-Complete (§4.2): it begins an upload, appends
+// the body, and completes the upload if the body is the whole file. By default a PUT replaces an
+// existing file and a POST takes a free name. It fails with drive.BadRequest without that field,
+// and for an incomplete file with If-Match or If-None-Match or without this draft's version.
 func (c *call) create() error {
 	complete, there := boolean(c.r.Header, completeField)
 	switch {
@@ -56,8 +57,10 @@ func (c *call) create() error {
 	return c.appended(view.ID, http.StatusCreated)
 }
 
-// readBegin parses a creation and refuses invalid ones before anything is created. It fails with
-// drive.TooLarge for a body above the length, or drive.BadRequest.
+// readBegin parses the headers of a creation, and refuses invalid ones before anything is created.
+// complete says that the body is the whole file. The verifier is nil if the request declares no
+// digest of its body. It fails with the errors of ReadPut, with errInconsistent for a body longer
+// than the declared length, and with drive.BadRequest for a malformed digest.
 func (c *call) readBegin(complete bool) (upload.Begin, *digest.Verifier, error) {
 	put, err := c.ReadPut(c.r)
 	if err != nil {
@@ -83,8 +86,9 @@ func (c *call) readBegin(complete bool) (upload.Begin, *digest.Verifier, error) 
 	return b, verify, err
 }
 
-// length returns the file length implied by the request's headers (§4.1.3); UnknownSize if there is
-// none. Contradicting headers fail with drive.BadRequest.
+// length returns the length of the whole file as the request's headers imply it (§4.1.3);
+// UnknownSize if they do not. offset is where the body begins; complete says that it contains the
+// last bytes. Contradicting headers fail with errInconsistent.
 func (c *call) length(offset drive.ByteSize, complete bool) (drive.ByteSize, error) {
 	size, declared := integer(c.r.Header, lengthField)
 	if !declared {

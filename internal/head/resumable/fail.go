@@ -16,7 +16,8 @@ const (
 	inconsistentLength = problemTypes + "inconsistent-upload-length"
 )
 
-// typedError is an error with a problem type of the draft.
+// typedError is an error that is answered with a problem type of the draft instead of this server's
+// own.
 type typedError struct {
 	error
 	problemType string // the problem type URI
@@ -26,17 +27,20 @@ type typedError struct {
 func (e *typedError) Unwrap() error { return e.error }
 
 // errInconsistent returns the error for a request that contradicts itself or an earlier one about
-// the file length. err is its cause or nil.
+// the length of the file, which is length: drive.BadRequest with the type inconsistentLength. err
+// is its cause; nil for none.
 func errInconsistent(err error, length drive.ByteSize) error {
 	return &typedError{drive.Wrap(err, drive.BadRequest, "field", lengthField, "reason", string(drive.Malformed), "expected", fmt.Sprintf("%d bytes in all", length)), inconsistentLength}
 }
 
-// errCompleted returns the error for bytes sent to a completed upload.
+// errCompleted returns the error for a request to append to a completed upload: drive.BadRequest
+// with the type completedUpload.
 func errCompleted() error {
 	return &typedError{drive.BadField(completeField, drive.NotAllowed, "allowed", []string{"a new upload"}), completedUpload}
 }
 
-// fail writes err as a problem document with the headers that the draft requires.
+// fail answers the request with err as a problem document, with the headers and types that the
+// draft requires.
 func (c *call) fail(err error) {
 	var as problem.Dialect
 	if t, ok := errors.AsType[*typedError](err); ok {

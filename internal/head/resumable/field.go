@@ -11,13 +11,15 @@ import (
 // The header fields (§4) are Structured Fields (RFC 9651). As the draft requires, a field with a
 // value of the wrong type or with several values is ignored.
 
-// boolean reads a Boolean field; there is false if the field is missing or invalid.
+// boolean reads a header field of the type Boolean (RFC 9651). there is false if the field is
+// missing or invalid; value is then false, too.
 func boolean(h http.Header, name string) (value, there bool) {
 	item, ok := bareItem(h, name)
 	return item == "?1", ok && (item == "?1" || item == "?0")
 }
 
-// integer reads a non-negative Integer field; there is false if the field is missing or invalid.
+// integer reads a header field of the type Integer (RFC 9651) that is not negative. there is false
+// if the field is missing, invalid or negative.
 func integer(h http.Header, name string) (n drive.ByteSize, there bool) {
 	item, ok := bareItem(h, name)
 	const digits = 15 // RFC 9651 §3.3.1
@@ -28,8 +30,9 @@ func integer(h http.Header, name string) (n drive.ByteSize, there bool) {
 	return drive.ByteSize(v), err == nil
 }
 
-// bareItem returns the value of a field without its parameters, which have no meaning in these
-// fields. ok is false unless the field has exactly one value.
+// bareItem returns the value of a header field without its parameters, which have no meaning in
+// these fields. ok is false if the field is missing, occurs on several lines, or has malformed
+// parameters. The value itself is not checked.
 func bareItem(h http.Header, name string) (item string, ok bool) {
 	lines := h.Values(name)
 	if len(lines) != 1 {

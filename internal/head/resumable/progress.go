@@ -14,24 +14,26 @@ import (
 	"example.org/smartdrive/internal/head/server"
 )
 
-// progressReporter sends interim responses with the Upload-Offset while a long body arrives
-// (§4.2.1, §4.4.1). The client may discard the bytes before that offset.
+// progressReporter sends interim responses (status 104) with the Upload-Offset while a long body
+// arrives (§4.2.1, §4.4.1). The bytes before that offset are durable, so the client may discard
+// them.
 type progressReporter struct {
 	c     *call
 	begun time.Time
 	next  time.Time
 }
 
-// firstProgress is the time until the first interim response. Later pauses grow with the elapsed
-// time: many clients read no response before they have sent everything, and the unread ones must
-// fit into their socket buffer (300 in a day, about 200 bytes each).
+// firstProgress is the time from the beginning until the first interim response, and the shortest
+// pause between two. Later pauses are at least the elapsed time divided by progressShare: many
+// clients read no response before they have sent everything, and the unread ones must fit into
+// their socket buffer (300 in a day, about 200 bytes each).
 const (
 	firstProgress = time.Second
 	progressShare = 32
 )
 
-// progress returns the function to call with the offset after each stored part; nil if the client
-// does not support interim responses.
+// progress returns a function that reports the offset to the client; the upload calls it each time
+// further bytes are durable. It returns nil if the client does not support interim responses.
 func (c *call) progress() func(drive.ByteSize) {
 	if !supportsDraft(c.r) || !c.r.ProtoAtLeast(1, 1) {
 		return nil
@@ -40,7 +42,7 @@ func (c *call) progress() func(drive.ByteSize) {
 	return (&progressReporter{c: c, begun: now, next: now.Add(firstProgress)}).send
 }
 
-// send sends an interim response with the offset, unless the last one is too recent.
+// send sends an interim response with the offset; it does nothing if the last one is too recent.
 func (p *progressReporter) send(offset drive.ByteSize) {
 	now := p.c.Now()
 	if now.Before(p.next) {
@@ -82,8 +84,9 @@ func (h *hashingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// body returns the request body. If it is a whole file and its digest is wanted, the body is hashed
-// while it is read, because reading the file again would double the work.
+// body returns the body of the request. whole says that the body is the whole file. If the client
+// then wants the file's digest, c.sum is set and hashes the bytes as they are read, because reading
+// the file again would double the work.
 func (c *call) body(whole bool) io.ReadCloser {
 	in := server.RequestBody(c.r)
 	if !whole || !wantsDigest(c.r.Header) {
@@ -93,7 +96,8 @@ func (c *call) body(whole bool) io.ReadCloser {
 	return &hashingBody{in, c.sum}
 }
 
-// setDigest adds the file's digest to the response if body has computed it.
+// setDigest adds the SHA-256 of the file (Repr-Digest) to the response if c.sum is set. The body
+// must have been read completely.
 func (c *call) setDigest() {
 	if c.sum != nil {
 		c.w.Header().Set("Repr-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(c.sum.Sum(nil))+":")

@@ -35,8 +35,8 @@ const (
 // Options configure New. All fields without a default are required.
 type Options struct {
 	Uploads *upload.Sessions
-	// Authenticate authenticates a request that changes files and takes a slot of the user's
-	// concurrent requests. The head must call release.
+	// Authenticate authenticates a request that changes files, and occupies one of the user's slots
+	// for concurrent requests. Without an error the head calls release after the response.
 	Authenticate func(r *http.Request) (who drive.Who, release func(), err error)
 	// ReadPut parses the headers of a PUT of a file.
 	ReadPut func(r *http.Request) (upload.PutFile, error)
@@ -69,7 +69,8 @@ func (h *Head) Register(mux *http.ServeMux) {
 	mux.Handle("DELETE "+prefix+"{id}", h.handler((*call).delete))
 }
 
-// Accepts reports whether a PUT creates an upload of this protocol. A whole file with another
+// Accepts reports whether a PUT of a file creates an upload of this protocol; the native API then
+// passes it to ServeHTTP. That is so if it has Upload-Complete. A PUT of a whole file with another
 // interop version or a condition is left to the native API, because a server need not offer
 // resumption.
 func (h *Head) Accepts(r *http.Request) bool {
@@ -89,7 +90,8 @@ func conditional(r *http.Request) bool {
 	return r.Header.Get("If-Match") != "" || r.Header.Get("If-None-Match") != ""
 }
 
-// ServeHTTP handles a creation: a request to a file's path that begins an upload.
+// ServeHTTP handles a PUT or POST to the path of a file that begins an upload. It renders errors
+// itself.
 func (h *Head) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.handler((*call).create).ServeHTTP(w, r)
 }
@@ -104,7 +106,8 @@ type call struct {
 	sum hash.Hash      // SHA-256 of the whole file; nil: not wanted, or the file comes in several requests
 }
 
-// handler returns a handler that runs act and writes its error.
+// handler returns a handler that authenticates a request, runs act, and answers with its error if
+// there is one. Without an error act must have answered.
 func (h *Head) handler(act func(*call) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(interopField, interop)
@@ -148,7 +151,8 @@ func (h *Head) options(w http.ResponseWriter, r *http.Request) {
 // limit returns the Upload-Limit value for a maximum size.
 func limit(most drive.ByteSize) string { return "max-size=" + formatInteger(most) }
 
-// setLimit sets Upload-Limit: the maximum size, and the seconds until an inactive upload expires.
+// setLimit sets Upload-Limit: the maximum size, and for an upload that accepts bytes the seconds
+// until it expires without activity.
 func (c *call) setLimit(pos upload.Position) {
 	most := pos.MaxSize
 	if most == 0 {

@@ -29,8 +29,9 @@ func (s *Server) count(rec *recorder, r *http.Request, start time.Time) {
 	s.metrics.sent(float64(rec.sent))
 }
 
-// logRequest logs an answered request. The path is without the query, which carries signatures of
-// links, and without tokens.
+// logRequest logs an answered request. path is the escaped path as sent. The log contains no query,
+// because queries carry the signatures of links, and no tokens in the path. The level is Info;
+// Debug for health checks; for a status of 500 or more that of logLevel.
 func (s *Server) logRequest(rec *recorder, r *http.Request, path string, start time.Time) {
 	attrs := []slog.Attr{
 		slog.String(telemetry.KeyRequest, rec.Header().Get(headerRequestID)),
@@ -56,9 +57,10 @@ func (s *Server) logRequest(rec *recorder, r *http.Request, path string, start t
 	s.log.LogAttrs(context.WithoutCancel(r.Context()), level, "request", attrs...)
 }
 
-// pathForLog hides tokens in a path, so that readers of the log cannot open shares. If the route
-// has a segment that may be secret, it returns the route's pattern. For pages and unmatched paths
-// it returns the first segment, unless that may be a token itself.
+// pathForLog returns the path as it may be logged, without tokens, so that readers of the log
+// cannot open shares. If a wildcard of the route may be a secret, it returns the route's pattern.
+// For pages and unmatched paths it returns the first segment and "/...", or only "/..." if the
+// segment is longer than maxPlainSegment and so may be a token.
 func pathForLog(route, path string) string {
 	if route == routePages || route == "" {
 		first, _, more := strings.Cut(strings.TrimPrefix(path, "/"), "/")
@@ -90,9 +92,10 @@ var (
 // maxPlainSegment is the longest segment in bytes that cannot be a token.
 const maxPlainSegment = 15
 
-// logLevel returns the level for a 5xx. Error is for unexpected failures. An unavailable component
-// or a full disk is logged and counted elsewhere, so Warn. A full quota, a stop and a disconnected
-// client are no faults, so Info.
+// logLevel returns the log level for an error that was answered with a status of 500 or more.
+// Unexpected failures are Error. An unavailable component or a full disk is Warn, because it is
+// logged and counted elsewhere as well. A full quota, a stopping server and a disconnected client
+// are no faults, so Info.
 func logLevel(err error) slog.Level {
 	switch {
 	case drive.IsKind(err, drive.Quota, drive.Stopping), errors.Is(err, context.Canceled):
@@ -103,7 +106,8 @@ func logLevel(err error) slog.Level {
 	return slog.LevelError
 }
 
-// received returns how many bytes of the body the handler has read.
+// received returns how many bytes of the request's body the handler has read; 0 if the request has
+// no body.
 func received(r *http.Request) int64 {
 	if b, ok := r.Body.(*body); ok {
 		return b.total
@@ -111,8 +115,9 @@ func received(r *http.Request) int64 {
 	return 0
 }
 
-// recorder records the response. It passes on ReadFrom, so that files are sent without a copy, and
-// by Unwrap everything that http.ResponseController uses.
+// recorder is a ResponseWriter that records status, size and error of the response for the access
+// log and the metrics. It implements io.ReaderFrom, so that files are sent without a copy, and
+// Unwrap, for http.ResponseController.
 type recorder struct {
 	http.ResponseWriter
 	status    int
@@ -164,15 +169,15 @@ func (rec *recorder) ReadFrom(src io.Reader) (int64, error) {
 	return n, err
 }
 
-// noteReader records that the response was aborted because the client did not read it. Handlers
-// ignore errors of Write.
+// noteReader records err if it says that the connection was aborted because the client did not read
+// the response. It is needed because handlers ignore errors of Write.
 func (rec *recorder) noteReader(err error) {
 	if behind, ok := errors.AsType[*readerError](err); ok && rec.err == nil {
 		rec.err = drive.Wrap(behind, drive.TooSlow)
 	}
 }
 
-// begin sets the implicit status 200 if no status was sent.
+// begin records the implicit status 200 of a Write without WriteHeader.
 func (rec *recorder) begin() {
 	if rec.status == 0 {
 		rec.status = http.StatusOK

@@ -15,15 +15,16 @@ import (
 	"time"
 )
 
-// pacedListener accepts connections that are aborted if their peer stops reading.
+// pacedListener accepts connections that are aborted if the client reads responses slower than
+// pace.
 type pacedListener struct {
 	net.Listener
 	pace Pace
 	cut  func() // called for each aborted connection
 }
 
-// Accept returns the next connection with a bounded send buffer, cut when its client reads too
-// slowly. If the buffer cannot be bounded it closes the connection and fails.
+// Accept returns the next connection, a *pacedConn with a bounded send buffer in the kernel. If the
+// buffer cannot be bounded, it closes the connection and fails.
 func (l pacedListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
@@ -36,13 +37,13 @@ func (l pacedListener) Accept() (net.Conn, error) {
 	return &pacedConn{Conn: c, raw: raw, pace: l.pace, cut: l.cut}, nil
 }
 
-// pacedConn is a connection whose peer must accept data at a Pace: Rate on average over each Window
-// that Write spends waiting for the peer. Time in which the server has nothing to send does not
-// count.
+// pacedConn is a connection that is aborted if its peer accepts data slower than a Pace: Rate on
+// average over each Window of time that Write spends waiting for the peer. Time in which the server
+// has nothing to send does not count.
 //
 // The pace is enforced here, because an http.ResponseWriter gives the connection up at the first
-// Write that reaches its deadline and does not report how much was sent. That distinguishes a slow
-// peer from one that has stopped. It works the same below TLS.
+// Write that reaches its deadline and does not report how much was sent. Only that number tells a
+// slow peer from one that has stopped. It works the same below TLS.
 type pacedConn struct {
 	net.Conn
 	raw  syscall.RawConn // nil: await does not wait
@@ -109,8 +110,9 @@ func (c *pacedConn) Write(p []byte) (n int, err error) {
 const minRoom = 16 << 10
 
 // await waits until the peer can accept data, and returns how many bytes Write accepts without
-// waiting. A caller that prepares its bytes afterwards uses no memory for peers that do not read.
-// If await cannot wait or the peer has fallen behind, Write waits or fails instead.
+// waiting, at least minRoom. A caller that fetches a buffer only afterwards uses no memory for
+// peers that do not read. await reports no error: if the peer has fallen behind, the next Write
+// fails. If it cannot wait, as on a nil c, it returns minRoom at once.
 func (c *pacedConn) await() (room int) {
 	if c == nil || c.raw == nil {
 		return minRoom
@@ -124,8 +126,10 @@ func (c *pacedConn) await() (room int) {
 	return max(room, minRoom)
 }
 
-// paced repeats step, which waits for the peer, until it succeeds or fails, or until the peer has
-// fallen behind. Then it returns a *readerError, now and at every later call.
+// paced calls step, which waits for the peer, again while its write deadline passes and the peer
+// keeps the pace. It returns nil once step succeeds, and any other error of step. If the peer has
+// fallen behind, it returns a *readerError, now and at every later call. Do not call it while
+// holding c.mu.
 func (c *pacedConn) paced(step func() error) error {
 	c.pacing.Lock()
 	defer c.pacing.Unlock()
@@ -156,8 +160,8 @@ func (c *pacedConn) paced(step func() error) error {
 	}
 }
 
-// endWindow starts a new window if this one has ended. It returns a *readerError if the peer has
-// accepted too little in it.
+// endWindow starts a new window if this one has ended, that is, if the time waited has reached
+// pace.Window. It returns a *readerError if the peer has accepted too little in the ended window.
 func (c *pacedConn) endWindow() error {
 	if c.waited < c.pace.Window {
 		return nil
@@ -202,7 +206,8 @@ func (c *pacedConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// CloseWrite is called by package http before it closes a connection whose peer still sends.
+// CloseWrite closes the sending half of the connection, if that is possible. Package http calls it
+// before it closes a connection whose peer still sends.
 func (c *pacedConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -235,7 +240,8 @@ func retire(r *http.Request) {
 	}
 }
 
-// retired reports whether r was read from the buffer of a connection that is retired.
+// retired reports whether r must not be served: its connection is retired, or its context is done
+// before it begins. Its bytes may belong to the body of the request before.
 func retired(r *http.Request) bool {
 	c := connOf(r)
 	return c != nil && (c.retired.Load() || r.Context().Err() != nil)

@@ -19,7 +19,7 @@ type Pace struct {
 	Window time.Duration
 }
 
-// withDefaults replaces zero fields: 4 KiB a second within a minute.
+// withDefaults returns p with zero fields replaced: 4 KiB per second, and a window of one minute.
 func (p Pace) withDefaults() Pace {
 	return Pace{cmp.Or(p.Rate, 4*drive.KiB), cmp.Or(p.Window, time.Minute)}
 }
@@ -76,8 +76,9 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, b.end(err)
 }
 
-// begin sets the deadline at which the body will have fallen behind: the end of this window, or of
-// the next if this one already has enough bytes. It fails after Close and after the end.
+// begin sets the read deadline at which the client will have fallen behind: the end of this window,
+// or of the next if this one already has enough bytes. It fails after Close, and after the body has
+// ended.
 func (b *body) begin(now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,7 +97,8 @@ func (b *body) begin(now time.Time) error {
 	return nil
 }
 
-// end finishes a Read and returns its error. Any error ends the body.
+// end finishes a Read that returned err, and returns the error for the caller. Any error ends the
+// body: later Reads return the same one.
 func (b *body) end(err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,8 +121,8 @@ func (b *body) end(err error) error {
 	return b.ended
 }
 
-// setDeadline does nothing without a connection, as under httptest.ResponseRecorder, where nothing
-// is slow.
+// setDeadline sets the read deadline of the connection. It does nothing without a connection, as
+// under httptest.ResponseRecorder.
 func (b *body) setDeadline(t time.Time) { _ = b.conn.SetReadDeadline(t) }
 
 // Close ends reading by the handler, not the connection. A waiting Read returns

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// findClient sets RemoteAddr (port 0 behind a proxy), URL.Scheme and Host to those of the client.
-// X-Forwarded-For, -Proto and -Host count only if the peer is a trusted proxy, since anybody can
-// send them.
+// findClient sets r.RemoteAddr (with port 0 behind a proxy), r.URL.Scheme and r.Host to those of
+// the client. X-Forwarded-For, -Proto and -Host count only if the peer of the connection is a
+// trusted proxy, because any client can send them.
 func findClient(trusted []netip.Prefix, r *http.Request) {
 	r.URL.Scheme = "http"
 	if r.TLS != nil {
@@ -37,9 +37,9 @@ type forwarded struct {
 	host   string
 }
 
-// readForwarded evaluates the headers from the right. Each proxy appends what it saw, so the
-// rightmost address that is no trusted proxy is the client. Values left of it come from the client
-// and may be forged.
+// readForwarded evaluates the X-Forwarded headers from the right. Each proxy appends the address
+// that it saw, so the rightmost address that is not a trusted proxy is the client. Values left of
+// it come from the client and may be forged.
 func readForwarded(h http.Header, trusted []netip.Prefix) forwarded {
 	var f forwarded
 	hops := listOf(h, "X-Forwarded-For")
@@ -63,8 +63,10 @@ func readForwarded(h http.Header, trusted []netip.Prefix) forwarded {
 	return f
 }
 
-// hopValue returns the value of the client's hop. Appending proxies write one value per hop. If the
-// counts differ, only the rightmost value surely comes from a trusted proxy.
+// hopValue returns the value, of a header's values, that describes the client's connection. at is
+// the index of the client among hops addresses of X-Forwarded-For. Appending proxies write one
+// value per address. If the counts differ, it returns the rightmost value, which surely comes from
+// a trusted proxy; "" without values.
 func hopValue(values []string, at, hops int) string {
 	switch {
 	case len(values) == 0:

@@ -10,9 +10,11 @@ import (
 	"example.org/smartdrive/internal/base/drive"
 )
 
-// SendContent serves content, or the requested ranges of it (RFC 9110 §13, §14), by
-// http.ServeContent. Instead of plain-text errors it calls refuse with a drive.Error of kind Range
-// or Precondition. Empty content is sent completely, whatever ranges are requested.
+// SendContent answers r with content of the given size, or with the requested ranges of it (RFC
+// 9110 §13, §14), using http.ServeContent. The caller has set headers such as ETag and
+// Content-Type. If a range or condition cannot be met, it calls refuse, which must answer, with a
+// drive.Error of kind Range or Precondition. Empty content is sent completely, whatever ranges are
+// requested. The caller closes content.
 //
 // Content of a multipart type is sent as application/octet-stream: browsers would take its parts
 // for responses with headers of their own (multipart/x-mixed-replace), without the security
@@ -25,8 +27,9 @@ func SendContent(w http.ResponseWriter, r *http.Request, modified time.Time, con
 	http.ServeContent(&contentWriter{ResponseWriter: w, conn: connOf(r), size: size, refuse: refuse}, r, "", modified, io.NewSectionReader(content, 0, int64(size)))
 }
 
-// WithoutRange returns r without its ranges if the content is empty. For "the last n bytes" of
-// nothing, http.ServeContent would answer 206 with the invalid range 0--1.
+// WithoutRange returns a copy of r without the header Range if size is 0; otherwise r itself. For
+// the last n bytes of empty content, http.ServeContent would answer 206 with the invalid range
+// 0--1.
 func WithoutRange(r *http.Request, size drive.ByteSize) *http.Request {
 	if size > 0 || r.Header.Get("Range") == "" {
 		return r
@@ -37,8 +40,8 @@ func WithoutRange(r *http.Request, size drive.ByteSize) *http.Request {
 	return &whole
 }
 
-// contentWriter replaces the plain-text errors of http.ServeContent, and copies without occupying
-// memory for clients that do not read.
+// contentWriter replaces the plain-text errors of http.ServeContent by calls of refuse. While the
+// client does not read, copying to it occupies no buffer.
 type contentWriter struct {
 	http.ResponseWriter
 
@@ -95,8 +98,8 @@ func (w *contentWriter) ReadFrom(src io.Reader) (n int64, err error) {
 	}
 }
 
-// sendPiece sends as much of src as the connection accepts without waiting. It returns io.EOF at
-// the end of src.
+// sendPiece waits until the connection accepts data, then reads from src and sends as much as it
+// accepts without waiting. It returns io.EOF at the end of src; n counts the bytes sent, also then.
 func (w *contentWriter) sendPiece(src io.Reader) (n int, err error) {
 	room := w.conn.await()
 	buf := copyBuffers.Get().(*[]byte)

@@ -23,9 +23,9 @@ const (
 	corsSeconds = "7200"
 )
 
-// cors adds the headers that let pages of the origins use the API (Fetch standard §3.2), and
-// answers preflights; then it returns true. The headers only control what a browser shows to the
-// page.
+// cors adds the headers that allow pages of the origins to use the API (Fetch standard §3.2). If r
+// is a preflight of an allowed origin, it answers it and returns true; the caller must not answer
+// then. The headers only control what a browser shows to the page; they refuse no request.
 func cors(origins []string, w http.ResponseWriter, r *http.Request) (answered bool) {
 	if len(origins) == 0 {
 		return false
@@ -47,7 +47,7 @@ func cors(origins []string, w http.ResponseWriter, r *http.Request) (answered bo
 	return true
 }
 
-// allows reports whether origins lists origin, ignoring case, or "*".
+// allows reports whether origins contains "*" or origin, ignoring case.
 func allows(origins []string, origin string) bool {
 	return slices.ContainsFunc(origins, func(o string) bool { return o == "*" || strings.EqualFold(o, origin) })
 }

@@ -7,8 +7,9 @@ import (
 	"example.org/smartdrive/internal/base/drive"
 )
 
-// DailyLimiter limits the requests of each client per day (UTC), because a request leaves rows that
-// are kept for days or months. It counts in memory, in this process only.
+// DailyLimiter limits how many requests each client makes per day (UTC). It is for requests that
+// each leave rows which are kept for days or months. It counts in memory: a restart begins at 0,
+// and other instances count on their own. It is safe for concurrent use.
 type DailyLimiter[K comparable] struct {
 	limit int
 	now   func() time.Time
@@ -28,8 +29,8 @@ func NewDailyLimiter[K comparable](limit int, now func() time.Time) *DailyLimite
 	return &DailyLimiter[K]{limit: limit, now: now}
 }
 
-// Take counts a request of a client. It fails with Rate until the next day if the limit is
-// reached. A nil DailyLimiter has no limit.
+// Take counts a request of a client. If the client has reached the limit of today, it fails with
+// drive.Rate, which tells the seconds until the next day. A nil DailyLimiter has no limit.
 func (p *DailyLimiter[K]) Take(client K) error {
 	if p == nil {
 		return nil

@@ -2,8 +2,8 @@ package server
 
 import "net/http"
 
-// setSecurityHeaders sets the headers for responses that are not pages. Heads overwrite them where
-// needed.
+// setSecurityHeaders sets the security headers that fit responses other than web pages. Handlers
+// overwrite them where needed. findClient must have set r.URL.Scheme.
 func setSecurityHeaders(h http.Header, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer") // URLs of signed links are secret
@@ -13,6 +13,6 @@ func setSecurityHeaders(h http.Header, r *http.Request) {
 	}
 }
 
-// hstsSeconds is how long browsers use only TLS for this host once they have (RFC 6797): a year. It
-// does not apply to subdomains.
+// hstsSeconds is for how many seconds browsers use only TLS for this host after a response over TLS
+// (RFC 6797): a year. It does not apply to subdomains.
 const hstsSeconds = "31536000"

@@ -15,7 +15,8 @@ import (
 	"example.org/smartdrive/internal/head/problem"
 )
 
-// Check is a condition of readiness, such as a reachable database.
+// Check is a condition for the readiness of the server, such as a reachable database. Func returns
+// nil if the condition holds. Its context ends after checkTimeout.
 type Check struct {
 	Name string // public: "database"
 	Func func(ctx context.Context) error
@@ -51,8 +52,9 @@ func (s *Server) addOwnRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /problems/{code}", problem.ServePage)
 }
 
-// local reports whether a program on this machine sent r. An undeclared proxy on this machine would
-// make every request local, so requests with traces of a proxy do not count.
+// local reports whether a program on this machine sent r. A proxy on this machine that is not among
+// the trusted proxies would make every request look local, so a request with headers of a proxy, or
+// for a host other than localhost, is not local.
 func local(r *http.Request) bool {
 	for _, name := range []string{"Forwarded", "Via", "X-Real-Ip"} {
 		if r.Header.Get(name) != "" {
@@ -68,8 +70,9 @@ func local(r *http.Request) bool {
 	return named && client.IsLoopback() && r.Header.Get("X-Forwarded-For") == ""
 }
 
-// serveReady answers 200 or 503 with {"checks": {name: "ok" | "failing" | "stopping"}}. The log
-// tells why a check fails.
+// serveReady answers 200 if the server is ready, else 503, with {"checks": {name: "ok" | "failing"
+// | "stopping"}}. A failed soft check is shown, but does not make it 503. The reason of a failure
+// is only in the log.
 func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	checks, ok := s.ready.results(r.Context(), s.log)
 	if s.stopping.Load() {
@@ -83,7 +86,7 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"checks": checks}) // fails only if the client is disconnected
 }
 
-// readiness caches the results of the checks for checkCache.
+// readiness runs the checks and caches their results for checkCache.
 type readiness struct {
 	checks []Check
 	mu     sync.Mutex
@@ -94,7 +97,9 @@ type readiness struct {
 	outages map[string]*telemetry.Outage
 }
 
-// results returns the state of each check by name, and whether the server is ready.
+// results returns the state of each check by name, "ok" or "failing", and whether the server is
+// ready. It runs the checks unless the cached results are recent, and logs the beginning and end of
+// each failure. The caller must not change the map.
 func (c *readiness) results(ctx context.Context, log *slog.Logger) (map[string]string, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +125,8 @@ func (c *readiness) results(ctx context.Context, log *slog.Logger) (map[string]s
 	return results, ok
 }
 
-// ask runs all checks concurrently, so that a slow one does not make others time out.
+// ask runs all checks concurrently, so that a slow one does not make others time out. It returns
+// their errors by the index of the check.
 func (c *readiness) ask(ctx context.Context) []error {
 	errs := make([]error, len(c.checks))
 	var asked sync.WaitGroup

@@ -6,8 +6,9 @@ import (
 	"example.org/smartdrive/internal/base/drive"
 )
 
-// Limiter limits the requests of a client in flight. A client is a user, or an address without a
-// login. It stores one number per client with a request in flight.
+// Limiter limits how many requests of each client are in flight. A client is a user, or an address
+// if the request has no login. It counts in memory, in this process only. It is safe for concurrent
+// use.
 type Limiter[K comparable] struct {
 	limit int
 	mu    sync.Mutex
@@ -20,9 +21,9 @@ func NewLimiter[K comparable](limit int) *Limiter[K] {
 	return &Limiter[K]{limit: max(limit, 1), inUse: make(map[K]int)}
 }
 
-// Acquire takes a slot for a request. It fails with Rate at once if the client has none left;
-// waiting would only accumulate requests. The caller calls release exactly once, after the
-// response.
+// Acquire occupies one of the client's slots for a request. It never waits: if all slots are
+// occupied, it fails with drive.Rate. Without an error the caller must call release exactly once,
+// after the response.
 func (l *Limiter[K]) Acquire(client K) (release func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -33,7 +34,7 @@ func (l *Limiter[K]) Acquire(client K) (release func(), err error) {
 	return func() { l.release(client) }, nil
 }
 
-// release returns a slot of the client and deletes the counter at zero.
+// release frees a slot of the client.
 func (l *Limiter[K]) release(client K) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"example.org/smartdrive/internal/base/drive"
 )
 
-// Linger bounds how much of an unwanted body is read.
+// Linger bounds how much of a request's body the server reads and discards after a handler has
+// answered without reading it.
 type Linger struct {
 	Keep  drive.ByteSize // read up to this to keep the connection; 256 KiB, like package http
 	Bytes drive.ByteSize // read up to this before closing the connection; 128 MiB
@@ -25,8 +26,8 @@ func (l Linger) withDefaults() Linger {
 	return l
 }
 
-// unreadBody is the ResponseWriter of a request with a body. It handles the part of the body that
-// the handler leaves unread.
+// unreadBody is the ResponseWriter of a request with a body. It handles the remainder of the body
+// that the handler leaves unread. The caller must call finish after the handler.
 //
 // Answering and closing at once would lose the response: a client that still sends gets a RST, on
 // which many systems discard received but unread data, and a browser shows "connection reset"
@@ -34,10 +35,10 @@ func (l Linger) withDefaults() Linger {
 // half a second. That is not enough for 50 MiB, and browsers read no response before they have sent
 // everything.
 //
-// So when the response begins, a small rest is read and the connection is kept. If more may follow,
-// the response is sent at once with "Connection: close". Then the rest is read and discarded within
-// limits of bytes and time (RFC 9112 §9.6). A client that stops at the response costs nothing; a
-// client that sends to the end then reads the response.
+// So when the response begins, a small remainder is read and the connection is kept. If more may
+// follow, the response is sent at once with "Connection: close". Then the remainder is read and
+// discarded within limits of bytes and time (RFC 9112 §9.6). A client that stops at the response
+// causes no further reading; a client that sends to the end then reads the response.
 type unreadBody struct {
 	http.ResponseWriter
 	server  *Server
@@ -82,8 +83,10 @@ func (u *unreadBody) FlushError() error {
 	return u.body.conn.Flush()
 }
 
-// decideConnection decides about the connection before the header is written. After it the handler
-// cannot read the body, as in package http.
+// decideConnection decides, once, whether the connection is kept or closed after this response, and
+// sets the header Connection. It must run before the header is written. It may first read and
+// discard up to Linger.Keep bytes of the body for up to keepTimeout. Afterwards the handler cannot
+// read the body, as in package http.
 func (u *unreadBody) decideConnection() {
 	if u.decided {
 		return
@@ -110,9 +113,10 @@ func (u *unreadBody) decideConnection() {
 	u.Header().Set("Connection", "close") // with it, package http leaves the body alone when it sends the header
 }
 
-// finish is called after the handler has returned. If the body was not read to its end, no further
-// request is read from the connection: the next bytes may belong to this body, and package http
-// cancels the contexts of all requests of a connection after a failed Read.
+// finish ends a request after the handler has returned: it sends the response, then discards the
+// unread remainder of the body within the limits of Linger. If the body does not end within them,
+// no further request is read from the connection: the next bytes may belong to this body, and
+// package http cancels the contexts of all requests of a connection after a failed Read.
 func (u *unreadBody) finish() {
 	u.decideConnection()
 	b, l := u.body, u.server.opt.Linger
@@ -129,9 +133,9 @@ func (u *unreadBody) finish() {
 	b.setDeadline(time.Now()) // package http looks for the end of the body again and must not wait
 }
 
-// Duplex lets a handler read its body after the response has begun. Call it before that. A client
-// that sends everything before it reads must not be blocked, so the handler must buffer its output
-// within limits.
+// Duplex lets a handler read the request's body after its response has begun. Call it before the
+// first write. A client that sends everything before it reads must not be blocked, so the handler
+// must buffer its output within limits. Without support by the connection it does nothing.
 func Duplex(w http.ResponseWriter) {
 	for in := w; in != nil; {
 		if u, ok := in.(*unreadBody); ok {
@@ -150,11 +154,12 @@ func Duplex(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).EnableFullDuplex()
 }
 
-// keepTimeout is how long a response waits for a small rest of the body. After it the response is
-// sent, but the connection is not reused.
+// keepTimeout is how long a response waits for a small remainder of the body, so that the
+// connection can be kept. After it the response is sent, but the connection is not reused.
 const keepTimeout = time.Second
 
-// discard reads up to limit bytes for up to d, and reports whether the body ended. It stops early
+// discard reads and drops up to limit bytes of b for up to d, and reports whether the body ended
+// within these limits. It stops early if no 64 KiB arrive within Linger.Quiet, on a read error, or
 // when the server stops.
 func (s *Server) discard(b *body, limit drive.ByteSize, d time.Duration) (ended bool) {
 	const step = 64 << 10

@@ -8,12 +8,13 @@ import (
 	"example.org/smartdrive/internal/base/drive"
 )
 
-// checkPath refuses paths that http.ServeMux would clean and redirect, and removes the sub-path. A
-// redirect would send a body to another address than the client named, and proxies disagree about
-// "a/../b" and "a%2Fb". It fails with drive.BadName.
+// checkPath fails with drive.BadName for paths that http.ServeMux would clean and redirect: those
+// with empty, "." or ".." segments, or with escaped slashes. A redirect would send a body to
+// another address than the client named, and proxies disagree about "a/../b" and "a%2Fb". It
+// removes subPath from u, if the path begins with it.
 //
-// Only "/" and the slashed paths may end in a slash. Below a loose prefix, repeated and final
-// slashes are accepted, and repeated ones are merged.
+// Only "/" and the paths in slashed may end in a slash. Below a prefix in loose, repeated and final
+// slashes are accepted, and repeated ones are merged in u.
 func checkPath(u *url.URL, subPath string, slashed, loose []string) error {
 	escaped := u.EscapedPath()
 	for _, prefix := range loose {
@@ -34,8 +35,9 @@ func checkPath(u *url.URL, subPath string, slashed, loose []string) error {
 	return nil
 }
 
-// redirectSlash redirects a browser from a page with a final slash to the one without. It returns
-// false for other requests. The Location is relative, because a proxy may have removed a sub-path.
+// redirectSlash redirects a browser from a page with a final slash to the one without, and returns
+// true. It returns false, without an answer, for requests other than a GET or HEAD that accepts
+// HTML. The Location is relative, because a proxy may have removed a sub-path.
 func redirectSlash(w http.ResponseWriter, r *http.Request) bool {
 	page, ok := strings.CutSuffix(r.URL.EscapedPath(), "/")
 	if !ok || page == "" || checkSegments(page) != nil || r.Method != http.MethodGet && r.Method != http.MethodHead ||
@@ -59,8 +61,8 @@ func oneSlash(path string) string {
 	return path
 }
 
-// checkSegments checks each unescaped segment of an escaped path. drive.ParseSegments checks names
-// further.
+// checkSegments fails with drive.BadName unless an escaped path begins with a slash and
+// checkSegment accepts each segment. drive.ParseSegments checks names further.
 func checkSegments(escaped string) error {
 	rest, ok := strings.CutPrefix(escaped, "/")
 	if !ok {
@@ -93,8 +95,8 @@ func checkSegment(escaped string) error {
 	return nil
 }
 
-// stripSubPath turns "/drive/api" into "/api" and "/drive" into "/". Other paths stay, because some
-// proxies remove the sub-path themselves.
+// stripSubPath removes subPath from the path of u: it turns "/drive/api" into "/api" and "/drive"
+// into "/". Paths that do not begin with it stay, because some proxies remove it themselves.
 func stripSubPath(u *url.URL, subPath string) {
 	if subPath == "" {
 		return

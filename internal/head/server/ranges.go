@@ -42,8 +42,9 @@ const (
 	maxDigits = len("9223372036854775807-") - 2 // digits of a number that surely fits
 )
 
-// normalizeRange returns a Range that http.ServeContent interprets as RFC 9110 means s. ok is false
-// if s must be ignored.
+// normalizeRange rewrites s, the value of Range, so that http.ServeContent interprets it as RFC
+// 9110 demands. ok is false if s must be ignored, because its unit is not bytes. Malformed ranges
+// become one that ServeContent refuses.
 func normalizeRange(s string) (plain string, ok bool) {
 	unit, set, _ := strings.Cut(s, "=")
 	if !strings.EqualFold(unit, "bytes") {

@@ -10,9 +10,10 @@ import (
 	"example.org/smartdrive/internal/head/problem"
 )
 
-// recoverPanic must be deferred. It turns a panic into a 500 and counts it, so that a bug in one
-// request does not end the process. If a part of the response is sent already, it aborts the
-// connection.
+// recoverPanic must be deferred directly. It turns a panic of a handler into a response with status
+// 500, logs and counts it, so that a bug in one request does not end the process. If part of the
+// response is sent already, it panics with http.ErrAbortHandler instead, which aborts the
+// connection; it also passes that panic on.
 func (s *Server) recoverPanic(rec *recorder, r *http.Request) {
 	v := recover()
 	if v == nil {

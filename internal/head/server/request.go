@@ -10,8 +10,8 @@ import (
 	"example.org/smartdrive/internal/base/drive"
 )
 
-// RequestBody returns the body of a request. If the body breaks off, its Read fails with
-// drive.BadRequest, reason "cut", instead of an internal error.
+// RequestBody returns the body of a request whose read errors are drive errors. If the client
+// breaks off, Read fails with drive.BadRequest, reason "cut". Closing it closes the body of r.
 func RequestBody(r *http.Request) io.ReadCloser { return incoming{r.Body} }
 
 // incoming is a request body whose read errors are drive errors.
@@ -28,8 +28,8 @@ func (b incoming) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// RefuseEncoding fails with drive.MediaType if Content-Encoding is set to anything but identity. It
-// does not look at the body.
+// RefuseEncoding fails with drive.MediaType if the header Content-Encoding declares a compressed
+// body, that is, anything but identity. It does not read the body.
 func RefuseEncoding(r *http.Request) error {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return drive.Fail(drive.MediaType, "field", "Content-Encoding", "sent", Clip(coding), "expected", "identity")
@@ -37,7 +37,8 @@ func RefuseEncoding(r *http.Request) error {
 	return nil
 }
 
-// Clip shortens a text of the client to 200 bytes before it is echoed.
+// Clip shortens a text that a client sent to 200 bytes, so that it can be part of a response.
+// Invalid UTF-8 is replaced.
 func Clip(s string) string {
 	const most = 200 // bytes
 	if len(s) > most {
@@ -46,14 +47,15 @@ func Clip(s string) string {
 	return strings.ToValidUTF8(s, string(utf8.RuneError))
 }
 
-// JoinHeader returns a list header with all its lines joined (RFC 9110 §5.3).
+// JoinHeader returns the values of all lines of a list header, joined by commas (RFC 9110 §5.3); ""
+// if there is none.
 func JoinHeader(h http.Header, name string) string { return strings.Join(h.Values(name), ", ") }
 
 // Minimal is the preference for a short response (RFC 7240 §4.2).
 const Minimal = "return=minimal"
 
 // Preferences returns the client's preferences in Prefer (RFC 7240), in lower case and without
-// quotes.
+// quotes, such as "return=minimal". Without the header it returns one empty string.
 func Preferences(h http.Header) []string {
 	all := strings.Split(strings.ReplaceAll(strings.ToLower(JoinHeader(h, "Prefer")), `"`, ""), ",")
 	for i, wish := range all {
@@ -62,8 +64,8 @@ func Preferences(h http.Header) []string {
 	return all
 }
 
-// BaseURL returns the URL by which the client of r reaches the server, without a final slash: the
-// configured one, else the one in the request.
+// BaseURL returns the URL by which the client of r reaches the server, without a final slash:
+// configured, or if that is "" scheme and host of the request. findClient must have run.
 func BaseURL(configured string, r *http.Request) string {
 	if configured != "" {
 		return strings.TrimSuffix(configured, "/")

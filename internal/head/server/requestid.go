@@ -13,9 +13,9 @@ const headerRequestID = "X-Request-Id"
 // maxRequestID is the longest request id in bytes that is accepted from a proxy.
 const maxRequestID = 128
 
-// assignRequestID sets the response's X-Request-Id, where the log and problem.Write find it. It
-// keeps the id of a trusted proxy, so that both logs can be correlated. It must run before
-// findClient, while RemoteAddr is the peer.
+// assignRequestID sets X-Request-Id in the response, where the access log and problem.Write find
+// it. The id of a trusted proxy is kept, so that both logs can be correlated; other requests get a
+// new id. It must run before findClient, while r.RemoteAddr is still the peer of the connection.
 func assignRequestID(trusted []netip.Prefix, w http.ResponseWriter, r *http.Request) {
 	id := r.Header.Get(headerRequestID)
 	if !validID(id) || !containsAddr(trusted, addrOf(r.RemoteAddr)) {

@@ -15,10 +15,11 @@ const routePages = "pages"
 // redirect is the type of the handler that http.ServeMux returns for a redirect.
 var redirect = reflect.TypeOf(http.RedirectHandler("/", http.StatusTemporaryRedirect))
 
-// route serves the mux, and renders its plain answers as problems: 404, 405 with Allow, and the
-// redirect from "/a" to a pattern "/a/...", which is a 404 here. OPTIONS without a pattern gets 204
-// with Allow. A GET without a route goes to the pages. They are no pattern "GET /" of the mux,
-// since that would turn other 404s into 405s.
+// route calls the handler of Options.Routes for r. It renders the plain answers of http.ServeMux as
+// problem documents: 404, 405 with Allow, and as 404 the redirect from "/a" to a pattern "/a/...".
+// OPTIONS without a pattern gets 204 with Allow. A GET or HEAD without a route goes to
+// Options.Pages. The pages are not registered as "GET /", since that would turn other 404s into
+// 405s. It sets rec.route.
 func (s *Server) route(rec *recorder, r *http.Request) {
 	h, pattern := s.opt.Routes.Handler(r)
 	switch {

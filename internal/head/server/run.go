@@ -15,8 +15,9 @@ import (
 // percent-encoded.
 const maxHeaderBytes = 64 << 10
 
-// Listen opens the listener. Run does so too; call it earlier to fail early or to learn the port.
-// It also loads the certificate.
+// Listen loads the certificate and opens the listener. Run does so too; call it earlier to fail
+// early or to learn the port (see URL). A second call does nothing. Requests are served only by
+// Run.
 func (s *Server) Listen(ctx context.Context) error {
 	if s.listener != nil {
 		return nil
@@ -32,8 +33,8 @@ func (s *Server) Listen(ctx context.Context) error {
 	return nil
 }
 
-// URL returns the URL of the server without a final slash; "" before Listen. A wildcard address is
-// shown as the loopback one.
+// URL returns the URL of the server without a final slash; "" before Listen. If it listens on all
+// addresses, the URL has the loopback address.
 func (s *Server) URL() string { return s.url }
 
 // urlOf returns the URL for a listener's address, with a loopback address in place of an
@@ -54,9 +55,10 @@ func (s *Server) urlOf(addr net.Addr) string {
 	return scheme + "://" + net.JoinHostPort(host, port) + s.opt.SubPath
 }
 
-// Run serves until ctx is done, and returns after the last request has ended. It stops in this
-// order: not ready, no new connections, running requests finish for at most Drain, the others are
-// canceled.
+// Run serves until ctx is done, then stops and returns nil after the last request has ended. It
+// stops in this order: /readyz reports "stopping" and new requests are refused, no new connections
+// are accepted, running requests may continue for at most Options.Drain, and the remaining ones are
+// canceled. It fails if Listen does, or if serving ends before ctx.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.Listen(ctx); err != nil {
 		return err
@@ -97,8 +99,8 @@ func (s *Server) httpServer(requests context.Context) *http.Server {
 	}
 }
 
-// serve serves hs on the paced listener, with TLS if configured, until the server is closed. It
-// returns the error of http.Server.Serve, which is never nil.
+// serve accepts connections, with TLS if configured, until hs is closed. It returns the error of
+// http.Server.Serve, which is never nil.
 func (s *Server) serve(hs *http.Server) error {
 	l := s.paced(s.listener)
 	if s.opt.TLSCert != "" {
@@ -112,8 +114,9 @@ func (s *Server) paced(l net.Listener) net.Listener {
 	return pacedListener{Listener: l, pace: s.opt.Pace, cut: func() { s.metrics.cut(1) }}
 }
 
-// stop ends serving. It also waits for handlers that ignore their context and a closed connection,
-// because their dependencies are closed after Run returns.
+// stop ends serving and returns when no request is in flight; cancel cancels the requests that
+// exceed Options.Drain. It also waits for handlers that ignore their context and a closed
+// connection, because their dependencies are closed after Run returns.
 func (s *Server) stop(hs *http.Server, cancel context.CancelFunc) {
 	s.stopping.Store(true)
 	if s.opt.OnStop != nil {
@@ -131,8 +134,8 @@ func (s *Server) stop(hs *http.Server, cancel context.CancelFunc) {
 	s.flights.wait()
 }
 
-// begin counts a request until flights.end. It returns false if the server is stopping; then only
-// health checks are served.
+// begin counts r as a request in flight. After true the caller must call flights.end. It returns
+// false, with nothing counted, if the server is stopping; then only health checks are served.
 func (s *Server) begin(r *http.Request) (ok bool) {
 	if !s.flights.begin() {
 		return false
@@ -164,7 +167,7 @@ func (f *flights) begin() bool {
 	return true
 }
 
-// end uncounts a request. The last one after wait closes zero.
+// end marks the end of a request that begin counted.
 func (f *flights) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -147,8 +147,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveLogged serves a request, and counts and logs it, even if the handler aborts the connection
-// by a panic.
+// serveLogged serves a request, then counts and logs it, even if the handler aborts the connection
+// by a panic. Other panics become a response with status 500.
 func (s *Server) serveLogged(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	rec := &recorder{ResponseWriter: w, translate: s.opt.TranslateError}

@@ -26,7 +26,8 @@ func (c *certificate) load() error {
 	return nil
 }
 
-// end returns the expiry of the current certificate in Unix seconds, or +Inf without a certificate.
+// end returns the time when the current certificate expires, in Unix seconds; +Inf without a
+// certificate.
 func (c *certificate) end() float64 {
 	if pair := c.current.Load(); pair != nil && pair.Leaf != nil {
 		return float64(pair.Leaf.NotAfter.Unix())
@@ -34,11 +35,12 @@ func (c *certificate) end() float64 {
 	return math.Inf(1)
 }
 
-// certificateSoon is how long before its expiry a certificate is warned of, as in the alert of
-// deploy/prometheus.
+// certificateSoon is how long before the expiry of a certificate warn logs a warning. It equals the
+// alert of deploy/prometheus.
 const certificateSoon = 14 * 24 * time.Hour
 
-// warn logs if the current certificate expires soon or has expired.
+// warn logs a warning if the current certificate expires within certificateSoon, and an error if it
+// has expired. Without a certificate it does nothing.
 func (c *certificate) warn(log *slog.Logger) {
 	pair := c.current.Load()
 	if pair == nil || pair.Leaf == nil {

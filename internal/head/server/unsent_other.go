@@ -14,5 +14,5 @@ const unsent = 256 << 10
 // means that await does not wait.
 func boundUnsent(net.Conn) (syscall.RawConn, error) { return nil, nil }
 
-// roomOf returns minRoom; this system has no such limit, so it is not called.
+// roomOf returns minRoom. It is not called on this system, because boundUnsent returns nil.
 func roomOf(int) int { return minRoom }

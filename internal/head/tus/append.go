@@ -44,9 +44,9 @@ func (c *call) patch() error {
 	return nil
 }
 
-// declareLength declares the Upload-Length that a PATCH brings for an upload begun without one.
-// Without the header it does nothing. It fails with drive.BadRequest for a malformed length, or if
-// another one was declared.
+// declareLength declares the Upload-Length of a PATCH as the length of an upload that was begun
+// without one. Without the header it does nothing. It fails with drive.BadRequest for a malformed
+// length, or if another one was declared.
 func (c *call) declareLength() error {
 	text := c.r.Header.Get("Upload-Length")
 	if text == "" {
@@ -67,9 +67,10 @@ func (c *call) bodySize() drive.ByteSize {
 	return drive.ByteSize(c.r.ContentLength)
 }
 
-// fill appends the request body to an upload and completes it if all bytes have arrived. It returns
-// the new position. It fails with drive.OffsetMismatch, drive.WrongState for an ended upload, or
-// the error of completing.
+// fill appends the request body to the upload id as a says, and completes the upload if all bytes
+// have arrived. It returns the new position. It fails with drive.OffsetMismatch for a wrong offset,
+// drive.WrongState for an upload that accepts no more bytes, drive.Gone if the sender's collect
+// link was closed meanwhile, or the error of completing. Bytes that have arrived stay.
 func (c *call) fill(id drive.UploadID, a upload.Append) (upload.Position, error) {
 	if err := server.RefuseEncoding(c.r); err != nil {
 		return upload.Position{}, err
@@ -89,8 +90,10 @@ func (c *call) fill(id drive.UploadID, a upload.Append) (upload.Position, error)
 	return c.completeIfFull(id, pos)
 }
 
-// patchEnded answers a PATCH to an upload that accepts no more bytes. An empty PATCH at the right
-// offset succeeds; otherwise it returns refusal with a fitting kind.
+// patchEnded decides about a PATCH to an upload that accepts no more bytes. refusal is the error of
+// the attempt. For an empty PATCH at the end of a complete upload it returns the position; the
+// caller answers. Otherwise it returns refusal, with the kind that fits: drive.Forbidden for a
+// final upload, drive.OffsetMismatch, or drive.TooLarge.
 func (c *call) patchEnded(a upload.Append, refusal error) (upload.Position, error) {
 	pos, err := c.Uploads.Offset(c.r.Context(), c.who, c.id)
 	switch {

@@ -35,8 +35,9 @@ func parseChecksum(s string) (digest.FieldDigest, error) {
 	return digest.FieldDigest{Algo: algo, Value: value}, nil
 }
 
-// verifier returns a verifier of the checksum declared in the request's header or trailer; nil if
-// there is none.
+// verifier returns a verifier of the checksum of the body, which the request declares in its header
+// or trailer; nil if it declares none. For a trailer, a malformed checksum is reported only when
+// the verifier is used.
 func verifier(r *http.Request) (*digest.Verifier, error) {
 	if lines := r.Header.Values(checksumHeader); len(lines) > 0 {
 		declared, err := parseChecksum(strings.Join(lines, ", "))

@@ -5,8 +5,9 @@ import (
 	"example.org/smartdrive/internal/usecase/upload"
 )
 
-// completeIfFull completes an upload that has all its bytes and returns its new position. A partial
-// upload is not completed; Concat joins it. It fails with the error of completing.
+// completeIfFull completes an upload at the position pos if it has all its bytes, and returns its
+// new position; otherwise it returns pos. A partial upload is never completed, because a final
+// upload joins it. It fails with the error of complete.
 func (c *call) completeIfFull(id drive.UploadID, pos upload.Position) (upload.Position, error) {
 	if pos.Kind == upload.Final && pos.State.Open() {
 		return c.completeFinal(id) // its bytes are being joined, or creating the file failed earlier
@@ -30,8 +31,9 @@ func (c *call) completeFinal(id drive.UploadID) (upload.Position, error) {
 	return c.Uploads.Offset(c.r.Context(), c.who, id)
 }
 
-// complete completes an upload. It returns nil also if the file takes longer than SealWait; the
-// server then finishes it. An error is a completionError.
+// complete turns an upload with all its bytes into a file. It returns nil also if that takes longer
+// than SealWait; the server then continues in the background. If a declared digest of the file
+// differs, it cancels the upload. An error is a *completionError.
 func (c *call) complete(id drive.UploadID) error {
 	done, err := c.completing(id)
 	if err == nil {

@@ -25,8 +25,9 @@ type creation struct {
 	verify *digest.Verifier
 }
 
-// create handles POST: creation, with or without the first bytes, and concatenation. It replies 201
-// and fails with the errors of parsing, beginning and filling.
+// create handles POST: it begins an upload, with or without the first bytes, or joins partial
+// uploads to a final one. It replies 201. If the first bytes fail, it cancels the upload, because
+// the client does not know its URL.
 func (c *call) create() error {
 	in, err := c.readCreation()
 	if err != nil {
@@ -85,8 +86,9 @@ func (c *call) readCreation() (creation, error) {
 	return in, c.readFirst(&in)
 }
 
-// declaredSize reads Upload-Length and Upload-Defer-Length, of which exactly one is required. A
-// final upload has neither; its size is the sum of its partial uploads. Otherwise it fails with
+// declaredSize returns the size that Upload-Length declares; UnknownSize for Upload-Defer-Length:
+// 1. Exactly one of the headers is required. A final upload must have neither, and gets
+// UnknownSize, because its size is the sum of its partial uploads. Otherwise it fails with
 // drive.BadRequest.
 func (c *call) declaredSize(final bool) (drive.ByteSize, error) {
 	length, deferred := c.r.Header.Get("Upload-Length"), c.r.Header.Get("Upload-Defer-Length")
@@ -132,9 +134,10 @@ func hasBytesType(r *http.Request) bool {
 	return err == nil && media == bytesType
 }
 
-// fillFirst declares the digests, appends the POST's body, and completes the upload if it has all
-// bytes. If the digest linked existing content, the body is ignored and the offset is the end. It
-// returns the position; after an error the upload stays and can be continued.
+// fillFirst declares the digests of the new upload, appends the POST's body, and completes the
+// upload if it has all bytes. It returns the position. If a digest matched content that the server
+// already has, that is used: the body is ignored, and the offset is the end. On an error it leaves
+// the upload as it is.
 func (c *call) fillFirst(view upload.View, in creation) (_ upload.Position, err error) {
 	if len(in.sums) > 0 {
 		if view, err = c.Uploads.Patch(c.r.Context(), c.who, view.ID, upload.Patch{Digests: in.sums}); err != nil {
@@ -155,8 +158,8 @@ func (c *call) fillFirst(view upload.View, in creation) (_ upload.Position, err 
 // timers clean up.
 const cancelTime = 5 * time.Second
 
-// cancelUnknown cancels an upload whose URL the client does not know. If that fails, the upload's
-// timers do it.
+// cancelUnknown cancels an upload that its client cannot continue, even if the request's context
+// has ended. If that fails, the upload expires later like an abandoned one.
 func (c *call) cancelUnknown(id drive.UploadID) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(c.r.Context()), cancelTime)
 	defer stop()

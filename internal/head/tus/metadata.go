@@ -46,8 +46,8 @@ func decodeBase64(s string) ([]byte, error) {
 	return base64.StdEncoding.DecodeString(s)
 }
 
-// first returns the first non-empty value of the keys. "null" counts as empty, because Uppy sends
-// it for a missing value.
+// first returns the first value of the keys that is not empty; "" if there is none. "null" counts
+// as empty, because Uppy sends it for a missing value.
 func (m metadata) first(keys ...string) string {
 	for _, key := range keys {
 		if v := m[key]; v != "" && v != "null" {

@@ -10,9 +10,9 @@ import (
 	"example.org/smartdrive/internal/usecase/upload"
 )
 
-// position returns the position of the upload in the URL. It interrupts a running PATCH first. If
-// all bytes are there, it completes the upload, unless it is a partial one for a concatenation. It
-// fails with drive.Gone if the upload was cancelled or has expired.
+// position returns the position of the upload in the URL, for HEAD. A running PATCH of the upload
+// is interrupted. If all bytes have arrived, it completes the upload, unless it is a partial one.
+// It fails with drive.Gone if the upload was cancelled or has expired.
 func (c *call) position() (upload.Position, error) {
 	pos, err := c.Uploads.Offset(c.r.Context(), c.who, c.id)
 	if err != nil {
@@ -56,7 +56,8 @@ func (c *call) head() error {
 	return nil
 }
 
-// concatOf returns the Upload-Concat value of an upload; "" if it has none.
+// concatOf returns the Upload-Concat value of an upload; "" for an ordinary upload, which is
+// neither partial nor final.
 func (c *call) concatOf(pos upload.Position) string {
 	switch pos.Kind {
 	case upload.Partial:
@@ -80,7 +81,8 @@ func (c *call) setExpires(pos upload.Position) {
 	}
 }
 
-// get redirects a browser to the file; NotFound until the upload is done.
+// get handles GET: it redirects a browser to the content of the file, with 303. It fails with
+// drive.NotFound until the upload is done, and with drive.Forbidden for senders of a collect link.
 func (c *call) get() error {
 	if c.sender != nil { // senders cannot read
 		return drive.Fail(drive.Forbidden)

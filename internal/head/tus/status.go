@@ -13,7 +13,8 @@ const (
 	statusChecksumMismatch = 460 // tus 1.0.0 §Checksum
 )
 
-// statusOf returns the status that tus requires for an error; zero: the status of the native API.
+// statusOf returns the HTTP status that tus requires for an error; 0 if the status of the native
+// API applies. For a *completionError it returns 0, because the file is at fault, not the request.
 // The switch lists every kind.
 func statusOf(err error) int {
 	if _, whole := errors.AsType[*completionError](err); whole {
@@ -36,7 +37,7 @@ func statusOf(err error) int {
 	return 0
 }
 
-// completionError is an error that prevents a complete upload from becoming a file.
+// completionError is an error of turning an upload that has all its bytes into a file.
 type completionError struct{ error }
 
 // Unwrap returns the error of the completion.

@@ -11,9 +11,9 @@ import (
 	"example.org/smartdrive/internal/usecase/upload"
 )
 
-// defaultName returns a unique name for a file without a name. A fixed name would conflict: finding
-// the next free number of a name taken thousands of times costs about twenty look-ups, and
-// concurrent requests would find the same one.
+// defaultName returns a unique name for a file without a name, such as upload-0123456789ab. A fixed
+// name would conflict: finding the next free number of a name taken thousands of times costs about
+// twenty look-ups, and concurrent requests would find the same one.
 func defaultName() string {
 	const random = 24 // start of the last 12 digits of an id
 	return "upload-" + drive.NewID[drive.UploadID]().String()[random:]
@@ -45,8 +45,9 @@ func (m metadata) readBegin() (upload.Begin, error) {
 	return b, err
 }
 
-// path returns the target address: the key path, or for one that ends in a slash that folder with
-// relativePath, filename or name below it, or a default name. It fails with drive.BadName.
+// path returns the target address of the file. A value of the key path without a trailing slash is
+// the address. One with a trailing slash, or none, which means the root, is a folder; below it
+// follows relativePath, else filename or name, else a default name. It fails with drive.BadName.
 func (m metadata) path() (drive.Address, error) {
 	at := m.first("path")
 	if at == "" {
@@ -87,8 +88,8 @@ func mediaType(s string) string {
 
 const maxMediaType = 255 // bytes; RFC 6838 §4.2 allows 127 on each side of the slash
 
-// digests returns the declared digests. A malformed one is a BadRequest, because the client would
-// believe that it was verified.
+// digests returns the digests that the client declares for the file; empty if none. A malformed one
+// fails with drive.BadRequest, because the client would believe that it was verified.
 func (m metadata) digests() (digest.Set, error) {
 	set := digest.Set{}
 	for _, algo := range digest.Algos() {

@@ -24,8 +24,8 @@ const extensions = "creation,creation-with-upload,creation-defer-length,terminat
 // Options configure New. All fields without a default are required.
 type Options struct {
 	Uploads *upload.Sessions
-	// Authenticate authenticates a request and takes a slot of the caller's concurrent requests.
-	// The head must call release.
+	// Authenticate authenticates a request, and occupies one of the caller's slots for concurrent
+	// requests. Without an error the head calls release after the response.
 	Authenticate func(r *http.Request) (by Caller, release func(), err error)
 	// Content returns the path of a file's content below the base URL.
 	Content func(file drive.NodeID) string
@@ -33,7 +33,7 @@ type Options struct {
 	BaseURL string
 }
 
-// Caller is the authenticated sender of a request.
+// Caller is whom a request was authenticated as: a user, or the sender of a collect link.
 type Caller struct {
 	Who    drive.Who
 	Sender Sender // sender of a collect link; nil: a user of the account itself
@@ -69,7 +69,8 @@ type call struct {
 	id     drive.UploadID // from the path; zero: none
 }
 
-// handler returns a handler that dispatches by method and renders errors with the statuses of tus.
+// handler returns a handler that authenticates a request, runs the action of its method, and
+// renders errors with the statuses of tus.
 func (h *Head) handler(all routeMethods) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Tus-Resumable", Version)
@@ -115,8 +116,9 @@ func (c *call) serve(all routeMethods) error {
 	return c.redact(c.route(act))
 }
 
-// route parses the id in the path, checks that the caller owns the upload, and runs act. It fails
-// with drive.NotFound for an upload of another user.
+// route parses the id in the path into c.id, if there is one, and runs act. It fails with
+// drive.NotFound if a sender addresses an upload that the sender did not begin; for users, act
+// checks that.
 func (c *call) route(act func(*call) error) (err error) {
 	if id := c.r.PathValue("id"); id != "" {
 		if c.id, err = drive.ParseID[drive.UploadID](id); err != nil {

@@ -25,7 +25,7 @@ const (
 	Schema   = 1                       // the only version so far
 )
 
-// Manifest is the content of meta.json.
+// Manifest is the content of meta.json, by which a sender declares the files of a bundle.
 type Manifest struct {
 	Schema    int       `json:"schema"`
 	ID        string    `json:"id"` // UUIDv7, equal to the name of the bundle's folder
@@ -68,9 +68,9 @@ func Folder(source, id string) drive.Path {
 	return drive.Path{Root, drive.Name(source), drive.Name(id)}
 }
 
-// Find reports whether p is the path of a bundle's manifest, /intake/SOURCE/ID/meta.json, and
-// returns its source and id. Find does not read the file: the caller must Decode the manifest and
-// compare source and id.
+// Find reports whether p has the form of the path of a bundle's manifest,
+// /intake/SOURCE/ID/meta.json, and returns its source and id. It reads nothing: the caller must
+// Decode the manifest and compare source and id. source and id are valid only if ok.
 func Find(p drive.Path) (source, id string, ok bool) {
 	if len(p) != 4 || p[0] != Root || p[3] != MetaName {
 		return "", "", false

@@ -53,7 +53,8 @@ func bad(r Reason, format string, args ...any) error {
 	return &Error{Reason: r, Text: fmt.Sprintf(format, args...)}
 }
 
-// Check returns an *Error for the first violation of invariants M1 to M3 of the package comment.
+// Check returns an *Error for the first violation of the rules M1 to M3 of the package comment; nil
+// for a valid manifest.
 func (m *Manifest) Check() error {
 	if m.Schema != Schema {
 		return bad(UnknownSchema, "schema %d, known is %d", m.Schema, Schema)

@@ -33,9 +33,9 @@ func (m *Manifest) Encode() ([]byte, error) {
 // tooLarge returns the *Error for a manifest longer than MaxSize bytes; it is never nil.
 func tooLarge() error { return bad(TooLarge, "more than %d bytes", MaxSize) }
 
-// Decode reads at most MaxSize+1 bytes of meta.json from r and returns the valid manifest. If the
-// manifest is invalid or longer than MaxSize, the error is an *Error; any other error comes from r.
-// Decode ignores unknown JSON members, because newer senders of schema 1 may add some.
+// Decode reads meta.json from r and returns the manifest, which is valid as Check defines. If it is
+// invalid or longer than MaxSize bytes, the error is an *Error; any other error comes from r. It
+// ignores unknown JSON members, because newer senders of schema 1 may add some.
 func Decode(r io.Reader) (*Manifest, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
 	if err != nil {

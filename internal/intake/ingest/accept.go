@@ -32,9 +32,7 @@ func (in *Intake) AcceptAnyway(ctx context.Context, who drive.Who, id drive.Bund
 	return in.appeals.accept(ctx, who, id, at, reason)
 }
 
-// accept stores one rejected document despite the rules that it breaks, and records who accepted it
-// and why. It reads the document again from the bundle. It fails with drive.BadRequest for an empty
-// or too long reason and drive.NotFound for an unknown bundle or place.
+// accept implements Intake.AcceptAnyway. It reads the document again from the bundle's file.
 func (in *acceptor) accept(ctx context.Context, who drive.Who, id drive.BundleID, at, reason string) (BundleRecord, error) {
 	reason = strings.TrimSpace(reason)
 	if reason == "" {
@@ -116,8 +114,8 @@ func (in *acceptor) readAgain(ctx context.Context, b *row, at pos) (one item, er
 }
 
 // nth decodes the document with this index, from 0, in a member. It must decode all documents
-// before that one. WrongState: the content is damaged, the document cannot be decoded, or the
-// member has fewer documents.
+// before that one, and waits while another worker decodes a large one. WrongState: the content is
+// damaged, the document cannot be decoded, or the member has fewer documents.
 func (in *acceptor) nth(ctx context.Context, m member, index int64) (*invoice.Document, error) {
 	documents, end, err := in.workers.open(ctx, m)
 	if errors.Is(err, errDamaged) {

@@ -12,12 +12,13 @@ import (
 	"example.org/smartdrive/internal/intake/bundle"
 )
 
-// bundleRecorder records bundles whose meta.json appears in the tree.
+// bundleRecorder writes the row of a bundle when its manifest, meta.json, appears in the tree.
 type bundleRecorder struct{ *core }
 
-// Arrived is the hook that the tree calls for each node that becomes visible, in the same
-// transaction. If the node is the manifest or the folder of a bundle, Arrived records the bundle.
-// It checks the node's name before it reads anything, so that other nodes cost nothing.
+// Arrived is the hook that the tree calls within tx for each node that becomes visible. If the node
+// is the manifest of a bundle, or the folder of one with a manifest, Arrived records the bundle, so
+// that a worker processes it after the commit. It checks the node's name before it reads anything,
+// so that other nodes cost nothing. After an error the caller must roll tx back.
 func (in *Intake) Arrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	return in.arrivals.arrived(ctx, tx, n)
 }
@@ -56,10 +57,10 @@ func (in *bundleRecorder) arrivedFolder(ctx context.Context, tx *sqldb.Tx, n tre
 	return in.seal(ctx, tx, meta, append(path, bundle.MetaName))
 }
 
-// seal inserts the bundle's row and publishes the event that wakes a worker, if path is the path of
-// a bundle's meta.json (K1). If the bundle already has a row that is not Done, and meta.json has
-// another version, seal resets the row. A Done bundle stays unchanged. Another path changes
-// nothing. An error fails the transaction.
+// seal records a bundle within tx, if path is the path of a bundle's meta.json (K1); otherwise it
+// does nothing. It inserts the bundle's row, or resets one that is not Done and was sealed by
+// another version of meta.json. A Done bundle stays unchanged. It publishes the event that wakes a
+// worker. An error fails the transaction.
 func (in *bundleRecorder) seal(ctx context.Context, tx *sqldb.Tx, meta tree.Node, path drive.Path) error {
 	source, id, ok := bundle.Find(path)
 	if !ok || meta.IsFolder() {

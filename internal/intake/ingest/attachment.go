@@ -18,8 +18,8 @@ import (
 	"example.org/smartdrive/internal/intake/invoice/syntax"
 )
 
-// Attachment is an open file that is embedded in a document. It is stored only inside the file that
-// contains the document, and is extracted on each read. The caller must close it.
+// Attachment is an open file that is embedded in a document. The server stores it only inside the
+// file that contains the document, and extracts it each time it is read. The caller must close it.
 type Attachment struct {
 	io.ReadCloser
 	Name string
@@ -91,9 +91,8 @@ func extract(in io.ReaderAt, size int64, sum string, to io.Writer) (err error) {
 	return envelope.Extract(in, size, sum, to)
 }
 
-// extraction is the content of an Attachment while a goroutine extracts it into a pipe: the reader
-// of the pipe, end, which closes the pipe and so stops the goroutine, and over, which is closed
-// when the goroutine has returned. The caller must call Close.
+// extraction is the content of an Attachment, which a goroutine extracts into a pipe while it is
+// read. The caller must call Close.
 type extraction struct {
 	*bufio.Reader
 	end  func() error
@@ -151,8 +150,9 @@ func isPDF(a invoice.Attachment) bool {
 	return a.Size > 0 && (strings.EqualFold(a.Type, "application/pdf") || a.Type == "" && strings.EqualFold(path.Ext(a.Name), ".pdf"))
 }
 
-// pictures sets embedded to the SHA-256 of the first embedded PDF, for each document that has a
-// visible file and no visible PDF. It changes all in place and fails with the error of the query.
+// pictures sets the field embedded, in place, of each document that has a visible file and no
+// visible PDF, to the SHA-256 of its first embedded PDF. It fails with the error of the query or
+// for a damaged model.
 func (e Enclosed) pictures(ctx context.Context, account drive.AccountID, all []Document) error {
 	at := map[drive.DocumentID]*Document{}
 	args := []any{account}

@@ -31,9 +31,10 @@ const (
 // checker compares the files of a bundle with its manifest.
 type checker struct{ *core }
 
-// check compares the members with the manifest and stores them in bundle_members. It first deletes
-// the rows of earlier attempts. If members are missing or different, the error is *waiting before
-// the bundle's deadline and *refusal after it.
+// check compares the members with the manifest and stores them in bundle_members; it sets fields of
+// b. It first deletes the rows of earlier attempts. If members are missing or different, the error
+// is *waiting before the bundle's deadline and *refusal after it. lease.ErrFenced: this worker has
+// lost the bundle.
 func (in *checker) check(ctx context.Context, b *row) error {
 	if err := in.dropRecorded(ctx, b); err != nil {
 		return err
@@ -123,8 +124,9 @@ func (in *checker) manifest(ctx context.Context, b *row) (*bundle.Manifest, erro
 	return m, nil
 }
 
-// open opens the content of a blob. NotFound: the blob or its stored file does not exist; such an
-// error is retried and finally rejects the bundle.
+// open opens the content of a blob, even if it is marked as damaged; see openSound. The caller must
+// close it. NotFound: the blob or its stored file does not exist; such an error is retried and
+// finally rejects the bundle.
 func (in *core) open(ctx context.Context, id drive.BlobID) (blob.Object, error) {
 	b, err := in.opt.Content.Find(ctx, in.opt.DB, id)
 	if err != nil {
@@ -136,8 +138,8 @@ func (in *core) open(ctx context.Context, id drive.BlobID) (blob.Object, error) 
 // errDamaged reports that the content is marked as damaged: its bytes are lost.
 var errDamaged = errors.New("the content was found damaged")
 
-// openSound opens the content of a blob. If the content is marked as damaged, the error is NotFound
-// and wraps errDamaged; the store is not asked.
+// openSound opens the content of a blob. The caller must close it. If the content is marked as
+// damaged, the error is NotFound and wraps errDamaged; the store is not asked.
 func (in *core) openSound(ctx context.Context, id drive.BlobID) (blob.Object, error) {
 	b, err := in.opt.Content.Find(ctx, in.opt.DB, id)
 	if err != nil {
@@ -336,8 +338,9 @@ func (in *checker) complete(ctx context.Context, b *row, members []member) error
 	return late
 }
 
-// late returns *waiting until b.WaitsUntil and *refusal afterwards, both with reason and detail. It
-// is never nil.
+// late returns the error for a bundle that lacks something: *waiting until b.WaitsUntil and
+// *refusal afterwards, both with reason and detail. If the clock cannot be read, it returns that
+// error. It is never nil.
 func (in *core) late(ctx context.Context, b *row, reason, detail string) error {
 	now, err := in.now(ctx)
 	if err != nil {

@@ -23,17 +23,18 @@ const maxLooks = 50
 // turnSlice is the time after which a bundle lets other accounts go first.
 const turnSlice = 20 * time.Second
 
-// queue claims bundles for workers and records the result of each attempt. Accounts take turns, see
-// docs/decisions/0190-bundles-take-turns.md.
+// queue claims bundles for workers, and records how each attempt at a bundle ends. Accounts take
+// turns, see docs/decisions/0190-bundles-take-turns.md.
 type queue struct {
 	*core
 	turns sync.Mutex      // guards last
 	last  drive.AccountID // account that the turns of this process have reached
 }
 
-// claim claims a due bundle under a new epoch and a lease of lease.TTL: of the next account without
-// a running bundle or, if there is none, of the next account. After maxLooks accounts, which may
-// all wait, it prefers the bundle that was due first instead. It returns nil without an error if no
+// claim claims a due bundle under a new epoch and a lease of lease.TTL. It takes one of the next
+// account that has a due bundle and no running one; if there is none, of the next account with a
+// due bundle. It looks at maxLooks accounts, all of which may have bundles that only wait; then it
+// takes the bundle that was due first. It counts a try. It returns nil without an error if no
 // bundle is due.
 func (in *queue) claim(ctx context.Context) (*row, error) {
 	now, err := in.now(ctx)
@@ -81,8 +82,9 @@ const (
 	ofIdle    = " AND account_id NOT IN (SELECT account_id FROM bundles WHERE state = 'running' AND due_at > ?)"
 )
 
-// anyDue reports whether a bundle, sealed or of a dead worker, is due. The argument which is a
-// condition on its account, or empty. It costs one statement, which reads no bundle that waits.
+// anyDue reports whether a bundle is due: a sealed one, or one whose worker's lease has expired.
+// which is a condition on its account that begins with AND, or "". It costs one statement, which
+// reads no bundle that waits.
 func (in *queue) anyDue(ctx context.Context, now drive.Time, which string, args ...any) (due bool, err error) {
 	err = in.opt.DB.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM bundles WHERE state IN ('sealed', 'running') AND due_at <= ?"+which+")",
 		append([]any{now}, args...)...).Scan(&due)
@@ -97,9 +99,10 @@ func (in *queue) othersWait(ctx context.Context, now drive.Time) (bool, error) {
 	return in.anyDue(ctx, now, ofIdle, now)
 }
 
-// claimFirst claims the first due bundle, sealed or of a dead worker. The argument which is a
-// condition on its account, or empty. The caller holds turns. It returns nil without an error if no
-// such bundle is due or other workers claimed the first ones.
+// claimFirst claims the bundle that was due first: a sealed one, or one whose worker's lease has
+// expired. which is a condition on its account that begins with AND, or "". The caller holds
+// in.turns. It returns nil without an error if no such bundle is due, or if other workers claimed
+// the first ones.
 func (in *queue) claimFirst(ctx context.Context, now drive.Time, which string, args ...any) (*row, error) {
 	ofState := "SELECT * FROM (SELECT id, due_at FROM bundles WHERE state = ? AND due_at <= ?" + which + " ORDER BY due_at LIMIT ?) AS "
 	sealed, running := append([]any{Sealed, now}, args...), append([]any{Running, now}, args...)
@@ -117,8 +120,8 @@ func (in *queue) claimFirst(ctx context.Context, now drive.Time, which string, a
 	return nil, nil
 }
 
-// running returns the accounts with a running bundle on any instance, at most one per worker, and
-// those with a bundle whose worker has died.
+// running returns the accounts that have a running bundle on any instance: in busy if the lease of
+// its worker is valid, in dead if it has expired. An account occurs once for each bundle.
 func (in *queue) running(ctx context.Context, now drive.Time) (busy, dead []drive.AccountID, err error) {
 	rows, err := in.opt.DB.Query(ctx, "SELECT account_id, due_at FROM bundles WHERE state = 'running'")
 	_, err = sqldb.Scan(rows, err, func(id *drive.AccountID, scan func(...any) error) error {
@@ -137,10 +140,11 @@ func (in *queue) running(ctx context.Context, now drive.Time) (busy, dead []driv
 	return busy, dead, nil
 }
 
-// walk yields the accounts with due bundles by id, from the one after last up to last itself, but
-// passes over at most maxLooks accounts, due or not, at one statement each. It moves last to the
-// account that it has reached, so that the next walk continues there. The accounts dead are those
-// with a bundle whose worker has died. The caller holds turns. After an error it yields no more.
+// walk yields the accounts with due bundles in the order of ids, from the one after in.last around
+// to in.last itself. It passes over at most maxLooks accounts, due or not, with one statement each.
+// It sets in.last to the account that it has reached, so that the next walk continues there. dead
+// are the accounts with a bundle whose worker's lease has expired. The caller holds in.turns. After
+// an error it yields no more.
 func (in *queue) walk(ctx context.Context, now drive.Time, dead []drive.AccountID) iter.Seq2[drive.AccountID, error] {
 	return func(yield func(drive.AccountID, error) bool) {
 		begin, around := in.last, false
@@ -198,8 +202,9 @@ func (in *queue) claimOne(ctx context.Context, id drive.BundleID) (taken *row, e
 	return taken, nil
 }
 
-// update updates the row of the bundle that this worker holds. The argument set is the SQL of the
-// SET clause. lease.ErrFenced: the epoch has changed or the bundle is no longer running (K4).
+// update executes "UPDATE bundles SET" set within tx, for the bundle that this worker has claimed.
+// It does not change the fields of b. lease.ErrFenced: another worker has claimed the bundle, or it
+// is no longer running (K4).
 func (b *row) update(ctx context.Context, tx *sqldb.Tx, set string, args ...any) error {
 	n, err := tx.Exec(ctx, "UPDATE bundles SET "+set+" WHERE id = ? AND epoch = ? AND state = 'running'", append(args, b.ID, b.Epoch)...)
 	if err != nil {
@@ -211,8 +216,8 @@ func (b *row) update(ctx context.Context, tx *sqldb.Tx, set string, args ...any)
 	return nil
 }
 
-// renewLease renews the lease of a bundle. lease.ErrFenced: the worker has lost the bundle. The
-// first result is always false.
+// renewLease extends the worker's lease of a bundle. lease.ErrFenced: the worker has lost the
+// bundle. The first result, which would ask the worker to yield, is always false.
 func (in *queue) renewLease(ctx context.Context, b *row) (bool, error) {
 	now, err := in.now(ctx)
 	if err != nil {
@@ -229,9 +234,9 @@ func pauseFor(tries int64) time.Duration {
 	return min(5*time.Second<<min(max(tries-1, 0), 10), maxPause)
 }
 
-// giveBack releases a bundle, which becomes due again after pause. The argument tries is the new
-// value of the bundle's try counter, b.Attempts that of its attempts; reason and detail say what
-// the bundle waits for. lease.ErrFenced: this worker has lost the bundle.
+// giveBack makes a bundle sealed again, so that it is due after pause and any worker can claim it.
+// tries is the new value of the bundle's try counter, and b.Attempts that of its attempts. reason
+// and detail tell the owner why it waits. lease.ErrFenced: this worker has lost the bundle.
 func (in *queue) giveBack(ctx context.Context, b *row, pause time.Duration, tries int64, reason, detail string) error {
 	now, err := in.now(ctx)
 	if err != nil {
@@ -255,8 +260,8 @@ func (in *queue) end(ctx context.Context, b *row) error {
 	})
 }
 
-// reject marks a bundle as rejected (K5). One record counts all its remaining documents as
-// rejected. lease.ErrFenced: this worker has lost the bundle.
+// reject marks a bundle as rejected (K5). One record, with why.reason, counts all documents without
+// an outcome as rejected. lease.ErrFenced: this worker has lost the bundle.
 func (in *queue) reject(ctx context.Context, b *row, why *refusal) error {
 	now, err := in.now(ctx)
 	if err != nil {

@@ -46,9 +46,8 @@ func (in *Intake) Disputes(ctx context.Context, who drive.Who, document drive.Do
 	return in.library.disputes(ctx, who, document, after, limit)
 }
 
-// disputes returns open conflicts with an id above after, of one document or with the zero id of
-// all, in the order of ids. It returns fewer than limit if their models exceed maxPacked bytes;
-// more tells that others follow.
+// disputes implements Intake.Disputes. It returns fewer than limit conflicts if their models exceed
+// maxPacked bytes. Model of the sides stays nil; Packed is set.
 func (in *library) disputes(ctx context.Context, who drive.Who, document drive.DocumentID, after drive.ConflictID, limit int) (_ []Dispute, more bool, err error) {
 	where, args := "c.account_id = ? AND c.state = 'open' AND c.id > ?", []any{who.Account, after.String()}
 	if !document.IsZero() {
@@ -111,8 +110,7 @@ func (in *Intake) Settle(ctx context.Context, who drive.Who, id drive.DocumentID
 	return in.library.settle(ctx, who, id, conflict, keep)
 }
 
-// settle resolves one open conflict of a document, the oldest if conflict is zero, and returns the
-// document as it is then. It fails with drive.NotFound if there is no such conflict.
+// settle implements Intake.Settle.
 func (in *library) settle(ctx context.Context, who drive.Who, id drive.DocumentID, conflict drive.ConflictID, keep Keep) (DocumentFull, error) {
 	if err := in.settleOne(ctx, who, id, conflict, keep); err != nil {
 		return DocumentFull{}, err
@@ -148,8 +146,8 @@ func (in *library) settleOne(ctx context.Context, who drive.Who, id drive.Docume
 	return nil
 }
 
-// sides holds both sides of a conflict: the stored document (old) and the row of document_conflicts
-// (new, fresh).
+// sides holds both versions of a document in conflict: the stored document (old), and the row of
+// document_conflicts (new, fresh).
 type sides struct {
 	conflict         drive.ConflictID
 	document         drive.DocumentID

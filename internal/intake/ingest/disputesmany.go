@@ -8,7 +8,7 @@ import (
 	"example.org/smartdrive/internal/engine/sqldb"
 )
 
-// Open selects open conflicts. Empty fields match all.
+// Open selects conflicts that are open, that is, not resolved yet. Empty fields match all.
 type Open struct {
 	Source string
 	IDs    []drive.ConflictID // at most MostSettled
@@ -191,8 +191,8 @@ func (o Open) from(account drive.AccountID) (string, []any) {
 	return from, args
 }
 
-// settleByRule resolves the conflicts that a bundle caused, as the rules of its source require. An
-// empty keep resolves none. It repeats settleMany until none is left and fails with its error.
+// settleByRule resolves the conflicts that a bundle caused, as the rules of its source demand; an
+// empty keep resolves none. It calls settleMany until none is left, and fails with its error.
 func (in *library) settleByRule(ctx context.Context, b *row, keep Keep) error {
 	if keep == "" {
 		return nil

@@ -21,7 +21,8 @@ import (
 	"example.org/smartdrive/internal/intake/invoice/syntax"
 )
 
-// item is the outcome of one or more documents of a bundle, to be stored as a record.
+// item is the outcome of one document of a bundle, or of several ones together, to be stored as a
+// record.
 type item struct {
 	member, index int64
 	outcome       Outcome
@@ -132,8 +133,9 @@ func (r *run) validate(one *item, doc *invoice.Document, m member) error {
 	return r.accepts(one, doc, m)
 }
 
-// accepts sets the outcome of an item to Accept and computes the row to insert, without comparing
-// it with stored documents. It fails if the model cannot be encoded.
+// accepts sets the outcome of an item to Accept, gives it a new id, and computes the row to insert.
+// It does not compare it with stored documents; settleKeys does. It fails if the model cannot be
+// encoded.
 func (r *run) accepts(one *item, doc *invoice.Document, m member) error {
 	d, err := newDocument(r.b.Source, doc)
 	if err != nil {
@@ -243,7 +245,8 @@ var deflaters = sync.Pool{New: func() any {
 // it.
 const unpackedMost = 256 << 20
 
-// Inflate returns a reader of the JSON of a packed model, which ends after 256 MiB.
+// Inflate returns a reader of the JSON of a packed model (see pack), which ends after 256 MiB
+// without an error. Reading fails if packed is damaged.
 func Inflate(packed []byte) io.Reader {
 	return io.LimitReader(flate.NewReader(bytes.NewReader(packed)), unpackedMost)
 }

@@ -8,10 +8,10 @@ import (
 	"example.org/smartdrive/internal/engine/sqldb"
 )
 
-// Forget deletes all rows of an account that is being purged. It works in short transactions; after
-// an interruption the caller calls it again. It first fences the workers of the account's bundles.
-// The caller must have deleted the account's tree, so that the reconciler finds no bundle again. It
-// fails with an error of the database.
+// Forget deletes all rows of an account that is being purged. First it ends the account's bundles,
+// so that their workers lose them. It works in short transactions; after an error or an
+// interruption call it again. The caller must have deleted the account's tree before, or the
+// reconciler would record the bundles again.
 func (in *Intake) Forget(ctx context.Context, account drive.AccountID) error {
 	err := in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		for _, drop := range []string{

@@ -52,7 +52,7 @@ type gatherer struct {
 	left     bool                   // the last pass left quiet files, because a source's budget of bundles was used up
 }
 
-// round is the progress of a traversal of a source's folder, which may take several passes. The
+// round is the progress of visiting all folders of a source, which may take several passes. The
 // zero value means that no round has begun.
 type round struct {
 	seq     int64        // seq of the tree at the beginning of the round
@@ -60,7 +60,8 @@ type round struct {
 	at      []drive.Name // path, below the source's folder, where the next pass continues; nil: the round is complete
 }
 
-// isComplete reports whether a new round would find nothing, given the current seq of the tree.
+// isComplete reports whether visiting the source again would find nothing: the last round is
+// complete, left no files, and the tree still has the same seq.
 func (r round) isComplete(seq int64) bool { return r.settled && r.at == nil && r.seq == seq }
 
 // sourceFolder is the folder of a source, as a map key.
@@ -69,9 +70,10 @@ type sourceFolder struct {
 	source  string
 }
 
-// Gather makes bundles of quiet files of sources without manifests, in one pass: of each source it
-// looks at gatherLooks folders and makes gatherMade bundles at most, and leaves the rest. It is
-// safe to run concurrently on any instance.
+// Gather makes one pass over all sources that accept files without a manifest, and makes bundles of
+// the files of quiet folders, to which nothing was uploaded for a minute. For each source it visits
+// gatherLooks folders and makes gatherMade bundles at most; later calls begin from the start again.
+// It is safe to run concurrently on any instance.
 func (in *Intake) Gather(ctx context.Context) error { return in.newGatherer().pass(ctx) }
 
 // newGatherer returns a gatherer without the results of earlier rounds.
@@ -79,8 +81,9 @@ func (in *Intake) newGatherer() *gatherer {
 	return &gatherer{core: in.core, arrivals: in.arrivals, seen: map[sourceFolder]round{}, looks: gatherLooks, made: gatherMade}
 }
 
-// RunGatherer gathers files until ctx is done, and then returns nil. It logs errors and tries
-// again. It is enough for one instance to run it.
+// RunGatherer makes passes like Gather until ctx is done, and then returns nil. Between two passes
+// it pauses for gatherEvery or, after a long pass, longer. A pass continues where the one before
+// stopped. It logs errors and tries again. It is enough for one instance to run it.
 func (in *Intake) RunGatherer(ctx context.Context) error {
 	g := in.newGatherer()
 	var outage telemetry.Outage
@@ -161,7 +164,7 @@ func (g *gatherer) sources(ctx context.Context, after sourceFolder) ([]plainSour
 }
 
 // gather continues the round through the folder of a source, or begins one, and makes bundles of
-// its quiet files. It returns the new progress; after an error, the previous one.
+// the files of its quiet folders. It returns the new progress; after an error, the previous one.
 func (g *gatherer) gather(ctx context.Context, s plainSource, now drive.Time) (round, error) {
 	was := g.seen[s.sourceFolder]
 	r := was
@@ -227,8 +230,8 @@ func (l *folderPass) folder(ctx context.Context, id drive.NodeID, path, from []d
 	return nil
 }
 
-// look makes bundles of the files in a folder, and returns its subfolders. It reads the folder page
-// by page, stops when the pass may make no more bundles, and fails with the error of a query.
+// look makes bundles of the files in a folder, and returns its subfolders other than bundles. It
+// reads the folder page by page and fails with the error of a query.
 func (l *folderPass) look(ctx context.Context, id drive.NodeID) (below []tree.Node, err error) {
 	for after := drive.Name(""); ; {
 		page, err := l.opt.Tree.ChildrenAfter(ctx, l.opt.DB, id, after, comparePage)
@@ -260,8 +263,9 @@ func (l *folderPass) look(ctx context.Context, id drive.NodeID) (below []tree.No
 	}
 }
 
-// files makes bundles of files of one folder, if they are quiet. Files that changed within
-// quietFor, and those beyond the bundles that the pass may make, are left to a later pass.
+// files makes bundles of files of one folder, if the folder is quiet: none of them changed within
+// quietFor, or the oldest waits since gatherLatest. The others, and those beyond the bundles that
+// the pass may make, are left to a later pass.
 func (l *folderPass) files(ctx context.Context, files []tree.Node) error {
 	if len(files) == 0 {
 		return nil
@@ -313,9 +317,9 @@ func splitByStem(files []tree.Node) (parts [][]tree.Node) {
 // without a manifest.
 var errNothing = errors.New("there is nothing to gather")
 
-// bundle makes one bundle of the files that are still in the place where they were seen. If there
-// are none, or the folder is gone, made is false. It inserts the row in one transaction and fails
-// with its error.
+// bundle makes one bundle of the files that are still in the place where they were seen: in one
+// transaction it creates the folder, moves the files and inserts the row. made is false, without an
+// error, if there are none, or if the source no longer accepts files without a manifest.
 func (l *folderPass) bundle(ctx context.Context, files []tree.Node) (made bool, err error) {
 	now, err := l.now(ctx)
 	if err != nil {
@@ -384,10 +388,10 @@ func (l *folderPass) move(ctx context.Context, tx *sqldb.Tx, folder tree.Node, f
 // gathered reports whether the gatherer made this bundle of files without a manifest.
 func (b *row) gathered() bool { return b.Meta == b.Folder }
 
-// gather lists the files in the folder of a gathered bundle as its members, and counts their
-// documents as a sender would. Every file that is not the picture of another one counts as at least
-// one document, so that an unreadable file becomes a visible rejection. A folder without files
-// fails with *refusal.
+// gather returns the files in the folder of a gathered bundle as its members, with the number of
+// documents in each, which nobody has declared. Every file that is not the picture of another one
+// counts as at least one document, so that an unreadable file becomes a visible rejection. A folder
+// without files fails with *refusal.
 func (in *checker) gather(ctx context.Context, b *row) ([]member, error) {
 	there, err := in.folderNodes(ctx, b)
 	if err != nil {
@@ -414,9 +418,9 @@ func (in *checker) gather(ctx context.Context, b *row) ([]member, error) {
 	return members, in.countRest(ctx, members, kinds)
 }
 
-// readMember computes the SHA-256 of a member and the number of documents that it holds outside of
-// envelopes such as PDF, zip or e-mail. It returns the kind of envelope. If the content is gone or
-// damaged, readMember sets m.wrong. It fails only with an error of the database or the store.
+// readMember reads a member and sets its SHA-256 and the number of documents that it holds outside
+// of envelopes such as PDF, zip or e-mail. It returns the kind of envelope. If the content is
+// missing or damaged, it sets m.wrong instead and returns no error.
 func (in *checker) readMember(ctx context.Context, m *member) (envelope.Kind, error) {
 	found, err := in.opt.Content.FindMany(ctx, in.opt.DB, m.Blob)
 	if err != nil {
@@ -451,10 +455,10 @@ func (in *checker) copyContent(ctx context.Context, b content.Blob, to io.Writer
 	return err
 }
 
-// countRest counts the documents in PDFs, archives and e-mails that are not the pictures of other
-// members. If another member holds several documents, a PDF without an invoice counts as the
-// picture of one of them. It sets Documents of members in place. It fails with an error of the
-// store.
+// countRest sets Documents of those members that readMember found no documents in, in place. It
+// looks into PDFs, archives and e-mails, unless they are the pictures of other members, that is,
+// have the same name up to the extension. If another member holds several documents, a PDF without
+// an invoice counts as the picture of one of them. It fails with an error of the store.
 func (in *checker) countRest(ctx context.Context, members []member, kinds []envelope.Kind) error {
 	documents, lists := map[string]bool{}, false
 	for _, m := range members {

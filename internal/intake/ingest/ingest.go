@@ -65,7 +65,7 @@ type Intake struct {
 	appeals  *acceptor
 }
 
-// core holds the options, the clock and the counters that all parts of Intake share.
+// core holds the options, the clock and the counters that all types of the package share.
 type core struct {
 	opt Options
 	log *slog.Logger
@@ -135,8 +135,8 @@ const (
 	Conflict  Outcome = "conflict"
 )
 
-// pos is a position in a bundle: member and index of a document. As a save point, it means that all
-// documents of the first member members and the first index documents of the next one are stored.
+// pos is a position in a bundle: member and index of a document. As a save point it counts what is
+// stored: all documents of the first member members, and the first index documents of the next one.
 type pos struct{ member, index int64 }
 
 // counts holds the numbers of a bundle's documents by outcome.
@@ -186,7 +186,8 @@ func scanRow(b *row, scan func(...any) error) error {
 		&b.Epoch, &b.Tries, &b.Attempts, &b.Sealed, &b.WaitsUntil, &b.Ended)
 }
 
-// find returns the first bundle that matches a WHERE clause. NotFound: there is none.
+// find returns the first bundle that matches where, the end of a SELECT, which may lock the row.
+// NotFound: there is none. It does not check the account.
 func (in *core) find(ctx context.Context, q sqldb.Querier, where string, args ...any) (b row, err error) {
 	err = scanRow(&b, q.QueryRow(ctx, selectBundles+where, args...).Scan)
 	return b, err

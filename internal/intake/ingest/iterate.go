@@ -9,7 +9,8 @@ import (
 )
 
 // Each calls fn for all documents of an account that match f, the newest date first, with
-// EmbeddedPDF set. It stops at the first error of fn and returns it.
+// EmbeddedPDF set. It reads page by page, so documents that are stored meanwhile may be missed. It
+// stops at the first error of a query or of fn and returns it.
 func (in *Intake) Each(ctx context.Context, account drive.AccountID, f Filter, fn func(Document) error) error {
 	return in.library.each(ctx, account, f, fn)
 }
@@ -37,8 +38,8 @@ func (in *library) each(ctx context.Context, account drive.AccountID, f Filter, 
 	}
 }
 
-// PDFs returns the visible PDFs of the documents with these ids, keyed by document id. Documents
-// without a visible PDF, or of another account, are left out.
+// PDFs returns the PDFs of the documents with these ids, keyed by document id. A document is absent
+// if it has no PDF, its PDF is deleted or in the trash, or it is unknown or of another account.
 func (in *Intake) PDFs(ctx context.Context, account drive.AccountID, ids []string) (map[string]drive.NodeID, error) {
 	return in.library.pdfs(ctx, account, ids)
 }

@@ -80,7 +80,7 @@ func (d Document) Place() string { return d.Date + "." + d.ID.String() }
 func (d Document) TakenIn() drive.Time { return d.created }
 
 // Ext returns the extension, in lower case, of the file that contains the document, such as ".xml".
-// It is empty if the file is gone.
+// It is empty if the file no longer exists.
 func (d Document) Ext() string { return d.ext }
 
 // EmbeddedPDF returns the SHA-256, in hex, of a PDF embedded in the document's file, if the
@@ -153,8 +153,8 @@ func (in *library) documents(ctx context.Context, who drive.Who, f Filter, after
 	return all, in.showFiles(ctx, who.Account, all)
 }
 
-// showFiles sets File, PDF and ext of each document. Files that are deleted or in the trash stay
-// nil.
+// showFiles sets File, PDF and ext of each document in place. File and PDF are nil if the file is
+// missing, deleted or in the trash. It fails with the error of a query.
 func (in *core) showFiles(ctx context.Context, account drive.AccountID, all []Document) error {
 	for at := 0; at < len(all); at += folderPage / 2 {
 		page := all[at:min(at+folderPage/2, len(all))]
@@ -211,8 +211,8 @@ func (in *Intake) Document(ctx context.Context, who drive.Who, id drive.Document
 	return in.library.document(ctx, who, id)
 }
 
-// document returns a document of the account with its packed model, files and history. It fails
-// with drive.NotFound.
+// document returns a document of the account with its files and history. Its model is in Packed;
+// Model stays nil. It fails with drive.NotFound.
 func (in *library) document(ctx context.Context, who drive.Who, id drive.DocumentID) (f DocumentFull, err error) {
 	err = scanDocument(&f.Document, func(dest ...any) error {
 		return in.opt.DB.For(who.Account).QueryRow(ctx, "SELECT "+documentColumns+", body FROM documents WHERE id = ? AND account_id = ?", id, who.Account).

@@ -8,15 +8,17 @@ import (
 	"example.org/smartdrive/internal/engine/sqldb"
 )
 
-// picture is a PDF that arrived together with a document that was already stored.
+// picture is a PDF to set on a document, or on a side of a conflict, that was stored before the PDF
+// arrived.
 type picture struct {
 	document drive.DocumentID
 	hash     string       // content hash of the document, or of the conflict side, that the PDF belongs to
 	had, pdf drive.NodeID // had: the PDF stored so far, which may be deleted; zero: none
 }
 
-// offer adds the PDF of an item to the plan, if the stored document or side with the same content
-// has another PDF or none. It returns the PDF that later items of the batch must regard as stored.
+// offer adds the PDF of an item to the plan, for the stored document id, or side of it, with the
+// same content. had is the PDF that is stored there; if the item has none or the same, offer does
+// nothing. It returns the PDF that later items of the batch must regard as stored.
 //
 // A late PDF reaches its document only this way (K7): the sender uploads the document again
 // together with the PDF. File names do not identify a document across bundles, because two sellers

@@ -30,8 +30,9 @@ const (
 )
 
 // processBundle processes the documents of a bundle from its save point on, and marks the bundle as
-// done. If the members were not checked yet, take checks them first. An error of type *refusal
-// rejects the bundle, one of type *waiting postpones it.
+// done. If the members were not compared with the manifest yet, it does so first. An error of type
+// *refusal rejects the bundle, one of type *waiting postpones it. lease.ErrFenced: this worker has
+// lost the bundle.
 func (in *workers) processBundle(ctx context.Context, b *row) error {
 	if !b.Checked {
 		if err := in.checker.check(ctx, b); err != nil {
@@ -71,7 +72,7 @@ func (in *workers) processBundle(ctx context.Context, b *row) error {
 	return in.queue.end(ctx, b)
 }
 
-// run is one worker's traversal of a bundle.
+// run is the state of one worker that processes a bundle.
 type run struct {
 	*workers
 	b     *row
@@ -86,8 +87,8 @@ type run struct {
 	wrong map[int64]string // members that could not be decoded as a whole, and the reason, by number
 }
 
-// pdfsOf returns the PDF members, which may be pictures of documents, by name in lower case without
-// extension.
+// pdfsOf returns the members that are PDFs, by name in lower case without the extension. They may
+// be the pictures of documents: the PDFs that show them.
 func pdfsOf(members []member) map[string]drive.NodeID {
 	all := map[string]drive.NodeID{}
 	for _, m := range members {
@@ -147,14 +148,14 @@ func (r *run) undeclared(ctx context.Context, m member) (int64, error) {
 	return int64(found), err
 }
 
-// largeDecode is the right, of one worker of the process at a time, to decode a member that may
-// take much memory.
+// largeDecode is the permission to decode a member that may take much memory. One worker of the
+// process has it at a time.
 type largeDecode struct {
 	place chan struct{}
 	held  bool
 }
 
-// hold waits for the place, unless the worker holds it. It fails with the cause of ctx.
+// hold waits for the permission, unless the worker has it. It fails with the cause of ctx.
 func (a *largeDecode) hold(ctx context.Context) error {
 	if a.held {
 		return nil
@@ -168,7 +169,7 @@ func (a *largeDecode) hold(ctx context.Context) error {
 	}
 }
 
-// release frees the place, if the worker holds it.
+// release returns the permission, if the worker has it.
 func (a *largeDecode) release() {
 	if a.held {
 		<-a.place
@@ -176,10 +177,11 @@ func (a *largeDecode) release() {
 	}
 }
 
-// open opens the content of a member and decodes it. While it is larger than
-// envelope.LargeDocument, or one of its documents is when it is unpacked, no other worker decodes
-// such a member. The caller must call end once it has read the documents. It fails with a
-// *syntax.Error for a format that is not supported, errDamaged, or an error of the store.
+// open opens the content of a member and decodes its documents while the caller iterates. If the
+// member, or an unpacked document in it, is larger than envelope.LargeDocument, it first waits
+// until no other worker decodes such a member. Without an error the caller must call end once it
+// has read the documents. It fails with a *syntax.Error for a format that is not supported,
+// errDamaged, or an error of the store.
 func (in *workers) open(ctx context.Context, m member) (documents iter.Seq2[*invoice.Document, error], end func(), err error) {
 	a := &largeDecode{place: in.large}
 	defer func() {
@@ -207,8 +209,9 @@ func (in *workers) open(ctx context.Context, m member) (documents iter.Seq2[*inv
 	return documents, end, err
 }
 
-// documents decodes a member and returns the number of documents in it. If a member cannot be
-// decoded as a whole, documents rejects all of it and returns the declared number. It fails with
+// documents decodes a member, adds the outcome of each declared document to the batch, and returns
+// the number of documents in the member. Those before the save point are skipped. If the member
+// cannot be decoded as a whole, it rejects all of it and returns the declared number. It fails with
 // the error of storing a batch or of the store.
 func (r *run) documents(ctx context.Context, m member) (found int64, err error) {
 	documents, end, err := r.open(ctx, m)
@@ -305,9 +308,10 @@ func (r *run) flushFull(ctx context.Context) error {
 	return r.endTurn(ctx)
 }
 
-// endTurn returns errTurnOver if another account waits, no worker of this process is idle and this
-// turn has stored batches for turnSlice. The time before the first batch does not count: decoding
-// again what earlier turns stored must not use up the turn.
+// endTurn returns errTurnOver if the worker should return the bundle to the queue: an account
+// without a running bundle waits, no worker of this process is idle, and this turn has stored
+// batches for turnSlice. The time before the first batch does not count: decoding again what
+// earlier turns stored must not use up the turn.
 func (r *run) endTurn(ctx context.Context) error {
 	now, err := r.now(ctx)
 	if err != nil {
@@ -326,9 +330,8 @@ func (r *run) endTurn(ctx context.Context) error {
 	return err
 }
 
-// flush stores the batch and the save point in one transaction and empties the batch in place.
-// Without items and progress it does nothing. It fails if another instance has taken the bundle
-// over.
+// flush stores the batch and the save point in one transaction, and empties the batch. Without
+// items and progress it does nothing. lease.ErrFenced: this worker has lost the bundle.
 func (r *run) flush(ctx context.Context) error {
 	if len(r.batch) == 0 && r.at == r.b.Save {
 		return nil
@@ -342,9 +345,9 @@ func (r *run) flush(ctx context.Context) error {
 	return nil
 }
 
-// pdfOf returns the PDF member that is the picture of a document; zero: there is none. It matches,
-// in this order, the names of the document's attachments, the stem of the member's name (if the
-// member holds one document), and the document's number.
+// pdfOf returns the PDF member that shows a document; zero if there is none. It compares names
+// without case, in this order: the names of the document's attachments, the name of the member
+// without its extension (if the member holds one document), and the document's number.
 func (r *run) pdfOf(m member, number string, named []string) drive.NodeID {
 	if len(r.pdfs) == 0 {
 		return drive.NodeID{}

@@ -29,10 +29,10 @@ type refused struct {
 	Count  int64          `json:"count"` // number of documents that the event stands for
 }
 
-// publish appends the events of a batch within the batch's transaction: documents inserted, new
-// conflicts, and rejected documents. If a bundle starts again, accepted documents are not inserted
-// again and cause no second event; rejected documents do. Without Options.Events it does nothing.
-// An error fails the transaction.
+// publish appends the events of a batch within tx: for documents that are inserted, new conflicts,
+// and rejected documents. If a bundle is processed again, accepted documents are not inserted again
+// and cause no second event; rejected documents do. Without Options.Events it does nothing. After
+// an error tx must be rolled back.
 func (r *run) publish(ctx context.Context, tx *sqldb.Tx, p *plan) error {
 	if r.opt.Events == nil {
 		return nil
@@ -69,8 +69,8 @@ func (r *run) publish(ctx context.Context, tx *sqldb.Tx, p *plan) error {
 	return r.opt.Events.Append(ctx, tx, records...)
 }
 
-// tellRefused returns the event DocumentRejected for an item of a bundle. The caller must publish
-// it.
+// tellRefused returns the event DocumentRejected for an item of a bundle. It publishes nothing; the
+// caller appends it within its transaction.
 func (in *core) tellRefused(b *row, one item) (stream.Record, error) {
 	return stream.New(stream.TopicDocuments, stream.DocumentRejected, b.Account, b.ID.String(), refused{
 		b.ID, b.Source, place(pos{one.member, one.index}), one.reason, one.number, one.counts,

@@ -203,8 +203,10 @@ func scanRecord(r *BundleRecord, scan func(...any) error) error {
 	return err
 }
 
-// Retry restarts a rejected bundle under a new epoch. Documents that it stored before stay and are
-// recognized. WrongState: the bundle is not rejected. NotFound: the account has no such bundle.
+// Retry makes a rejected bundle sealed again, with zero counts and the current meta.json; a worker
+// processes it from the beginning. Documents that it stored before stay, and are counted as
+// accepted again, not as duplicates. WrongState: the bundle is not rejected. NotFound: the account
+// has no such bundle.
 func (in *Intake) Retry(ctx context.Context, who drive.Who, id drive.BundleID) (Bundle, error) {
 	return in.catalog.retry(ctx, who, id)
 }

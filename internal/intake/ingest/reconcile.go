@@ -70,9 +70,10 @@ func (in *Intake) RunReconciler(ctx context.Context) error {
 	return nil
 }
 
-// pass compares the accounts with a known folder /intake and the next accounts of the round. The
-// argument accounts is the number of the latter; 0: all. It ends by waking the workers; an error
-// ends the pass, and the next one repeats it.
+// pass compares the trees of the accounts with a known folder /intake, and of the next accounts
+// accounts of the round over all (0: all). It also makes bundles due whose due time is further away
+// than any backoff. At the end it wakes the workers. An error ends the pass; the next one
+// continues.
 func (r *reconciler) pass(ctx context.Context, accounts int) error {
 	now, err := r.now(ctx)
 	if err != nil {
@@ -120,9 +121,9 @@ func (r *reconciler) compareKnown(ctx context.Context) error {
 	return nil
 }
 
-// compareNext continues the round over all accounts for at least the given number of accounts; 0:
-// to the end. At the end of the round, the next pass begins a new one. It fails with the error of a
-// query; the round then continues at the same account.
+// compareNext continues the round over all accounts, for at least the given number of accounts; 0:
+// to its end. The call after the end begins a new round. It fails with the error of a query; the
+// round then continues at the same account.
 func (r *reconciler) compareNext(ctx context.Context, accounts int) error {
 	for looked := 0; accounts == 0 || looked < accounts; looked += comparePage {
 		page, err := r.intakes(ctx, "WHERE account_id > ? ORDER BY account_id LIMIT ?", r.after, comparePage)
@@ -180,9 +181,10 @@ func (r *reconciler) compareOrLog(ctx context.Context, one intake) error {
 	return nil
 }
 
-// compareIntake compares all bundles of an account, unless its tree has the same seq as at the last
-// comparison. The seq was read before the comparison, so that a concurrent change raises it and is
-// found by the next pass. It fails with the error of a query.
+// compareIntake compares all folders of an account's sources with the rows of bundles, and records
+// missing bundles. It does nothing if the tree has the same seq as at the last complete comparison.
+// The seq was read before the comparison, so that a concurrent change raises it and is found by the
+// next pass. It fails with the error of a query.
 func (r *reconciler) compareIntake(ctx context.Context, one intake) error {
 	if one.folder.IsZero() {
 		delete(r.seen, one.account)
@@ -256,9 +258,10 @@ func (s missed) waits() bool {
 	return !s.meta.IsZero() && (s.state == Sealed || s.state == Running) && s.known != s.version
 }
 
-// adoptMissed compares the subfolders of a source with the rows and records the missing bundles. It
-// joins the tables of the tree, because any other way would read all nodes. If settled is true,
-// only a change of the tree can add more. It fails with the error of a query or of a transaction.
+// adoptMissed compares the subfolders of a source with the rows of bundles, and records the missing
+// ones. It joins the tables of the tree, because any other way would read all nodes. settled
+// reports that only a change of the tree can add work; it is false while a running bundle has a
+// newer meta.json. It fails with the error of a query or of a transaction.
 func (r *reconciler) adoptMissed(ctx context.Context, account drive.AccountID, source folder) (settled bool, err error) {
 	settled = true
 	for after := ""; ; {
@@ -293,8 +296,9 @@ func (r *reconciler) missed(ctx context.Context, source drive.NodeID, after stri
 	})
 }
 
-// adopt records the bundle in a folder, if the folder's name is a bundle id and meta.json still
-// exists. Otherwise it does nothing. It fails with the error of its transaction.
+// adopt records the bundle in a folder, and counts and logs that. If the folder's name is no bundle
+// id, or meta.json no longer exists, it records nothing. It fails with the error of its
+// transaction.
 func (r *reconciler) adopt(ctx context.Context, account drive.AccountID, source folder, s missed) error {
 	if _, _, ok := bundle.Find(drive.Path{bundle.Root, source.name, s.name, bundle.MetaName}); !ok {
 		return nil

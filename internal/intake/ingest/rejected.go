@@ -27,9 +27,8 @@ type RejectedFilter struct {
 func (r Rejection) Cursor() string { return r.Bundle.String() + "." + r.Place }
 
 // Rejections returns up to limit rejections of all bundles of the caller's account, those of the
-// newest bundle first. The argument after is the Cursor of the last rejection of the previous page;
-// empty: the first page. CursorInvalid: after is malformed. The cost depends on the bundles with
-// rejections only.
+// newest bundle first. after is the Cursor of the last rejection of the previous page; empty: the
+// first page. CursorInvalid: after is malformed.
 func (in *Intake) Rejections(ctx context.Context, who drive.Who, f RejectedFilter, after string, limit int) ([]Rejection, error) {
 	return in.catalog.rejections(ctx, who, f, after, limit)
 }

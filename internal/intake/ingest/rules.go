@@ -46,7 +46,7 @@ const (
 	maxRules   = 60_000 // bytes of the JSON of Rules
 )
 
-// check returns a drive.BadRequest for the first invalid field, nil for valid rules. An empty list
+// check returns a drive.BadRequest for an invalid field; nil for valid rules. An empty list
 // restricts nothing.
 func (r Rules) check() error {
 	for field, list := range map[string][]string{"types": r.Types, "sellers": r.Sellers, "buyers": r.Buyers} {
@@ -72,7 +72,8 @@ func (r Rules) check() error {
 	return nil
 }
 
-// matcher holds Rules in a form for lookups: its lists are sets of normalized ids.
+// matcher holds Rules in a form for comparing documents: its lists are sets of ids as plain returns
+// them. The zero value accepts every document.
 type matcher struct {
 	Rules
 	types, sellers, buyers map[string]bool
@@ -168,8 +169,8 @@ func (in *Intake) Sources(ctx context.Context, who drive.Who) ([]Source, error) 
 	return in.rulebook.sources(ctx, who)
 }
 
-// sources returns up to maxSources sources by name: those with rules and those that have sent
-// bundles. The latter have empty rules. It fails with the error of the query.
+// sources implements Intake.Sources. Sources that have sent bundles but have no rules are returned
+// with empty ones.
 func (in *rulebook) sources(ctx context.Context, who drive.Who) ([]Source, error) {
 	rows, err := in.opt.DB.For(who.Account).Query(ctx, `SELECT name, rules, updated_at FROM sources WHERE account_id = ?
 		UNION ALL SELECT DISTINCT b.source, '{}', 0 FROM bundles b LEFT JOIN sources s ON s.account_id = b.account_id AND s.name = b.source
@@ -187,9 +188,8 @@ func (in *Intake) PutSource(ctx context.Context, who drive.Who, s Source) (Sourc
 	return in.rulebook.put(ctx, who, s)
 }
 
-// put replaces the rules of a source and returns it with the time of the change. It fails with
-// drive.BadRequest for an invalid name or rule, and drive.TooManyOpen beyond maxSources. Bundles
-// taken in before are not judged again.
+// put implements Intake.PutSource. It returns the source with the time of the change. Bundles that
+// were processed before are not judged again.
 func (in *rulebook) put(ctx context.Context, who drive.Who, s Source) (Source, error) {
 	if bundle.CheckSource(s.Name) != nil {
 		return Source{}, drive.BadField("name", drive.Malformed, "expected", "a name of a folder of up to 100 bytes")

@@ -21,7 +21,8 @@ type storedDocument struct {
 	pdf           drive.NodeID
 }
 
-// side is a row of document_conflicts: a side of a conflict that is not the stored document.
+// side is a row of document_conflicts: a version of a document that contradicts the stored one, or
+// that was replaced by it.
 type side struct {
 	document      drive.DocumentID
 	hash          string
@@ -32,9 +33,9 @@ type side struct {
 }
 
 // store writes a batch in one transaction: the documents, their records, the counts and the save
-// point. If another bundle inserts the same document concurrently, the unique key of documents
-// fails the transaction, which then runs again and sees the other document (K3). lease.ErrFenced:
-// this worker has lost the bundle.
+// point at. The transaction also renews the lease. If another bundle inserts the same document
+// concurrently, the transaction runs again and sees the other document (K3). lease.ErrFenced: this
+// worker has lost the bundle, and nothing is stored.
 func (r *run) store(ctx context.Context, batch []item, at pos) error {
 	now, err := r.now(ctx)
 	if err != nil {
@@ -221,9 +222,9 @@ func sidesOf(ctx context.Context, tx *sqldb.Tx, there map[string]storedDocument)
 	return sides, nil
 }
 
-// firstOf returns, by document, the hash of the content that was first accepted, for documents that
-// were replaced by the other side of a conflict since. With it, a restarted bundle counts the same
-// outcomes as before, whichever side was kept.
+// firstOf returns, by document, the hash of the content that was accepted first, for documents
+// whose content was replaced since by that of another side. With it, a restarted bundle counts the
+// same outcomes as before, whichever side was kept.
 func firstOf(sides map[string]side) map[drive.DocumentID]string {
 	first, when := map[drive.DocumentID]string{}, map[drive.DocumentID]drive.Time{}
 	for _, s := range sides {
@@ -234,10 +235,10 @@ func firstOf(sides map[string]side) map[drive.DocumentID]string {
 	return first
 }
 
-// writeDocuments inserts documents in the order of their keys, so that concurrent transactions with
-// the same keys wait for each other and do not deadlock. It also inserts the sides and sets the
-// PDFs. If another transaction inserted one of the keys, the returned error makes the transaction
-// run again.
+// writeDocuments inserts the new documents and sides of the plan, and sets PDFs. It sorts p.fresh
+// by key, so that concurrent transactions with the same keys wait for each other and do not
+// deadlock. If another transaction inserted one of the keys, the returned error makes the
+// transaction run again.
 func (r *run) writeDocuments(ctx context.Context, tx *sqldb.Tx, p *plan, now drive.Time) error {
 	slices.SortFunc(p.fresh, func(x, y item) int { return strings.Compare(x.doc.key, y.doc.key) })
 	err := insertMany(ctx, tx, "documents ("+documentColumns+", search, body)", 26, p.fresh, func(one item) []any {

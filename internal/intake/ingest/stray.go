@@ -66,9 +66,8 @@ func (p strayPlace) String() string {
 	return p.source + "/" + p.child
 }
 
-// strays returns up to limit files and folders below /intake that belong to no bundle, and the
-// cursor of the next page; "" at the end. A page may be short, because a call reads at most
-// strayPages pages of folders. Without /intake it returns nothing.
+// strays implements Intake.Strays. A call reads at most strayPages pages of folders, so its page
+// may be short. Without a folder /intake it returns nothing.
 func (in *catalog) strays(ctx context.Context, who drive.Who, after string, limit int) ([]Stray, string, error) {
 	root, err := in.opt.Tree.Resolve(ctx, in.opt.DB.For(who.Account), who.Account, drive.Path{bundle.Root})
 	if drive.IsKind(err, drive.NotFound) || err == nil && !root.IsFolder() {
@@ -102,8 +101,8 @@ func (in *catalog) plainSources(ctx context.Context, account drive.AccountID) (m
 	return plain, err
 }
 
-// full reports whether the search must stop: the page is complete or the pages that it may read are
-// used up.
+// full reports whether the search must stop: it has found limit strays, or has read as many pages
+// as it may.
 func (s *search) full() bool { return len(s.found) >= s.limit || s.pages <= 0 }
 
 // run searches from a cursor on and returns the cursor to continue at; zero: the search is
@@ -170,8 +169,9 @@ type sourceNode struct {
 	meta  drive.NodeID   // node of its meta.json; zero: there is none
 }
 
-// source searches the folder of a source after a name. A non-empty next is the name to continue
-// after. It stops when the page is full and fails with the error of a query.
+// source searches the folder of a source, after the child with the name after; "" begins with the
+// first. A non-empty next is the name to continue after, because the search must stop. It fails
+// with the error of a query.
 func (s *search) source(ctx context.Context, folder tree.Node, after string) (next string, err error) {
 	for {
 		s.pages--
@@ -206,8 +206,9 @@ func (s *search) nodesIn(ctx context.Context, folder drive.NodeID, after string)
 	})
 }
 
-// child examines a node in the folder of a source and adds it to found if it is a stray; of a
-// folder it examines the content, within strayLooks. It fails with the error of a query.
+// child examines a node in the folder of a source and adds it to s.found if it is a stray. Of a
+// folder that is not a bundle it examines the content, up to strayLooks folders. It fails with the
+// error of a query.
 func (s *search) child(ctx context.Context, source tree.Node, n sourceNode) error {
 	path := drive.Path{bundle.Root, source.Name, n.Name}
 	plain := s.plain[string(source.Name)]
@@ -227,9 +228,9 @@ func (s *search) child(ctx context.Context, source tree.Node, n sourceNode) erro
 	return s.folder(ctx, path, n.Node, plain && !named, &looks)
 }
 
-// folder adds the strays among a folder and its subfolders. If plain is true, the gatherer
-// processes files in this folder. Each visited folder decrements looks; at zero the search of
-// subfolders ends. It fails with the error of a query.
+// folder adds the strays among a folder and its subfolders to s.found. plain says that files in
+// this folder are no strays, because the gatherer makes bundles of them. Each visited folder
+// decrements looks; at zero the search of subfolders ends. It fails with the error of a query.
 func (s *search) folder(ctx context.Context, path drive.Path, n tree.Node, plain bool, looks *int) error {
 	if *looks--; *looks < 0 {
 		return nil

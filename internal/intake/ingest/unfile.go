@@ -8,10 +8,10 @@ import (
 	"example.org/smartdrive/internal/engine/sqldb"
 )
 
-// Unfile clears the file ids of documents of an account, and of their conflict sides, because the
-// files now belong to another account (K6). It handles up to limit documents whose key is greater
-// than after (empty: from the first). It returns the key to continue after; empty: no documents are
-// left. An error fails the transaction.
+// Unfile removes the ids of files from documents of an account, and from the sides of their
+// conflicts, within tx, because the files now belong to another account (K6). One call handles up
+// to limit documents whose key is greater than after; "" begins with the first. It returns the key
+// to continue after; "" if no documents are left. After an error the caller must roll tx back.
 func (in *Intake) Unfile(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, after string, limit int) (next string, err error) {
 	type one struct {
 		id  drive.DocumentID

@@ -14,13 +14,15 @@ import (
 	"example.org/smartdrive/internal/engine/instance/lease"
 )
 
-// refusal is an error that rejects the bundle.
+// refusal is an error that rejects the bundle for good; reason is a code, detail a text for its
+// owner.
 type refusal struct{ reason, detail string }
 
 // Error returns the reason and its detail, for logs.
 func (r *refusal) Error() string { return r.reason + ": " + r.detail }
 
-// waiting is an error that postpones the bundle, because what it needs may still arrive.
+// waiting is an error that postpones the bundle, because what it lacks may still arrive; reason is
+// a code, detail a text for its owner.
 type waiting struct{ reason, detail string }
 
 // Error returns the reason and its detail, for logs.
@@ -49,8 +51,9 @@ func (in *core) Wake() {
 	}
 }
 
-// Run processes due bundles until ctx is done. It then waits for its workers, which release their
-// bundles to other instances at once, and returns nil.
+// Run processes due bundles in the background until ctx is done, at most Options.Workers at a time.
+// It then waits for its workers, which return their bundles so that other instances can claim them
+// at once, and returns nil.
 func (in *Intake) Run(ctx context.Context) error {
 	return in.workers.run(ctx)
 }
@@ -173,8 +176,8 @@ func (in *workers) work(ctx context.Context, b *row) {
 	}
 }
 
-// refuse commits the rejection of a bundle, and counts and logs it. It fails if the row cannot be
-// written or has another owner by now.
+// refuse rejects a bundle in its row, and counts and logs that. It fails if the row cannot be
+// written. lease.ErrFenced: this worker has lost the bundle.
 func (in *workers) refuse(ctx context.Context, b *row, why *refusal) error {
 	err := in.queue.reject(ctx, b, why)
 	if err == nil {
@@ -184,8 +187,9 @@ func (in *workers) refuse(ctx context.Context, b *row, why *refusal) error {
 	return err
 }
 
-// takeSafely calls take and turns a panic into an error. Otherwise the bundle would crash one
-// process after the other.
+// takeSafely calls processBundle and returns its error, or its panic as an error. Otherwise the
+// bundle would crash one process after the other. After maxTries claims without a recorded result
+// it rejects the bundle with *refusal.
 func (in *workers) takeSafely(ctx context.Context, b *row) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

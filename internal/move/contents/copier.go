@@ -32,7 +32,8 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Copier copies contents between the sides of a pair. It is safe for concurrent use.
+// Copier copies contents to the side of a pair that lacks them, and deletes those of the old place
+// after the migration. It is safe for concurrent use; one process at a time calls Run.
 type Copier struct {
 	opt   Options
 	limit *rate.Limiter // in bytes per second
@@ -141,8 +142,9 @@ func (c *Copier) drainUnlessFailing(ctx context.Context) error {
 	return err
 }
 
-// sweepPage syncs the next page of the sweep and stores the save point. busy reports that there are
-// more. It fails, and the page is repeated, if a side does not answer.
+// sweepPage syncs the next page of the sweep s, a pass over all rows of blobs, and stores the save
+// point. busy reports that there are more pages. If a side does not answer it fails, and the page
+// is repeated. It returns errSweepReplaced if another sweep was requested.
 func (c *Copier) sweepPage(ctx context.Context, s sweep) (busy bool, err error) {
 	began, size := time.Now(), c.page
 	page, err := c.rows(ctx, s.After, s.Last, size)

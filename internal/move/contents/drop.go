@@ -151,8 +151,9 @@ func (c *Copier) dropOnce(ctx context.Context, state migrate.State) error {
 // errDropStopped reports that the migration was paused or replaced.
 var errDropStopped = errors.New("the migration is paused, or is another")
 
-// dropPage deletes the deletable contents of a page together, because adjacent contents may share a
-// pack.
+// dropPage deletes those contents of a page at the old place that need not stay, and stores the
+// progress. It deletes them together, because adjacent contents may share a pack, an object that
+// holds many of them.
 func (c *Copier) dropPage(ctx context.Context, old Side, page []blob.Entry, deep int) error {
 	var mu sync.Mutex
 	var did migrate.OldContents

@@ -67,8 +67,9 @@ func (c *Copier) sweepGate(ctx context.Context, state migrate.State) (migrate.Ga
 	return g, nil
 }
 
-// moveGates returns the gate swept and the gates for the queue and for uploads. It lists uploads
-// first: an upload that ends later is in the queue.
+// moveGates returns the gate swept and the gates for the queue and for uploads, before only the
+// side at is used. leaves is the side that is left. It lists uploads first: an upload that ends
+// later is in the queue.
 func (c *Copier) moveGates(ctx context.Context, swept migrate.Gate, at, leaves SideIndex) ([]migrate.Gate, error) {
 	uploads, err := c.uploadsGate(ctx, leaves)
 	if err != nil {

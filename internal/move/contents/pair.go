@@ -80,7 +80,8 @@ func (p *Pair) matchKind(side Side) blob.Staging {
 	return side.Staging
 }
 
-// Detach removes the second side, which must not lead. Uploads that began there are lost.
+// Detach removes the second side; the first leads then. It must not be called while the second
+// leads. Uploads that began there are lost. It does not close the side.
 func (p *Pair) Detach() {
 	p.update(func(s *pairState) { s.sides[Second], s.lead, s.firstLeft, s.percent = nil, First, false, 0 })
 	p.uploadSides.clear()

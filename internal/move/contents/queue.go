@@ -39,8 +39,9 @@ func (c *Copier) createTriggers(ctx context.Context) error {
 	})
 }
 
-// StopCapture drops the triggers, the queue and the sweep state on the primary, when contents move
-// no more.
+// StopCapture ends the recording of new contents, when contents no longer move: it drops the
+// triggers, the queue and the state of the sweep on the primary. It may be called again after an
+// error.
 func (c *Copier) StopCapture(ctx context.Context) error {
 	if err := c.dropCapture(ctx); err != nil {
 		return err

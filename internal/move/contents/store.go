@@ -59,7 +59,7 @@ func (s *Store) Presign(ctx context.Context, name string, l blob.Link) (string, 
 	return s.p.current.Load().leader().Store.Presign(ctx, name, l)
 }
 
-// Put stores content at the leader, durably. The queue has it copied to the follower.
+// Put stores content at the leader, durably. It is copied to the follower later, by the Copier.
 func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	return s.p.current.Load().leader().Store.Put(ctx, name, body)
 }

@@ -145,8 +145,8 @@ func (c *Copier) saveSweep(ctx context.Context, s *sweep) error {
 	return nil
 }
 
-// Verify requests another sweep by Run, which also reads the contents of percent of the rows on the
-// new side and verifies their digests.
+// Verify requests another sweep by Run, in the background. It also reads the contents of percent of
+// the rows on the new side and verifies their digests. Without contents that move it does nothing.
 func (c *Copier) Verify(ctx context.Context, percent int) error {
 	state := c.opt.State()
 	if state.ID == "" || state.Contents == "" {

@@ -8,7 +8,8 @@ import (
 	"example.org/smartdrive/internal/engine/sqldb"
 )
 
-// announcer publishes which epoch this process acts by.
+// announcer writes to the primary which epoch this process acts by, so that a step can wait until
+// all instances follow it.
 type announcer struct {
 	*sides
 	party *Party
@@ -26,9 +27,10 @@ const (
 	maxWaitReason = 1000            // bytes of the stored wait reason
 )
 
-// ack records that this process acts by the epoch of v. If the process lacks something that the
-// epoch needs, ack records the reason instead; the gate shows the reason and stays closed (M5).
-// Without a change it writes at most every ackEvery.
+// ack records on the primary that this process acts by the epoch of v. If the process lacks
+// something that the epoch needs, it records the reason instead; then the gate "instances" shows
+// the reason and stays closed (M5). Without a change it writes at most every ackEvery. v must have
+// a primary.
 func (a *announcer) ack(ctx context.Context, v *snapshot) error {
 	if err := a.loadNotes(ctx, v); err != nil {
 		return err

@@ -24,8 +24,8 @@ const (
 	termBits        = 40               // low bits of a version that hold the change number; the term is above them
 )
 
-// applier applies changes to the secondary, one batch at a time. Writers that wait during a pass
-// share the next pass.
+// applier applies changes of the primary to the secondary, one batch at a time. Callers that wait
+// while a pass runs share the next pass.
 type applier struct {
 	*sides
 	lost    atomic.Bool // a side lacks what the other one counts on
@@ -65,8 +65,9 @@ func (a *applier) applyBriefly(ctx context.Context) bool {
 	return false
 }
 
-// applyPending applies the pending changes and waits for the result. It returns Stopping after
-// close, and Unavailable if ctx ends.
+// applyPending applies all changes that are pending now and waits for the result. If ctx ends it
+// returns Unavailable, while the pass continues. It returns Stopping after close, and errLost or
+// errRewound if a side has lost changes.
 func (a *applier) applyPending(ctx context.Context) error {
 	a.mu.Lock()
 	p := a.joinLocked()
@@ -122,7 +123,8 @@ func (a *applier) work() {
 	}
 }
 
-// close waits for the running pass. Later calls of applyBriefly and applyPending fail.
+// close waits for the running pass. Afterwards applyBriefly returns false and applyPending returns
+// Stopping.
 func (a *applier) close() {
 	a.mu.Lock()
 	a.closed = true
@@ -213,8 +215,9 @@ type change struct {
 	key   string
 }
 
-// applyBatch applies one batch of changes. It returns nil if there is no other side, and errMoved
-// during a switch.
+// applyBatch applies one batch of pending changes. It returns nil without an error if nothing moves
+// or there is no other side, Unavailable if the other side cannot be reached, and errMoved during a
+// switch.
 func (a *applier) applyBatch(ctx context.Context) (*appliedBatch, error) {
 	v := a.currentSnapshot()
 	if v == nil || v.Peer == "" || v.Phase == NewOnly {
@@ -230,9 +233,10 @@ func (a *applier) applyBatch(ctx context.Context) (*appliedBatch, error) {
 	return a.applyFrom(ctx, v.record, from, to)
 }
 
-// applyFrom applies one batch from one side to the other. It locks the other side's row, so batches
-// never overlap, reads the pending changes under that lock, and returns errMoved if the direction
-// has changed.
+// applyFrom applies one batch of pending changes of from to the side to. It locks the row of to, so
+// that batches never overlap, and reads the pending changes under that lock. The changes stay in
+// the list of from; the caller calls deleteChanges. It returns errMoved if the direction has
+// changed.
 func (a *applier) applyFrom(ctx context.Context, rec record, from, to *Side) (done *appliedBatch, err error) {
 	err = to.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		done = &appliedBatch{from: from}

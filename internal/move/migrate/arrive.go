@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// checkAllRestarted returns WrongState while an instance runs with the old settings. Once the
-// migration is forgotten, such an instance would continue to use the old side.
+// checkAllRestarted returns WrongState while an instance runs with the old settings. Such an
+// instance would use the old side again once the bookkeeping of the migration is deleted.
 func (m *Migration) checkAllRestarted(ctx context.Context, v *snapshot) error {
 	if err := m.party.Ready(m.stateOf(v)); err != nil {
 		return wrongState("start the instances with the new settings first: " + err.Error())

@@ -11,8 +11,8 @@ import (
 	"example.org/smartdrive/internal/engine/sqldb"
 )
 
-// comparator repeats a sample of read queries on both sides in the background, so that requests
-// never wait for a comparison.
+// comparator runs a sample of read queries on both sides and compares the answers, in the
+// background, so that requests never wait for a comparison.
 type comparator struct {
 	*matcher
 	counts *counters
@@ -46,7 +46,8 @@ func newComparator(m *matcher, counts *counters) *comparator {
 	return &comparator{matcher: m, counts: counts, queue: make(chan sampledQuery, 64)}
 }
 
-// offer queues a sample of the queries; if the queue is full, it counts a skipped sample.
+// offer queues the query with the probability Options.Sample, and never blocks. If the queue is
+// full, it counts a skipped sample.
 func (c *comparator) offer(query string, args []any) {
 	if rand.Float64() >= c.opt.Sample || strings.Contains(query, "migration_") {
 		return

@@ -41,9 +41,10 @@ func refuse(step string, gates []Gate) error {
 // wrongState returns a WrongState error whose cause is the text why.
 func wrongState(why string) error { return drive.Wrap(errors.New(why), drive.WrongState) }
 
-// Start checks both sides and begins the migration, unless req is a dry run or a check failed.
-// Failed checks are in the report, not in the error. It returns WrongState if a migration exists
-// already.
+// Start checks both sides and begins the migration at phase 0, unless req is a dry run or a check
+// failed. Failed checks are in the report, not in the error: look at Report.OK. It returns
+// WrongState if a migration exists already, or if req names neither a database nor a store, and
+// BadRequest for a negative pace.
 func (m *Migration) Start(ctx context.Context, req Request) (Report, error) {
 	home, err := readRecord(ctx, m.home.DB, "")
 	if err != nil {
@@ -100,9 +101,10 @@ func (m *Migration) begin(ctx context.Context, req Request) error {
 	return err
 }
 
-// Advance enters the phase after from, up to phase 4, and returns the current phase. It returns a
-// Refusal if a gate is closed, and WrongState without any change if the current phase is not from,
-// so a repeated call cannot advance twice. Phase 5 needs Finish, because it cannot be undone.
+// Advance enters the phase after from, up to phase 4, and returns the current phase. from is the
+// phase that the caller believes current, or AnyPhase; otherwise it returns WrongState without any
+// change, so a repeated call cannot advance twice. It returns WrongState that wraps a *Refusal if a
+// gate is closed. Phase 5 needs Finish, because it cannot be undone.
 func (m *Migration) Advance(ctx context.Context, from Phase) (Phase, error) {
 	v, err := m.requirePhase(ctx, from)
 	if err != nil {
@@ -149,8 +151,8 @@ func (m *Migration) enter(ctx context.Context, v *snapshot, next Phase) error {
 	})
 }
 
-// ackPhase acknowledges and returns the reached phase; if err is not nil, it returns before and
-// err.
+// ackPhase ends a step. If err is not nil, it returns before and err. Otherwise it reads the state
+// again, acknowledges the new epoch for this process and returns the current phase.
 func (m *Migration) ackPhase(ctx context.Context, before Phase, err error) (Phase, error) {
 	if err != nil {
 		return before, err
@@ -312,9 +314,10 @@ func (m *Migration) Pause(ctx context.Context, paused bool) error {
 	return err
 }
 
-// Rollback returns to the phase before from. From phase 0 or 1 it ends the migration and empties
-// the other side. It returns WrongState without any change if the current phase is not from, or in
-// phase 5.
+// Rollback returns to the phase before from, and returns the phase that is then current. From phase
+// 0 or 1 it ends the migration and empties the other side. It returns WrongState without any change
+// if the current phase is not from (AnyPhase accepts each) or in phase 5, and WrongState that wraps
+// a *Refusal if a gate is closed.
 func (m *Migration) Rollback(ctx context.Context, from Phase) (Phase, error) {
 	v, err := m.requirePhase(ctx, from)
 	if err != nil {
@@ -346,8 +349,8 @@ func (m *Migration) Rollback(ctx context.Context, from Phase) (Phase, error) {
 	return m.ackPhase(ctx, v.Phase, err)
 }
 
-// Finish enters phase 5 from phase 4, which cannot be undone. It returns WrongState in any other
-// phase, and with a Refusal if a gate is closed.
+// Finish enters phase 5 from phase 4, in which the old side refuses writes. It cannot be undone. It
+// returns WrongState in any other phase, and WrongState that wraps a *Refusal if a gate is closed.
 func (m *Migration) Finish(ctx context.Context) error {
 	v, err := m.requireStep(ctx)
 	if err != nil {
@@ -360,10 +363,11 @@ func (m *Migration) Finish(ctx context.Context) error {
 	return err
 }
 
-// DropOld requests that Run drops rows and contents of the old side. early skips the retention
-// period. deep is the percentage of contents that are read at the new place before they are deleted
-// at the old one; of the others only the size is checked. A repeated call retries contents that
-// could not be deleted.
+// DropOld requests that Run, in the background, deletes rows and contents of the old side. early
+// skips the retention period. deep is the percentage of contents that are read at the new place
+// before they are deleted at the old one; of the others only the size is checked. A repeated call
+// retries contents that could not be deleted. It returns WrongState before phase 5, and one that
+// wraps a *Refusal if a gate is closed.
 func (m *Migration) DropOld(ctx context.Context, early bool, deep int) error {
 	v, err := m.requireStep(ctx)
 	if err != nil {

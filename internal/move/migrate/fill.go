@@ -51,15 +51,17 @@ func (p savePoint) save(ctx context.Context, tx *sqldb.Tx, kind string) error {
 	return err
 }
 
-// filler copies the rows that existed before the triggers, at the configured pace.
+// filler copies to the secondary the rows that existed before the triggers, at the configured pace.
+// The triggers capture all later changes.
 type filler struct {
 	*sides
 	rate meter
 }
 
-// fill copies the tables of the primary to the secondary, in key order and at the pace, from the
-// save points of any process on. It returns nil at the end and errStop when it must stop; in both
-// cases, and after other errors, a later call continues.
+// fill copies the tables of the primary to the secondary, in key order and at the pace. It
+// continues from the stored save points, of whatever process. It returns nil when all tables are
+// copied, and errStop if the migration is paused or has changed. After any error a later call
+// continues.
 func (f *filler) fill(ctx context.Context, v *snapshot) error {
 	points, err := savePoints(ctx, v.other.DB, "fill")
 	if err != nil {
@@ -125,9 +127,10 @@ func (t *table) chunk(ctx context.Context, q sqldb.Querier, last string, limit i
 	return t.readRows(ctx, q, "WHERE "+where+" ORDER BY "+strings.Join(t.columnNames(t.key), ", ")+" LIMIT ?", append(args, limit)...)
 }
 
-// fillChunk inserts the rows that are absent and have no version, and the save point. A row with a
-// version was changed since it was read, and its change is applied separately. A row that conflicts
-// with a unique key is skipped: one of the two rows has changed since.
+// fillChunk inserts into the secondary those rows that are absent there, and stores the save point
+// p, in one transaction. It leaves out rows with a version: these have changed since they were
+// read, and their change is applied separately. A row that conflicts with a unique key is skipped:
+// one of the two rows has changed since. It returns errMoved if the direction has changed.
 func (f *filler) fillChunk(ctx context.Context, v *snapshot, t *table, rows []row, p savePoint) error {
 	return v.other.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		target, err := readRecord(ctx, tx, tx.ForUpdate())

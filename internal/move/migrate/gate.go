@@ -13,14 +13,15 @@ import (
 // evidenceLife is how long a full comparison is valid.
 const evidenceLife = 24 * time.Hour
 
-// gatekeeper checks the conditions before a step.
+// gatekeeper checks the conditions, called gates, of a step.
 type gatekeeper struct {
 	*matcher
 	party *Party // set by SetParty
 }
 
-// gates returns the conditions for entering a phase. If real is true, it first applies the changes
-// that are pending now; otherwise it only reads.
+// gates returns the conditions for entering phase to, open and closed ones. If real is true, the
+// step follows: it first applies the changes that are pending now. Otherwise it only reads. The
+// error reports a check that failed, not a closed gate.
 func (k *gatekeeper) gates(ctx context.Context, v *snapshot, to Phase, real bool) (all []Gate, err error) {
 	add := func(g Gate, e error) {
 		if e != nil && err == nil {
@@ -242,8 +243,9 @@ func (k *gatekeeper) checkFilled(ctx context.Context, v *snapshot) (Gate, error)
 	return Gate{Name: "fill", OK: done, Detail: fmt.Sprintf("%d of about %d rows are filled in", p.Done, p.Total)}, err
 }
 
-// checkLag checks that all changes committed before the call are applied. If real is false, up to
-// applyBatch pending changes are accepted.
+// checkLag returns the gate "lag". If real is true, it applies the pending changes, and the gate is
+// open if all changes committed before the call are applied. Otherwise up to applyBatch pending
+// changes are accepted. The error reports a failed query.
 func (k *gatekeeper) checkLag(ctx context.Context, v *snapshot, real bool) (Gate, error) {
 	var last int64
 	err := v.primary.DB.QueryRow(ctx, "SELECT COALESCE(MAX(seq), 0) FROM migration_changes").Scan(&last)

@@ -20,8 +20,8 @@ type Party struct {
 	OnArrived func(ctx context.Context) error
 }
 
-// SetParty sets the hooks of this process. Call it after Restore, which selects the right database,
-// and before Run and any step.
+// SetParty sets the hooks of this process; nil hooks become ones that do nothing. Call it once,
+// after Restore, which selects the right database, and before Run and any step.
 func (m *Migration) SetParty(p Party) {
 	if p.Ready == nil {
 		p.Ready = func(State) error { return nil }

@@ -26,8 +26,8 @@ const (
 // String returns the number of the phase, as shown by the API and the command line.
 func (p Phase) String() string { return string(rune('0' + p)) }
 
-// Side is one of the two databases, opened twice: normally, and without foreign key checks for
-// replicated rows.
+// Side is one of the two databases of a migration. It is opened twice: normally, and without
+// foreign key checks, for writing replicated rows.
 type Side struct {
 	DB        *sqldb.DB // not routed
 	Unchecked *sqldb.DB

@@ -122,8 +122,8 @@ func insertNote(ctx context.Context, tx *sqldb.Tx, name string, value any) (bool
 	return tx.InsertNew(ctx, "INSERT INTO migration_notes (name, value) VALUES (?, ?)", name, string(text))
 }
 
-// carryNotes copies the notes from the primary to the future primary, except the receipts, which
-// belong to one side. It writes nothing if they are equal.
+// carryNotes copies the notes of the primary to the side that becomes the primary, except the
+// receipts, which belong to one side. It writes nothing if the notes are equal.
 func carryNotes(ctx context.Context, from, to *Side) error {
 	all, err := allNotes(ctx, from.DB)
 	if err != nil {

@@ -33,8 +33,9 @@ func lastNumber(ctx context.Context, db *sqldb.DB, t *table) (n int64, err error
 	return 0, nil
 }
 
-// carryNumbers raises the numbers of a side above the last numbers of the other side plus headroom,
-// the numbers that may be assigned meanwhile.
+// carryNumbers raises the next automatic number of each table at the side to above the last number
+// of the side from. headroom is added for numbers that may be assigned meanwhile. It never lowers a
+// number.
 func (w *switcher) carryNumbers(ctx context.Context, from, to *Side, headroom int64) error {
 	for _, t := range w.tables {
 		if !t.numbers {

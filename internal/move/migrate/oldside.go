@@ -30,8 +30,8 @@ const (
 // oldSide is the old side in phase 5: it checks the conditions for dropping it, and drops it.
 type oldSide struct{ *gatekeeper }
 
-// retire stores the time and enters phase 5, and then detaches the old side, which refuses writes
-// from then on. If it fails after entering the phase, the leader repeats the detaching.
+// retire enters phase 5 and stores when that was. Then it detaches the old side, which refuses
+// writes from then on. If detaching fails after the phase was entered, the leader repeats it.
 func (o *oldSide) retire(ctx context.Context, v *snapshot) error {
 	now, err := v.primary.DB.Now(ctx)
 	if err == nil {
@@ -185,8 +185,9 @@ func (o *oldSide) noteContents(ctx context.Context, change func(*OldContents)) e
 	return editNote(ctx, o.sides, v, noteOld, func(n *oldNotes) { change(&n.Blobs) })
 }
 
-// dropRows deletes rows of the old side for dropSlice, if requested. A process that cannot reach
-// the old side does nothing.
+// dropRows deletes rows of the old side for about dropSlice, if DropOld was called and all
+// instances know of it; a later call continues. A process that cannot reach the old side does
+// nothing.
 func (o *oldSide) dropRows(ctx context.Context, v *snapshot) error {
 	if n := o.notes().old; !n.Dropping || n.Rows || !v.nearIsHome || v.Peer != "" && (v.other == nil || v.otherRecord.Role != retired) {
 		return nil

@@ -48,8 +48,9 @@ func (p *participant) waitIdle(ctx context.Context) {
 	}
 }
 
-// participate polls the phases and applies pending changes until nothing moves or ctx ends. The
-// leader also fills in and compares.
+// participate follows the phases until nothing moves or ctx ends: it polls, applies pending
+// changes, compares sampled queries and runs Party.Background. In the process that leads, it also
+// fills in and compares rows. It returns when all of this has stopped.
 func (p *participant) participate(ctx context.Context) {
 	var jobs sync.WaitGroup
 	defer jobs.Wait()

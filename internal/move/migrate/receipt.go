@@ -27,8 +27,9 @@ import (
 // So the note has a digest of the rows of the changes, and a repeated number for the same row is
 // applied again.
 
-// receipt identifies a state of the secondary: the primary stores it, and the secondary's note
-// contains it.
+// receipt identifies the state of the secondary after a transaction that applied changes. The
+// secondary stores it in that transaction, and the primary when it deletes the changes. Comparing
+// both detects a side that was restored to an older state.
 type receipt struct {
 	Term  int64 `json:"term"`
 	Count int64 `json:"count"` // number of transactions of this term that applied changes
@@ -71,8 +72,8 @@ var errRewound error = drive.Wrap(errors.New("the side in use has lost changes t
 // isLoss reports whether err proves that a side has lost changes: errLost or errRewound.
 func isLoss(err error) bool { return errors.Is(err, errLost) || errors.Is(err, errRewound) }
 
-// covers reports whether a side with receipt r has everything that told acknowledges. Receipts of
-// another term say nothing.
+// covers reports whether a side whose last receipt is r has everything that told acknowledges. It
+// is true for a told of another term, which says nothing.
 func (r receipt) covers(told receipt) bool {
 	switch {
 	case told.Term != r.Term || told.Count < r.Count:
@@ -228,9 +229,9 @@ func (k *gatekeeper) checkLoss(ctx context.Context, v *snapshot) (Gate, error) {
 	return g, err
 }
 
-// acknowledge stores the secondary's receipt in the transaction in which the primary deletes
-// changes. It reports whether they may be deleted: if another process has stored a later receipt,
-// its history may differ, and the changes are applied again.
+// acknowledge stores the secondary's receipt r on the primary, within the transaction that deletes
+// the applied changes. It reports whether they may be deleted. If another process has stored a
+// later receipt, the histories may differ: they must not be, and are applied again.
 func acknowledge(ctx context.Context, tx *sqldb.Tx, r receipt) (bool, error) {
 	var text string
 	err := tx.QueryRow(ctx, "SELECT value FROM migration_notes WHERE name = ?"+tx.ForUpdate(), noteAcknowledged).Scan(&text)

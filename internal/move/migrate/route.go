@@ -67,8 +67,8 @@ func (r *router) secondWrite(ctx context.Context) {
 	}
 }
 
-// Primary returns the primary as known to this process, and the home side if nothing moves. During
-// a switch, when no side is primary, it returns the side in whose time the process runs.
+// Primary returns the primary as known to this process, or the home side if nothing moves. During a
+// switch, when no side is primary, it returns the fenced side; use it then only for the time.
 func (r *router) Primary() *sqldb.DB {
 	v := r.currentSnapshot()
 	switch {
@@ -82,8 +82,9 @@ func (r *router) Primary() *sqldb.DB {
 	return v.other.DB
 }
 
-// Reader returns the side for a read outside of transactions, and in again the side to retry on if
-// from fails; nil: no retry.
+// Reader returns the side for a read outside of transactions; account may be zero. again is the
+// side to retry on if the read from from fails; nil: no retry. Around a switch it waits up to
+// switchWait for a primary, then it fails with Unavailable.
 func (r *router) Reader(ctx context.Context, account drive.AccountID) (from, again *sqldb.DB, err error) {
 	v := r.currentSnapshot()
 	if v == nil {
@@ -163,8 +164,9 @@ func (v *snapshot) readsNew(account drive.AccountID) bool {
 	return x%100 < uint64(v.Percent)
 }
 
-// isApplied reports whether all changes of an account are applied (M4). Changes without an account
-// count for all accounts.
+// isApplied reports whether all changes of an account are applied to the secondary (M4). Changes
+// without an account count for all accounts. It is false if a side has lost changes or the query
+// fails.
 func (r *router) isApplied(ctx context.Context, v *snapshot, account drive.AccountID) bool {
 	if r.apply.lost.Load() {
 		return false

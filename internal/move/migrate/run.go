@@ -93,8 +93,8 @@ func (m *Migration) Restore(ctx context.Context) error {
 	return nil
 }
 
-// Run waits for a migration and takes part in it until ctx ends. It notices a migration that begins
-// in another process within idleEvery.
+// Run waits for a migration and takes part in it until ctx ends, and then returns nil. It notices a
+// migration that begins in another process within idleEvery. Call SetParty before.
 func (m *Migration) Run(ctx context.Context) error { return m.participant.run(ctx) }
 
 // Acknowledge records, without waiting for Run, that this process acts by the current epoch. It

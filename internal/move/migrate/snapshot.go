@@ -23,7 +23,7 @@ type snapshot struct {
 	other       *Side  // the secondary; nil: rows do not move, or it is unreachable or not the filled one
 	otherDown   bool   // the other side could not be read
 	otherError  string // why other is nil although rows move
-	nearIsHome  bool   // near is the configured side
+	nearIsHome  bool   // record is the row of the configured side
 	// at is the time before the rows were read.
 	at time.Time
 }

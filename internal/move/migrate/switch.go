@@ -65,9 +65,10 @@ func (w *switcher) switchPrimary(ctx context.Context, v *snapshot, to Phase) err
 	return w.endCareful(ctx, v)
 }
 
-// prepareSwitch starts careful mode, in which each read first asks the primary's row, waits until
-// all instances have heard of it, and applies pending changes. It returns WrongState above
-// maxBacklog.
+// prepareSwitch prepares a switch without changing the primary. It starts careful mode, in which
+// each read first asks the primary's row, waits until all instances have heard of it, raises
+// automatic numbers, and applies pending changes. It returns the snapshot to switch from, and
+// WrongState if more than maxBacklog changes remain.
 func (w *switcher) prepareSwitch(ctx context.Context, v *snapshot, to Phase) (*snapshot, error) {
 	if !v.Careful {
 		if err := updateRecord(ctx, v, func(r *record) { r.Careful = true }); err != nil {
@@ -141,8 +142,8 @@ func (w *switcher) endStaleCareful(ctx context.Context, v *snapshot) error {
 	return w.endCareful(ctx, v)
 }
 
-// fence takes the primary role from the primary. It waits up to a second for open transactions;
-// after that it returns errOpen, and nothing has changed.
+// fence takes the role away from the primary, so that no side is primary. It waits up to a second
+// for open transactions; after that it returns errOpen, and nothing has changed.
 func (w *switcher) fence(ctx context.Context, v *snapshot) error {
 	if err := w.testHook("fence"); err != nil {
 		return err
@@ -208,8 +209,8 @@ func (w *switcher) drain(ctx context.Context, v *snapshot) error {
 	return w.testHook("drained")
 }
 
-// undo undoes a failed switch of this process. If the other side was not asked yet, it is not
-// needed.
+// undo makes the old primary the primary again after a failed switch of this process. If the other
+// side may have been promoted (asked), resolve decides by the rows of both sides instead.
 func (w *switcher) undo(ctx context.Context, v *snapshot, asked bool) error {
 	if !asked {
 		w.mu.Lock()

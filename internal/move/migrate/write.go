@@ -191,8 +191,9 @@ func (t *table) writeNewer(ctx context.Context, tx *sqldb.Tx, all []versionedRow
 	return t.replace(ctx, tx, fresh)
 }
 
-// unchanged returns the keys of rows that already have their new state. It is called for repeated
-// versions: a primary that lost a change assigns its number again (see receipt.go).
+// unchanged returns, by key, whether the rows already have their new state. It is called for rows
+// whose version is stored already: a primary that lost a change assigns its number again (see
+// receipt.go).
 func (t *table) unchanged(ctx context.Context, tx *sqldb.Tx, again []versionedRow) (map[string]bool, error) {
 	keys := make([]string, len(again))
 	for i, s := range again {

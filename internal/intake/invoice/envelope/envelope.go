@@ -26,7 +26,7 @@ import (
 	"example.org/smartdrive/internal/intake/invoice/syntax"
 )
 
-// Kind is a kind of envelope.
+// Kind is a kind of envelope: a file that contains invoices as embedded or attached files.
 type Kind uint8
 
 // Kinds of envelopes.
@@ -37,7 +37,8 @@ const (
 	Mail // RFC 5322, a file .eml
 )
 
-// Sniff returns the kind of envelope, given the leading bytes of a file.
+// Sniff returns the kind of envelope, given the leading bytes of a file; None for any other file.
+// It needs 1 KiB of them.
 func Sniff(head []byte) Kind {
 	switch {
 	case bytes.Contains(head[:min(len(head), 1024)], []byte("%PDF-")):
@@ -56,8 +57,9 @@ const (
 	maxDirectory = 4 << 20
 )
 
-// Decode yields the documents of an envelope, with the same errors as syntax.Decode. An envelope
-// without invoices yields one error of kind Unsupported.
+// Decode yields the documents of an envelope, in order. A document that cannot be decoded yields a
+// *syntax.Error instead, like syntax.Decode, and the others follow. An envelope without invoices
+// yields one error of kind Unsupported. An error of reading in ends the sequence.
 func Decode(kind Kind, in io.ReaderAt, size int64, limits Limits) iter.Seq2[*invoice.Document, error] {
 	return func(yield func(*invoice.Document, error) bool) {
 		from, ended := &source{ReaderAt: in}, false
@@ -75,7 +77,8 @@ func Decode(kind Kind, in io.ReaderAt, size int64, limits Limits) iter.Seq2[*inv
 	}
 }
 
-// each yields the documents of an envelope, or of one attached to it, until yield returns false.
+// each calls yield for the documents of an envelope, or of one attached to it, until yield returns
+// false.
 func (o *opening) each(kind Kind, in io.ReaderAt, size int64, yield func(*invoice.Document, error) bool) {
 	switch kind {
 	case PDF:
@@ -87,8 +90,9 @@ func (o *opening) each(kind Kind, in io.ReaderAt, size int64, yield func(*invoic
 	}
 }
 
-// source reads the file of an envelope and keeps the first I/O error. The error says nothing about
-// the documents, and the libraries in between do not return it in a recognizable type.
+// source reads the file of an envelope and stores the first I/O error in failed. Such an error says
+// nothing about the documents, and the libraries in between do not return it in a recognizable
+// type.
 type source struct {
 	io.ReaderAt
 	failed error
@@ -107,9 +111,9 @@ func (s *source) ReadAt(p []byte, off int64) (int, error) {
 // invoiceNames holds the standard names of the XML in a PDF, in lower case.
 var invoiceNames = []string{"factur-x.xml", "zugferd-invoice.xml", "xrechnung.xml", "order-x.xml"}
 
-// find opens a PDF and returns its embedded files and the index of the invoice among them, or -1 if
-// the PDF has no invoice. It fails with a pdf.Error for a malformed PDF, with the error of spend if
-// unpacking exceeds its allowance, and with the error of reading in.
+// find opens a PDF and returns its embedded files, and the index at of the invoice among them; -1
+// if the PDF has no invoice. It fails with a *pdf.Error for a malformed PDF, with the error of
+// spend if it unpacks to too much, and with the error of reading in.
 func (o *opening) find(in io.ReaderAt, size int64) (at int, files []pdf.File, err error) {
 	d, err := pdf.Open(in, size, o.ofPDFs())
 	if err != nil {
@@ -323,9 +327,8 @@ func checkDirectory(in io.ReaderAt, size int64) (room int64, err error) {
 	return begins, nil
 }
 
-// Count returns the number of documents that Decode would yield, without decoding them, for senders
-// that must declare it. A file that cannot be opened counts as 0. The error is always one of the
-// reader.
+// Count returns the number of documents that Decode would yield, without decoding them. A file that
+// cannot be opened counts as 0. It fails only with an error of reading in.
 func Count(kind Kind, in io.ReaderAt, size int64) (int, error) {
 	from := &source{ReaderAt: in}
 	n, err := newOpening(size, Limits{}).count(kind, from, size)

@@ -16,10 +16,10 @@ import (
 // ErrNoFile reports that no invoice in a file has an embedded file with this SHA-256.
 var ErrNoFile = errors.New("there is no such embedded file")
 
-// Extract writes the embedded file with SHA-256 sum, in hex, of an invoice to the writer. The
-// argument in is the XML invoice or an envelope that contains it. Extract reads the invoice twice,
-// so that it writes nothing before it has found the file. ErrNoFile: there is no such file.
-// *syntax.Error: the invoice or envelope is invalid.
+// Extract writes to to the file with the SHA-256 sum, in hex, that is embedded in an invoice. in is
+// the XML invoice, or an envelope that contains it. It reads the invoice twice, so that it writes
+// nothing before it has found the file. ErrNoFile: there is no such file. *syntax.Error: the
+// invoice or envelope is invalid.
 func Extract(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 	from := &source{ReaderAt: in}
 	err := newOpening(size, Limits{Unpacked: 2 * Unpacked(size)}).extractFrom(from, size, sum, to)
@@ -102,8 +102,9 @@ func extract(open func() (io.ReadCloser, error), sum string, to io.Writer) error
 	return err
 }
 
-// look opens an XML invoice, calls syntax.Extract for its n-th embedded file and closes it. It
-// fails with ErrNoFile for an invoice in JSON, which has no embedded files.
+// look opens an XML invoice, calls syntax.Extract for its n-th embedded file, and closes it. With n
+// -1 nothing is written. It returns the SHA-256 sums of the embedded files. It fails with ErrNoFile
+// for an invoice in JSON, which has no embedded files.
 func look(open func() (io.ReadCloser, error), n int, to io.Writer) (sums []string, err error) {
 	in, err := open()
 	if err != nil {

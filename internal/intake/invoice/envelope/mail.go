@@ -50,7 +50,7 @@ type attached struct {
 	head []byte // leading bytes
 }
 
-// parts is a traversal of an e-mail that calls fn for each attached file.
+// parts visits the parts of an e-mail and calls fn for each attached file and text.
 type parts struct {
 	left int // remaining parts
 	fn   func(attached) error
@@ -78,7 +78,8 @@ func limited(format string, args ...any) error {
 // errMail reports that the structure of an e-mail is damaged.
 var errMail = &syntax.Error{Kind: syntax.Malformed, Text: "the e-mail is damaged"}
 
-// guarded is a reader that fails after left bytes. A negative left means no limit.
+// guarded is a reader that fails after left bytes, with an error about the header of the e-mail. A
+// negative left means no limit.
 type guarded struct {
 	in   io.Reader
 	left int
@@ -319,8 +320,8 @@ func (o *opening) extractMail(in io.ReaderAt, size int64, sum string, to io.Writ
 	return err
 }
 
-// Counter counts the documents of a bundle member that is written to it, by the rule in package
-// bundle.
+// Counter counts the documents of a bundle's member while the bytes of the member are written to
+// it. It does not look into envelopes; see Count. Set Name before the first Write.
 type Counter struct {
 	Name string // file name of the member
 

@@ -22,11 +22,12 @@ type Limits struct {
 // LargeDocument is the size in bytes above which a document may take much memory.
 const LargeDocument = 2 << 20
 
-// Unpacked returns how many bytes an envelope of a size may unpack to: 16 MiB and 100 times its
-// size. Invoices as XML shrink to a twentieth.
+// Unpacked returns how many bytes an envelope of size bytes may unpack to: 16 MiB and 100 times its
+// size. Invoices as XML shrink to a twentieth when they are packed.
 func Unpacked(size int64) int64 { return 16<<20 + 100*size }
 
-// opening is an open envelope, with all that is in it.
+// opening is an open envelope together with the envelopes in it, which share one limit of unpacked
+// bytes.
 type opening struct {
 	limits Limits
 	left   int64 // bytes that may still be unpacked
@@ -59,7 +60,8 @@ type unpacking struct {
 	read int64
 }
 
-// unpack returns a reader of a document that counts its bytes for the envelope.
+// unpack returns a reader of in, a packed document, that counts its bytes against the limit of the
+// envelope. It calls Limits.Large once when the document turns out to be large.
 func (o *opening) unpack(in io.Reader) io.Reader { return &unpacking{opening: o, in: in} }
 
 // Read fails with the error of spend or of Limits.Large.

@@ -20,7 +20,8 @@ type File struct {
 }
 
 // Files returns the embedded files: those of the name tree, then those associated with the
-// document, each once.
+// document, each once. Without any the result is empty. It fails with an *Error for a damaged PDF
+// or one above the limits.
 func (d *Document) Files() ([]File, error) {
 	root, err := d.dictOf(d.trailer["Root"])
 	if err != nil {
@@ -137,8 +138,9 @@ func (w *walk) specification(key string, value any) error {
 	return nil
 }
 
-// Open returns the decompressed content of the file. It uses the reader passed to the package
-// function Open.
+// Open returns a reader of the decompressed content of the file, which needs no closing. It reads
+// from the reader that was passed to the package function Open. Opening or reading fails with an
+// *Error if the content is damaged, missing or too large.
 func (f *File) Open() (io.Reader, error) {
 	value, body, err := f.doc.load(int64(f.stream))
 	if err != nil {

@@ -32,9 +32,10 @@ const (
 	tailBytes = 2048
 )
 
-// Open reads the cross-reference tables of a PDF. The reader must stay usable as long as files are
-// read. Open counts offsets from the header (ISO 32000-1, Annex H, implementation note 13), and if
-// that fails, from the start of the file. *Error: the PDF is invalid, encrypted or too large.
+// Open reads the cross-reference tables of a PDF. in must stay usable as long as files are read;
+// there is nothing to close. Offsets are counted from the header (ISO 32000-1, Annex H,
+// implementation note 13), and if that fails, from the start of the file. *Error: the PDF is
+// invalid, encrypted or too large.
 func Open(in io.ReaderAt, size int64, limits Limits) (*Document, error) {
 	head := make([]byte, min(size, headBytes))
 	n, err := in.ReadAt(head, 0)
