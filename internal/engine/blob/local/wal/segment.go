@@ -65,8 +65,10 @@ func (l *Log) write() error {
 	return err
 }
 
-// writeBatch writes a batch, to the other segment if the active one is full. A batch without
-// contents always fits, because it is small.
+// writeBatch writes a batch, without a sync, to the active segment, or to the other one if the
+// active one is full or there is none. A batch without contents always fits, because it is small.
+// If writing or reserving fails, it logs the error and turns the log off until a restart (see
+// fail).
 func (l *Log) writeBatch(b batch) error {
 	s := l.active
 	if s == nil || len(b.names) > 0 && (s.next+int64(len(b.bytes)) > l.limits.segment || len(s.names)+len(b.names) > l.limits.names) {
@@ -294,8 +296,9 @@ func (s *segment) append(b []byte, grown int64) error {
 	return err
 }
 
-// reserve reserves n more bytes of disk space, for restoring files on a disk that has been filled
-// since. If few frames hold much content, they may use the first of the reserved space.
+// reserve reserves n more bytes of disk space behind the segment, in steps of to.growth, so that
+// files can be restored on a disk that is full by then. If few frames hold much content, they may
+// use the first of the reserved space.
 func (s *segment) reserve(n int64, to limits, c Contents) error {
 	s.contentRoom += n
 	for ; s.reserved < s.contentRoom; s.reserved += to.growth {
@@ -306,8 +309,8 @@ func (s *segment) reserve(n int64, to limits, c Contents) error {
 	return nil
 }
 
-// releaseReserved releases the reserved space. It must run after each has found the end of the
-// frames.
+// releaseReserved cuts the file at s.next, which frees the reserved space, and syncs it. The caller
+// must have called each, which finds the end of the frames and sets s.next.
 func (s *segment) releaseReserved(c Contents) error {
 	if err := s.file.Truncate(s.next); err != nil {
 		return err
