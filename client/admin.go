@@ -72,7 +72,8 @@ func (c *Client) CreateUser(ctx context.Context, u NewUser) (User, error) {
 	return fetch[User](ctx, c, &request{method: http.MethodPost, path: "/admin/users", input: u, withKey: true})
 }
 
-// Users returns a page of users; a non-empty name selects that user.
+// Users returns a page of users. With a non-empty name, the page contains that user only, or nobody
+// if there is none. It requires an administrator.
 func (c *Client) Users(ctx context.Context, name string, p Page) (List[User], error) {
 	query := p.values()
 	if name != "" {
@@ -110,7 +111,8 @@ func (c *Client) Findings(ctx context.Context, p Page) (List[json.RawMessage], e
 	return fetch[List[json.RawMessage]](ctx, c, &request{method: http.MethodGet, path: "/admin/findings", query: p.values()})
 }
 
-// Timer returns the trace of a timer. The key has the form "kind/id".
+// Timer returns the trace of a timer, the recorded steps of its life, as the server's JSON. The key
+// has the form "kind/id".
 func (c *Client) Timer(ctx context.Context, key string) (json.RawMessage, error) {
 	kind, id, _ := strings.Cut(key, "/")
 	path := "/admin/timers/" + url.PathEscape(kind) + "/" + url.PathEscape(id)

@@ -41,7 +41,8 @@ func (t *stallTimer) pause() {
 	}
 }
 
-// stop stops the timer and cancels the attempt's context.
+// stop stops the timer for good and cancels the attempt's context, which aborts the request if it
+// still runs.
 func (t *stallTimer) stop() {
 	t.pause()
 	t.cancel(context.Canceled)
@@ -117,7 +118,8 @@ type duplexBody struct {
 	stall   *stallTimer
 }
 
-// Read reads the reply and tells the request that its reply is being read.
+// Read reads the reply of a request whose body may still be sent. Each call resets the request's
+// stall timer.
 func (b *duplexBody) Read(p []byte) (int, error) {
 	b.request.replyRead()
 	return b.ReadCloser.Read(p)
@@ -131,7 +133,8 @@ func (b *duplexBody) Close() error {
 	return err
 }
 
-// replyRead resets the stall timer because the reply moved.
+// replyRead resets the stall timer, because the reply has progressed although the request body may
+// have not. After the body is closed it does nothing.
 func (b *requestBody) replyRead() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -132,7 +132,7 @@ func replaceWithDraft(at *os.Root, d *draft, whole int, durable bool) error {
 	return replaceFolder(at, from, filepath.Base(d.folder))
 }
 
-// setErrors sets the error of those files that have none.
+// setErrors sets errs[i] to err for each i in files that has no error yet.
 func setErrors(files []int, errs []error, err error) {
 	for _, i := range files {
 		if errs[i] == nil {

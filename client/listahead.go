@@ -96,7 +96,8 @@ type prefetch struct {
 	pending []*listing
 }
 
-// prefetch queues folders and starts fetching the first listings.
+// prefetch returns a queue of the listings of folders, in order, and starts fetching the first ones
+// in the background. The caller must call stop on it.
 func (l *lister) prefetch(ctx context.Context, folders []string) *prefetch {
 	x := &prefetch{lister: l, pending: make([]*listing, len(folders))}
 	for i, id := range folders {
@@ -122,7 +123,8 @@ func (p *prefetch) take(ctx context.Context, folder string) *listing {
 	return f
 }
 
-// start fetches the next listings, as far as slots are free.
+// start starts fetching the next listings, at most prefetchFolders of them, as far as slots are
+// free. It does not wait.
 func (p *prefetch) start(ctx context.Context) {
 	for _, f := range p.pending[:min(len(p.pending), prefetchFolders)] {
 		if f.pages != nil {
@@ -138,7 +140,8 @@ func (p *prefetch) start(ctx context.Context) {
 	}
 }
 
-// stop cancels the listings that were not taken and returns their slots.
+// stop cancels the listings that the caller has not fetched from the queue, releases their slots
+// and empties the queue.
 func (p *prefetch) stop() {
 	for _, f := range p.pending {
 		p.lister.stop(f)

@@ -111,7 +111,8 @@ func (m *meter) setState(s State) {
 	m.emitLocked(time.Now())
 }
 
-// retrying emits StateWaiting with the error of the failed attempt.
+// retrying reports StateWaiting with the error of the failed attempt, and remembers the state to
+// return to.
 func (m *meter) retrying(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -145,7 +146,7 @@ func (m *meter) emitLocked(now time.Time) {
 	}
 }
 
-// restart resets the bytes to 0 and sets another total.
+// restart resets the counted bytes to 0 and sets the total. It reports nothing.
 func (m *meter) restart(total int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -99,7 +99,8 @@ func (b *batcher) start(ctx context.Context, items int, do func() (after func())
 	return nil
 }
 
-// withConnection runs do and releases the connection acquired for it.
+// withConnection runs do and then releases the connection that the caller has acquired for it. It
+// returns the function that do returned, which the caller runs without a connection.
 func (b *batcher) withConnection(do func() (after func())) (after func()) {
 	defer b.pool.slots.Release(1)
 	return do()
@@ -230,7 +231,8 @@ func (b *batcher) finishFolder(ctx context.Context, e batchEntry, a BatchResult)
 	b.pool.update(func(s *Summary) { s.Folders++ })
 }
 
-// sendAlone sends one item with requests of its own.
+// sendAlone uploads one file, or makes one folder, with requests of its own instead of a batch, and
+// reports the result to the pool.
 func (b *batcher) sendAlone(ctx context.Context, e batchEntry) {
 	if e.dir {
 		_, _, err := b.u.c.MakeFolder(ctx, e.dest)

@@ -146,7 +146,7 @@ func (m *multipart) applyConflict(ctx context.Context) error {
 	return nil
 }
 
-// digests returns the digest for a request, nil if it is not known yet.
+// digests returns the declared BLAKE3 digest of the file for a request; nil if it is not known yet.
 func (m *multipart) digests() Digests {
 	if m.digest == "" {
 		return nil
@@ -311,8 +311,10 @@ func (m *multipart) isOldVersion(ctx context.Context, n Node) (bool, error) {
 	}), err
 }
 
-// explainError adds to err what became of the bytes sent. It cancels the upload if the local file
-// changed.
+// explainError returns err with a text that says what became of the bytes sent; other errors are
+// returned unchanged. If the local file changed, it cancels the upload. If the remote file has a
+// new version and the caller wants to replace it, it tells the server to replace that version when
+// the upload is sent again.
 func (m *multipart) explainError(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, ErrChanged) && m.upload.ID != "":

@@ -140,7 +140,9 @@ func (m *multipart) scanPart(ctx context.Context, n int64, sum hash.Hash, buf []
 	return crc.Sum32(), nil
 }
 
-// comparePart resolves an unverified part by its size and CRC-32.
+// comparePart decides whether the server's part n, which was unverified, has the local bytes, by
+// its size and their CRC-32. If so, the part is done. Otherwise it must be sent again, and its
+// bytes no longer count as progress.
 func (m *multipart) comparePart(n int64, crc uint32) {
 	_, length := m.span(n)
 	have := m.parts[n]

@@ -59,7 +59,8 @@ func (s *Summary) Add(o Summary) {
 	s.Unfinished += o.Unfinished
 }
 
-// Count adds the result of one file.
+// Count adds one file to the counter of its outcome: failed if it has an error, else by the state
+// of its result. It also adds the bytes moved.
 func (s *Summary) Count(i Item) {
 	switch {
 	case i.Err != nil:
@@ -130,14 +131,15 @@ func (p *pool) report(ctx context.Context, i Item) {
 	}
 }
 
-// update calls change with the summary while it holds mu.
+// update calls change with the summary while it holds p.mu; change must not call methods of the
+// pool.
 func (p *pool) update(change func(*Summary)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change(&p.sum)
 }
 
-// progress passes an event to TreeOptions.Progress, one at a time.
+// progress passes an event to TreeOptions.Progress, which must be set. Calls are serialized.
 func (p *pool) progress(ev Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

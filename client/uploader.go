@@ -189,7 +189,8 @@ func (t *transfer) hash() (err error) {
 	return err
 }
 
-// partSize returns the part size to request for a file of the given size.
+// partSize returns the part size to request for a file of the given size: that of the options,
+// doubled until the file has at most maxParts parts.
 func (u *Uploader) partSize(size int64) int64 {
 	part := u.opt.PartSize
 	for (size+part-1)/part > maxParts {

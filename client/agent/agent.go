@@ -165,7 +165,7 @@ func Open(o Options) (*Agent, error) {
 func (a *Agent) Close() error { return errors.Join(a.lock.Close(), a.root.Close()) }
 
 // Run scans and sends until ctx ends, and then returns nil. Errors are logged, shown by ReadStatus,
-// and retried.
+// and retried. Only tests see another result: the crash that a test hook simulates.
 func (a *Agent) Run(ctx context.Context) error {
 	a.log.Info("watching for files", "dir", a.opt.Dir, "server", a.opt.Client.BaseURL(), "every", a.opt.Every, "settle", a.opt.Settle)
 	look := max(a.opt.Settle/2, minScanInterval)

@@ -76,8 +76,9 @@ var (
 	errRemoteDiffers = errors.New("the server has something else in its place")
 )
 
-// sendMembers sends the members that the server lacks. It returns nil when the server has every
-// member as frozen.
+// sendMembers uploads the files of the bundle that the server does not have yet into the bundle's
+// folder, which it makes if needed. Small files go in batches. It returns nil when the server has
+// every file as it was frozen, and the first error else; it may then be repeated.
 func (a *Agent) sendMembers(ctx context.Context, b *outgoing) error {
 	progress := a.newProgress(b) // first, so that the status shows the attempt
 	folder := b.folder()
@@ -263,7 +264,9 @@ func (a *Agent) handleSendError(err error) error {
 	return nil
 }
 
-// backoff returns the delay after a.failures failed attempts.
+// backoff returns the delay before the next attempt after a.failures failed ones, at least 1; it
+// doubles with each. The limit is higher for errors that only a person can fix, such as a full
+// quota.
 func (a *Agent) backoff(err error) time.Duration {
 	most := maxBackoff
 	if client.IsCode(err, client.CodeQuota, client.CodeDiskFull, client.CodeForbidden, client.CodeUnauthenticated) {
@@ -357,7 +360,7 @@ type progress struct {
 	setError func(error) // called with the error before a retry, and with nil on progress
 }
 
-// newProgress returns the progress of a new attempt to send b.
+// newProgress returns the progress of a new attempt to send b and shows the attempt in the status.
 func (a *Agent) newProgress(b *outgoing) *progress {
 	p := &progress{bytes: make([]atomic.Int64, len(b.Files)), sizes: b.Manifest.Members}
 	p.report, p.setError = a.live.startBundle(b, a), a.live.setRequestError
@@ -380,7 +383,7 @@ func (p *progress) memberDone(n int) {
 	p.update()
 }
 
-// update reports the totals.
+// update reports the sums over all members: files sent and bytes.
 func (p *progress) update() {
 	var bytes int64
 	for n := range p.bytes {
