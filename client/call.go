@@ -37,8 +37,10 @@ type request struct {
 // apiPrefix is the path prefix of the API.
 const apiPrefix = "/api/v1"
 
-// do sends k, with retries and backoff, until it succeeds. It returns the last error if the error
-// is permanent or the retry budget is exhausted, and the context's cause if ctx ends.
+// do sends k, with retries and backoff, until it succeeds, and decodes the reply into k.output. It
+// returns the last error if the error is permanent or the retry budget is exhausted, and the
+// context's cause if ctx ends. It sets k.budget, k.inDoubt and k.status. A DELETE whose object is
+// missing after a lost reply succeeds.
 func (c *Client) do(ctx context.Context, k *request) error {
 	if k.budget == nil {
 		k.budget = newRetryBudget(c.opt.RetryFor)

@@ -50,8 +50,9 @@ type multipart struct {
 	allSent   bool                 // all parts were sent, so that a done upload is not an instant one
 }
 
-// upload runs one upload from begin to its end. It returns errUploadGone if the server lost the
-// upload.
+// upload sends the file as one upload, from its begin to its end; after a failure that a new look
+// at the server may resolve, it continues, up to maxRounds times. It returns errUploadGone if the
+// server has no such upload any more; the caller then begins a new one.
 func (t *transfer) upload(ctx context.Context) (Result, error) {
 	f := &multipart{transfer: t}
 	err := f.begin(ctx)
@@ -303,7 +304,8 @@ func (m *multipart) result(ctx context.Context) (Result, error) {
 	return res, nil
 }
 
-// isOldVersion reports whether the sent content is a non-current version of n.
+// isOldVersion reports whether the sent content is among the recent versions of n (the first page),
+// but not the current one. It is false if the digest is unknown.
 func (m *multipart) isOldVersion(ctx context.Context, n Node) (bool, error) {
 	versions, err := m.u.c.Versions(ctx, n.ID, Page{})
 	return slices.ContainsFunc(versions.Items, func(v Version) bool {

@@ -322,7 +322,8 @@ func (a *App) checkContentsMark(ctx context.Context) error {
 // links returns the tokens and codes of public links, for sealing.
 func (a *App) links() links { return links{a.platform.log, a.vault, a.shares, a.collects} }
 
-// console returns the handlers for commands of the local administrator.
+// console returns the handlers for commands of the local administrator, which arrive at the control
+// socket.
 func (a *App) console() *console {
 	return &console{
 		platform: a.platform, users: a.users, uploads: a.uploads, auditor: a.auditor, links: a.links(),

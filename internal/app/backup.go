@@ -114,8 +114,8 @@ func (h *housekeeping) keepCopies(ctx context.Context) error {
 	}
 }
 
-// copy refreshes the copies that the mode keeps, once. After a restore it does nothing and returns
-// nil.
+// copy refreshes the copies of the database that the mode keeps, once, and waits for it. If this
+// process runs a restored backup, it does nothing and returns nil.
 func (h *housekeeping) copy(ctx context.Context) error {
 	if h.platform.Restored {
 		return nil
@@ -174,7 +174,8 @@ func Adopt(ctx context.Context, cfg config.Config, log *slog.Logger) (uploads in
 	return uploads, err
 }
 
-// adoptedSite returns the place of the mark for an adopted database.
+// adoptedSite returns the place that package backup checks and marks when a restored database takes
+// over the stored contents: it reads and writes the contents' installation mark.
 func (p *platform) adoptedSite(ctx context.Context) backup.Target {
 	return backup.Target{
 		Data: p.cfg.Data, Blobs: p.marks.String(),

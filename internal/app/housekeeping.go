@@ -56,7 +56,8 @@ type remaining struct {
 	cut  bool // a job, or the whole run, exceeded its time
 }
 
-// delay returns the time until the next run. err is the error of this run.
+// delay returns the time until the next run: purgeAgain if the last run was cut off or left work
+// after an error, purgeSoon if it left work, else purgeEvery. err is the error of that run.
 func (l remaining) delay(err error) time.Duration {
 	switch {
 	case l.cut || l.more && err != nil:

@@ -117,7 +117,7 @@ func (l *modules) handle(ctx context.Context, f timer.Fired) error {
 	return fmt.Errorf("no module handles timers of kind %s", f.Key.Kind)
 }
 
-// clockStepped calls the hooks for a step of the timer queue's clock.
+// clockStepped calls the modules' hooks after the clock of the timer queue has jumped by that much.
 func (l *modules) clockStepped(by time.Duration) {
 	for _, m := range l.all {
 		if m.onClockStep != nil {

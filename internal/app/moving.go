@@ -111,7 +111,8 @@ func (m *mover) checkSettings(state migrate.State) error {
 	return nil
 }
 
-// newSettings returns the flags for starting a migrated installation.
+// newSettings returns the flags with which an installation is started after a migration to db and
+// contents, as a text for people, without passwords. An empty db or contents is left out.
 func newSettings(db, contents string) string {
 	var all []string
 	switch {
@@ -270,8 +271,8 @@ func (a attempt) tooSoon(state migrate.State, now time.Time) bool {
 	return a.state == state && now.Sub(a.at) < followAgain
 }
 
-// ready returns why this process does not follow a state yet; nil if it does. It does not block;
-// follow opens what is missing.
+// ready returns nil if this process uses the stores that a state of the migration demands, else an
+// error that says why not. It does not block; follow opens what is missing in the background.
 func (m *mover) ready(state migrate.State) error {
 	if state.Phase == migrate.NewOnly && m.leavesContents(state) {
 		return errors.New("it was started with the old settings")

@@ -39,7 +39,8 @@ func (t *timers) queue(stepped func(by time.Duration)) timer.Queue {
 	return memory.New(memory.Options{OnClockStep: stepped})
 }
 
-// recoverUntilDone arms all timers in the background; readiness does not wait for it.
+// recoverUntilDone arms all timers (see arm), and retries until that has succeeded or ctx ends.
+// Readiness does not wait for it.
 func (t *timers) recoverUntilDone(ctx context.Context) error {
 	return untilDone(ctx, t.log, "recover", t.arm)
 }
@@ -74,8 +75,8 @@ func (t *timers) onDead(ctx context.Context, f timer.Fired, cause error) error {
 	})
 }
 
-// onLost handles the loss of timers in the queue: the modules prepare, and all timers are armed
-// again.
+// onLost handles the loss of timers in the queue: the modules prepare for it, and all timers are
+// armed again from the rows. It fails if either step fails.
 func (t *timers) onLost(ctx context.Context) error {
 	if err := t.modules.timersLost(ctx); err != nil {
 		return err

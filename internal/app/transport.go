@@ -95,7 +95,8 @@ func (t *transport) traceDelivery(s timer.Trace) {
 	t.traces.record(s)
 }
 
-// consumers returns the runners of all modules' consumers.
+// consumers returns a runner for each consumer of the modules; nil for none. The runners are not
+// started.
 func (t *transport) consumers() []*stream.Runner {
 	var all []*stream.Runner
 	for _, one := range t.modules.consumers() {
