@@ -142,7 +142,8 @@ func (m *Member) acquire(ctx context.Context, name string) (epoch int64, err err
 	return epoch, nil
 }
 
-// find reads a lease; exists is false if it was never held.
+// find reads a lease; exists is false, without an error, if no instance has ever acquired it. A
+// free lease has generation 0.
 func (m *Member) find(ctx context.Context, name string) (l Lease, exists bool, err error) {
 	err = m.db.QueryRow(ctx, `SELECT generation, epoch FROM leases WHERE name = ?`, name).Scan(&l.Generation, &l.Epoch)
 	if drive.IsKind(err, drive.NotFound) {
@@ -152,7 +153,7 @@ func (m *Member) find(ctx context.Context, name string) (l Lease, exists bool, e
 }
 
 // release frees the lease if this instance still holds it under epoch; else it does nothing and
-// returns nil. It gives up after heartbeatEvery.
+// returns nil. It gives up with an error after heartbeatEvery.
 func (m *Member) release(ctx context.Context, name string, epoch int64) error {
 	if m.single {
 		return nil

@@ -21,7 +21,8 @@ type Instance struct {
 	ahead bool // SeenAt is in the future: the database's clock was set back
 }
 
-// List returns the recent instances, live and dead, the latest start first.
+// List returns the recent instances, live and dead, the latest start first. An installation of one
+// process has one entry, itself.
 func (m *Member) List(ctx context.Context) ([]Instance, error) {
 	if m.single {
 		return []Instance{{Info: m.opt.Info, JoinedAt: drive.TimeOf(m.steadySince), SeenAt: drive.TimeOf(time.Now()), Alive: true}}, nil

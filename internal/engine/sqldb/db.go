@@ -207,7 +207,8 @@ func (db *DB) Query(ctx context.Context, query string, args ...any) (*sql.Rows, 
 	return db.read(ctx, drive.AccountID{}, query, args)
 }
 
-// QueryRow reads one row outside of transactions.
+// QueryRow reads one row outside of transactions. It returns no error itself: Row.Scan returns it,
+// and NotFound if there is no row.
 func (db *DB) QueryRow(ctx context.Context, query string, args ...any) *Row {
 	return db.readRow(ctx, drive.AccountID{}, query, args)
 }

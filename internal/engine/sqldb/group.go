@@ -85,8 +85,9 @@ func (g *group) close() error {
 	return errors.Join(append(errs, g.conn.Close(), g.db.Close())...)
 }
 
-// write queues fn for the writer goroutine and waits for its result. It returns Stopping after
-// close.
+// write queues fn for the writer goroutine, which runs several functions in one transaction, and
+// waits for the result. It returns Stopping after close. Once fn has started, ctx does not cancel
+// it. After the commit it calls the functions registered to run then.
 func (g *group) write(ctx context.Context, fn func(context.Context, *Tx) error) error {
 	whole := context.WithoutCancel(ctx) // ctx does not cancel a function that has started
 	j := &job{fn: func(tx *Tx) error { return callToEnd(whole, tx, fn) }, abandoned: ctx.Err, done: make(chan struct{})}
@@ -234,7 +235,7 @@ func (g *group) breakGroup(ctx context.Context, group []*job, cause error) {
 	}
 }
 
-// rollback rolls back the open transaction. If there is none, it returns nil.
+// rollback rolls back the open transaction. If SQLite reports that there is none, it returns nil.
 func (g *group) rollback(ctx context.Context) error {
 	err := g.exec(ctx, "ROLLBACK")
 	if err != nil && !breaksTransaction(err) && drive.KindOf(err) == drive.Internal {

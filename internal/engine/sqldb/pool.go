@@ -117,7 +117,8 @@ func isConflict(err error) bool {
 	return lost || hasNumber(err, erDeadlock, erLockTimeout, erChanged)
 }
 
-// pause waits before a rerun. It returns false if ctx ends first.
+// pause waits a random time, longer for each rerun, before a transaction is run again. It returns
+// false if ctx ends first.
 func pause(ctx context.Context, rerun int) bool {
 	timer := time.NewTimer(rand.N(2 * rerunWait << rerun))
 	defer timer.Stop()

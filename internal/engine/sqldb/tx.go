@@ -142,7 +142,8 @@ func (tx *Tx) Query(ctx context.Context, query string, args ...any) (*sql.Rows, 
 	return rows, classify(err)
 }
 
-// QueryRow reads one row inside the transaction.
+// QueryRow reads one row inside the transaction. It returns no error itself: Row.Scan returns it,
+// and NotFound if there is no row.
 func (tx *Tx) QueryRow(ctx context.Context, query string, args ...any) *Row {
 	if tx.dialect == MySQL {
 		if tx.broken != nil {

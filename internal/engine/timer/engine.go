@@ -127,7 +127,9 @@ func (e *Engine) arm(ctx context.Context, entries []Entry) error {
 // allocates.
 func (e *Engine) Touch(key Key) { e.opt.Queue.Touch(key) }
 
-// Cancel removes a timer if its gen is at most gen, and stops retrying to arm it.
+// Cancel removes a timer if its gen is at most gen, and stops retrying to arm it. A missing or
+// newer timer is no error. A handler that runs already is not stopped. It fails if the queue is not
+// reachable.
 func (e *Engine) Cancel(ctx context.Context, key Key, gen int64) error {
 	e.unarmed.remove(key, gen)
 	if err := e.opt.Queue.Cancel(ctx, key, gen); err != nil {

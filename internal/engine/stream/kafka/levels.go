@@ -123,7 +123,7 @@ func (r *levelRunner) run(ctx context.Context, cl *member) error {
 	return missing
 }
 
-// register adds the runner to levelState, or removes it.
+// register adds the runner to those whose records Waiting counts, or removes it if on is false.
 func (r *levelRunner) register(on bool) {
 	state := &r.s.levels
 	state.mu.Lock()
@@ -189,7 +189,7 @@ func (r *levelRunner) addFetched(fetches kgo.Fetches) (failed error) {
 	return failed
 }
 
-// signal wakes the forwarding loop.
+// signal wakes the forwarding loop. It never blocks; several signals may wake it once.
 func (r *levelRunner) signal() {
 	select {
 	case r.wake <- struct{}{}:
@@ -231,7 +231,8 @@ func (r *levelRunner) due(m *kgo.Record) time.Time {
 	return r.s.opt.ConvertTimestamp(m.Timestamp).Add(r.delays[m.Topic].Delay + time.Millisecond)
 }
 
-// wait returns the time until the first record is due, at most an hour.
+// wait returns the time until the first record is due: 0 if one is overdue, and an hour if none is
+// nearer or there is none.
 func (r *levelRunner) wait() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -251,7 +252,7 @@ type batch struct {
 	sources  []*kgo.Record // record that each message was made from
 }
 
-// subset returns the messages with the given numbers.
+// subset returns the messages with the given indexes in the batch, in the order of numbers.
 func (b batch) subset(numbers []int) []*kgo.Record {
 	messages := make([]*kgo.Record, len(numbers))
 	for n, i := range numbers {
@@ -369,7 +370,8 @@ func (r *levelRunner) dropSent(b batch, errs []error) (failed error) {
 	return failed
 }
 
-// sendToDLQ sends a message to the dead letters because its topic does not exist or rejects it.
+// sendToDLQ sends a message to the dead letters, because its topic does not exist or rejects it,
+// and waits for the acknowledgment. It fails if the broker does not acknowledge it.
 func (r *levelRunner) sendToDLQ(ctx context.Context, m *kgo.Record, cause error) error {
 	r.s.counters.Stray.Add(1)
 	makeLetter := strayLetter

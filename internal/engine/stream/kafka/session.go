@@ -64,14 +64,16 @@ func newSession(s *Stream, sub stream.Subscription, log, retries string) *sessio
 	}
 }
 
-// start fetches with the client cl until Close.
+// start starts a goroutine that fetches with the client cl until Close, which also closes cl. It
+// must be called once.
 func (sess *session) start(cl *member) {
 	ctx, cancel := context.WithCancel(context.Background())
 	sess.cl, sess.cancel = cl, cancel
 	go sess.fetch(ctx)
 }
 
-// index returns the index of the log or the retries in names and buffers.
+// index returns the position of the topic of retries (1) or of the log (0) in session.names and its
+// buffers.
 func index(retry bool) int {
 	if retry {
 		return 1
@@ -142,7 +144,7 @@ func (sess *session) noteError(topic string, partition int32, err error) {
 	}
 }
 
-// signal wakes the reader of Ready.
+// signal wakes the reader of the channel that Ready returns. It never blocks.
 func (sess *session) signal() {
 	select {
 	case sess.ready <- struct{}{}:

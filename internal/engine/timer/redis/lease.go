@@ -67,8 +67,9 @@ func (q *Queue) Lease(ctx context.Context, kind timer.Kind, limit int, hold time
 	return b, q.afterLoss(ctx, &b)
 }
 
-// afterLoss sets the epoch of a batch. After a loss it first fetches the epochs of all shards, so
-// that one loss is reported as one new epoch.
+// afterLoss sets b.Epoch, by whose change the engine notices that timers were lost. After a loss it
+// first fetches the epochs of all shards, so that one loss is reported as one new epoch. It returns
+// an error of fetching only if the batch has no fired timers.
 func (q *Queue) afterLoss(ctx context.Context, b *timer.Batch) error {
 	if first := !q.epochReported.Swap(true); first && q.lossSeen.Load() {
 		b.Epoch, b.Wait = q.epoch.Load(), time.Millisecond // report the old epoch first: the engine detects a loss by a change
@@ -223,7 +224,8 @@ type outlook struct {
 	check    bool      // the identity of the server must be verified
 }
 
-// outlook returns what is expected of kind k in this shard at time now.
+// outlook returns what this process expects of kind k in the shard at time now: the time until the
+// next timer is due, and how far that can be trusted.
 func (sh *shard) outlook(k timer.Kind, now time.Time) outlook {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -289,7 +291,9 @@ func (sh *shard) markFailed(k timer.Kind, now time.Time) {
 	sh.kinds[k].failedAt = now
 }
 
-// addReply adds the reply of a LEASE call to the batch and updates the expectation of the shard.
+// addReply adds the fired timers in the reply of a LEASE call to the batch and updates what is
+// expected of the shard. Times are converted to the clock of the batch. It fails if the reply is
+// damaged.
 func (l *leaseRun) addReply(c *call) error {
 	now, b := l.q.opt.Now(), l.batch
 	needs, heads := c.texts(1), c.texts(3)

@@ -52,14 +52,16 @@ func (o *owners) pollAfter(shard int, own time.Duration) time.Duration {
 	return foreignFactor * own
 }
 
-// layoutError returns the error of an unusable layout, or nil.
+// layoutError returns the error that makes the shards in Redis unusable for this instance, such as
+// another number of shards; nil if there is none.
 func (o *owners) layoutError() error {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	return o.layout
 }
 
-// join makes this instance one of the owners.
+// join makes this instance own a share of the shards, because it leases timers from now on. Further
+// calls do nothing.
 func (o *owners) join() {
 	if !o.leases.Swap(true) {
 		close(o.joins)
@@ -84,7 +86,8 @@ func (o *owners) reset() {
 	o.owned, o.names = nil, nil
 }
 
-// owner returns the name of the instance that owns the shard.
+// owner returns the name of the instance that owns the shard, by rendezvous hashing of names; "" if
+// names is empty. Every instance computes the same one from the same names.
 func owner(names []string, shard int) string {
 	best, most := "", uint64(0)
 	for _, name := range names {
