@@ -59,11 +59,11 @@ type UserChange struct {
 
 // Ledger is the storage accounting of an account, in bytes.
 type Ledger struct {
-	Total      *int64 `json:"total"`
-	Finished   int64  `json:"finished"`
-	Unfinished int64  `json:"unfinished"`
-	Reserved   int64  `json:"reserved"`
-	Owed       int64  `json:"owed"` // deleted but still on disk; Finished+Unfinished+Reserved+Owed may reach twice Quota
+	Total      *int64 `json:"total"`      // quota; nil: unlimited
+	Finished   int64  `json:"finished"`   // files with all versions, and the trash
+	Unfinished int64  `json:"unfinished"` // received parts of uploads that are parked or being reclaimed
+	Reserved   int64  `json:"reserved"`   // declared sizes of running uploads
+	Owed       int64  `json:"owed"`       // deleted but still on disk; Finished+Unfinished+Reserved+Owed may reach twice Total
 }
 
 // CreateUser creates a user with an account. A retried request does not create a second one. It

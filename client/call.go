@@ -148,8 +148,8 @@ func (c *Client) roundTrip(ctx context.Context, k *request, again bool) (*http.R
 	return resp, nil
 }
 
-// newHTTPRequest builds the HTTP request of one attempt. body is nil if r has no streamed body. A
-// failure of the local body is a localError, which is not retried.
+// newHTTPRequest builds the HTTP request of one attempt. The *requestBody is nil if k has no
+// streamed body. A failure to open the local body is a localError, which is not retried.
 func (c *Client) newHTTPRequest(ctx context.Context, k *request, watch *stallTimer) (*http.Request, *requestBody, error) {
 	target := c.base + apiPrefix + k.path
 	if len(k.query) > 0 {

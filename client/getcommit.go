@@ -117,8 +117,8 @@ func (c *collector) syncFiles(all []stagedFile, top *os.File) (errs []error, nam
 	return make([]error, len(all)), true
 }
 
-// canSyncTogether reports whether a sync of top's file system pays off and covers all files;
-// folders below top may be mounts.
+// canSyncTogether reports whether one sync of top's whole file system pays off and covers all
+// files; folders below top may be mounts of others.
 func (c *collector) canSyncTogether(all []stagedFile, top *os.File) bool {
 	if len(all) < minFilesystemSync || c.syncEachFile.Load() || !wholesync.Supported(top) {
 		return false

@@ -15,7 +15,7 @@ type Uploader struct {
 	c   *Client
 	opt UploadOptions
 
-	hashFirst, minClaim int64 // the constants of these names; smaller in tests
+	hashFirst, minClaim int64 // hashFirstBytes and minClaimBytes; smaller in tests
 }
 
 // UploadOptions configure an Uploader. Zero fields mean the defaults.

@@ -21,8 +21,9 @@ import (
 // retryReadAfter is the delay before an unreadable file or a failed move is tried again.
 const retryReadAfter = time.Minute
 
-// freezeNext freezes the next bundle if enough files are complete or one has waited for
-// Options.Interval. It moves groups that can never be sent to failed/.
+// freezeNext makes the next bundle the current one, with its files as they are now, if enough files
+// are complete or one has waited for Options.Every. It moves groups that can never be sent to
+// failed/. It does not send anything.
 func (a *Agent) freezeNext(ctx context.Context) error {
 	ready, never := a.groups()
 	a.updateCounts(ready)

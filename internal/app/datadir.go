@@ -19,7 +19,7 @@ import (
 //	<data>/admin.sock         where "smartdrive admin" reaches it
 //	<data>/initial-password   of the first user, until it is changed
 //	<data>/secret.key         seals what opens links in the database; in no backup
-//	<data>/ballast            given up when the disk is full, so that deletes can commit
+//	<data>/ballast            deleted when the disk is full, so that deletes can commit
 //	<data>/thumbs/            thumbnails, at most 512 MiB; may be deleted at any time
 //	<data>/backups/           nightly snapshots of the database
 const (

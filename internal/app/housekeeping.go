@@ -40,8 +40,8 @@ const (
 	keepUsers  = 30 * 24 * time.Hour // retention of a deleted user's files
 )
 
-// onPurge runs the housekeeping and rearms its timer, also after an error. A failing timer would be
-// abandoned, and errors such as a full disk may pass.
+// onPurge runs the housekeeping jobs. It always returns timer.Later, also after an error, which it
+// logs: a timer that fails would be given up, and errors such as a full disk may pass.
 func (h *housekeeping) onPurge(ctx context.Context, _ timer.Fired) error {
 	left, err := h.runJobs(ctx, jobTime)
 	if err != nil {
@@ -114,8 +114,8 @@ func (h *housekeeping) runAll(ctx context.Context, all []job, each time.Duration
 // more reports that work is left.
 type job func(ctx context.Context) (more bool, err error)
 
-// runWithin runs a job for at most the time each. cut reports that the time ended; then err tells
-// where.
+// runWithin runs a job for at most the time each. cut reports that the time ended, and more is then
+// true as well; err is the error of the job.
 func (do job) runWithin(ctx context.Context, each time.Duration) (more, cut bool, err error) {
 	its, cancel := context.WithTimeout(ctx, each)
 	defer cancel()

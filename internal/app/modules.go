@@ -14,9 +14,9 @@ import (
 	"example.org/smartdrive/internal/engine/timer"
 )
 
-// module declares what one room of the program contributes to the installation: its tables, how
-// their rows end, and its background work. All hooks are optional. Calls of a hook follow the order
-// of registration.
+// module declares what one part of the program, such as uploads or shares, contributes to the
+// installation: its tables, how their rows end, and its background work. All hooks are optional.
+// Calls of a hook follow the order of registration.
 type module struct {
 	name string
 

@@ -203,7 +203,7 @@ type counter struct {
 	n int
 }
 
-// Read reads from r and adds the number of bytes to n.
+// Read reads from c.r and adds the number of bytes to c.n.
 func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.n += n

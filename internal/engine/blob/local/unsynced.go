@@ -158,7 +158,7 @@ type fsSync struct {
 	pausedUntil time.Time  // until then single files do not use it
 }
 
-// open opens dir, which close closes, and sets w.supported to whether the system can sync its file
+// open opens dir, which close closes, and sets f.supported to whether the system can sync its file
 // system as a whole.
 func (f *fsSync) open(dir string) (err error) {
 	f.now = time.Now

@@ -186,9 +186,9 @@ func (sess *session) revoked(parts map[string][]int32) {
 	}
 }
 
-// Poll returns up to limit retries, then up to limit records, from the buffers (stream.Session). It
-// returns the error that ended the session, if any. next is now if buffered records remain, else
-// zero.
+// Poll returns up to limit retries, then up to limit records, from the buffers (stream.Session).
+// The time is the present one if buffered records remain, else zero. It returns the error that
+// ended the session, if any.
 func (sess *session) Poll(_ context.Context, limit int) ([]stream.Delivery, time.Time, error) {
 	sess.mu.Lock()
 	defer sess.mu.Unlock()

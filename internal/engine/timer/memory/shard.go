@@ -80,7 +80,7 @@ type kindHeap struct {
 	next atomic.Int64
 }
 
-// shard holds a part of the timers. mu guards all fields but kind.next and the atomic fields of
+// shard holds a part of the timers. mu guards all fields but kindHeap.next and the atomic fields of
 // entries.
 type shard struct {
 	name   string // "17/64"

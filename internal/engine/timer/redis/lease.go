@@ -86,8 +86,8 @@ func (q *Queue) afterLoss(ctx context.Context, b *timer.Batch) error {
 	return nil
 }
 
-// loadEpochs fetches the epochs of all shards before the first lease. Without them a later loss
-// could not be detected.
+// loadEpochs fetches the epochs of all shards, once, before the first lease: a later loss shows as
+// another epoch. If it fails, nothing may be leased, and the next call tries again.
 func (q *Queue) loadEpochs(ctx context.Context) error {
 	if q.epochsLoaded.Load() {
 		return nil
@@ -104,8 +104,8 @@ func (q *Queue) loadEpochs(ctx context.Context) error {
 	return nil
 }
 
-// fetchEpochs fetches the epochs of all shards. With lossKnown set, a loss found now is not
-// reported again.
+// fetchEpochs asks all shards for their epochs and stores them. With lossKnown set, a loss found
+// now is not reported again. It fails if any shard does not answer; the others are stored.
 func (q *Queue) fetchEpochs(ctx context.Context, lossKnown bool) error {
 	calls := make([]*call, len(q.shards))
 	for i, sh := range q.shards {
@@ -134,8 +134,9 @@ type request struct {
 	check bool  // verify the identity of the server
 }
 
-// round asks the most overdue shards once and adds their timers to the batch. It reports whether
-// another round is useful. An error is returned only if the batch is empty.
+// round asks the most overdue shards once and adds their timers to the batch. The bool reports
+// whether another round is useful. It returns an error only if the batch is empty; otherwise the
+// leased timers are delivered first.
 func (l *leaseRun) round(ctx context.Context) (bool, error) {
 	room := l.limit - len(l.batch.Fired)
 	requests := l.due(room)
@@ -237,7 +238,8 @@ func (sh *shard) outlook(k timer.Kind, now time.Time) outlook {
 	return outlook{wait, l.reliable, l.asked, l.failedAt, now.Sub(sh.verified) >= reverify}
 }
 
-// call builds the LEASE call for a. It takes over the names of the calls whose replies were lost.
+// call builds the LEASE call for a request. It moves the names of earlier calls whose replies were
+// lost from the shard's state into the call, which delivers their timers again.
 func (l *leaseRun) call(a *request) *call {
 	now := l.q.opt.Now()
 	clock := l.q.clockOf(a.shard, now)

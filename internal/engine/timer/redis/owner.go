@@ -68,7 +68,8 @@ func (o *owners) join() {
 	}
 }
 
-// assign computes the shards of instance self from the names of the live instances.
+// assign sets the shards that the instance self owns, of shards in total, computed from the names
+// of the live instances.
 func (o *owners) assign(self string, names []string, shards int) {
 	owned := make([]bool, shards)
 	for n := range owned {
@@ -102,8 +103,9 @@ func owner(names []string, shard int) string {
 	return best
 }
 
-// Run sends touches and announces this instance to the other owners until ctx is done. It returns a
-// BadRequest error if the timers in Redis have a layout that this process cannot use.
+// Run sends touches and announces this instance to the others that own shards, until ctx is done;
+// then it withdraws the announcement and returns nil. While Redis is unreachable, it retries. It
+// fails with BadRequest if the timers in Redis have a layout that this process cannot use.
 func (q *Queue) Run(ctx context.Context) error {
 	var sender sync.WaitGroup
 	defer sender.Wait()
@@ -129,9 +131,10 @@ func (q *Queue) Run(ctx context.Context) error {
 	}
 }
 
-// announce announces this instance for the duration long and updates the owners. With long 0, or
-// before the first lease, it only checks the layout. A wrong layout fails with BadRequest and makes
-// every later Lease fail.
+// announce announces this instance for the duration long and computes the owners of all shards from
+// the live instances. With long 0, or before the first lease, it only checks the layout. A wrong
+// layout fails with BadRequest and makes every later Lease fail. After any other error this
+// instance counts as owner of all shards.
 func (q *Queue) announce(ctx context.Context, long time.Duration) error {
 	if !q.owners.leases.Load() {
 		long = 0
