@@ -17,8 +17,9 @@ type stallTimer struct {
 	cancel  context.CancelCauseFunc
 }
 
-// newStallTimer returns the context of an attempt and its timer. The timer starts with the first
-// reset. The caller calls stop.
+// newStallTimer returns the context of an attempt and its timer, which cancels the context with
+// errStalled after the time after. The timer starts with the first reset. The caller must call
+// stop.
 func newStallTimer(ctx context.Context, after time.Duration) (context.Context, *stallTimer) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	return ctx, &stallTimer{timeout: after, cancel: cancel}
@@ -92,7 +93,8 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// finish ends the attempt: later reads fail. undoCount subtracts the bytes sent from the progress.
+// finish ends the attempt: later reads fail, and the stall timer pauses. With undoCount, it
+// subtracts the bytes sent from the progress, because they must be sent again.
 func (b *requestBody) finish(undoCount bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -150,7 +152,8 @@ type responseBody struct {
 	stall *stallTimer
 }
 
-// Read fails if nothing arrives within the stall timeout. Time between two reads does not count.
+// Read reads the reply. If nothing arrives for the stall timeout, the attempt is cancelled with
+// errStalled and Read fails. Time between two reads does not count.
 func (b *responseBody) Read(p []byte) (int, error) {
 	b.stall.reset()
 	n, err := b.ReadCloser.Read(p)

@@ -83,7 +83,9 @@ func foldersOf(nodes []Node) (ids []string) {
 	return ids
 }
 
-// read returns the pages of a listing. A caller that stops early must call stop or cancel ctx.
+// read returns the channel of the pages of a listing, which it starts to fetch unless that was
+// done, and frees the listing's slot. The channel is closed after the last page or an error. A
+// caller that stops early must call stop or cancel ctx.
 func (l *lister) read(ctx context.Context, f *listing) <-chan listedPage {
 	l.start(ctx, f)
 	l.releaseSlot(f)
@@ -177,8 +179,8 @@ func (l *lister) releaseSlot(f *listing) {
 	}
 }
 
-// stop cancels a started listing and returns its slot; nil and a listing that was not started are
-// allowed.
+// stop cancels the fetching of a listing and frees its slot. It does nothing for nil and for a
+// listing that was not started.
 func (l *lister) stop(f *listing) {
 	if f != nil && f.pages != nil {
 		l.releaseSlot(f)

@@ -95,7 +95,8 @@ func (m *meter) add(n int64) {
 	}
 }
 
-// setBytes sets the bytes already at the target, such as those of a resumed upload.
+// setBytes sets the number of bytes that count as transferred, such as those of a resumed upload,
+// and reports it at once. They do not count for the rate.
 func (m *meter) setBytes(n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,7 +124,8 @@ func (m *meter) retrying(err error) {
 	m.emitLocked(time.Now())
 }
 
-// finish emits the final state. Unless it is StateFailed, all bytes count as transferred.
+// finish reports the final state s, with err for StateFailed. Unless it is StateFailed, all bytes
+// count as transferred.
 func (m *meter) finish(s State, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -70,8 +70,8 @@ type PutOptions struct {
 type Result struct {
 	Node  Node
 	State State // StateSent, StateInstant, StateSkipped or StateReceived
-	Note  string
-	Moved int64 // bytes transferred
+	Note  string // a remark for people, such as why the file was skipped; empty: none
+	Moved int64  // bytes transferred
 }
 
 // errBadPath reports a remote path that is not absolute or not UTF-8.

@@ -33,8 +33,10 @@ func (m *Member) Lead(ctx context.Context, name string, job func(ctx context.Con
 	return nil
 }
 
-// Try runs job once if this instance can acquire the named lease now. held is false if another
-// instance holds it. The error is that of job, joined with errLost if the lease was lost.
+// Try runs job once, in the calling goroutine, if this instance can acquire the named lease now,
+// and releases the lease afterwards. held is false, and job was not run, if another instance holds
+// it or the database cannot be asked. The context of job is cancelled when the lease may be lost.
+// The error is that of job, joined with errLost in that case.
 func (m *Member) Try(ctx context.Context, name string, job func(ctx context.Context) error) (held bool, err error) {
 	epoch, err := m.acquire(ctx, name)
 	if err != nil || epoch == 0 {
@@ -59,7 +61,8 @@ func (m *Member) Try(ctx context.Context, name string, job func(ctx context.Cont
 	return true, err
 }
 
-// watch cancels the job when the lease may be lost. It returns when ctx is done.
+// watch cancels the job with errLost when the lease may be lost, which it looks for every second.
+// It returns then, or when ctx is done.
 func (m *Member) watch(ctx context.Context, lose context.CancelCauseFunc) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -82,7 +85,8 @@ type Lease struct {
 	TakenAt    drive.Time `json:"taken_at"`
 }
 
-// Leases lists all leases by name; nil for an installation of one process.
+// Leases returns up to 100 leases by name, free ones included; nil for an installation of one
+// process.
 func (m *Member) Leases(ctx context.Context) ([]Lease, error) {
 	if m.single {
 		return nil, nil

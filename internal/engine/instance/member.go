@@ -130,8 +130,8 @@ func (m *Member) refuseOthers(ctx context.Context) error {
 	return nil
 }
 
-// withdraw deletes the row of this instance, so that the same start can join again, after a Join
-// that failed later.
+// withdraw deletes the row of this instance after a Join that failed later, so that the same start
+// can join again.
 func (m *Member) withdraw(ctx context.Context) error {
 	return m.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `DELETE FROM instances WHERE generation = ?`, m.opt.Generation)
@@ -239,8 +239,9 @@ func (m *Member) end() {
 	}
 }
 
-// Leave ends this instance, so that its leases are free immediately. The process must not use the
-// database afterwards.
+// Leave ends this instance permanently, so that other instances can acquire its leases at once. Run
+// then returns ErrEnded at the next heartbeat. The process must not use the database afterwards. If
+// it fails, the leases become free ttl after the last heartbeat.
 func (m *Member) Leave(ctx context.Context) error {
 	if m.single {
 		return nil

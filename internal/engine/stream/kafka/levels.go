@@ -280,8 +280,9 @@ func (r *levelRunner) dueBatch() batch {
 	return b
 }
 
-// outgoing returns the message to send for a due record: to the retry topic of its consumer or the
-// target topic of another producer, or, if it names neither, to the dead letters.
+// outgoing returns the message to send for a due record: to the retry topic of its consumer, or to
+// the target topic of another producer. If the record names neither or is damaged, the message goes
+// to the dead letters and counts as stray. It sends nothing.
 func (r *levelRunner) outgoing(m *kgo.Record) *kgo.Record {
 	consumer, topic := header(m, headerConsumer), stream.Topic(header(m, headerTopic))
 	if consumer == "" && topic == "" {
@@ -310,8 +311,9 @@ func (r *levelRunner) forwardOnce(ctx context.Context) (more bool, err error) {
 	return len(b.messages) > 0, errors.Join(err, r.commit(ctx))
 }
 
-// forward sends a batch and drops the sent records. Records whose topic was deleted return to the
-// first level. It returns an error if a record was not sent.
+// forward sends a batch and drops the sent records from their queues. Messages that their topic
+// rejects go to the dead letters, and those whose topic was deleted to the first delay level. It
+// returns an error if a record was not sent; that record and those behind it in its partition stay.
 func (r *levelRunner) forward(ctx context.Context, b batch) error {
 	errs := make([]error, len(b.messages))
 	var ours, others []int
@@ -381,8 +383,9 @@ func (r *levelRunner) sendToDLQ(ctx context.Context, m *kgo.Record, cause error)
 	return r.s.produce(ctx, []*kgo.Record{makeLetter(r.s.dlq(), m, fmt.Errorf("topic %s: %w", m.Topic, cause))})
 }
 
-// dropHead drops the first record of a queue after its message became durable, and resumes fetching
-// if the queue is short. The partition may have been revoked meanwhile.
+// dropHead drops the first record of a queue after its message became durable, notes the offset to
+// be committed, and resumes fetching if the queue is short. The partition may have been revoked
+// meanwhile. The caller holds r.mu.
 func (r *levelRunner) dropHead(q *queue) {
 	m := q.waiting[0]
 	q.waiting, q.bytes = q.waiting[1:], q.bytes-len(m.Value)

@@ -179,7 +179,9 @@ func (r *relay) waitForResults(ctx context.Context) {
 	}
 }
 
-// mark marks the acknowledged rows as sent. Failed rows are no longer in flight and are sent again.
+// mark marks the acknowledged rows as sent, even if ctx has ended, for at most commitTime. Rows
+// that failed to be sent are no longer in flight, so the next call of once sends them again. It
+// returns the first error of sending and those of marking, joined.
 func (r *relay) mark(ctx context.Context) (err error) {
 	r.mu.Lock()
 	all := r.results

@@ -133,7 +133,8 @@ func (sess *session) addFetched(ctx context.Context, fetches kgo.Fetches) (faile
 	return sess.failed != nil
 }
 
-// noteError ends the session with an error of fetching. Lost data is only logged.
+// noteError records an error of fetching, which ends the session; the first one wins. Records that
+// the broker has lost are only logged. The caller holds sess.mu.
 func (sess *session) noteError(topic string, partition int32, err error) {
 	if _, lost := errors.AsType[*kgo.ErrDataLoss](err); lost {
 		sess.s.opt.Log.Error("the broker lost records; consumers skip them", "topic", topic, "partition", partition, "error", err)
