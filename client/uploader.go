@@ -69,7 +69,7 @@ type PutOptions struct {
 // Result is the result of a transfer.
 type Result struct {
 	Node  Node
-	State State // StateSent, StateInstant, StateSkipped or StateReceived
+	State State  // StateSent, StateInstant, StateSkipped or StateReceived
 	Note  string // a remark for people, such as why the file was skipped; empty: none
 	Moved int64  // bytes transferred
 }

@@ -29,8 +29,9 @@ func (e *memberError) Error() string { return e.err.Error() }
 // Unwrap returns the error without the member.
 func (e *memberError) Unwrap() error { return e.err }
 
-// send makes one attempt to send the current bundle. Errors of the server or the network are stored
-// in a.sendErr; the returned error is one of this computer or ctx's.
+// send makes one attempt to send the current bundle. An error of the server or the network is
+// stored in a.sendErr with the time of the next attempt, and send returns nil. It returns errors of
+// this computer and of ctx.
 func (a *Agent) send(ctx context.Context) error {
 	a.renew(a.sendErr)
 	err := a.deliver(ctx)
@@ -115,7 +116,9 @@ func (a *Agent) sendMembers(ctx context.Context, b *outgoing) error {
 	return a.sendEach(ctx, b, append(slices.Concat(left...), alone...), known, progress)
 }
 
-// sendEach sends members individually, Options.Parallel at a time. The error is a *memberError.
+// sendEach sends the members with these indexes individually, Options.Parallel at a time, and skips
+// those that the server has according to known. The first failure, a *memberError, stops the
+// others.
 func (a *Agent) sendEach(ctx context.Context, b *outgoing, members []int, known map[string]client.Node, progress *progress) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(a.opt.Parallel)
@@ -240,9 +243,10 @@ func endedOf(b *outgoing, o Outcome, why string, now time.Time) BundleResult {
 	}
 }
 
-// handleSendError either refreezes the current bundle or schedules the next attempt. After
-// stageSealing the bundle is refrozen only if the server or its content is another one. The error
-// is one of the state.
+// handleSendError decides what follows a failed attempt: it gives the bundle up, so that its files
+// go in other bundles (refreeze), or schedules the next attempt in a.nextTry. Once all members are
+// on the server, it gives the bundle up only if the server or its content is another one. It fails
+// only if the state cannot be written.
 func (a *Agent) handleSendError(err error) error {
 	b := a.state.Current
 	member, _ := errors.AsType[*memberError](err)
@@ -322,8 +326,9 @@ func (b *outgoing) filesInGroup(group int) (n int) {
 	return n
 }
 
-// deleteLitter deletes the folders of given-up bundles on the server. It stops without error if the
-// server is unavailable, and tries again later.
+// deleteLitter deletes the folders of given-up bundles on the server, for good. If the server is
+// unavailable, it returns nil and tries again later. A folder that cannot be deleted otherwise is
+// logged and forgotten. It fails only if the state cannot be written.
 func (a *Agent) deleteLitter(ctx context.Context) error {
 	for _, l := range a.state.Litter {
 		if l.Server == a.opt.Client.BaseURL() {

@@ -123,7 +123,8 @@ func (h *housekeeping) copy(ctx context.Context) error {
 	return h.platform.mode.refreshCopies(ctx, h.mover.rows.State().Switched)
 }
 
-// restoreSite returns the places of a backup's restore in an embedded installation.
+// restoreSite returns the directories that a restore replaces in an embedded installation, and how
+// it reads and writes the installation's mark there. It touches nothing.
 func restoreSite(cfg config.Config) backup.Target {
 	return backup.Target{
 		Data: cfg.Data, Blobs: cfg.Blobs,
@@ -187,8 +188,9 @@ func (p *platform) adoptedSite(ctx context.Context) backup.Target {
 	}
 }
 
-// noneAlive fails while an instance may use the database. A dump contains the instances that were
-// alive when it was made; they expire after some seconds.
+// noneAlive fails if an instance is alive that may use the database. It retries for --start-wait,
+// because a dump contains the instances that were alive when it was made, and they expire after
+// some seconds.
 func (p *platform) noneAlive(ctx context.Context) error {
 	return p.start(component{"instances", func(ctx context.Context) error { return instance.NoneAlive(ctx, p.db, p.db.Now) }})(ctx)
 }

@@ -138,7 +138,8 @@ func (c *control) run(ctx context.Context) error {
 	return err
 }
 
-// jsonHandler returns a handler that decodes JSON, calls act and encodes its result as JSON.
+// jsonHandler returns a handler that decodes the body as JSON, calls act and sends its result as
+// JSON. Invalid JSON is a BadRequest; an error of act is sent as a problem document.
 func jsonHandler[In, Out any](act func(ctx context.Context, in In) (Out, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in In

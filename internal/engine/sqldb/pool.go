@@ -224,7 +224,8 @@ func (p *pool) notCommitted(err error) error {
 	return drive.Wrap(errors.Join(ErrInDoubt, err), kind)
 }
 
-// discard closes the connection to the server, which ends its transaction.
+// discard closes the connection to the server, which ends its transaction, instead of returning it
+// to the pool. The caller must still close conn.
 func discard(conn *sql.Conn) {
 	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 }

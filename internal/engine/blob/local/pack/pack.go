@@ -213,8 +213,9 @@ func (p *Packs) file(k *pack) (*os.File, error) {
 // fileMode is the mode of a pack's file.
 const fileMode = 0o600
 
-// Sync makes contents durable. rest are the names that are in no open pack: their pack is full and
-// durable, or they are files.
+// Sync makes the contents called names durable by syncing their packs, one sync per pack. rest are
+// the names that are in no open pack: their pack is full and durable, or they are files of their
+// own, which the caller syncs. On an error nothing is known about any of them.
 func (p *Packs) Sync(names []string) (rest []string, err error) {
 	var packs []*pack
 	p.mu.Lock()
@@ -271,8 +272,9 @@ func (p *Packs) endIfDoneLocked(k *pack) {
 	})
 }
 
-// end syncs and closes a pack without writers. If the sync fails, the pack stays in p.open while it
-// has contents, so that they are not taken for durable.
+// end syncs and closes a pack without writers, and removes its file if it contains only zeros. If
+// the sync fails, the pack stays in p.open while it has contents, so that they are not taken for
+// durable.
 func (p *Packs) end(k *pack) error {
 	err := p.sync(k)
 	k.fileMu.Lock()

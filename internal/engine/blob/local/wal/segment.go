@@ -35,8 +35,9 @@ func diskSize(size int) int64 {
 // segmentPath returns the path of segment n.
 func segmentPath(dir string, n int) string { return filepath.Join(dir, strconv.Itoa(n)) }
 
-// write writes the pending batch to the active segment. The caller holds writeMu. On an error the
-// contents of the batch are not in the log.
+// write writes the pending batch to the active segment, without a sync. On an error the contents of
+// the batch are not in the log. It returns errOff after the log was turned off. The caller holds
+// writeMu.
 func (l *Log) write() error {
 	l.mu.Lock()
 	b := l.buf
@@ -282,8 +283,8 @@ func (s *segment) open(c Contents) error {
 	return errors.Join(lock(f), c.SyncDir(dir), c.SyncDir(filepath.Dir(dir)))
 }
 
-// append writes b after the existing frames, unsynced, and advances s.next, also on an error. If
-// necessary it first grows the file by zeros, grown bytes at a time.
+// append writes b after the existing frames, unsynced, and advances s.next, unless the file cannot
+// grow. If necessary it first grows the file by zeros, grown bytes at a time.
 func (s *segment) append(b []byte, grown int64) error {
 	end := s.next + int64(len(b))
 	for ; s.allocated < end; s.allocated += grown {
