@@ -30,8 +30,8 @@ type timers struct {
 	armed   atomic.Bool // the timers of all uploads are armed since the start
 }
 
-// queue returns the shared timer queue, or a new one in memory that calls stepped when the clock
-// jumps.
+// queue returns the timer queue that instances share, or else a new one in the memory of this
+// process. Only the new one calls stepped when the clock jumps.
 func (t *timers) queue(stepped func(by time.Duration)) timer.Queue {
 	if t.shared != nil {
 		return t.shared
@@ -55,8 +55,8 @@ func (t *timers) arm(ctx context.Context) error {
 	return t.armOnce(ctx)
 }
 
-// startOperation arms the timer that runs a long operation now. A failure is logged, and
-// housekeeping retries.
+// startOperation arms the timer that runs a long operation now, and waits for the queue's answer. A
+// failure is logged, and housekeeping arms the timer later.
 func (t *timers) startOperation(id drive.OperationID) {
 	err := t.engine.Arm(context.Background(), timer.Entry{Key: timer.Key{Kind: timer.Operation, ID: id}, Gen: 1})
 	if err != nil {
@@ -64,7 +64,8 @@ func (t *timers) startOperation(id drive.OperationID) {
 	}
 }
 
-// onDead stores a timer whose handler has failed permanently as a dead letter.
+// onDead stores a timer whose handler has failed permanently as a dead letter in the database. If
+// it fails, the engine tries the timer again.
 func (t *timers) onDead(ctx context.Context, f timer.Fired, cause error) error {
 	record, err := dispatch.Record(f)
 	if err != nil {
@@ -123,9 +124,10 @@ func (t *timers) armAll(ctx context.Context) error {
 	return t.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Set(ctx, tx, metaArmed, state) })
 }
 
-// armMoved arms all timers at the end of a migration. Until then instances with the old settings
-// armed timers in the old queue, even after the first instance with the new settings had armed all
-// in the new one. The recorded state may be of the new queue from an earlier use.
+// armMoved arms all timers in the shared queue at the end of a migration; timers in memory were
+// armed at the start. Until then instances with the old settings armed timers in the old queue,
+// even after the first instance with the new settings had armed all in the new one. The recorded
+// state may be of the new queue from an earlier use, so armMoved ignores it.
 func (t *timers) armMoved(ctx context.Context) error {
 	if t.shared == nil { // in memory: they were armed at the start
 		return nil
