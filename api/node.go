@@ -12,8 +12,8 @@ type Node struct {
 	Mtime     Time     `json:"mtime"` // modification time of the client's file
 	CreatedAt Time     `json:"created_at"`
 	UpdatedAt Time     `json:"updated_at"`
-	Rev       int64    `json:"rev"`
-	Seq       int64    `json:"seq"`
+	Rev       int64    `json:"rev"` // grows with every change of the node
+	Seq       int64    `json:"seq"` // position of the last change of the node in the change feed
 	Digests   Digests  `json:"digests"`
 	TrashedAt *Time    `json:"trashed_at"` // also set on the descendants of a trashed folder
 

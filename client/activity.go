@@ -57,7 +57,7 @@ func (c *Client) ActivityOf(ctx context.Context, user, types string) iter.Seq2[A
 	})
 }
 
-// values encodes the query and the page as URL parameters.
+// values encodes the query and the page as URL parameters. Empty fields are left out.
 func (in ActivityQuery) values(p Page) url.Values {
 	query := p.values()
 	for name, value := range map[string]string{"node": in.Node, "space": in.Space, "type": in.Types} {

@@ -70,7 +70,8 @@ func (c *Client) exportEntries(ctx context.Context, path string, in ActivityQuer
 	}
 }
 
-// exportValues encodes the query of an export as URL parameters.
+// exportValues encodes the query of an export as URL parameters, without a page limit. after is the
+// id of the event behind which the export continues; "" starts at the beginning.
 func (in ActivityQuery) exportValues(after string) url.Values {
 	query := in.values(Page{})
 	query.Del("limit")

@@ -20,7 +20,8 @@ func SplitPlace(p string) (place, rest string) {
 	return "//" + name, "/" + rest
 }
 
-// CleanPath normalizes a remote path: "a//b/" becomes "/a/b".
+// CleanPath normalizes a remote path: "a//b/" becomes "/a/b". A place at the beginning (see
+// SplitPlace) is kept as it is.
 func CleanPath(p string) string {
 	place, rest := SplitPlace(p)
 	if rest = path.Join("/", rest); place != "" && rest == "/" {
@@ -29,13 +30,14 @@ func CleanPath(p string) string {
 	return place + rest
 }
 
-// JoinPath returns the path of the entry name in a folder.
+// JoinPath returns the normalized path of the entry called name in a folder, in the folder's place.
 func JoinPath(folder, name string) string {
 	place, rest := SplitPlace(folder)
 	return CleanPath(place + path.Join("/", rest, name))
 }
 
-// DirPath returns the path of the parent folder.
+// DirPath returns the path of the parent folder, in the same place. The top folder is its own
+// parent.
 func DirPath(p string) string {
 	place, rest := SplitPlace(p)
 	return CleanPath(place + path.Dir(path.Join("/", rest)))

@@ -59,11 +59,11 @@ type UserChange struct {
 
 // Ledger is the storage accounting of an account, in bytes.
 type Ledger struct {
-	Total      *int64 `json:"total"`
-	Finished   int64  `json:"finished"`
-	Unfinished int64  `json:"unfinished"`
-	Reserved   int64  `json:"reserved"`
-	Owed       int64  `json:"owed"` // deleted but still on disk; Finished+Unfinished+Reserved+Owed may reach twice Quota
+	Total      *int64 `json:"total"`      // quota; nil: unlimited
+	Finished   int64  `json:"finished"`   // files with all versions, and the trash
+	Unfinished int64  `json:"unfinished"` // received parts of uploads that are parked or being reclaimed
+	Reserved   int64  `json:"reserved"`   // declared sizes of running uploads
+	Owed       int64  `json:"owed"`       // deleted but still on disk; Finished+Unfinished+Reserved+Owed may reach twice Total
 }
 
 // CreateUser creates a user with an account. A retried request does not create a second one. It
@@ -72,7 +72,8 @@ func (c *Client) CreateUser(ctx context.Context, u NewUser) (User, error) {
 	return fetch[User](ctx, c, &request{method: http.MethodPost, path: "/admin/users", input: u, withKey: true})
 }
 
-// Users returns a page of users; a non-empty name selects that user.
+// Users returns a page of users. With a non-empty name, the page contains that user only, or nobody
+// if there is none. It requires an administrator.
 func (c *Client) Users(ctx context.Context, name string, p Page) (List[User], error) {
 	query := p.values()
 	if name != "" {
@@ -110,7 +111,8 @@ func (c *Client) Findings(ctx context.Context, p Page) (List[json.RawMessage], e
 	return fetch[List[json.RawMessage]](ctx, c, &request{method: http.MethodGet, path: "/admin/findings", query: p.values()})
 }
 
-// Timer returns the trace of a timer. The key has the form "kind/id".
+// Timer returns the trace of a timer, the recorded steps of its life, as the server's JSON. The key
+// has the form "kind/id".
 func (c *Client) Timer(ctx context.Context, key string) (json.RawMessage, error) {
 	kind, id, _ := strings.Cut(key, "/")
 	path := "/admin/timers/" + url.PathEscape(kind) + "/" + url.PathEscape(id)

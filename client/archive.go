@@ -14,7 +14,7 @@ type Archive struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`   // of the directory in the zip
 	Total     int64     `json:"total"`  // files
-	Failed    int64     `json:"failed"` // unreadable files among Quota, named by err.txt in the zip
+	Failed    int64     `json:"failed"` // unreadable files among Total, named by err.txt in the zip
 	Size      int64     `json:"size"`   // size of the zip in bytes
 	ETag      string    `json:"etag"`
 	ExpiresAt time.Time `json:"expires_at"`

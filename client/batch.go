@@ -170,8 +170,10 @@ func (b *batchRun) body() (io.Reader, int64) {
 	return io.MultiReader(parts...), size
 }
 
-// attempt sends the unanswered items and reads answers meanwhile. It returns nil once the server
-// has ended the batch with all items answered.
+// attempt sends the items that have no answer yet in one request, and reads answers meanwhile.
+// again marks a retry. It returns nil once the server has ended the batch with all items answered.
+// After an error the answers read so far are kept, and the caller may try again. It fails at once
+// if the items exceed MaxBatchBytes.
 func (b *batchRun) attempt(ctx context.Context, again bool) error {
 	from, size := b.body()
 	if size > MaxBatchBytes {

@@ -17,8 +17,9 @@ type stallTimer struct {
 	cancel  context.CancelCauseFunc
 }
 
-// newStallTimer returns the context of an attempt and its timer. The timer starts with the first
-// reset. The caller calls stop.
+// newStallTimer returns the context of an attempt and its timer, which cancels the context with
+// errStalled after the time after. The timer starts with the first reset. The caller must call
+// stop.
 func newStallTimer(ctx context.Context, after time.Duration) (context.Context, *stallTimer) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	return ctx, &stallTimer{timeout: after, cancel: cancel}
@@ -41,7 +42,8 @@ func (t *stallTimer) pause() {
 	}
 }
 
-// stop stops the timer and cancels the attempt's context.
+// stop stops the timer for good and cancels the attempt's context, which aborts the request if it
+// still runs.
 func (t *stallTimer) stop() {
 	t.pause()
 	t.cancel(context.Canceled)
@@ -91,7 +93,8 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// finish ends the attempt: later reads fail. undoCount subtracts the bytes sent from the progress.
+// finish ends the attempt: later reads fail, and the stall timer pauses. With undoCount, it
+// subtracts the bytes sent from the progress, because they must be sent again.
 func (b *requestBody) finish(undoCount bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,7 +120,8 @@ type duplexBody struct {
 	stall   *stallTimer
 }
 
-// Read reads the reply and tells the request that its reply is being read.
+// Read reads the reply of a request whose body may still be sent. Each call resets the request's
+// stall timer.
 func (b *duplexBody) Read(p []byte) (int, error) {
 	b.request.replyRead()
 	return b.ReadCloser.Read(p)
@@ -131,7 +135,8 @@ func (b *duplexBody) Close() error {
 	return err
 }
 
-// replyRead resets the stall timer because the reply moved.
+// replyRead resets the stall timer, because the reply has progressed although the request body may
+// have not. After the body is closed it does nothing.
 func (b *requestBody) replyRead() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -147,7 +152,8 @@ type responseBody struct {
 	stall *stallTimer
 }
 
-// Read fails if nothing arrives within the stall timeout. Time between two reads does not count.
+// Read reads the reply. If nothing arrives for the stall timeout, the attempt is cancelled with
+// errStalled and Read fails. Time between two reads does not count.
 func (b *responseBody) Read(p []byte) (int, error) {
 	b.stall.reset()
 	n, err := b.ReadCloser.Read(p)

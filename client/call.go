@@ -37,8 +37,10 @@ type request struct {
 // apiPrefix is the path prefix of the API.
 const apiPrefix = "/api/v1"
 
-// do sends k, with retries and backoff, until it succeeds. It returns the last error if the error
-// is permanent or the retry budget is exhausted, and the context's cause if ctx ends.
+// do sends k, with retries and backoff, until it succeeds, and decodes the reply into k.output. It
+// returns the last error if the error is permanent or the retry budget is exhausted, and the
+// context's cause if ctx ends. It sets k.budget, k.inDoubt and k.status. A DELETE whose object is
+// missing after a lost reply succeeds.
 func (c *Client) do(ctx context.Context, k *request) error {
 	if k.budget == nil {
 		k.budget = newRetryBudget(c.opt.RetryFor)
@@ -146,8 +148,8 @@ func (c *Client) roundTrip(ctx context.Context, k *request, again bool) (*http.R
 	return resp, nil
 }
 
-// newHTTPRequest builds the HTTP request of one attempt. body is nil if r has no streamed body. A
-// failure of the local body is a localError, which is not retried.
+// newHTTPRequest builds the HTTP request of one attempt. The *requestBody is nil if k has no
+// streamed body. A failure to open the local body is a localError, which is not retried.
 func (c *Client) newHTTPRequest(ctx context.Context, k *request, watch *stallTimer) (*http.Request, *requestBody, error) {
 	target := c.base + apiPrefix + k.path
 	if len(k.query) > 0 {

@@ -79,7 +79,8 @@ type Rejection struct {
 	BundleRecord
 }
 
-// with encodes the page and a filter as URL parameters.
+// with encodes the page and a filter as URL parameters. A parameter of the filter wins over one of
+// the page.
 func (p Page) with(filter url.Values) url.Values {
 	query := p.values()
 	maps.Copy(query, filter)
@@ -123,7 +124,7 @@ func (c *Client) AllRejections(ctx context.Context, filter url.Values) iter.Seq2
 }
 
 // WriteRejections writes the rejections that match the filter to the writer as CSV. It does not
-// retry.
+// retry: after an error the writer may have a part of the list.
 func (c *Client) WriteRejections(ctx context.Context, to io.Writer, filter url.Values) error {
 	return writeList(ctx, c, to, "/rejections", "csv", filter)
 }
@@ -186,7 +187,7 @@ func (c *Client) Totals(ctx context.Context, by string, filter url.Values) ([]Do
 }
 
 // WriteTotals writes the totals to the writer as CSV. The filter's key "by" names the grouping. It
-// does not retry.
+// does not retry: after an error the writer may have a part of the list.
 func (c *Client) WriteTotals(ctx context.Context, to io.Writer, filter url.Values) error {
 	return writeList(ctx, c, to, "/documents/totals", "csv", filter)
 }
@@ -239,7 +240,7 @@ func (c *Client) AllDocuments(ctx context.Context, filter url.Values) iter.Seq2[
 }
 
 // WriteDocuments writes all documents that match the filter to the writer; format is "csv" or
-// "ndjson". It does not retry.
+// "ndjson". It does not retry: after an error the writer may have a part of the list.
 func (c *Client) WriteDocuments(ctx context.Context, to io.Writer, format string, filter url.Values) error {
 	return writeList(ctx, c, to, "/documents", format, filter)
 }

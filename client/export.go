@@ -41,7 +41,8 @@ func (x Export) Ended() bool {
 	return x.State != "pending" && x.State != "running" && x.State != "aborted"
 }
 
-// Filename returns the file name of the zip.
+// Filename returns the file name of the zip: NAME.zip, with the number of the part if there are
+// several, and with the revision if it is not the first.
 func (x Export) Filename() string {
 	name := x.Name
 	if x.Parts > 1 {

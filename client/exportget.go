@@ -67,8 +67,8 @@ func openZipPart(x zipFile, to string) (*os.File, error) {
 	return os.OpenFile(to+"."+tag[:min(16, len(tag))]+".part", os.O_RDWR|os.O_CREATE, 0o666) //nolint:gosec // the umask decides, as for cp
 }
 
-// fillZip appends the zip's bytes from off on to f, with retries. It returns ErrChanged if the zip
-// changed.
+// fillZip appends the zip's bytes from off on to f, up to its size. It retries as long as bytes
+// arrive, and else for RetryFor. It returns ErrChanged, without a retry, if the zip changed.
 func (c *Client) fillZip(ctx context.Context, x zipFile, f io.Writer, off int64, m *meter) error {
 	p := newRetryBudget(c.opt.RetryFor)
 	p.notify = c.opt.OnRetry

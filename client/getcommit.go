@@ -117,8 +117,8 @@ func (c *collector) syncFiles(all []stagedFile, top *os.File) (errs []error, nam
 	return make([]error, len(all)), true
 }
 
-// canSyncTogether reports whether a sync of top's file system pays off and covers all files;
-// folders below top may be mounts.
+// canSyncTogether reports whether one sync of top's whole file system pays off and covers all
+// files; folders below top may be mounts of others.
 func (c *collector) canSyncTogether(all []stagedFile, top *os.File) bool {
 	if len(all) < minFilesystemSync || c.syncEachFile.Load() || !wholesync.Supported(top) {
 		return false
@@ -136,7 +136,8 @@ func (c *collector) canSyncTogether(all []stagedFile, top *os.File) bool {
 	return true
 }
 
-// syncEach fsyncs files concurrently and returns the error of each.
+// syncEach syncs the bytes of files with fsync, several at once. The result has one error per file,
+// in their order; nil for a file that is durable.
 func (c *collector) syncEach(all []stagedFile) []error {
 	errs := make([]error, len(all))
 	var g errgroup.Group
@@ -164,7 +165,8 @@ func syncFile(root *os.Root, name string) error {
 // because a file truncated by a power failure would never be replaced.
 func (c *collector) skipsSync() bool { return c.d.opt.NoSync && !c.pool.opt.Keep }
 
-// syncNames makes the names in a folder durable with fsync; nil without doing so if skipsSync.
+// syncNames makes the names in a folder durable with fsync. If syncing is switched off (skipsSync),
+// it does nothing and returns nil.
 func (c *collector) syncNames(at *os.Root) error {
 	if c.skipsSync() {
 		return nil

@@ -20,7 +20,8 @@ type createdFolder struct {
 	noDraft bool // its contents are not all in one stream
 }
 
-// draft is a temporary directory that is to replace a folder.
+// draft is a temporary directory with the files of a folder; it is to replace the empty folder by
+// one rename.
 type draft struct {
 	folder, path string // paths of the target and of the draft, below the local directory
 	files        []int  // its files, as indexes into stream.staged
@@ -58,8 +59,9 @@ func (s *stream) draftOf(folder string) (*draft, error) {
 	return d, nil
 }
 
-// publishDrafts makes drafts replace their folders and makes the renames durable. errs are the
-// errors of s.staged. durable says that files without error are durable including their names.
+// publishDrafts renames each draft to its folder and makes the renames durable. errs are the errors
+// of s.staged, by index; it adds its own there and deletes the files that have one. durable says
+// that files without error are durable including their names.
 func (c *collector) publishDrafts(s *stream, errs []error, durable bool) {
 	within := map[string][]*draft{}
 	for _, d := range s.drafts {
@@ -132,7 +134,7 @@ func replaceWithDraft(at *os.Root, d *draft, whole int, durable bool) error {
 	return replaceFolder(at, from, filepath.Base(d.folder))
 }
 
-// setErrors sets the error of those files that have none.
+// setErrors sets errs[i] to err for each i in files that has no error yet.
 func setErrors(files []int, errs []error, err error) {
 	for _, i := range files {
 		if errs[i] == nil {

@@ -45,7 +45,8 @@ type collector struct {
 	bytes        int64
 }
 
-// newCollector returns a collector for the tree that p downloads into root.
+// newCollector returns a collector of the small files of a tree that is downloaded into root. w
+// counts their results.
 func newCollector(d *Downloader, w *pool, root *os.Root) *collector {
 	c := &collector{d: d, pool: w, root: root, run: downloadRun{root: root}, slots: make(chan struct{}, min(maxStreams, d.opt.Files))}
 	c.disabled.Store(d.opt.NoBatching)
@@ -67,7 +68,8 @@ func (c *collector) accepts(n Node, rel string, empty bool) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// add queues a file, after flushing a full queue. The error means that the whole tree stops.
+// add queues a file. If the queue is full, it first flushes the files queued before, which may wait
+// for a slot. It fails only if ctx ends; the whole tree then stops.
 func (c *collector) add(ctx context.Context, f queuedFile) error {
 	if len(c.queued) == MaxBatchItems || c.bytes+f.node.Size > maxStreamBytes { // flush late, because the folder of the last files may be complete by then
 		if err := c.flush(ctx); err != nil {
@@ -79,7 +81,8 @@ func (c *collector) add(ctx context.Context, f queuedFile) error {
 	return nil
 }
 
-// flush downloads the queued files in the background. The error means that the whole tree stops.
+// flush starts the download of the queued files in the background, once one of maxStreams slots is
+// free. Results are reported to the pool. It fails only if ctx ends; the whole tree then stops.
 func (c *collector) flush(ctx context.Context) error {
 	all := c.queued
 	c.queued, c.bytes = nil, 0
@@ -99,8 +102,8 @@ func (c *collector) flush(ctx context.Context) error {
 	return nil
 }
 
-// fetch downloads files in a stream, and those that changed since they were listed in a second one
-// with their current nodes.
+// fetch downloads files in a stream. Files that changed since they were listed follow in a second
+// one with their current nodes, and what changes again is downloaded alone.
 func (c *collector) fetch(ctx context.Context, all []queuedFile) {
 	c.run.recordFolders(all)
 	changed := c.stream(ctx, all, true)
@@ -108,8 +111,10 @@ func (c *collector) fetch(ctx context.Context, all []queuedFile) {
 	c.fetchAlone(ctx, c.stream(ctx, changed, false), true)
 }
 
-// stream downloads files in one stream, or several if the connection breaks. With known set, the
-// stream carries no nodes, and files that changed since they were listed are returned.
+// stream downloads files in one stream, or several if the connection breaks, and reports their
+// results. With known set, the reply carries no nodes, and files that changed since they were
+// listed are returned instead of downloaded. If the server has no streams, each file is downloaded
+// on its own.
 func (c *collector) stream(ctx context.Context, all []queuedFile, known bool) (changed []queuedFile) {
 	p := newRetryBudget(c.d.opt.RetryFor)
 	p.notify = func(err error, _ time.Duration) {

@@ -52,8 +52,9 @@ func newStream(c *collector, all []queuedFile, known bool) *stream {
 	return &stream{run: &c.run, all: all, listed: known, dirs: dirCache{root: c.root}}
 }
 
-// attempt reads one stream, commits the received files, and starts downloading the odd ones on
-// their own. The caller continues after s.consumed files if it returns an error.
+// attempt requests and reads one stream, commits the received files, and starts to download each
+// file of s.retryAlone on its own. On an error, s.consumed files are dealt with, and the caller
+// continues after them.
 func (c *collector) attempt(ctx context.Context, s *stream) error {
 	ids := make([]string, len(s.all))
 	for i, f := range s.all {
@@ -114,8 +115,10 @@ func (s *stream) line(ctx context.Context) (l streamLine, last bool, err error) 
 	return l, false, nil
 }
 
-// next reads and stages the next file; last reports that no more files are read from this stream. A
-// file that the server cannot send or that has grown is added to retryAlone.
+// next reads the next file of the stream and writes it to disk under a temporary name. last reports
+// that no more files are read from this stream. A file that the server cannot send, that has grown
+// or that is damaged is added to s.retryAlone, and one that changed to s.changed. It fails only if
+// the stream itself is broken.
 func (c *collector) next(ctx context.Context, s *stream) (last bool, err error) {
 	l, last, err := s.line(ctx)
 	if last || err != nil {
@@ -157,8 +160,8 @@ func (c *collector) next(ctx context.Context, s *stream) (last bool, err error) 
 	return false, nil
 }
 
-// write writes s.buf to a part beside the target, or into the draft of its folder. On failure the
-// part is removed.
+// write writes s.buf to a temporary file beside the target, or into the draft of its folder, and
+// sets the mtime. On an error the file is removed.
 func (s *stream) write(f queuedFile) (stagedFile, error) {
 	path, part := filepath.Dir(f.rel), filepath.Base(f.rel)
 	var d *draft

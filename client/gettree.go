@@ -69,8 +69,9 @@ type treeDownload struct {
 // folder.
 var errCaseClash = errors.New("differs only in upper and lower case from another name, which this computer cannot keep apart")
 
-// getFolder downloads the contents of folder into dir, a path relative to t.root. The error means
-// that the whole tree stops; failures of single files are reported to the pool.
+// getFolder downloads the contents of folder, whose listing is list, into dir, a path relative to
+// t.root. It sets m.listed, or m.noDraft if the folder has subfolders. It fails only if the whole
+// tree stops; failures of single files and folders are reported to the pool.
 func (t *treeDownload) getFolder(ctx context.Context, dir string, folder Node, list *listing, m *createdFolder) error {
 	w, root := t.pool, t.root
 	seen := make(map[string]bool)
@@ -147,9 +148,9 @@ func isEmpty(root *os.Root, dir string) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// getEntry downloads one file, now or queued for a stream. empty reports that the local directory
-// was empty when the run reached it, so that no local file needs to be compared. The error means
-// that the whole tree stops.
+// getEntry downloads one file: queued for a stream if it is small, else in the background on its
+// own. empty reports that the local directory was empty when the run reached it, so that no local
+// file needs to be compared. It fails only if ctx ends; the whole tree then stops.
 func (t *treeDownload) getEntry(ctx context.Context, f queuedFile, empty bool) error {
 	w := t.pool
 	f.opt = GetOptions{SkipSame: w.opt.SkipSame, Keep: w.opt.Keep}

@@ -83,7 +83,9 @@ func foldersOf(nodes []Node) (ids []string) {
 	return ids
 }
 
-// read returns the pages of a listing. A caller that stops early must call stop or cancel ctx.
+// read returns the channel of the pages of a listing, which it starts to fetch unless that was
+// done, and frees the listing's slot. The channel is closed after the last page or an error. A
+// caller that stops early must call stop or cancel ctx.
 func (l *lister) read(ctx context.Context, f *listing) <-chan listedPage {
 	l.start(ctx, f)
 	l.releaseSlot(f)
@@ -96,7 +98,8 @@ type prefetch struct {
 	pending []*listing
 }
 
-// prefetch queues folders and starts fetching the first listings.
+// prefetch returns a queue of the listings of folders, in order, and starts fetching the first ones
+// in the background. The caller must call stop on it.
 func (l *lister) prefetch(ctx context.Context, folders []string) *prefetch {
 	x := &prefetch{lister: l, pending: make([]*listing, len(folders))}
 	for i, id := range folders {
@@ -122,7 +125,8 @@ func (p *prefetch) take(ctx context.Context, folder string) *listing {
 	return f
 }
 
-// start fetches the next listings, as far as slots are free.
+// start starts fetching the next listings, at most prefetchFolders of them, as far as slots are
+// free. It does not wait.
 func (p *prefetch) start(ctx context.Context) {
 	for _, f := range p.pending[:min(len(p.pending), prefetchFolders)] {
 		if f.pages != nil {
@@ -138,7 +142,8 @@ func (p *prefetch) start(ctx context.Context) {
 	}
 }
 
-// stop cancels the listings that were not taken and returns their slots.
+// stop cancels the listings that the caller has not fetched from the queue, releases their slots
+// and empties the queue.
 func (p *prefetch) stop() {
 	for _, f := range p.pending {
 		p.lister.stop(f)
@@ -174,8 +179,8 @@ func (l *lister) releaseSlot(f *listing) {
 	}
 }
 
-// stop cancels a started listing and returns its slot; nil and a listing that was not started are
-// allowed.
+// stop cancels the fetching of a listing and frees its slot. It does nothing for nil and for a
+// listing that was not started.
 func (l *lister) stop(f *listing) {
 	if f != nil && f.pages != nil {
 		l.releaseSlot(f)

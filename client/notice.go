@@ -72,7 +72,7 @@ func (n Notifications) MarkReadUpTo(ctx context.Context, id string) error {
 	return n.mark(ctx, map[string]any{"up_to": id})
 }
 
-// mark sends the request body in that marks notices as read.
+// mark sends the request body in, which selects the notices to be marked as read.
 func (n Notifications) mark(ctx context.Context, in any) error {
 	_, err := fetch[struct{}](ctx, n.c, &request{method: http.MethodPost, path: "/notices/read", input: in})
 	return err

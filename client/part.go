@@ -104,9 +104,9 @@ const maxLockTries = 8
 // file.
 var errInProgress = errors.New("another download of this file is under way")
 
-// openPart opens the partial file of a single download, creating it if missing, and locks it. It
-// returns errInProgress if another download holds the lock. On file systems without locks, two
-// downloads of one file are not kept apart.
+// openPart opens the partial file of a single download, creating it if missing, and locks it until
+// the caller closes it. It returns errInProgress if another download holds the lock. On file
+// systems without locks, two downloads of one file are not kept apart.
 func openPart(dir *os.Root, name string) (*os.File, error) {
 	for try := 1; ; try++ {
 		f, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)

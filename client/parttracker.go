@@ -104,7 +104,8 @@ func (t *partTracker) set(n int64, to partState) {
 	t.cond.Broadcast()
 }
 
-// waitDone waits until part n is done. It returns false if ctx has ended.
+// waitDone waits until part n is done and returns true. If ctx ends it returns false, even if the
+// part is done by then.
 func (t *partTracker) waitDone(ctx context.Context, n int64) bool {
 	stop := context.AfterFunc(ctx, t.wakeAll)
 	defer stop()
@@ -123,7 +124,8 @@ func (t *partTracker) wakeAll() {
 	t.cond.Broadcast()
 }
 
-// doneSpans returns the ranges of part numbers that are done.
+// doneSpans returns the parts that are done as ranges of part numbers, first and last included, in
+// order; empty if none is.
 func (t *partTracker) doneSpans() []Span {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,7 +151,8 @@ func (t *partTracker) isUnverified(n int64) bool {
 	return t.parts[n] == partUnverified
 }
 
-// unsent returns the number of parts that are missing or being sent.
+// unsent returns the number of parts that the server does not have: missing ones and those being
+// sent. Unverified parts do not count.
 func (t *partTracker) unsent() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

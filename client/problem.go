@@ -115,7 +115,8 @@ func CodeOf(err error) Code {
 	return ""
 }
 
-// IsCode reports whether err's chain holds a Problem with one of the codes.
+// IsCode reports whether err is or wraps a Problem with one of the codes. It is false for nil and
+// for errors that did not come from the server.
 func IsCode(err error, codes ...Code) bool {
 	got := CodeOf(err)
 	for _, c := range codes {

@@ -95,7 +95,8 @@ func (m *meter) add(n int64) {
 	}
 }
 
-// setBytes sets the bytes already at the target, such as those of a resumed upload.
+// setBytes sets the number of bytes that count as transferred, such as those of a resumed upload,
+// and reports it at once. They do not count for the rate.
 func (m *meter) setBytes(n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,7 +112,8 @@ func (m *meter) setState(s State) {
 	m.emitLocked(time.Now())
 }
 
-// retrying emits StateWaiting with the error of the failed attempt.
+// retrying reports StateWaiting with the error of the failed attempt, and remembers the state to
+// return to.
 func (m *meter) retrying(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,7 +124,8 @@ func (m *meter) retrying(err error) {
 	m.emitLocked(time.Now())
 }
 
-// finish emits the final state. Unless it is StateFailed, all bytes count as transferred.
+// finish reports the final state s, with err for StateFailed. Unless it is StateFailed, all bytes
+// count as transferred.
 func (m *meter) finish(s State, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -145,7 +148,7 @@ func (m *meter) emitLocked(now time.Time) {
 	}
 }
 
-// restart resets the bytes to 0 and sets another total.
+// restart resets the counted bytes to 0 and sets the total. It reports nothing.
 func (m *meter) restart(total int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

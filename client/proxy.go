@@ -19,7 +19,8 @@ type ProxyError struct {
 	excerpt    string
 }
 
-// newProxyError describes a foreign reply; body may be nil.
+// newProxyError describes a reply that does not come from SmartDrive but from a server before it;
+// body may be nil. The URL is kept without query and user, because they may hold secrets.
 func newProxyError(resp *http.Response, body []byte) *ProxyError {
 	e := &ProxyError{
 		Status: resp.StatusCode, Server: resp.Header.Get("Server"), Location: resp.Header.Get("Location"),

@@ -78,7 +78,8 @@ func (c *claimBatcher) flush(ctx context.Context) error {
 	})
 }
 
-// send uploads a file on its own, using one connection of the pool.
+// send starts the upload of one file with requests of its own, once a connection of the pool is
+// free. The pool reports the result. It fails only if ctx ends before.
 func (c *claimBatcher) send(ctx context.Context, e batchEntry) error {
 	return c.batcher.pool.start(ctx, 1, e.item, func(ctx context.Context) (Result, error) { return c.batcher.u.Put(ctx, e.src, e.dest, e.opt) })
 }

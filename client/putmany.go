@@ -55,8 +55,8 @@ func newBatcher(u *Uploader, w *pool) *batcher {
 // accepts reports whether a file of that size is to be batched.
 func (b *batcher) accepts(size int64) bool { return size <= maxBatchedFile && !b.disabled.Load() }
 
-// add queues a file or folder, and sends the queue if it is full. The error means that the whole
-// tree stops.
+// add queues a file or folder, and sends the queue in the background if it is full. It fails only
+// if ctx ends; the whole tree then stops.
 func (b *batcher) add(ctx context.Context, e batchEntry) error {
 	b.queued = append(b.queued, e)
 	b.bytes += e.src.Size
@@ -66,7 +66,8 @@ func (b *batcher) add(ctx context.Context, e batchEntry) error {
 	return b.flush(ctx)
 }
 
-// flush sends the queued items in the background. The error means that the whole tree stops.
+// flush starts to send the queued items in the background, once a batch slot and a connection are
+// free. It fails only if ctx ends; the whole tree then stops.
 func (b *batcher) flush(ctx context.Context) error {
 	all := b.queued
 	b.queued, b.bytes = nil, 0
@@ -76,9 +77,9 @@ func (b *batcher) flush(ctx context.Context) error {
 	})
 }
 
-// start runs do in the background, once a batch slot and a connection are free, and then the
-// returned function without the connection. It does nothing for 0 items. The error means that the
-// whole tree stops.
+// start runs do in the background, once a batch slot and a connection are free. Then it releases
+// the connection and runs the function that do returned. For 0 items it does nothing. It fails only
+// if ctx ends; the whole tree then stops.
 func (b *batcher) start(ctx context.Context, items int, do func() (after func())) error {
 	if items == 0 {
 		return nil
@@ -99,14 +100,16 @@ func (b *batcher) start(ctx context.Context, items int, do func() (after func())
 	return nil
 }
 
-// withConnection runs do and releases the connection acquired for it.
+// withConnection runs do and then releases the connection that the caller has acquired for it. It
+// returns the function that do returned, which the caller runs without a connection.
 func (b *batcher) withConnection(do func() (after func())) (after func()) {
 	defer b.pool.slots.Release(1)
 	return do()
 }
 
-// send sends the entries as one batch and reports each item once. Entries that cannot be read
-// whole, and all if the server does not support batches, are sent alone.
+// send sends the entries as one batch and reports each item to the pool once. Entries that cannot
+// be read whole, and all entries if the server or a proxy refuses the batch, are sent alone. It
+// waits for the batch.
 func (b *batcher) send(ctx context.Context, all []batchEntry) {
 	var on []batchEntry
 	var items []BatchItem
@@ -230,7 +233,8 @@ func (b *batcher) finishFolder(ctx context.Context, e batchEntry, a BatchResult)
 	b.pool.update(func(s *Summary) { s.Folders++ })
 }
 
-// sendAlone sends one item with requests of its own.
+// sendAlone uploads one file, or makes one folder, with requests of its own instead of a batch, and
+// reports the result to the pool.
 func (b *batcher) sendAlone(ctx context.Context, e batchEntry) {
 	if e.dir {
 		_, _, err := b.u.c.MakeFolder(ctx, e.dest)

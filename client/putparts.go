@@ -50,8 +50,9 @@ type multipart struct {
 	allSent   bool                 // all parts were sent, so that a done upload is not an instant one
 }
 
-// upload runs one upload from begin to its end. It returns errUploadGone if the server lost the
-// upload.
+// upload sends the file as one upload, from its begin to its end; after a failure that a new look
+// at the server may resolve, it continues, up to maxRounds times. It returns errUploadGone if the
+// server has no such upload any more; the caller then begins a new one.
 func (t *transfer) upload(ctx context.Context) (Result, error) {
 	f := &multipart{transfer: t}
 	err := f.begin(ctx)
@@ -146,7 +147,7 @@ func (m *multipart) applyConflict(ctx context.Context) error {
 	return nil
 }
 
-// digests returns the digest for a request, nil if it is not known yet.
+// digests returns the declared BLAKE3 digest of the file for a request; nil if it is not known yet.
 func (m *multipart) digests() Digests {
 	if m.digest == "" {
 		return nil
@@ -303,7 +304,8 @@ func (m *multipart) result(ctx context.Context) (Result, error) {
 	return res, nil
 }
 
-// isOldVersion reports whether the sent content is a non-current version of n.
+// isOldVersion reports whether the sent content is among the recent versions of n (the first page),
+// but not the current one. It is false if the digest is unknown.
 func (m *multipart) isOldVersion(ctx context.Context, n Node) (bool, error) {
 	versions, err := m.u.c.Versions(ctx, n.ID, Page{})
 	return slices.ContainsFunc(versions.Items, func(v Version) bool {
@@ -311,8 +313,10 @@ func (m *multipart) isOldVersion(ctx context.Context, n Node) (bool, error) {
 	}), err
 }
 
-// explainError adds to err what became of the bytes sent. It cancels the upload if the local file
-// changed.
+// explainError returns err with a text that says what became of the bytes sent; other errors are
+// returned unchanged. If the local file changed, it cancels the upload. If the remote file has a
+// new version and the caller wants to replace it, it tells the server to replace that version when
+// the upload is sent again.
 func (m *multipart) explainError(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, ErrChanged) && m.upload.ID != "":

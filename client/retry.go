@@ -35,8 +35,9 @@ func newRetryBudget(limit time.Duration) *retryBudget {
 // reset records a success: the limit counts from now.
 func (b *retryBudget) reset() { b.lastSuccess.Store(time.Now().UnixNano()) }
 
-// exhausted reports whether to give up after that many failures instead of making another attempt
-// after wait.
+// exhausted reports whether to give up after that many failures, because the next attempt, after
+// wait, would begin more than limit after the last success. Before minAttempts failures it does so
+// only if wait alone exceeds limit.
 func (b *retryBudget) exhausted(failures int, wait time.Duration) bool {
 	if wait > b.limit {
 		return true
@@ -64,13 +65,14 @@ func (e *connError) Error() string  { return "no answer from the server: " + e.e
 // Unwrap returns the error of the connection.
 func (e *connError) Unwrap() error { return e.err }
 
-// ErrRetriesExhausted reports that a retry budget is exhausted.
+// ErrRetriesExhausted reports that nothing has succeeded for Options.RetryFor in spite of retries.
+// The error also wraps that of the last attempt.
 var ErrRetriesExhausted = errors.New("gave up")
 
 // errStalled reports that no bytes moved for Options.StallTimeout.
 var errStalled = errors.New("nothing moved for too long")
 
-// retryDecision says whether and how to retry after an error.
+// retryDecision says whether and how to retry after an error; the zero value means not to retry.
 type retryDecision struct {
 	retry   bool          // a retry may succeed
 	inDoubt bool          // the server may have carried out the request

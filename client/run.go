@@ -36,7 +36,9 @@ type downloadRun struct {
 	file *os.File // the run file; nil: it could not be created
 }
 
-// create chooses the run's name and creates and locks the run file.
+// create chooses the run's random name and creates and locks its run file, which marks the partial
+// files of a living process. It chooses another name if a concurrent process deletes the file
+// meanwhile, at most maxLockTries times. If no file can be created or locked, r.file stays nil.
 func (r *downloadRun) create() {
 	for try, again := 0, true; again && try < maxLockTries; try++ {
 		var id [8]byte
@@ -89,14 +91,16 @@ func (r *downloadRun) recordFolders(all []queuedFile) {
 // newPartName returns an unused name for a part or draft.
 func (r *downloadRun) newPartName() string { return runPartName(r.name, r.lastPart.Add(1)) }
 
-// remove deletes a part or an empty draft that will not be renamed.
+// remove deletes a partial file or an empty folder that will not be renamed to its final name. If
+// that fails, the run file stays, so that a later run deletes both.
 func (r *downloadRun) remove(dir *os.Root, part string) {
 	if err := dir.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.leftover.Store(true)
 	}
 }
 
-// close unlocks the run file, and deletes it unless a part is left over.
+// close unlocks the run file and deletes it, unless a partial file is left over. Without a run file
+// it does nothing.
 func (r *downloadRun) close() {
 	if r.file == nil {
 		return
@@ -107,7 +111,8 @@ func (r *downloadRun) close() {
 	closeQuietly(r.file)
 }
 
-// removeDeadRuns deletes the parts and run files of killed runs below root.
+// removeDeadRuns deletes the partial files and run files below root that processes left which were
+// killed. Runs of living processes are not touched. It ignores errors; a later run tries again.
 func removeDeadRuns(root *os.Root) {
 	names, err := readNames(root, ".")
 	if err != nil {

@@ -13,8 +13,9 @@ import (
 	"lukechampine.com/blake3"
 )
 
-// sendAll returns nil when every part is on the server and the digest is known, and errUploadDone
-// when a claim has made the remaining parts unnecessary.
+// sendAll sends the missing parts. It returns nil when every part is on the server and the digest
+// is known, errUploadDone when a claim (the digest alone, for content that the server has) made the
+// rest unnecessary, and else the first error.
 //
 // Senders read each part while sending it. The scanner reads the file independently, so that it can
 // run ahead of a slow network: it computes the digest and compares the parts received by the server
@@ -140,7 +141,9 @@ func (m *multipart) scanPart(ctx context.Context, n int64, sum hash.Hash, buf []
 	return crc.Sum32(), nil
 }
 
-// comparePart resolves an unverified part by its size and CRC-32.
+// comparePart decides whether the server's part n, which was unverified, has the local bytes, by
+// its size and their CRC-32. If so, the part is done. Otherwise it must be sent again, and its
+// bytes no longer count as progress.
 func (m *multipart) comparePart(n int64, crc uint32) {
 	_, length := m.span(n)
 	have := m.parts[n]
@@ -151,8 +154,9 @@ func (m *multipart) comparePart(n int64, crc uint32) {
 	m.tracker.resolve(n, same)
 }
 
-// claim sends the digest during the upload. errUploadDone reports that the server had the content.
-// A refused claim is not an error.
+// claim sends the digest during the upload, so that the server can use content that it already has.
+// errUploadDone reports that it did. A refused claim is not an error. It sets m.claimSent, and
+// m.claimed if the server accepted the digest.
 func (m *multipart) claim(ctx context.Context) error {
 	m.claimSent.Store(true)
 	up, err := m.u.c.amend(ctx, m.upload.ID, UploadChange{Digests: m.digests()}, m.budget)

@@ -95,7 +95,8 @@ func (c *Client) SetPassword(ctx context.Context, current, password string) erro
 	return c.do(ctx, &request{method: http.MethodPut, path: "/me/password", input: in})
 }
 
-// values encodes the page as URL parameters.
+// values encodes the page as URL parameters. Zero fields are left out, so the server's defaults
+// apply.
 func (p Page) values() url.Values {
 	v := make(url.Values)
 	if p.Limit > 0 {

@@ -50,8 +50,9 @@ func (s *sidecar) load(b *partTracker) bool {
 	return true
 }
 
-// saveIfDue saves the sidecar at most once per saveInterval. A download shorter than that writes no
-// sidecar. It acquires mu and fails with an error of the file system.
+// saveIfDue saves the sidecar if the last save, or the first call, was at least saveInterval ago. A
+// download shorter than that writes no sidecar. It acquires s.mu and fails with an error of the
+// file system.
 func (s *sidecar) saveIfDue(b *partTracker) error {
 	s.mu.Lock()
 	if s.savedAt.IsZero() {

@@ -57,7 +57,8 @@ func FileSource(path string) (Source, error) {
 	return fileSource(path, info), nil
 }
 
-// fileSource returns a Source for path with the size and mtime of info.
+// fileSource returns a Source of the local file at path, whose size and mtime are those of info.
+// Its Check fails with ErrChanged if the file has other ones by then or cannot be found.
 func fileSource(path string, info os.FileInfo) Source {
 	return Source{
 		Name: filepath.Base(path), Size: info.Size(), Mtime: info.ModTime(),
@@ -124,7 +125,8 @@ type countingReader struct {
 	moved func(int64)
 }
 
-// Read passes the number of bytes read to moved unless moved is nil.
+// Read reads from the wrapped reader and calls moved, unless it is nil, with the number of bytes
+// read.
 func (r *countingReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	if r.moved != nil {

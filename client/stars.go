@@ -30,7 +30,8 @@ func (s Stars) AllStarred(ctx context.Context) iter.Seq2[Node, error] { return s
 // error last.
 func (s Stars) AllRecent(ctx context.Context) iter.Seq2[Node, error] { return s.list(ctx, "/recent") }
 
-// list yields the nodes of all pages of a listing.
+// list yields the nodes of all pages of a listing and fetches the pages one by one. It yields an
+// error once and then ends.
 func (s Stars) list(ctx context.Context, path string) iter.Seq2[Node, error] {
 	return all(func(p Page) (List[Node], error) {
 		return fetch[List[Node]](ctx, s.c, &request{method: http.MethodGet, path: path, query: p.values()})

@@ -59,7 +59,8 @@ func (s *Summary) Add(o Summary) {
 	s.Unfinished += o.Unfinished
 }
 
-// Count adds the result of one file.
+// Count adds one file to the counter of its outcome: failed if it has an error, else by the state
+// of its result. It also adds the bytes moved.
 func (s *Summary) Count(i Item) {
 	switch {
 	case i.Err != nil:
@@ -90,8 +91,8 @@ type pool struct {
 	progressMeter treeMeter
 }
 
-// newPool returns a pool of width connections, and the context that the pool cancels when the whole
-// tree stops.
+// newPool returns a pool of width connections, and a context for all its work. The pool cancels the
+// context when the whole tree stops. The caller must call finish.
 func newPool(ctx context.Context, o TreeOptions, width int) (context.Context, *pool) {
 	ctx, stop := context.WithCancelCause(ctx)
 	return ctx, &pool{opt: o, progressMeter: treeMeter{fn: o.TreeProgress}, slots: semaphore.NewWeighted(int64(width)), capacity: int64(width), cancel: stop}
@@ -130,22 +131,24 @@ func (p *pool) report(ctx context.Context, i Item) {
 	}
 }
 
-// update calls change with the summary while it holds mu.
+// update calls change with the summary while it holds p.mu; change must not call methods of the
+// pool.
 func (p *pool) update(change func(*Summary)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change(&p.sum)
 }
 
-// progress passes an event to TreeOptions.Progress, one at a time.
+// progress passes an event to TreeOptions.Progress, which must be set. Calls are serialized.
 func (p *pool) progress(ev Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.opt.Progress(ev)
 }
 
-// finish waits for the running transfers and returns the summary. If the pool's context has ended,
-// the error is its cause, otherwise err.
+// finish waits for the running transfers, ends the progress reports and cancels the pool's context.
+// It returns the summary, and as error the cause of ctx, the pool's context, if that has ended,
+// else err. It must be called once.
 func (p *pool) finish(ctx context.Context, err error) (Summary, error) {
 	p.running.Wait()
 	p.progressMeter.finish()
@@ -189,9 +192,10 @@ type treeUpload struct {
 	claims  *claimBatcher
 }
 
-// putFolder uploads the contents of the directory local to dest. there is the listing of the remote
-// folder, nil if not fetched. fresh reports that nothing exists at dest. The error means that the
-// whole tree stops; failures of single files are reported to the pool.
+// putFolder uploads the contents of the directory local to dest, which it creates if missing. there
+// is the listing of the remote folder, nil if not fetched. fresh reports that nothing exists at
+// dest. It fails only if ctx ends; the whole tree then stops. Failures of single files and folders
+// are reported to the pool.
 func (t *treeUpload) putFolder(ctx context.Context, local, dest string, there *listing, fresh bool) error {
 	w := t.pool
 	entries, err := os.ReadDir(local)
@@ -312,8 +316,9 @@ func (t *treeUpload) list(ctx context.Context, folder *listing) (map[string]Node
 	return known, context.Cause(ctx)
 }
 
-// putEntry uploads one file: in a batch, by a claim, or on its own. The error means that the whole
-// tree stops.
+// putEntry uploads one file: small ones in a batch, files whose content the server may have by a
+// claim, and others on their own. It only starts that, and the pool reports the result. It fails
+// only if ctx ends; the whole tree then stops.
 func (t *treeUpload) putEntry(ctx context.Context, local, dest string, known map[string]Node) error {
 	w := t.pool
 	item := Item{Local: local, Path: dest}

@@ -32,7 +32,9 @@ type treeMeter struct {
 	cancelCount              context.CancelFunc
 }
 
-// count starts counting the files below a local directory in the background.
+// count starts a goroutine that counts the regular files below a local directory and their bytes
+// for the totals. It skips partial files of downloads and what cannot be read. Without a progress
+// function it does nothing. Cancelling ctx or cancelCount ends it.
 func (m *treeMeter) count(ctx context.Context, local string) {
 	if m.fn == nil {
 		return

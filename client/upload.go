@@ -102,7 +102,8 @@ func (c *Client) DeletePart(ctx context.Context, id string, n int64) error {
 	return c.deletePart(ctx, id, n, nil)
 }
 
-// deletePart drops part n of an upload. It retries within the budget p; nil uses the client's.
+// deletePart deletes part n of an upload. It retries within the budget p; nil uses the client's. It
+// fails with CodeNotFound if there is no such upload.
 func (c *Client) deletePart(ctx context.Context, id string, n int64, p *retryBudget) error {
 	return c.do(ctx, &request{method: http.MethodDelete, path: partPath(id, n), budget: p})
 }

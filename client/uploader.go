@@ -15,7 +15,7 @@ type Uploader struct {
 	c   *Client
 	opt UploadOptions
 
-	hashFirst, minClaim int64 // the constants of these names; smaller in tests
+	hashFirst, minClaim int64 // hashFirstBytes and minClaimBytes; smaller in tests
 }
 
 // UploadOptions configure an Uploader. Zero fields mean the defaults.
@@ -69,9 +69,9 @@ type PutOptions struct {
 // Result is the result of a transfer.
 type Result struct {
 	Node  Node
-	State State // StateSent, StateInstant, StateSkipped or StateReceived
-	Note  string
-	Moved int64 // bytes transferred
+	State State  // StateSent, StateInstant, StateSkipped or StateReceived
+	Note  string // a remark for people, such as why the file was skipped; empty: none
+	Moved int64  // bytes transferred
 }
 
 // errBadPath reports a remote path that is not absolute or not UTF-8.
@@ -189,7 +189,8 @@ func (t *transfer) hash() (err error) {
 	return err
 }
 
-// partSize returns the part size to request for a file of the given size.
+// partSize returns the part size to request for a file of the given size: that of the options,
+// doubled until the file has at most maxParts parts.
 func (u *Uploader) partSize(size int64) int64 {
 	part := u.opt.PartSize
 	for (size+part-1)/part > maxParts {

@@ -165,7 +165,7 @@ func Open(o Options) (*Agent, error) {
 func (a *Agent) Close() error { return errors.Join(a.lock.Close(), a.root.Close()) }
 
 // Run scans and sends until ctx ends, and then returns nil. Errors are logged, shown by ReadStatus,
-// and retried.
+// and retried. Only tests see another result: the crash that a test hook simulates.
 func (a *Agent) Run(ctx context.Context) error {
 	a.log.Info("watching for files", "dir", a.opt.Dir, "server", a.opt.Client.BaseURL(), "every", a.opt.Every, "settle", a.opt.Settle)
 	look := max(a.opt.Settle/2, minScanInterval)
@@ -197,9 +197,9 @@ var (
 	ErrNoVerdict = errors.New("the server has not said yet what became of everything that was sent")
 )
 
-// RunOnce sends all complete files, waits for the server's verdicts, and returns. The error says
-// why files are left: the error of sending, or ErrUnsent; for sent bundles ErrRejected or
-// ErrNoVerdict.
+// RunOnce sends all complete files, waits for the server's verdicts on them for at most
+// VerdictTimeout, and returns. The error says why files are left: the error of sending, or
+// ErrUnsent. For sent bundles it also wraps ErrRejected or ErrNoVerdict.
 func (a *Agent) RunOnce(ctx context.Context) error {
 	defer a.writeStatus(true)
 	a.live.Once = true
@@ -211,8 +211,9 @@ func (a *Agent) RunOnce(ctx context.Context) error {
 	return errors.Join(left, a.waitForVerdicts(ctx, a.state.Totals.Bundles-sent))
 }
 
-// sendComplete sends all complete files. It scans at least twice, so that files can become
-// complete, and returns the first error of sending.
+// sendComplete sends all complete files. It scans at least twice, Settle apart, so that files can
+// become complete. It returns the first error of sending, or that of unsentError when no complete
+// file is left.
 func (a *Agent) sendComplete(ctx context.Context) error {
 	for looks := 0; ; {
 		if a.rescan {
@@ -263,8 +264,9 @@ func (a *Agent) scanAndAct(ctx context.Context) (more bool, err error) {
 	return a.act(ctx)
 }
 
-// act does the work that is due: moves, one bundle, deleting leftovers on the server, polling
-// verdicts. The error is one of this computer; errors of sending are in a.sendErr.
+// act does the work that is due: pending moves, sending one bundle, deleting leftovers on the
+// server, polling verdicts. more reports that a bundle was sent, so that more work may be due at
+// once. The error is one of this computer; an error of sending is in a.sendErr.
 func (a *Agent) act(ctx context.Context) (more bool, err error) {
 	if err := a.runMoves(); err != nil {
 		return false, err

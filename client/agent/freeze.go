@@ -21,8 +21,9 @@ import (
 // retryReadAfter is the delay before an unreadable file or a failed move is tried again.
 const retryReadAfter = time.Minute
 
-// freezeNext freezes the next bundle if enough files are complete or one has waited for
-// Options.Interval. It moves groups that can never be sent to failed/.
+// freezeNext makes the next bundle the current one, with its files as they are now, if enough files
+// are complete or one has waited for Options.Every. It moves groups that can never be sent to
+// failed/. It does not send anything.
 func (a *Agent) freezeNext(ctx context.Context) error {
 	ready, never := a.groups()
 	a.updateCounts(ready)
@@ -58,7 +59,8 @@ func (a *Agent) bundleDue(ready []*group) bool {
 	return size >= a.opt.MaxSize || files >= a.opt.MaxFiles || time.Since(ready[0].first) >= a.opt.Every
 }
 
-// freeze reads as many groups as fit into a bundle and returns it, nil if no group could be read.
+// freeze reads as many groups as fit into a bundle and returns the bundle; nil without an error if
+// no group could be read. Groups that do not fit stay for the next one. It writes no state.
 func (a *Agent) freeze(ctx context.Context, ready []*group) (*outgoing, error) {
 	b := &outgoing{Server: a.opt.Client.BaseURL(), Stage: stageFrozen, Manifest: bundle.Manifest{
 		Schema: bundle.Schema, ID: bundle.NewID(), Source: a.source, CreatedAt: time.Now().UTC().Truncate(time.Millisecond),
@@ -126,9 +128,10 @@ func hasUniqueNames(names map[string]bool, g *group) bool {
 	return true
 }
 
-// freezeGroup reads the files of group number n. It returns nil members if the group cannot be
-// taken now. The error is ctx's or one of the state. A file that cannot be read is skipped for a
-// minute.
+// freezeGroup reads the files of group number n and returns its members and files, in the same
+// order. Nil members without an error mean that the group cannot be taken now: a file changed, or
+// could not be read and is skipped for a minute. A group with too many documents is moved to
+// failed/. The error is ctx's or one of the state.
 func (a *Agent) freezeGroup(ctx context.Context, g *group, n int) ([]bundle.Member, []frozenFile, error) {
 	members, files := make([]bundle.Member, 0, len(g.files)), make([]frozenFile, 0, len(g.files))
 	for _, name := range g.files {

@@ -15,7 +15,9 @@ import (
 	"example.org/smartdrive/internal/intake/bundle"
 )
 
-// movesOf returns the moves of files and markers to the directory to.
+// movesOf returns the moves of files and markers to the directory to, where they keep their
+// relative paths. A file is moved only with the size and mtime that it was frozen with, a marker in
+// any state.
 func movesOf(files, markers []frozenFile, to string) []move {
 	moves := make([]move, 0, len(files)+len(markers))
 	for _, f := range files {

@@ -106,7 +106,8 @@ func (a *Agent) observe(name string, entry fs.DirEntry, now time.Time) string {
 	return ""
 }
 
-// taken returns the paths of the files in the current bundle or in pending moves.
+// taken returns the set of paths that a scan must ignore: files and markers of the bundle being
+// sent, and those that are still to be moved away.
 func (a *Agent) taken() map[string]bool {
 	away := make(map[string]bool, len(a.state.Moves))
 	for _, m := range a.state.Moves {

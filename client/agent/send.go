@@ -29,8 +29,9 @@ func (e *memberError) Error() string { return e.err.Error() }
 // Unwrap returns the error without the member.
 func (e *memberError) Unwrap() error { return e.err }
 
-// send makes one attempt to send the current bundle. Errors of the server or the network are stored
-// in a.sendErr; the returned error is one of this computer or ctx's.
+// send makes one attempt to send the current bundle. An error of the server or the network is
+// stored in a.sendErr with the time of the next attempt, and send returns nil. It returns errors of
+// this computer and of ctx.
 func (a *Agent) send(ctx context.Context) error {
 	a.renew(a.sendErr)
 	err := a.deliver(ctx)
@@ -76,8 +77,9 @@ var (
 	errRemoteDiffers = errors.New("the server has something else in its place")
 )
 
-// sendMembers sends the members that the server lacks. It returns nil when the server has every
-// member as frozen.
+// sendMembers uploads the files of the bundle that the server does not have yet into the bundle's
+// folder, which it makes if needed. Small files go in batches. It returns nil when the server has
+// every file as it was frozen, and the first error else; it may then be repeated.
 func (a *Agent) sendMembers(ctx context.Context, b *outgoing) error {
 	progress := a.newProgress(b) // first, so that the status shows the attempt
 	folder := b.folder()
@@ -114,7 +116,9 @@ func (a *Agent) sendMembers(ctx context.Context, b *outgoing) error {
 	return a.sendEach(ctx, b, append(slices.Concat(left...), alone...), known, progress)
 }
 
-// sendEach sends members individually, Options.Parallel at a time. The error is a *memberError.
+// sendEach sends the members with these indexes individually, Options.Parallel at a time, and skips
+// those that the server has according to known. The first failure, a *memberError, stops the
+// others.
 func (a *Agent) sendEach(ctx context.Context, b *outgoing, members []int, known map[string]client.Node, progress *progress) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(a.opt.Parallel)
@@ -239,9 +243,10 @@ func endedOf(b *outgoing, o Outcome, why string, now time.Time) BundleResult {
 	}
 }
 
-// handleSendError either refreezes the current bundle or schedules the next attempt. After
-// stageSealing the bundle is refrozen only if the server or its content is another one. The error
-// is one of the state.
+// handleSendError decides what follows a failed attempt: it gives the bundle up, so that its files
+// go in other bundles (refreeze), or schedules the next attempt in a.nextTry. Once all members are
+// on the server, it gives the bundle up only if the server or its content is another one. It fails
+// only if the state cannot be written.
 func (a *Agent) handleSendError(err error) error {
 	b := a.state.Current
 	member, _ := errors.AsType[*memberError](err)
@@ -263,7 +268,9 @@ func (a *Agent) handleSendError(err error) error {
 	return nil
 }
 
-// backoff returns the delay after a.failures failed attempts.
+// backoff returns the delay before the next attempt after a.failures failed ones, at least 1; it
+// doubles with each. The limit is higher for errors that only a person can fix, such as a full
+// quota.
 func (a *Agent) backoff(err error) time.Duration {
 	most := maxBackoff
 	if client.IsCode(err, client.CodeQuota, client.CodeDiskFull, client.CodeForbidden, client.CodeUnauthenticated) {
@@ -319,8 +326,9 @@ func (b *outgoing) filesInGroup(group int) (n int) {
 	return n
 }
 
-// deleteLitter deletes the folders of given-up bundles on the server. It stops without error if the
-// server is unavailable, and tries again later.
+// deleteLitter deletes the folders of given-up bundles on the server, for good. If the server is
+// unavailable, it returns nil and tries again later. A folder that cannot be deleted otherwise is
+// logged and forgotten. It fails only if the state cannot be written.
 func (a *Agent) deleteLitter(ctx context.Context) error {
 	for _, l := range a.state.Litter {
 		if l.Server == a.opt.Client.BaseURL() {
@@ -357,7 +365,7 @@ type progress struct {
 	setError func(error) // called with the error before a retry, and with nil on progress
 }
 
-// newProgress returns the progress of a new attempt to send b.
+// newProgress returns the progress of a new attempt to send b and shows the attempt in the status.
 func (a *Agent) newProgress(b *outgoing) *progress {
 	p := &progress{bytes: make([]atomic.Int64, len(b.Files)), sizes: b.Manifest.Members}
 	p.report, p.setError = a.live.startBundle(b, a), a.live.setRequestError
@@ -380,7 +388,7 @@ func (p *progress) memberDone(n int) {
 	p.update()
 }
 
-// update reports the totals.
+// update reports the sums over all members: files sent and bytes.
 func (p *progress) update() {
 	var bytes int64
 	for n := range p.bytes {

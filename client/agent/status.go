@@ -122,7 +122,8 @@ func (l *liveStatus) setRequestError(err error) {
 	}
 }
 
-// updateCounts sets the numbers of waiting and complete files.
+// updateCounts sets the numbers that the status shows: files in complete groups, and all others
+// that wait. Skipped files and markers do not count.
 func (a *Agent) updateCounts(ready []*group) {
 	var all, complete FileCount
 	for name, s := range a.observed {

@@ -43,8 +43,9 @@ func (a *Agent) pollVerdicts(ctx context.Context) error {
 	return a.fetchVerdicts(ctx, open)
 }
 
-// fetchVerdicts asks the server for the verdicts of the bundles in open and stores them. Errors of
-// the server are only logged.
+// fetchVerdicts asks the server for the verdicts of the bundles in open, that is, whether it
+// accepted their documents, and stores the known ones in the state. Errors of the server are only
+// logged. It fails if the state cannot be written.
 func (a *Agent) fetchVerdicts(ctx context.Context, open map[string]bool) error {
 	known, err := queryVerdicts(ctx, a.opt.Client, a.source, open)
 	if err != nil {
@@ -100,9 +101,9 @@ const (
 	maxWaitPoll = 10 * time.Second
 )
 
-// waitForVerdicts waits until all verdicts are known, at most Options.VerdictTimeout. It returns
-// ErrRejected or ErrNoVerdict if one of the last n sent bundles was not completely accepted or has
-// no verdict.
+// waitForVerdicts waits until the server has given all verdicts, at most Options.VerdictTimeout. It
+// returns an error that wraps ErrRejected if one of the last n sent bundles was not completely
+// accepted, and ErrNoVerdict if one has no verdict. If ctx ends first, it returns the cause.
 func (a *Agent) waitForVerdicts(ctx context.Context, n int64) error {
 	until := time.Now().Add(a.opt.VerdictTimeout)
 	for pause := minWaitPoll; len(a.withoutVerdict()) > 0 && time.Now().Before(until); pause = min(2*pause, maxWaitPoll) {
@@ -161,7 +162,8 @@ func (s *Status) LoadVerdicts(ctx context.Context, api *client.Client) error {
 	return err
 }
 
-// withoutVerdict returns the ids of the bundles sent to this source that have no verdict yet.
+// withoutVerdict returns the set of ids of the bundles sent to this source that have no verdict
+// yet; empty if there are none.
 func (a *Agent) withoutVerdict() map[string]bool {
 	open := map[string]bool{}
 	for _, e := range a.state.Ended {

@@ -52,7 +52,8 @@ func (f *Forwarder) subscribe(ctx context.Context) (keys <-chan string, stop fun
 	}, nil
 }
 
-// consume sends the keys of created objects to out until ctx ends.
+// consume sends the keys of created objects, from bucket events in Kafka, to out until ctx ends.
+// Errors are logged; bundles are then still found by listing.
 func (f *Forwarder) consume(ctx context.Context, consumer *kgo.Client, out chan<- string) {
 	for ctx.Err() == nil {
 		fetches := consumer.PollFetches(ctx)

@@ -190,7 +190,9 @@ func (f *Forwarder) knownOf(ctx context.Context, source string, full bool, count
 	return known, nil
 }
 
-// count forwards a bundle and counts the result. The error ends the pass.
+// count forwards one bundle and adds the result to counts. A failure that concerns this bundle only
+// is counted and logged, and count returns nil. It returns an error, which ends the pass, if ctx
+// ended or every bundle would fail.
 func (f *Forwarder) count(ctx context.Context, source, id string, counts *Counts) error {
 	did, err := f.forward(ctx, source, id)
 	switch {

@@ -113,7 +113,9 @@ func (s batches) batch(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(line{Status: http.StatusOK})
 }
 
-// item executes one item against the tree and returns its answer line.
+// item executes one item of a batch and returns its answer line, a node or a problem. content is
+// the file's content, which a claim takes from the contents that the server knows. The caller holds
+// s.mu.
 func (s batches) item(item batchItem, content []byte) line {
 	s.items = append(s.items, item.Op)
 	got := httptest.NewRecorder()

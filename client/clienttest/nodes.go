@@ -86,7 +86,8 @@ func (s *Server) Store(path string, content []byte, mtime time.Time) {
 	s.store(path, content, mtime)
 }
 
-// store creates a file, or adds a version to it.
+// store creates the file at p with content, or adds a version to it, and returns it. The parent
+// folder must exist. The caller holds s.mu.
 func (s *Server) store(p string, content []byte, mtime time.Time) *node {
 	n := s.nodes[p]
 	if n == nil {

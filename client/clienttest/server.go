@@ -92,7 +92,8 @@ func (s *Server) Inject(faults func(r *http.Request) Fault) {
 	s.faults = faults
 }
 
-// Start listens on the server's port; after Stop, on the same port again.
+// Start listens on the server's port and serves in the background until Stop; the content of the
+// tree is kept. It fails the test if the port stays in use.
 func (s *Server) Start(t testing.TB) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(t.Context(), "tcp", s.addr)
@@ -179,7 +180,8 @@ type truncatedWriter struct {
 	limit int
 }
 
-// Write sends at most limit bytes in total and then aborts the connection.
+// Write passes b on until limit bytes are written in total. The call that would exceed the limit
+// writes the rest and aborts the connection by a panic with http.ErrAbortHandler.
 func (t *truncatedWriter) Write(b []byte) (int, error) {
 	if t.limit < len(b) {
 		_, _ = t.ResponseWriter.Write(b[:t.limit])

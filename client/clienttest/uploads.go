@@ -59,7 +59,8 @@ func (s *Server) OpenUploads() []string {
 	return ids
 }
 
-// ReceivedParts returns the number of parts in open uploads.
+// ReceivedParts returns the number of parts that the uploads which are not complete have received,
+// all together.
 func (s *Server) ReceivedParts() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

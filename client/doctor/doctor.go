@@ -158,7 +158,7 @@ func (d *doctor) echo(ctx context.Context, method string, body io.Reader, header
 	return s, json.Unmarshal(a.body, &s)
 }
 
-// orUnknown returns the name of the replying server for a message.
+// orUnknown returns the name of a server for a message; "something" if the name is empty.
 func orUnknown(server string) string {
 	if server == "" {
 		return "something"

@@ -139,8 +139,8 @@ func (c *cli) show(v any, line string, args ...any) error {
 	return printVisible(c.out, line+"\n", args...)
 }
 
-// printVisible writes formatted text, with invisible characters escaped, so that a name cannot
-// control the terminal.
+// printVisible writes formatted text and escapes invisible characters, except as escapeInvisible
+// keeps them, so that a name cannot control the terminal.
 func printVisible(to io.Writer, format string, args ...any) error {
 	_, err := io.WriteString(to, escapeInvisible(fmt.Sprintf(format, args...)))
 	return err
@@ -157,7 +157,8 @@ type errorJSON struct {
 	Exit   int    `json:"exit"`
 }
 
-// newErrorJSON returns the JSON form of err with its exit code.
+// newErrorJSON returns the JSON form of err with the exit code. Code and Status are set only if err
+// is a Problem of the server.
 func newErrorJSON(err error, exit int) *errorJSON {
 	f := &errorJSON{Detail: err.Error(), Exit: exit}
 	if p, ok := errors.AsType[*client.Problem](err); ok {

@@ -96,7 +96,8 @@ func (c peopleCommands) activityQuery(ctx context.Context, args []string) (*clie
 	return api, client.ActivityQuery{Node: n.ID}, err
 }
 
-// showEntry prints one activity entry, as JSON with --json.
+// showEntry prints an activity entry as one line, or as JSON with --json. It says so if the change
+// can be undone.
 func (c peopleCommands) showEntry(h client.ActivityEntry) error {
 	who := "-"
 	if h.By != nil {

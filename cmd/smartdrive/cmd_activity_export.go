@@ -58,7 +58,9 @@ var (
 	errTwoExports = errors.New("another command is writing to it")
 )
 
-// seekEnd reads the last entry's id and truncates the file after the last whole line.
+// seekEnd sets a.last to the id of the file's last entry, cuts off a torn last line and moves to
+// the end for appending. An empty file leaves a.last empty. It fails with errNoExport, and changes
+// nothing, if the file is no export.
 func (a *activityFile) seekEnd() error {
 	info, err := a.file.Stat()
 	if err != nil {

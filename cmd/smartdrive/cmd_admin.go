@@ -91,8 +91,9 @@ func (a *adminCLI) withConnection(ctx context.Context, act func(*connection) err
 // apiPath is the path prefix of the native API on the control socket.
 const apiPath = "/api/v1"
 
-// call sends a request with in as JSON body (nil: none) and decodes the reply into out (nil:
-// ignored).
+// call sends a request with in as JSON body (nil: none) to the control socket and decodes the reply
+// into out (nil: ignored). It returns a *client.Problem for an error of the server. It does not
+// retry.
 func (c *connection) call(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
@@ -136,7 +137,8 @@ type page struct {
 	NextCursor *string           `json:"next_cursor"`
 }
 
-// eachItem calls each for every item of a list, over all pages. path must contain a query.
+// eachItem calls each for every item of a list, over all pages, and stops at its first error. path
+// must contain a query.
 func (c *connection) eachItem(ctx context.Context, path string, each func(json.RawMessage) error) error {
 	return c.eachItemUpTo(ctx, path, 0, each)
 }
@@ -165,7 +167,8 @@ func (c *connection) eachItemUpTo(ctx context.Context, path string, limit int, e
 	}
 }
 
-// show writes one result: the JSON as received with --json, otherwise the line made of it.
+// show prints one result: the JSON as received with --json, otherwise the line that line makes of
+// it. It fails if raw is not the JSON of a T.
 func show[T any](a *adminCLI, raw json.RawMessage, line func(T) string) error {
 	if a.json {
 		_, err := fmt.Fprintf(a.out, "%s\n", raw)

@@ -84,7 +84,7 @@ func (a *adminCLI) report(out app.FsckResult) error {
 		out.Total, out.Repaired, k.Accounts, k.Nodes, k.Blobs, k.Uploads, k.Files, sizeText(int64(out.Quarantine.Bytes)))
 }
 
-// purge deletes the quarantine for good and prints what was deleted.
+// purge deletes all files in the server's quarantine for good and prints their number and size.
 func (a *adminCLI) purge(cmd *cobra.Command, c *connection) error {
 	var gone fsck.Tally
 	if err := c.call(cmd.Context(), http.MethodPost, app.RoutePurge, app.PurgeRequest{}, &gone); err != nil {

@@ -55,8 +55,9 @@ deletes the user then.`,
 	return cmd
 }
 
-// handOver starts a handover if a receiver is given, and otherwise shows the user's latest
-// handover.
+// handOver starts to move a user's files to the receiver in f. Without a receiver, it looks up the
+// user's latest handover. With --wait or --remove it waits until the handover is done. It prints
+// the state, and with --remove then deletes the user.
 func (a *adminCLI) handOver(ctx context.Context, c *connection, u client.User, f *handoverFlags) error {
 	var raw json.RawMessage
 	if f.to == "" && f.space == "" {

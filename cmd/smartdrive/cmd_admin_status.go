@@ -47,7 +47,8 @@ func (a *adminCLI) statusCommand() *cobra.Command {
 	}
 }
 
-// stoppedStatus returns app.StoppedStatus of the configured installation.
+// stoppedStatus returns the status of the configured installation while no server runs (see
+// app.StoppedStatus, also for the bool). It fails if the settings are invalid.
 func (a *adminCLI) stoppedStatus(ctx context.Context) (rest.Status, bool, error) {
 	cfg, err := a.config()
 	if err != nil {

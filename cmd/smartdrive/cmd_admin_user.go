@@ -324,7 +324,8 @@ func (a *adminCLI) withUser(ctx context.Context, name string, act func(*connecti
 // userPath returns the API path of a user.
 func userPath(u client.User) string { return apiPath + "/admin/users/" + u.ID }
 
-// withQuery returns path with a query parameter set.
+// withQuery returns path with the query parameter name set to value, replacing an earlier value. An
+// unreadable query is dropped.
 func withQuery(path, name, value string) string {
 	base, query, _ := strings.Cut(path, "?")
 	values, err := url.ParseQuery(query)

@@ -217,8 +217,9 @@ func (c documentCommands) settle() *cobra.Command {
 	return cmd
 }
 
-// settleAll resolves all open conflicts of a source the same way; keep is "old" or "new", an empty
-// source means all. It repeats requests until none is left or a request resolves none.
+// settleAll resolves all open conflicts of a source the same way and prints how many; keep is "old"
+// or "new", an empty source means all. It repeats requests until none is left or a request resolves
+// none; some may then be left without an error.
 func (c documentCommands) settleAll(ctx context.Context, source, keep string) error {
 	api, err := c.connect()
 	if err != nil {

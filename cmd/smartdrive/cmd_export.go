@@ -102,8 +102,9 @@ func exportNameFlags(cmd *cobra.Command, names *string, index *bool) {
 	cmd.Flags().BoolVar(index, "index", false, "put a list of all entries, index.csv, into the zip")
 }
 
-// selectNodes sets the folder or nodes of an export from the arguments. A single folder names the
-// directory in the zip.
+// selectNodes sets what an export contains from the arguments, paths of nodes. A single folder sets
+// in.Folder, which also names the directory in the zip; anything else goes to in.Nodes. It fails if
+// a path does not exist.
 func selectNodes(ctx context.Context, api *client.Client, in *client.NewExport, args []string) error {
 	for _, arg := range args {
 		p, _ := remotePath(arg)
@@ -120,7 +121,8 @@ func selectNodes(ctx context.Context, api *client.Client, in *client.NewExport, 
 	return nil
 }
 
-// exportList starts an export of the files named by a list file and prints it.
+// exportList starts an export of the files named in the file list and prints the export, or all its
+// parts.
 func (c *cli) exportList(ctx context.Context, api *client.Client, in client.NewExport, list string) error {
 	raw, err := c.readList(list)
 	if err != nil {
@@ -133,7 +135,8 @@ func (c *cli) exportList(ctx context.Context, api *client.Client, in client.NewE
 	return c.showSet(ctx, api, x)
 }
 
-// showSet prints the parts of the export's set, or x alone if it has one part.
+// showSet prints an export. If the export was split into several zips, it prints all parts of that
+// set.
 func (c *cli) showSet(ctx context.Context, api *client.Client, x client.Export) error {
 	if x.Parts < 2 {
 		return c.showExport(x)

@@ -65,8 +65,8 @@ second of two files that end in the same name. Folders that do become one. Names
 	return cmd
 }
 
-// getZip downloads files and folders as one zip into or as local. It resumes a partial file of the
-// same zip.
+// getZip downloads files and folders as one zip: into the directory local, or as the file local. It
+// resumes a partial file of the same zip. With --keep it fails if the file exists.
 func (c *cli) getZip(cmd *cobra.Command, f getFlags, remotes []string, local string) error {
 	into, err := localTarget(local, false)
 	if err != nil {

@@ -62,7 +62,7 @@ func newLsCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// limitItems yields at most n items; an error counts as one.
+// limitItems yields at most n items and then stops; an error counts as one.
 func limitItems[Item any](items iter.Seq2[Item, error], n int) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		for item, err := range items {
@@ -73,7 +73,8 @@ func limitItems[Item any](items iter.Seq2[Item, error], n int) iter.Seq2[Item, e
 	}
 }
 
-// list prints a file, or the nodes of a folder; header prints the path before them.
+// list prints a file, or the nodes of a folder, one per line; with header it prints the path of a
+// folder before them. It fails if arg does not exist.
 func (c *cli) list(cmd *cobra.Command, api *client.Client, arg string, long, header bool) error {
 	p, _ := remotePath(arg)
 	n, err := api.NodeAt(cmd.Context(), p)

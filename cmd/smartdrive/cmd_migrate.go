@@ -103,8 +103,9 @@ It is kept in the database until the migration is dropped.`,
 	return cmd
 }
 
-// expandFile replaces a value @FILE by the file's content, because all users of the machine can see
-// arguments.
+// expandFile replaces a value @FILE by the content of that file without surrounding space; other
+// values stay. It fails if the file cannot be read, and *value is then empty. Secrets come this way
+// because all users of the machine can see arguments.
 func expandFile(value *string) error {
 	name, is := strings.CutPrefix(*value, "@")
 	if !is {

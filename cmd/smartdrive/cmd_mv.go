@@ -80,7 +80,9 @@ func relocate(ctx context.Context, api *client.Client, from string, to target, p
 	return moved, err
 }
 
-// moveMany moves several nodes into one folder by an operation of the server.
+// moveMany moves several nodes into one folder by an operation of the server, waits for it and
+// prints each result. Sources that do not exist are reported and do not stop the others; the
+// command then fails.
 func (c *cli) moveMany(ctx context.Context, api *client.Client, sources []string, to target, policy client.Conflict) error {
 	parent, err := api.NodeAt(ctx, to.path)
 	if err != nil {

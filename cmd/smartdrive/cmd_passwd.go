@@ -91,9 +91,9 @@ func (c *cli) readHidden(cmd *cobra.Command, prompt string) (string, error) {
 	return string(raw), err
 }
 
-// changeInitialPassword makes a user who logged in with a password set by an administrator choose a
-// new one, before which the server permits nothing else. If the password came from standard input,
-// it only says so.
+// changeInitialPassword asks a user, whose password an administrator has set, for a new one and
+// sets it; the server permits nothing else before. If the password came from standard input, it
+// asks for nothing, prints a note and returns nil.
 func (c *cli) changeInitialPassword(cmd *cobra.Command, api *client.Client, stdin bool, current string) error {
 	if stdin {
 		c.printError("An administrator chose this password: nothing works before \"smartdrive passwd\" has set another one.\n")

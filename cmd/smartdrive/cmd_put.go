@@ -149,7 +149,8 @@ func nameIn(local string) string {
 	return ""
 }
 
-// join returns the remote path of a thing with that name.
+// join returns the remote path for a source with that name: inside t if t is a folder, else t
+// itself.
 func (t target) join(name string) string {
 	if t.isFolder {
 		return client.JoinPath(t.path, name)

@@ -36,8 +36,9 @@ path, the one that was deleted last is restored.`,
 	return cmd
 }
 
-// restore restores the arguments from the trash: one node directly, several by an operation of the
-// server.
+// restore restores the arguments, ids or former paths of nodes in the trash, to their folders, and
+// prints the new paths. It restores one node directly and several by an operation of the server,
+// whose end it waits for.
 func (c *cli) restore(ctx context.Context, api *client.Client, args []string, policy client.Conflict) error {
 	var trash []client.Node
 	for _, space := range spacesOf(args) {

@@ -50,7 +50,9 @@ func newRmCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// remove deletes the arguments: one node directly, several by an operation of the server.
+// remove moves the arguments to the trash, or deletes them if permanent is set. It handles one node
+// directly and several by an operation of the server, whose end it waits for. Without recursive, a
+// folder fails with errIsFolder.
 func (c *cli) remove(ctx context.Context, api *client.Client, args []string, recursive, permanent bool) error {
 	found, lost, err := c.findNodes(ctx, args, func(arg string) (client.Node, error) {
 		p, _ := remotePath(arg)

@@ -128,7 +128,9 @@ func (c *cli) shareRm() *cobra.Command {
 	}
 }
 
-// linkID returns the id of the link that arg names by URL or id.
+// linkID returns the id of the link that arg names. An arg without "/" is returned as the id
+// without a check. Otherwise it is a URL, whose token is looked up in links; if there is none, it
+// fails with exitNotFound.
 func linkID[T any](arg string, links iter.Seq2[T, error], names func(T) (id, token string)) (string, error) {
 	if !strings.Contains(arg, "/") {
 		return arg, nil

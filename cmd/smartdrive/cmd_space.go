@@ -140,7 +140,8 @@ func quotaFlag(cmd *cobra.Command, text string) (*int64, error) {
 	return &n, nil
 }
 
-// principalID returns the id of the user or group with that name.
+// principalID returns the id of the user or group (kind) with that name, in any case of letters. It
+// fails with exitNotFound if there is none.
 func principalID(ctx context.Context, api *client.Client, kind, name string) (string, error) {
 	found, err := client.NewSharing(api).FindPrincipals(ctx, name)
 	if err != nil {

@@ -61,7 +61,8 @@ func (v *verification) record(state, local, remote string) error {
 	return v.c.show(map[string]string{"state": state, "local": local, "path": remote}, "%-7s  %s", state, remote)
 }
 
-// result returns the error of the command, nil if everything is the same.
+// result returns nil if everything is the same, errDiffers if the only file differs, and else an
+// error with exitPartial and the counts.
 func (v *verification) result() error {
 	switch {
 	case v.differ == 0:
@@ -100,8 +101,9 @@ func (v *verification) compare(ctx context.Context, local string, n client.Node)
 	return v.record("same", local, n.Path)
 }
 
-// compareFolder compares a local directory with a folder, recursively, and records each file, also
-// those that only one side has.
+// compareFolder compares a local directory with a remote folder, recursively, and records each
+// file, also those that only one side has. A difference is no error. It fails if a side cannot be
+// read or a result cannot be printed.
 func (v *verification) compareFolder(ctx context.Context, local string, folder client.Node) error {
 	entries, err := os.ReadDir(local)
 	if err != nil {

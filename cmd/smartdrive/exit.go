@@ -35,7 +35,7 @@ func (e *exitError) Error() string { return e.err.Error() }
 // Unwrap returns the error without the exit code.
 func (e *exitError) Unwrap() error { return e.err }
 
-// withCode returns err with the exit code of the process. err must not be nil.
+// withCode wraps err so that the process exits with code. err must not be nil.
 func withCode(code int, err error) error { return &exitError{code: code, err: err} }
 
 // codeOf returns the exit code for an error: exitInterrupted if ctx has ended, the code of an

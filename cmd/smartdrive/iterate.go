@@ -10,7 +10,8 @@ import (
 	"example.org/smartdrive/client"
 )
 
-// withClient returns a cobra RunE that connects and calls do.
+// withClient returns a cobra RunE that connects to the server and calls do with the client. If
+// there is no server or token to connect with, the command fails and do is not called.
 func (c *cli) withClient(do func(ctx context.Context, api *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		api, err := c.connect()
@@ -61,7 +62,8 @@ func someFailed(failed, of int) error {
 	return withCode(exitPartial, fmt.Errorf("%d of %d failed", failed, of))
 }
 
-// itemFailed prints the failure of one item; the command continues.
+// itemFailed prints the failure of one item to the error output, and with --json also as a result;
+// the command continues.
 func (c *cli) itemFailed(name string, err error) {
 	if c.json {
 		_ = c.writeJSON(map[string]any{"path": name, "state": client.StateFailed, "error": newErrorJSON(err, codeOf(context.Background(), err))})

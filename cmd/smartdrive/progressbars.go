@@ -90,7 +90,8 @@ func (b *bars) event(ev client.Event) {
 	}
 }
 
-// countSmall adds a finished small file to the shared line.
+// countSmall adds a finished small file to the line that all small files share; other events are
+// ignored. During a tree, treeProgress counts instead. The caller holds b.mu.
 func (b *bars) countSmall(ev client.Event) {
 	if !ev.State.Final() {
 		return
@@ -128,7 +129,8 @@ func treeText(w client.TreeProgress) string {
 	return text
 }
 
-// setLine shows text in the line that all small files share.
+// setLine shows text in the line that all small files share, and adds the line first if there is
+// none. The caller holds b.mu.
 func (b *bars) setLine(line string) {
 	b.line.Store(&line)
 	if b.small == nil {

@@ -108,8 +108,8 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (*App, error
 	return a, explainDamage(explainOwner(err, cfg.Data, cfg.Blobs), cfg.Data)
 }
 
-// open opens an installation. look runs before anything is created in the database, and its error
-// ends open. After an error everything is closed and the App is nil.
+// open does the work of Open. look runs after the database is open and before anything is created
+// in it; its error ends open. After an error everything is closed and the App is nil.
 func open(ctx context.Context, cfg config.Config, log *slog.Logger, look func(context.Context, *platform) error) (_ *App, err error) {
 	p := newPlatform(cfg, log)
 	a := &App{platform: p, metrics: telemetry.NewMetrics()}
@@ -319,10 +319,11 @@ func (a *App) checkContentsMark(ctx context.Context) error {
 	return nil
 }
 
-// links returns the tokens and codes of public links, for sealing.
+// links returns the parts with which the tokens and codes of public links are encrypted.
 func (a *App) links() links { return links{a.platform.log, a.vault, a.shares, a.collects} }
 
-// console returns the handlers for commands of the local administrator.
+// console returns the handlers for commands of the local administrator, which arrive at the control
+// socket.
 func (a *App) console() *console {
 	return &console{
 		platform: a.platform, users: a.users, uploads: a.uploads, auditor: a.auditor, links: a.links(),
@@ -397,8 +398,8 @@ func writeDurably(path, text string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// onPassword deletes the file with the first user's generated password after that password has
-// changed.
+// onPassword is called after the password of the user name has changed. For the first user it
+// deletes the file with the generated password; a failure is logged.
 func (p *platform) onPassword(name string) {
 	if name != admin.FirstUser {
 		return

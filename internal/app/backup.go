@@ -114,8 +114,8 @@ func (h *housekeeping) keepCopies(ctx context.Context) error {
 	}
 }
 
-// copy refreshes the copies that the mode keeps, once. After a restore it does nothing and returns
-// nil.
+// copy refreshes the copies of the database that the mode keeps, once, and waits for it. If this
+// process runs a restored backup, it does nothing and returns nil.
 func (h *housekeeping) copy(ctx context.Context) error {
 	if h.platform.Restored {
 		return nil
@@ -123,7 +123,8 @@ func (h *housekeeping) copy(ctx context.Context) error {
 	return h.platform.mode.refreshCopies(ctx, h.mover.rows.State().Switched)
 }
 
-// restoreSite returns the places of a backup's restore in an embedded installation.
+// restoreSite returns the directories that a restore replaces in an embedded installation, and how
+// it reads and writes the installation's mark there. It touches nothing.
 func restoreSite(cfg config.Config) backup.Target {
 	return backup.Target{
 		Data: cfg.Data, Blobs: cfg.Blobs,
@@ -174,7 +175,8 @@ func Adopt(ctx context.Context, cfg config.Config, log *slog.Logger) (uploads in
 	return uploads, err
 }
 
-// adoptedSite returns the place of the mark for an adopted database.
+// adoptedSite returns the place that package backup checks and marks when a restored database takes
+// over the stored contents: it reads and writes the contents' installation mark.
 func (p *platform) adoptedSite(ctx context.Context) backup.Target {
 	return backup.Target{
 		Data: p.cfg.Data, Blobs: p.marks.String(),
@@ -186,8 +188,9 @@ func (p *platform) adoptedSite(ctx context.Context) backup.Target {
 	}
 }
 
-// noneAlive fails while an instance may use the database. A dump contains the instances that were
-// alive when it was made; they expire after some seconds.
+// noneAlive fails if an instance is alive that may use the database. It retries for --start-wait,
+// because a dump contains the instances that were alive when it was made, and they expire after
+// some seconds.
 func (p *platform) noneAlive(ctx context.Context) error {
 	return p.start(component{"instances", func(ctx context.Context) error { return instance.NoneAlive(ctx, p.db, p.db.Now) }})(ctx)
 }

@@ -42,8 +42,9 @@ func (p *platform) openServer(ctx context.Context) error {
 	return nil
 }
 
-// migrateAlone changes the format of the database while no instance uses it, because an instance of
-// an older release would take new rows for strays.
+// migrateAlone runs apply, which changes the format of the database, while no instance uses the
+// database; it fails if one does. An instance of an older release would mistake rows of the new
+// format for strays.
 func migrateAlone(ctx context.Context, db *sqldb.DB, apply func() error) error {
 	return instance.RunExclusive(ctx, db, db.Now, apply)
 }

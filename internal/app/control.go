@@ -101,7 +101,8 @@ type errorLogger struct {
 	log *slog.Logger
 }
 
-// NoteError logs err if it is drive.Internal; clients see only that.
+// NoteError logs err if it is of the kind drive.Internal, because the client sees only the kind. It
+// ignores other errors.
 func (n *errorLogger) NoteError(err error) {
 	if drive.IsKind(err, drive.Internal) {
 		n.log.ErrorContext(n.r.Context(), "a request on the control socket failed", "path", n.r.URL.Path, "error", err)
@@ -111,7 +112,9 @@ func (n *errorLogger) NoteError(err error) {
 // Unwrap returns the wrapped writer for http.ResponseController.
 func (n *errorLogger) Unwrap() http.ResponseWriter { return n.ResponseWriter }
 
-// run serves the socket until ctx is done. Then commands may continue for controlDrain.
+// run serves the control socket until ctx is done, and then returns nil after the running commands
+// have ended, but at most controlDrain later. It fails if the socket cannot be served. Without a
+// listener it only waits for ctx.
 func (c *control) run(ctx context.Context) error {
 	if c.listener == nil {
 		<-ctx.Done()
@@ -135,7 +138,8 @@ func (c *control) run(ctx context.Context) error {
 	return err
 }
 
-// jsonHandler returns a handler that decodes JSON, calls act and encodes its result as JSON.
+// jsonHandler returns a handler that decodes the body as JSON, calls act and sends its result as
+// JSON. Invalid JSON is a BadRequest; an error of act is sent as a problem document.
 func jsonHandler[In, Out any](act func(ctx context.Context, in In) (Out, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in In

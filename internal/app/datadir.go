@@ -19,7 +19,7 @@ import (
 //	<data>/admin.sock         where "smartdrive admin" reaches it
 //	<data>/initial-password   of the first user, until it is changed
 //	<data>/secret.key         seals what opens links in the database; in no backup
-//	<data>/ballast            given up when the disk is full, so that deletes can commit
+//	<data>/ballast            deleted when the disk is full, so that deletes can commit
 //	<data>/thumbs/            thumbnails, at most 512 MiB; may be deleted at any time
 //	<data>/backups/           nightly snapshots of the database
 const (
@@ -39,7 +39,7 @@ type LockedError struct {
 	PID int // 0 if unknown
 }
 
-// Error names the directory and, where it is known, the process.
+// Error names the data directory and, if it is known, the process that uses it.
 func (e *LockedError) Error() string {
 	if e.PID == 0 {
 		return fmt.Sprintf("the data directory %s is in use by another process", e.Dir)
@@ -130,5 +130,6 @@ func fillFile(path string, size int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// dropBallast deletes the ballast file, so that the database can write on a full disk.
+// dropBallast deletes the ballast file of the data directory, so that the database can write on a
+// full disk. It ignores errors.
 func dropBallast(dir string) { _ = os.Remove(filepath.Join(dir, ballastFile)) } // an error means that it is gone already

@@ -89,12 +89,14 @@ func (u uploads) State(ctx context.Context, who drive.Who, id drive.UploadID) (e
 	return up, nil
 }
 
-// Put stores part n of exactly size bytes. It may be repeated.
+// Put stores part n, numbered from 0, of exactly size bytes. It may be repeated with the same
+// bytes. It fails as upload.Sessions.Put does.
 func (u uploads) Put(ctx context.Context, who drive.Who, id drive.UploadID, n int, size drive.ByteSize, body io.Reader) error {
 	return u.Sessions.Put(ctx, who, id, upload.PutPart{N: n, Size: size}, body)
 }
 
-// Cancel ends the upload and releases its bytes.
+// Cancel ends the upload, deletes its bytes and releases its reservation. It fails as
+// upload.Sessions.Cancel does.
 func (u uploads) Cancel(ctx context.Context, who drive.Who, id drive.UploadID) error {
 	return u.Sessions.Cancel(ctx, who, id)
 }

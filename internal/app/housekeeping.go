@@ -40,8 +40,8 @@ const (
 	keepUsers  = 30 * 24 * time.Hour // retention of a deleted user's files
 )
 
-// onPurge runs the housekeeping and rearms its timer, also after an error. A failing timer would be
-// abandoned, and errors such as a full disk may pass.
+// onPurge runs the housekeeping jobs. It always returns timer.Later, also after an error, which it
+// logs: a timer that fails would be given up, and errors such as a full disk may pass.
 func (h *housekeeping) onPurge(ctx context.Context, _ timer.Fired) error {
 	left, err := h.runJobs(ctx, jobTime)
 	if err != nil {
@@ -56,7 +56,8 @@ type remaining struct {
 	cut  bool // a job, or the whole run, exceeded its time
 }
 
-// delay returns the time until the next run. err is the error of this run.
+// delay returns the time until the next run: purgeAgain if the last run was cut off or left work
+// after an error, purgeSoon if it left work, else purgeEvery. err is the error of that run.
 func (l remaining) delay(err error) time.Duration {
 	switch {
 	case l.cut || l.more && err != nil:
@@ -113,8 +114,8 @@ func (h *housekeeping) runAll(ctx context.Context, all []job, each time.Duration
 // more reports that work is left.
 type job func(ctx context.Context) (more bool, err error)
 
-// runWithin runs a job for at most the time each. cut reports that the time ended; then err tells
-// where.
+// runWithin runs a job for at most the time each. cut reports that the time ended, and more is then
+// true as well; err is the error of the job.
 func (do job) runWithin(ctx context.Context, each time.Duration) (more, cut bool, err error) {
 	its, cancel := context.WithTimeout(ctx, each)
 	defer cancel()

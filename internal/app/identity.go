@@ -125,7 +125,8 @@ func raiseMark(ctx context.Context, at markStore, m blob.Mark) error {
 	return at.WriteMark(ctx, m)
 }
 
-// refreshMark writes the database's current generation to the contents' mark if the mark is older.
+// refreshMark writes the database's current generation, the number of the latest start, to the mark
+// beside the contents if the mark is older.
 func (p *platform) refreshMark(ctx context.Context) error {
 	generation, err := readGeneration(ctx, p.db)
 	if err != nil {

@@ -46,7 +46,7 @@ func contentsLocation(cfg config.Config) config.BlobLocation {
 	return config.BlobLocation{Dir: absolute(cfg.Blobs)}
 }
 
-// absolute returns the absolute path, or path itself if that is unknown.
+// absolute returns the absolute form of path; path itself if the working directory is unknown.
 func absolute(path string) string {
 	if full, err := filepath.Abs(path); err == nil {
 		return full
@@ -54,7 +54,8 @@ func absolute(path string) string {
 	return path
 }
 
-// showContents formats a store of contents for people, without secrets.
+// showContents formats a store of contents for people, as a directory or
+// s3://ENDPOINT/BUCKET/PREFIX, without secrets.
 func showContents(c config.BlobLocation) string {
 	if c.S3 == nil {
 		return c.Dir
@@ -135,7 +136,8 @@ func (m *mover) openContents(ctx context.Context, c config.BlobLocation) (locati
 	}, nil
 }
 
-// durability converts the setting to the type of package local.
+// durability converts the setting to the type of package local. Any value but config.DurabilityPart
+// means DurabilityProcess.
 func durability(cfg config.Config) local.Durability {
 	if cfg.Durability == config.DurabilityPart {
 		return local.DurabilityPart

@@ -29,7 +29,8 @@ const (
 	leaseArm     = "arm-timers" // rearms timers that Redis has lost
 )
 
-// info describes this process for the row that other instances read.
+// info describes this process for its row in the database, which other instances read. The host is
+// empty if it is unknown.
 func (p *platform) info() instance.Info {
 	in := instance.Info{Generation: p.Generation, Roles: p.cfg.Roles.String(), Version: telemetry.ReadBuild().Version}
 	in.Host, _ = os.Hostname() // for display only

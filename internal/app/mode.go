@@ -31,13 +31,13 @@ type mode struct {
 	oldestStart   func(ctx context.Context) (drive.Time, error)    // start of the oldest instance that has not ended; nil: there is no other
 }
 
-// noBallast does nothing, in modes without a local database.
+// noBallast implements mode.ballast where there is no local database: it reserves no space.
 func noBallast() error { return nil }
 
-// noCopies does nothing, in modes that keep no copies.
+// noCopies implements mode.refreshCopies where the mode keeps no copies of the database.
 func noCopies(context.Context, bool) error { return nil }
 
-// noOtherInstances always returns nil.
+// noOtherInstances implements mode.refuseAlive for a locked data directory: it never refuses.
 func noOtherInstances(context.Context) error { return nil } // the directory lock guarantees it
 
 // modeOf returns the functions of the mode that the settings select. It starts nothing.
@@ -120,7 +120,8 @@ func (p *platform) cluster() mode {
 	return m
 }
 
-// start returns a function that opens components concurrently, each for at most --start-wait.
+// start returns a function that opens the needed components concurrently and retries unavailable
+// ones for at most --start-wait. It fails with a *StartError that lists all failures.
 func (p *platform) start(needed ...component) func(ctx context.Context) error {
 	return func(ctx context.Context) error { return startAll(ctx, needed, p.cfg.StartWait, p.log) }
 }

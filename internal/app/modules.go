@@ -14,9 +14,9 @@ import (
 	"example.org/smartdrive/internal/engine/timer"
 )
 
-// module declares what one room of the program contributes to the installation: its tables, how
-// their rows end, and its background work. All hooks are optional. Calls of a hook follow the order
-// of registration.
+// module declares what one part of the program, such as uploads or shares, contributes to the
+// installation: its tables, how their rows end, and its background work. All hooks are optional.
+// Calls of a hook follow the order of registration.
 type module struct {
 	name string
 
@@ -117,7 +117,7 @@ func (l *modules) handle(ctx context.Context, f timer.Fired) error {
 	return fmt.Errorf("no module handles timers of kind %s", f.Key.Kind)
 }
 
-// clockStepped calls the hooks for a step of the timer queue's clock.
+// clockStepped calls the modules' hooks after the clock of the timer queue has jumped by that much.
 func (l *modules) clockStepped(by time.Duration) {
 	for _, m := range l.all {
 		if m.onClockStep != nil {

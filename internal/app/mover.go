@@ -120,7 +120,9 @@ func (m moveSteps) nameOf(ctx context.Context, who drive.Who) string {
 	return u.Name
 }
 
-// applyStep opens what the last step needs and acknowledges that this process follows it.
+// applyStep opens the new store of contents if the migration's state needs it, and records that
+// this process follows the state. A store that cannot be opened is logged and is no error: the
+// migration waits for it. It fails only if the record cannot be written.
 func (m *mover) applyStep(ctx context.Context) error {
 	if err := m.followOnce(ctx, m.rows.State()); err != nil {
 		m.log.WarnContext(ctx, "the new store of contents could not be opened; the migration waits for it", "error", err) // the gate reports it as well
@@ -128,7 +130,8 @@ func (m *mover) applyStep(ctx context.Context) error {
 	return m.rows.Acknowledge(ctx)
 }
 
-// allOpen reports whether every gate is open; true for none.
+// allOpen reports whether every gate is open, that is, whether all conditions of a step are met. It
+// is true for no gates.
 func allOpen(gates []migrate.Gate) bool {
 	for _, g := range gates {
 		if !g.OK {
@@ -286,10 +289,12 @@ func (m *mover) preflight(ctx context.Context, req migrate.Request) ([]migrate.G
 	return append(gates, g), err
 }
 
-// closed returns a gate that keeps a migration from starting.
+// closed returns a gate, called name, that keeps a migration from starting; why is shown to the
+// administrator.
 func closed(name, why string) migrate.Gate { return migrate.Gate{Name: name, Detail: why} }
 
-// checkMode refuses a migration whose result is a combination of engines that cannot be started.
+// checkMode returns a closed gate if the installation could not start with the settings after the
+// migration, or if the target is where the contents are already. It opens nothing.
 func (m *mover) checkMode(req migrate.Request) migrate.Gate {
 	end := m.cfg
 	if req.ToDB != "" {

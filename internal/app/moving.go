@@ -65,9 +65,10 @@ func newMover(cfg config.Config, log *slog.Logger, db *sqldb.DB, kept func() tim
 	return m
 }
 
-// restore loads the state of a migration and switches the database handle to the side that leads.
-// It must run before anything else is read. first holds the marks of the configured store; restore
-// returns the marks to use. It fails with *MovedError if the settings are of the wrong side.
+// restore loads the state of a migration and makes the database handle use the database that leads,
+// the old or the new one. It must run before anything else is read. first holds the installation's
+// mark in the configured store of contents; restore returns the marks to use. It fails with
+// *MovedError for the wrong settings.
 func (m *mover) restore(ctx context.Context, first markStore) (markStore, error) {
 	m.first = first
 	if err := m.rows.Restore(ctx); err != nil {
@@ -85,15 +86,16 @@ func (m *mover) restore(ctx context.Context, first markStore) (markStore, error)
 	return m.marksOf(state), nil
 }
 
-// MovedError reports that the settings of this start are of a side that must not be started now.
-// Nothing was changed.
+// MovedError reports that a server must not be started with these settings: they name the new
+// engines of a migration that has not finished, or the old ones after it has. Nothing was changed.
 // Want is the message: which settings to start with instead.
 type MovedError struct{ Want string }
 
 func (e *MovedError) Error() string { return e.Want }
 
-// checkSettings fails with *MovedError for the settings of the new side before the migration has
-// finished, and for those of the old side afterwards. Either would serve only a part of the data.
+// checkSettings fails with *MovedError for settings that name the new engines before the migration
+// has finished, and for those that name the old ones afterwards. Either would serve only a part of
+// the data. Without a migration it returns nil.
 func (m *mover) checkSettings(state migrate.State) error {
 	if state.ID == "" {
 		return nil
@@ -111,7 +113,8 @@ func (m *mover) checkSettings(state migrate.State) error {
 	return nil
 }
 
-// newSettings returns the flags for starting a migrated installation.
+// newSettings returns the flags with which an installation is started after a migration to db and
+// contents, as a text for people, without passwords. An empty db or contents is left out.
 func newSettings(db, contents string) string {
 	var all []string
 	switch {
@@ -159,7 +162,8 @@ func (m *mover) openNewContents(ctx context.Context, state migrate.State) error 
 	return err
 }
 
-// marksOf returns the marks of both stores; the leading side's mark is authoritative.
+// marksOf returns the marks to use: those of the configured store, or of both stores while the
+// second is open. A mark is read from the store that leads and written to both.
 func (m *mover) marksOf(state migrate.State) markStore {
 	first, second := m.first, m.second
 	failed := func(err error) {
@@ -175,8 +179,9 @@ func (m *mover) marksOf(state migrate.State) markStore {
 	}
 }
 
-// join makes this instance take part in migrations. It returns the storage to use, which covers the
-// configured store and the new one.
+// join makes this instance take part in migrations, from the present state on. It returns the
+// storage to use in place of bytes: it passes calls to the configured store and, during a migration
+// of contents, to the new one. restore must have run.
 func (m *mover) join(in Installation, member *instance.Member, bytes storage) storage {
 	m.Installation, m.member = in, member
 	m.pair = contents.NewPair(contents.Side{
@@ -191,8 +196,9 @@ func (m *mover) join(in Installation, member *instance.Member, bytes storage) st
 	return storage{store: m.pair.Blobs, staging: m.pair.Uploads, quarantine: m.pair.Quarantine, close: bytes.close}
 }
 
-// applyState sets the pair of stores to the state of the migration. The second store is open
-// already.
+// applyState makes the pair of stores read and write as the state of the migration demands. It
+// opens nothing: without an open second store it changes nothing. The caller holds m.mu, or runs
+// before follow.
 func (m *mover) applyState(state migrate.State) {
 	_, both := m.pair.Attached()
 	switch {
@@ -221,8 +227,9 @@ func (m *mover) applyState(state migrate.State) {
 	m.pair.SetReadPercent(percent)
 }
 
-// moveContents keeps open what the migration needs and, under a lease, copies contents, while a
-// migration runs. When it ends, moveContents closes what is not needed any more.
+// moveContents runs while a migration runs, until ctx is done. It keeps the stores open that the
+// migration needs and copies contents while this instance holds the lease. When the migration has
+// ended, it closes the store that is not needed any more.
 func (m *mover) moveContents(ctx context.Context) {
 	var jobs sync.WaitGroup
 	jobs.Go(func() { m.follow(ctx) })
@@ -270,8 +277,8 @@ func (a attempt) tooSoon(state migrate.State, now time.Time) bool {
 	return a.state == state && now.Sub(a.at) < followAgain
 }
 
-// ready returns why this process does not follow a state yet; nil if it does. It does not block;
-// follow opens what is missing.
+// ready returns nil if this process uses the stores that a state of the migration demands, else an
+// error that says why not. It does not block; follow opens what is missing in the background.
 func (m *mover) ready(state migrate.State) error {
 	if state.Phase == migrate.NewOnly && m.leavesContents(state) {
 		return errors.New("it was started with the old settings")
@@ -327,8 +334,9 @@ func (m *mover) openAndAlign(ctx context.Context, state migrate.State) error {
 	return nil
 }
 
-// closeSecond detaches the new store and closes it at the end of the process, so that readers can
-// finish.
+// closeSecond stops using the second store and sets m.second to nil; without one it does nothing.
+// The store is closed at the end of the process, because readers may still use it. The caller holds
+// m.mu or runs alone.
 func (m *mover) closeSecond() {
 	if m.second == nil {
 		return
@@ -366,8 +374,9 @@ func (m *mover) openFollowing(ctx context.Context, state migrate.State) error {
 	return m.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Set(ctx, tx, metaSecond, state.ID) })
 }
 
-// openNewStore opens the new store of contents unless it is open. If a directory that had the mark
-// lacks it now, its disk is not mounted. Then it fails with Unavailable and creates nothing.
+// openNewStore opens the new store of contents as m.second, unless it is open. A directory that had
+// the mark of this migration and lacks it now is probably not mounted: openNewStore then fails with
+// Unavailable and creates nothing. The caller holds m.mu or runs alone.
 func (m *mover) openNewStore(ctx context.Context, state migrate.State, to config.BlobLocation) error {
 	if m.second != nil && m.secondText == state.Contents {
 		return nil

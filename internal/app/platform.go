@@ -69,7 +69,8 @@ func (p *platform) clockStepped(by time.Duration) {
 	p.modules.clockStepped(by)
 }
 
-// keepBallast restores the ballast if the disk has space.
+// keepBallast creates the ballast file, whose deletion frees space on a full disk, again if the
+// disk has space. A failure is only logged.
 func (p *platform) keepBallast(ctx context.Context) {
 	if err := p.mode.ballast(); err != nil {
 		p.log.WarnContext(ctx, "the ballast file could not be written, so deletes may fail once the disk is full; free some space", "error", err)

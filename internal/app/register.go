@@ -27,7 +27,8 @@ func (a *App) register() {
 	a.registerAccounts()
 }
 
-// registerEngines adds what the modules of use cases run on.
+// registerEngines adds the modules on which the modules of use cases run, such as timers, records
+// and audits. It starts nothing.
 func (a *App) registerEngines() {
 	p, roles := a.platform, a.platform.cfg.Roles
 	fired := dispatch.New(dispatch.Options{Handlers: a.transport.fired, Timers: a.timers.engine, OnTrace: a.traces.record})
@@ -65,7 +66,8 @@ func (a *App) registerEngines() {
 	})
 }
 
-// registerWork adds the modules that write to trees, and the trees.
+// registerWork adds the modules of trees and of what writes to them, such as exports, uploads and
+// operations. It starts nothing.
 func (a *App) registerWork() {
 	p, roles := a.platform, a.platform.cfg.Roles
 	expiry := files.NewExpiry(a.files, files.ExpiryOptions{TrashKeep: p.cfg.TrashKeep, RetentionClock: p.kept.Now})
@@ -118,7 +120,8 @@ func (a *App) registerWork() {
 	})
 }
 
-// registerAnnotations adds what users attach to nodes and accounts.
+// registerAnnotations adds the modules of what users attach to nodes and accounts, such as shares,
+// grants and stars. It starts nothing.
 func (a *App) registerAnnotations() {
 	p, roles := a.platform, a.platform.cfg.Roles
 	davMetadata := files.NewDAVMetadata(a.files)

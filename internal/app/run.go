@@ -11,8 +11,10 @@ import (
 	"example.org/smartdrive/internal/head/server"
 )
 
-// Run serves until ctx is done. Then it stops the heads, so that requests can finish, and
-// afterwards the engines. It calls ready with the URL once requests are served.
+// Run serves until ctx is done. Then it stops the heads (the servers of requests), so that requests
+// can finish, and afterwards the engines (the loops in the background). It calls ready with the URL
+// once requests are served. A value in reload makes it load the TLS certificate again. A failed
+// engine or head ends it with that error.
 func (a *App) Run(ctx context.Context, version string, reload <-chan struct{}, ready func(url string)) error {
 	p := a.platform
 	api := a.api(version, server.NewLimiter[drive.UserID](p.cfg.UserRequests))

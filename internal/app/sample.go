@@ -23,9 +23,9 @@ import (
 type samples struct {
 	pending     map[timer.Kind]timer.DueCounts
 	lags        []stream.Lag
-	unsent      int64
-	oldest      time.Duration
-	alive       int
+	unsent      int64            // records that wait to be sent to the broker
+	oldest      time.Duration    // age of the oldest of them
+	alive       int              // live instances
 	corrections map[string]int64 // repaired findings by invariant
 	uploads     map[string]int64 // open uploads by state
 	exports     map[string]int64 // unreleased exports by state
@@ -94,7 +94,8 @@ func (k *sampler) run(ctx context.Context) error {
 	}
 }
 
-// sample returns the figures that could be read; the error joins the failures of the others.
+// sample reads all figures, for at most sampleEvery. Figures that could not be read are zero, nil
+// or -1, and the error joins the failures.
 func (k *sampler) sample(ctx context.Context) (s samples, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sampleEvery)
 	defer cancel()
@@ -132,7 +133,8 @@ func (k *sampler) recordGrowth(ctx context.Context) error {
 	return k.growth.Record(ctx, &free)
 }
 
-// unsent returns the records that wait for the broker; zero without a broker.
+// unsent returns the number of records that wait to be sent to the broker and the age of the
+// oldest; zero without a broker.
 func (k *sampler) unsent(ctx context.Context) (n int64, oldest time.Duration, err error) {
 	if k.records.unsent == nil {
 		return 0, 0, nil

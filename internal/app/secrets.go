@@ -50,13 +50,14 @@ type links struct {
 	collects *collect.Links
 }
 
-// sealUntilDone seals in the background what an earlier release stored in plain text. Requests are
-// served meanwhile.
+// sealUntilDone encrypts the tokens of links that an earlier release stored in plain text, and
+// retries until that is done or ctx ends. Requests are served meanwhile.
 func (l links) sealUntilDone(ctx context.Context) error {
 	return untilDone(ctx, l.log, "seal the tokens of links", l.seal)
 }
 
-// seal encrypts the tokens and codes of links with the current key.
+// seal encrypts the tokens and codes of all links, shares and collects, with the current key. It
+// returns the errors joined and may be repeated.
 func (l links) seal(ctx context.Context) error {
 	return errors.Join(l.shares.SealAll(ctx), l.collects.SealAll(ctx))
 }

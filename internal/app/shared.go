@@ -54,7 +54,8 @@ func (s *shared) loops() []func(context.Context) error {
 	return []func(context.Context) error{s.queue.Run}
 }
 
-// checks returns the soft readiness checks of the shared components.
+// checks returns the readiness checks of Redis and Kafka, as far as they are used; nil for none. A
+// failed one does not make the instance unready (Soft).
 func (s *shared) checks() []server.Check {
 	var all []server.Check
 	if s.journal != nil {
@@ -84,7 +85,8 @@ func (p *platform) openRedis(ctx context.Context) error {
 	return err
 }
 
-// journalClient returns a Redis client for the journals of uploads.
+// journalClient returns a Redis client for the journals of uploads. It does not connect; the caller
+// closes it.
 func journalClient(r *config.Redis) goredis.UniversalClient {
 	opt := &goredis.UniversalOptions{
 		Addrs: r.Addrs, Username: r.User, Password: string(r.Password), DB: r.DB, MasterName: r.Sentinel, IsClusterMode: r.Cluster,
@@ -161,8 +163,8 @@ func (b bucketMarks) Occupied(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// checkKafka checks the brokers and creates the topics. The stream is opened once the source of its
-// records is known.
+// checkKafka checks the brokers and creates the topics with a connection of its own, which it
+// closes. The stream is opened later, once the source of its records is known.
 func (p *platform) checkKafka(ctx context.Context) error {
 	probe, err := p.newBroker("", nil)
 	if err != nil {

@@ -87,7 +87,8 @@ func (o overview) addUnsent(ctx context.Context, s *rest.Status) error {
 	return err
 }
 
-// addBackup sets the last backup; it stays unset if there was none.
+// addBackup sets s.Backup to the last backup; it stays nil if there was none. It fails if the
+// database cannot be read.
 func (o overview) addBackup(ctx context.Context, s *rest.Status) error {
 	return meta.Load(ctx, o.platform.db, metaBackup, &s.Backup)
 }

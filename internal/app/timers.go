@@ -30,8 +30,8 @@ type timers struct {
 	armed   atomic.Bool // the timers of all uploads are armed since the start
 }
 
-// queue returns the shared timer queue, or a new one in memory that calls stepped when the clock
-// jumps.
+// queue returns the timer queue that instances share, or else a new one in the memory of this
+// process. Only the new one calls stepped when the clock jumps.
 func (t *timers) queue(stepped func(by time.Duration)) timer.Queue {
 	if t.shared != nil {
 		return t.shared
@@ -39,7 +39,8 @@ func (t *timers) queue(stepped func(by time.Duration)) timer.Queue {
 	return memory.New(memory.Options{OnClockStep: stepped})
 }
 
-// recoverUntilDone arms all timers in the background; readiness does not wait for it.
+// recoverUntilDone arms all timers (see arm), and retries until that has succeeded or ctx ends.
+// Readiness does not wait for it.
 func (t *timers) recoverUntilDone(ctx context.Context) error {
 	return untilDone(ctx, t.log, "recover", t.arm)
 }
@@ -54,8 +55,8 @@ func (t *timers) arm(ctx context.Context) error {
 	return t.armOnce(ctx)
 }
 
-// startOperation arms the timer that runs a long operation now. A failure is logged, and
-// housekeeping retries.
+// startOperation arms the timer that runs a long operation now, and waits for the queue's answer. A
+// failure is logged, and housekeeping arms the timer later.
 func (t *timers) startOperation(id drive.OperationID) {
 	err := t.engine.Arm(context.Background(), timer.Entry{Key: timer.Key{Kind: timer.Operation, ID: id}, Gen: 1})
 	if err != nil {
@@ -63,7 +64,8 @@ func (t *timers) startOperation(id drive.OperationID) {
 	}
 }
 
-// onDead stores a timer whose handler has failed permanently as a dead letter.
+// onDead stores a timer whose handler has failed permanently as a dead letter in the database. If
+// it fails, the engine tries the timer again.
 func (t *timers) onDead(ctx context.Context, f timer.Fired, cause error) error {
 	record, err := dispatch.Record(f)
 	if err != nil {
@@ -74,8 +76,8 @@ func (t *timers) onDead(ctx context.Context, f timer.Fired, cause error) error {
 	})
 }
 
-// onLost handles the loss of timers in the queue: the modules prepare, and all timers are armed
-// again.
+// onLost handles the loss of timers in the queue: the modules prepare for it, and all timers are
+// armed again from the rows. It fails if either step fails.
 func (t *timers) onLost(ctx context.Context) error {
 	if err := t.modules.timersLost(ctx); err != nil {
 		return err
@@ -122,9 +124,10 @@ func (t *timers) armAll(ctx context.Context) error {
 	return t.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Set(ctx, tx, metaArmed, state) })
 }
 
-// armMoved arms all timers at the end of a migration. Until then instances with the old settings
-// armed timers in the old queue, even after the first instance with the new settings had armed all
-// in the new one. The recorded state may be of the new queue from an earlier use.
+// armMoved arms all timers in the shared queue at the end of a migration; timers in memory were
+// armed at the start. Until then instances with the old settings armed timers in the old queue,
+// even after the first instance with the new settings had armed all in the new one. The recorded
+// state may be of the new queue from an earlier use, so armMoved ignores it.
 func (t *timers) armMoved(ctx context.Context) error {
 	if t.shared == nil { // in memory: they were armed at the start
 		return nil

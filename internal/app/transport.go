@@ -58,7 +58,9 @@ func (t *transport) useOutbox() {
 	}
 }
 
-// useKafka sends records through Kafka. A scheduler publishes fired timers to the workers.
+// useKafka sets how records travel: a relay sends the outbox to Kafka, and consumers read from
+// there. A scheduler only publishes fired timers of uploads, and workers handle them. It starts
+// nothing.
 func (t *transport) useKafka(broker *kafka.Stream) {
 	publish := dispatch.New(dispatch.Options{Sender: broker, OnTrace: t.traces.record}).Publish
 	t.recordFlow = recordFlow{
@@ -81,7 +83,8 @@ func (t *transport) uploadHandlers() map[timer.Kind]timer.Handler {
 // publishConcurrency is how many fired timers are published at once; they share round trips.
 const publishConcurrency = 256
 
-// underLease returns a loop that runs only in the instance that holds the lease.
+// underLease returns a loop that runs job only while this instance holds the named lease, and
+// starts it again after it has returned (instance.Member.Lead).
 func underLease(member *instance.Member, lease string, job loop) loop {
 	return func(ctx context.Context) error { return member.Lead(ctx, lease, job) }
 }
@@ -95,7 +98,8 @@ func (t *transport) traceDelivery(s timer.Trace) {
 	t.traces.record(s)
 }
 
-// consumers returns the runners of all modules' consumers.
+// consumers returns a runner for each consumer of the modules; nil for none. The runners are not
+// started.
 func (t *transport) consumers() []*stream.Runner {
 	var all []*stream.Runner
 	for _, one := range t.modules.consumers() {
@@ -104,8 +108,7 @@ func (t *transport) consumers() []*stream.Runner {
 	return all
 }
 
-// consume runs the consumers until ctx is done or one fails; the first failure stops the others and
-// is returned.
+// consume runs the consumers of all modules until ctx is done, and returns nil when all have ended.
 func (t *transport) consume(ctx context.Context) error {
 	running, ctx := errgroup.WithContext(ctx)
 	for _, r := range t.consumers() {
@@ -114,7 +117,8 @@ func (t *transport) consume(ctx context.Context) error {
 	return running.Wait()
 }
 
-// bundles returns the loop that hands records of sealed bundles to a consumer.
+// bundles returns the loop that passes records of sealed bundles to the consumer c. If the source
+// serves one instance at a time, the loop runs in one instance, under a lease.
 func (t *transport) bundles(c stream.Consumer) loop {
 	consume := func(ctx context.Context) error {
 		return stream.NewRunner(t.source, c, stream.Options{Log: t.log}).Run(ctx)

@@ -328,7 +328,8 @@ func (h *harness) startCluster(ctx context.Context) (err error) {
 	return err
 }
 
-// restartKilled restarts the instances that have ended; running ones stay.
+// restartKilled starts those of the two instances again that have ended, and waits until they are
+// ready; running ones stay.
 func (h *harness) restartKilled(ctx context.Context) error {
 	for _, s := range []*server{h.server, h.second} {
 		select {

@@ -22,7 +22,8 @@ type sharedUpload struct {
 	file   []byte
 }
 
-// beginShared creates a user and begins an upload at the first instance.
+// beginShared creates a user and begins an upload of random bytes at the first instance. The result
+// has a client for each of the two instances.
 func (h *harness) beginShared(ctx context.Context, name string, seed uint64) (up sharedUpload, err error) {
 	sh := h.shape()
 	up.file = randomFile(seed, sh.file)
@@ -231,7 +232,8 @@ func (h *harness) finishShared(ctx context.Context, up sharedUpload, api *client
 	return h.checkDownload(ctx, api, done.Node, up.file)
 }
 
-// playSharedUpload plays an upload to a cluster that stops and is parked.
+// playSharedUpload plays a story for the reader: an upload to two instances stops, is parked after
+// the idle limit, and is finished later.
 func playSharedUpload(ctx context.Context, st *harness) error {
 	sh := st.shape()
 	st.narrate(bilingual{

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// AddFlags adds a flag for each setting. Load checks the values.
+// AddFlags adds a flag for each setting. The flags accept every text; Load checks the values.
 func AddFlags(flags *pflag.FlagSet) {
 	for i := range settings {
 		s := &settings[i]
@@ -27,7 +27,8 @@ func (v *flagValue) String() string { return v.text }
 // Type returns the form of a value, for the help.
 func (v *flagValue) Type() string { return v.form }
 
-// Set sets the value; a list that was set before is extended.
+// Set stores the text of the flag and always returns nil; Load checks it. If a list was set before,
+// s is appended to it.
 func (v *flagValue) Set(s string) error {
 	if v.list && v.set {
 		s = v.text + "," + s

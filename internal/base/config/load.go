@@ -159,7 +159,8 @@ func (c *Config) agree() error {
 // environment is a list of "NAME=value"; the last entry of a name counts, as in os/exec.
 type environment []string
 
-// lookup returns the value of a variable; "" if missing.
+// lookup returns the value of a variable, the last one if it occurs several times; "" if it is
+// missing.
 func (e environment) lookup(name string) string {
 	for _, v := range slices.Backward(e) {
 		if n, v, _ := strings.Cut(v, "="); n == name {

@@ -49,7 +49,8 @@ func ParseBlobLocation(text string, environ []string) (BlobLocation, error) {
 	return BlobLocation{S3: c.S3, Redis: c.Redis}, c.S3.credentials(environ, "to-blobs")
 }
 
-// Text returns the text form, without a key that equals the one in environ.
+// Text returns the text form that ParseBlobLocation parses. It leaves out a key of the bucket that
+// equals the one in environ, and otherwise includes secrets.
 func (c BlobLocation) Text(environ []string) string {
 	if c.S3 == nil {
 		return c.Dir

@@ -98,8 +98,8 @@ func (c *Config) agreeMode() error {
 	return errors.Join(errs...)
 }
 
-// agreeDelayTopics rejects SmartDrive's own topics, because a record delivered from one level to
-// another would never end.
+// agreeDelayTopics fails if --kafka-delay-topics is set without --kafka, or names SmartDrive's own
+// topics: a record delivered from one delay level to another would never end.
 func (c *Config) agreeDelayTopics() error {
 	if len(c.KafkaDelayTopics) > 0 && c.Kafka == nil {
 		return errors.New("--kafka-delay-topics: there are no delay levels without --kafka; leave it out")

@@ -91,7 +91,8 @@ var signOnSettings = []setting{
 // anything accepts every string; it is a check for text.
 func anything(string) error { return nil }
 
-// elementsOf returns a setting.set function that stores the elements of a list in field.
+// elementsOf returns a setting.set function that splits a list at its commas and stores the
+// elements in field, in place of earlier ones. It accepts every text.
 func elementsOf(field func(*Config) *[]string) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		*field(c) = elements(v)
@@ -99,8 +100,9 @@ func elementsOf(field func(*Config) *[]string) func(*Config, string) error {
 	}
 }
 
-// setIssuer stores the provider's URL in c.SignOn.Issuer. It only accepts URLs whose connection
-// cannot be intercepted: https, or http to this machine.
+// setIssuer stores the provider's URL in c.SignOn.Issuer, and the host as the provider's name if
+// that is not set. It fails unless the connection cannot be intercepted: https, or http to this
+// machine. The URL is stored even then.
 func setIssuer(c *Config, v string) error {
 	c.SignOn.Issuer = v // set even if wrong, so that other checks know that there is an issuer
 	u, err := url.Parse(v)

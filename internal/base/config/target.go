@@ -88,7 +88,7 @@ func parseTarget(v, form string, schemes ...string) (*url.URL, error) {
 	return u, nil
 }
 
-// parseOptions parses the query of u. Names other than allowed are errors.
+// parseOptions parses the query of u. It fails for a name that is not among allowed.
 func parseOptions(u *url.URL, allowed ...string) (url.Values, error) {
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -252,7 +252,8 @@ const kafkaForm = "host:9092,host:9092, or kafka://user:password@host:9092,host:
 // mechanisms are the SASL mechanisms, the default first.
 var mechanisms = []string{"scram-sha-512", "scram-sha-256", "plain"}
 
-// setKafka parses a list of brokers or a URL into c.Kafka. Errors do not quote the password.
+// setKafka parses a list of brokers or a URL into c.Kafka. It fails without a broker, for an
+// unknown option, and for a password without its mechanism. Errors do not quote the password.
 func setKafka(c *Config, v string) error {
 	if !strings.Contains(v, "://") {
 		v = "kafka://" + v

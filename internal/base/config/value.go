@@ -54,7 +54,8 @@ func hostPort(v string) error {
 	return nil
 }
 
-// span returns a setting.set function that parses a duration from least to most into field.
+// span returns a setting.set function that parses a duration into field. It rejects one outside of
+// least to most, both included.
 func span(field func(*Config) *time.Duration, least, most time.Duration) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		d, err := parseDuration(v)
@@ -96,7 +97,7 @@ func parseDuration(v string) (time.Duration, error) {
 	return d, nil
 }
 
-// short formats "15m" instead of "15m0s".
+// short formats a duration without zero minutes and seconds at the end: "15m" instead of "15m0s".
 func short(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -108,7 +109,8 @@ func short(d time.Duration) string {
 	return s
 }
 
-// number returns a setting.set function that parses an integer from least to most into field.
+// number returns a setting.set function that parses an integer into field. It rejects one outside
+// of least to most, both included.
 func number(field func(*Config) *int, least, most int) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		n, err := strconv.Atoi(v)

@@ -5,7 +5,7 @@ import "hash/crc32"
 // CRC32 is a running CRC-32 (IEEE 802.3, as in zip and gzip). The zero value is ready to use.
 type CRC32 uint32
 
-// Write adds p to the checksum. It does not fail.
+// Write adds p to the IEEE checksum. It returns len(p) and no error.
 func (c *CRC32) Write(p []byte) (int, error) {
 	*c = CRC32(crc32.Update(uint32(*c), crc32.IEEETable, p))
 	return len(p), nil

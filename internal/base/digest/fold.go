@@ -23,13 +23,15 @@ func Fold(cvs []CV) Sum {
 	return Sum(toBytes(guts.ChainingValue(join(cvs, guts.FlagRoot))))
 }
 
-// join returns the parent node of two or more parts.
+// join returns the BLAKE3 node above two or more parts, from their chaining values in order. flags
+// are the flags of that node, such as the one of a root.
 func join(cvs []CV, flags uint32) guts.Node {
 	left := 1 << (bits.Len(uint(len(cvs)-1)) - 1)
 	return guts.ParentNode(subtree(cvs[:left]), subtree(cvs[left:]), &guts.IV, flags)
 }
 
-// subtree returns the chaining value of one or more parts.
+// subtree returns the chaining value of one or more parts, given by theirs, in order. cvs must not
+// be empty.
 func subtree(cvs []CV) words {
 	if len(cvs) == 1 {
 		return toWords(cvs[0])

@@ -109,7 +109,8 @@ func (p *Part) CVAndRoot() (CV, Sum) {
 // second part follows must keep both CV and Root of the first.
 func (p *Part) Root() Sum { return p.root(p.top()) }
 
-// root returns the digest for the top node n.
+// root returns the digest of a file whose top node is n. It panics unless the part begins at offset
+// 0, because only then is the part a file of its own.
 func (p *Part) root(n guts.Node) Sum {
 	if p.first != 0 {
 		panic("digest: root of a part that is not the first")

@@ -77,7 +77,7 @@ func Answer(ctx context.Context, src io.ReaderAt, c Challenge, algo ProofAlgo) (
 // EqualAnswers compares two answers in constant time.
 func EqualAnswers(right, sent []byte) bool { return hmac.Equal(right, sent) }
 
-// longest returns the length of the longest range.
+// longest returns the length in bytes of the longest range; 0 for none.
 func longest(ranges []Range) (n int64) {
 	for _, r := range ranges {
 		n = max(n, int64(r.Length))

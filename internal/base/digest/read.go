@@ -11,7 +11,8 @@ import (
 const readBuffer = 128 << 10
 
 // readRange passes n bytes of src from off on to sink, through buf. If buf is empty, it allocates
-// up to readBuffer bytes. It checks ctx before every read. Missing bytes are io.ErrUnexpectedEOF.
+// up to readBuffer bytes. It checks ctx before every read and stops at the first error of sink.
+// Missing bytes are io.ErrUnexpectedEOF.
 func readRange(ctx context.Context, src io.ReaderAt, off, n int64, buf []byte, sink func([]byte) error) error {
 	if len(buf) == 0 && n > 0 {
 		buf = make([]byte, min(n, readBuffer))

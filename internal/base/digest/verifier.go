@@ -62,8 +62,9 @@ func (v *Verifier) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Verify returns nil if the bytes written have the declared digests, else DigestMismatch
-// {algorithm, declared, computed} for the first difference.
+// Verify returns nil if the bytes written so far have the declared digests, else DigestMismatch
+// {algorithm, declared, computed} for the first difference. With NewLateVerifier it returns the
+// error of declared.
 func (v *Verifier) Verify() error {
 	declared, err := v.declared()
 	if err != nil {

@@ -70,7 +70,8 @@ var kindCodes = [numKinds]string{
 	Unavailable: "unavailable", Quota: "quota", DiskFull: "disk-full",
 }
 
-// String returns the problem code of the native API.
+// String returns the problem code of the native API, such as "not-found"; "kind-N" for an unknown
+// number.
 func (k Kind) String() string {
 	if k < numKinds {
 		return kindCodes[k]
@@ -168,7 +169,8 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// IsKind reports whether err is not nil and has one of kinds, by KindOf.
+// IsKind reports whether err is not nil and KindOf(err) is one of kinds. An error without a kind
+// counts as Internal, a cancelled or expired context as Unavailable.
 func IsKind(err error, kinds ...Kind) bool {
 	if err == nil {
 		return false

@@ -64,7 +64,8 @@ func normalText(field, s string) (string, error) {
 	return norm.NFC.String(s), nil
 }
 
-// checkLength fails with BadRequest {field, limit, sent} if s is too long.
+// checkLength fails with BadRequest {field, limit, sent} if s has more than r.Bytes bytes or
+// r.Chars characters; 0 means no limit.
 func (r TextRule) checkLength(field, s string) error {
 	if r.Bytes > 0 && len(s) > r.Bytes {
 		return BadField(field, TooLong, "limit", r.Bytes, "sent", len(s))

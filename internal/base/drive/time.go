@@ -42,7 +42,8 @@ func (t Time) String() string { return t.Std().Format(timeLayout) }
 // MarshalText returns RFC 3339 with milliseconds.
 func (t Time) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// UnmarshalText parses any RFC 3339 time and rounds it down to a millisecond.
+// UnmarshalText parses any RFC 3339 time and rounds it down to a millisecond. On an error t is
+// unchanged.
 func (t *Time) UnmarshalText(b []byte) error {
 	v, err := time.Parse(time.RFC3339Nano, string(b))
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// WritePID writes the id of this process, which must hold the lock, into the file.
+// WritePID replaces the content of the file by the id of this process, which must hold the lock. It
+// fails if the file cannot be written; the lock is still held then.
 func WritePID(f *os.File) error {
 	err := f.Truncate(0)
 	if err == nil {
@@ -20,7 +21,8 @@ func WritePID(f *os.File) error {
 	return nil
 }
 
-// ReadPID returns the process id that WritePID wrote last; 0 if unknown.
+// ReadPID returns the process id that WritePID wrote last; 0 if the file is empty or cannot be
+// read. That process may have ended.
 func ReadPID(f *os.File) int {
 	text, err := io.ReadAll(io.NewSectionReader(f, 0, 32))
 	if err != nil {

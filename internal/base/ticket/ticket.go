@@ -37,7 +37,8 @@ func (k Key) Sum(message []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// Sign returns the ticket for fields.
+// Sign returns a ticket: the fields with a version and an HMAC, in unpadded base64url. The fields
+// are readable for everybody.
 func (k Key) Sign(fields []byte) string {
 	b := append([]byte{version}, fields...)
 	return base64.RawURLEncoding.EncodeToString(append(b, k.Sum(b)...))

@@ -124,8 +124,8 @@ func (b *body) Size() drive.ByteSize { return b.o.Size }
 // Sources returns the existing objects that contain the bytes; nil: none.
 func (b *body) Sources() []Source { return b.o.Sources }
 
-// add adds p to the hash of the part and to Options.Verify, if set. The caller passes each byte
-// once, in order.
+// add adds p to the hash of the part and to BodyOptions.Verify, if set. The caller passes each byte
+// once, in order. It fails only if the tail is longer than its hasher accepts.
 func (b *body) add(p []byte) error {
 	if _, err := b.tail.Write(p); err != nil {
 		return fmt.Errorf("hash part %d: %w", b.o.N, err)
@@ -136,14 +136,15 @@ func (b *body) add(p []byte) error {
 	return nil
 }
 
-// close computes the part from the hasher.
+// close sets b.part, the description of all bytes read, from the hasher. It releases nothing; stop
+// returns the hasher to the pool.
 func (b *body) close() {
 	b.part = b.tail.Part(b.o.N, b.o.Offset, b.o.Session)
 }
 
-// stop ends the body: every further Read returns err. It returns the hasher to the pool, unless a
-// tail continues with it. The hasher of a body that is not read to an end or error is left to the
-// garbage collector.
+// stop records err as the result of every further Read and returns it. It returns the hasher to the
+// pool, unless err is io.EOF and a tail of the caller continues with it. The hasher of a body that
+// is not read to an end or error is left to the garbage collector.
 func (b *body) stop(err error) error {
 	if b.tail == &b.own || err != io.EOF {
 		b.tail.Close()

@@ -13,7 +13,8 @@ type MemoryObject []byte
 
 var _ Object = MemoryObject(nil)
 
-// ReadAt implements io.ReaderAt on the bytes; a negative offset is an error.
+// ReadAt copies bytes from off into b (io.ReaderAt). It returns io.EOF if b is longer than the
+// rest, and an error for a negative offset.
 func (c MemoryObject) ReadAt(b []byte, off int64) (n int, err error) {
 	if off < 0 {
 		return 0, errors.New("read content: negative offset")

@@ -82,8 +82,9 @@ func PackRange(name string) (from, to string, ok bool) {
 	return at.Pack + ".", at.Pack + "/", ok // '/' follows '.'
 }
 
-// CheckWrite checks w against the upload's shape. It returns PartRange if the number is outside the
-// file and PartSize if the part is larger than its place in the file allows.
+// CheckWrite checks w against the upload's part size and declared size. It returns PartRange if the
+// number is negative or outside the file, and PartSize if the part is larger than its place in the
+// file allows. A shorter part and UnknownSize pass.
 func (r Ref) CheckWrite(w Write) error {
 	end := drive.MaxFileSize
 	if r.Size != UnknownSize {

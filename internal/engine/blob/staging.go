@@ -190,13 +190,14 @@ func (e Extend) CheckRef(ref Ref) error {
 	return nil
 }
 
-// OffsetError returns the OffsetMismatch error for a tail of length have instead of e.At.
+// OffsetError returns the OffsetMismatch error for a tail that is have bytes long instead of e.At.
+// It does not compare the two.
 func (e Extend) OffsetError(have drive.ByteSize) error {
 	return drive.Fail(drive.OffsetMismatch, "part", e.N, "offset", have, "sent", e.At)
 }
 
-// CheckResult returns an error unless got is the part that results from e after a body of came
-// bytes.
+// CheckResult returns an error, without a kind, unless got is the part that results from appending
+// a body of came bytes to the tail.
 func (e Extend) CheckResult(got Part, came drive.ByteSize) error {
 	if got.N != e.N || got.Size != e.At+came || got.Size > e.Whole {
 		return fmt.Errorf("body ends part %d at byte %d, the tail of part %d is extended by %d from %d", got.N, got.Size, e.N, came, e.At)

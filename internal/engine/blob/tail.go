@@ -37,8 +37,8 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Part returns the description of the bytes so far, as part n at offset. Root is set only if offset
-// is 0.
+// Part returns the description of the bytes so far, as part n, which begins at offset in the file.
+// Root is set only if offset is 0. The tail must not be closed.
 func (t *Tail) Part(n int, offset drive.ByteSize, session [16]byte) Part {
 	p := Part{N: n, Size: t.size, CRC32: t.crc.Sum32(), Session: session}
 	if offset == 0 {
@@ -49,7 +49,8 @@ func (t *Tail) Part(n int, offset drive.ByteSize, session [16]byte) Part {
 	return p
 }
 
-// Close returns the hasher to the pool. It may be called more than once.
+// Close returns the hasher to the pool, so the tail must not be written or described afterwards;
+// Size then is -1. It may be called more than once.
 func (t *Tail) Close() {
 	if t.hash != nil {
 		hashers.Put(t.hash)

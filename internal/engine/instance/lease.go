@@ -33,8 +33,10 @@ func (m *Member) Lead(ctx context.Context, name string, job func(ctx context.Con
 	return nil
 }
 
-// Try runs job once if this instance can acquire the named lease now. held is false if another
-// instance holds it. The error is that of job, joined with errLost if the lease was lost.
+// Try runs job once, in the calling goroutine, if this instance can acquire the named lease now,
+// and releases the lease afterwards. held is false, and job was not run, if another instance holds
+// it or the database cannot be asked. The context of job is cancelled when the lease may be lost.
+// The error is that of job, joined with errLost in that case.
 func (m *Member) Try(ctx context.Context, name string, job func(ctx context.Context) error) (held bool, err error) {
 	epoch, err := m.acquire(ctx, name)
 	if err != nil || epoch == 0 {
@@ -59,7 +61,8 @@ func (m *Member) Try(ctx context.Context, name string, job func(ctx context.Cont
 	return true, err
 }
 
-// watch cancels the job when the lease may be lost. It returns when ctx is done.
+// watch cancels the job with errLost when the lease may be lost, which it looks for every second.
+// It returns then, or when ctx is done.
 func (m *Member) watch(ctx context.Context, lose context.CancelCauseFunc) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -82,7 +85,8 @@ type Lease struct {
 	TakenAt    drive.Time `json:"taken_at"`
 }
 
-// Leases lists all leases by name; nil for an installation of one process.
+// Leases returns up to 100 leases by name, free ones included; nil for an installation of one
+// process.
 func (m *Member) Leases(ctx context.Context) ([]Lease, error) {
 	if m.single {
 		return nil, nil
@@ -142,7 +146,8 @@ func (m *Member) acquire(ctx context.Context, name string) (epoch int64, err err
 	return epoch, nil
 }
 
-// find reads a lease; exists is false if it was never held.
+// find reads a lease; exists is false, without an error, if no instance has ever acquired it. A
+// free lease has generation 0.
 func (m *Member) find(ctx context.Context, name string) (l Lease, exists bool, err error) {
 	err = m.db.QueryRow(ctx, `SELECT generation, epoch FROM leases WHERE name = ?`, name).Scan(&l.Generation, &l.Epoch)
 	if drive.IsKind(err, drive.NotFound) {
@@ -152,7 +157,7 @@ func (m *Member) find(ctx context.Context, name string) (l Lease, exists bool, e
 }
 
 // release frees the lease if this instance still holds it under epoch; else it does nothing and
-// returns nil. It gives up after heartbeatEvery.
+// returns nil. It gives up with an error after heartbeatEvery.
 func (m *Member) release(ctx context.Context, name string, epoch int64) error {
 	if m.single {
 		return nil

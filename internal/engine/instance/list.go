@@ -21,7 +21,8 @@ type Instance struct {
 	ahead bool // SeenAt is in the future: the database's clock was set back
 }
 
-// List returns the recent instances, live and dead, the latest start first.
+// List returns the recent instances, live and dead, the latest start first. An installation of one
+// process has one entry, itself.
 func (m *Member) List(ctx context.Context) ([]Instance, error) {
 	if m.single {
 		return []Instance{{Info: m.opt.Info, JoinedAt: drive.TimeOf(m.steadySince), SeenAt: drive.TimeOf(time.Now()), Alive: true}}, nil
@@ -96,7 +97,8 @@ func list(ctx context.Context, db *sqldb.DB, clock func(context.Context) (drive.
 	return all, nil
 }
 
-// Alive returns the live instances, the latest start first.
+// Alive returns the live instances, the latest start first, this one included. On an error the list
+// is not complete.
 func (m *Member) Alive(ctx context.Context) ([]Instance, error) {
 	all, err := m.List(ctx)
 	alive := all[:0]
@@ -108,9 +110,10 @@ func (m *Member) Alive(ctx context.Context) ([]Instance, error) {
 	return alive, err
 }
 
-// IsAlive reports whether the instance of that start is alive. A dead one may come back unless it
-// was ended. After the database's clock was set back, an instance counts as dead until its next
-// heartbeat; otherwise dead instances would keep their leases until the clock catches up.
+// IsAlive reports whether the instance of that start is alive. A dead one may come back with its
+// next heartbeat unless it was ended. After the database's clock was set back, an instance counts
+// as dead until its next heartbeat; otherwise dead instances would keep their leases until the
+// clock catches up.
 func (m *Member) IsAlive(ctx context.Context, generation int64) (bool, error) {
 	all, err := m.Alive(ctx)
 	for _, in := range all {
@@ -135,11 +138,12 @@ func (m *Member) Oldest(ctx context.Context) (drive.Time, error) {
 }
 
 // EndDead ends the instance of that start permanently if it is dead, and reports whether it has
-// ended. The caller may then clean up after the instance: its later transactions fail in FenceTx.
+// ended, now or before. An instance without a row counts as ended. The caller may then clean up
+// after the instance: its later transactions fail in FenceTx. It returns false for this instance
+// itself.
 //
 // After an outage of the database all instances look dead until their next heartbeat. So an
 // instance ends others only if its own heartbeats have succeeded for longer than that.
-// instance that has itself been steady for longer than that ends others.
 func (m *Member) EndDead(ctx context.Context, generation int64) (bool, error) {
 	if m.single {
 		return generation != m.opt.Generation, nil

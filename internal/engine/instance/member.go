@@ -130,8 +130,8 @@ func (m *Member) refuseOthers(ctx context.Context) error {
 	return nil
 }
 
-// withdraw deletes the row of this instance, so that the same start can join again, after a Join
-// that failed later.
+// withdraw deletes the row of this instance after a Join that failed later, so that the same start
+// can join again.
 func (m *Member) withdraw(ctx context.Context) error {
 	return m.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `DELETE FROM instances WHERE generation = ?`, m.opt.Generation)
@@ -193,7 +193,9 @@ func (m *Member) beat(ctx context.Context) error {
 	return nil
 }
 
-// trust extends the leases after a successful heartbeat that began at start.
+// trust extends this instance's leases after a successful heartbeat: they are safe until ttl, less
+// a margin, after start, the time at which the heartbeat began. If they had expired, the instance
+// counts as steady from start. After end it does nothing.
 func (m *Member) trust(start time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -219,14 +221,15 @@ func (m *Member) trusted() bool {
 	return !m.ended && now.Before(m.leasesUntil) && now.Round(0).Before(m.leasesUntilWall)
 }
 
-// deadline returns the end of the leases.
+// deadline returns the time until which this instance may rely on its leases.
 func (m *Member) deadline() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.leasesUntil
 }
 
-// end records that this instance has ended.
+// end records that this instance has ended and closes m.stopped. It writes nothing to the database.
+// A second call does nothing.
 func (m *Member) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -236,8 +239,9 @@ func (m *Member) end() {
 	}
 }
 
-// Leave ends this instance, so that its leases are free immediately. The process must not use the
-// database afterwards.
+// Leave ends this instance permanently, so that other instances can acquire its leases at once. Run
+// then returns ErrEnded at the next heartbeat. The process must not use the database afterwards. If
+// it fails, the leases become free ttl after the last heartbeat.
 func (m *Member) Leave(ctx context.Context) error {
 	if m.single {
 		return nil

@@ -138,7 +138,7 @@ type session struct {
 	stop func() bool // ends the watch for the end of the context
 }
 
-// end closes the connection.
+// end closes the connection without a farewell and stops the watch of the context.
 func (c *session) end() {
 	c.stop()
 	_ = c.Close()
@@ -210,7 +210,8 @@ func (s *Server) dial(ctx context.Context) (*smtp.Client, error) {
 	return c, nil
 }
 
-// host returns the host of Options.Address.
+// host returns the host of Options.Address, which the TLS certificate must name; the whole address
+// if it has no port.
 func (s *Server) host() string {
 	host, _, err := net.SplitHostPort(s.opt.Address)
 	if err != nil {
@@ -232,7 +233,8 @@ func (s *Server) domain() string {
 	return domain
 }
 
-// name returns the client's name for the greeting.
+// name returns the name by which the client introduces itself to the server: the sender's domain,
+// or "localhost".
 func (s *Server) name() string {
 	if d := s.domain(); d != "" {
 		return d

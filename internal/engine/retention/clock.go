@@ -118,7 +118,8 @@ func (c *Clock) Latest() time.Time {
 	return c.sinceLocked(c.latest).Std()
 }
 
-// sinceLocked advances a time of the last Update by the elapsed time, at most maxCredit.
+// sinceLocked advances at, a time of the last Update, by the time elapsed since, at most maxCredit;
+// 0 before the first Update. The caller holds c.mu.
 func (c *Clock) sinceLocked(at drive.Time) drive.Time {
 	if !c.valid {
 		return 0
@@ -243,8 +244,9 @@ func (c *Clock) find(ctx context.Context) (text string, row saved, err error) {
 	return text, row, err
 }
 
-// save writes the value unless another instance has changed it, which has observed the same elapsed
-// time.
+// save writes the value row in place of the stored text was ("": there is none). If another
+// instance has changed the text, it writes nothing and returns nil, because that instance has
+// observed the same elapsed time.
 func (c *Clock) save(ctx context.Context, was string, row saved) error {
 	text, err := json.Marshal(row)
 	if err != nil {

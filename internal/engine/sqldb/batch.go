@@ -17,9 +17,9 @@ type Batch struct {
 	Limit int    // maximum number of deleted rows
 }
 
-// DeleteBatch deletes up to Limit rows and returns their number. It first reads the keys without
-// locks, then deletes by key. On MySQL, a DELETE with a subquery would lock every row that it
-// examines and wait for locked ones.
+// DeleteBatch deletes up to Limit rows and returns their number; rows that changed between the two
+// steps stay. It first reads the keys without locks, then deletes by key. On MySQL, a DELETE with a
+// subquery would lock every row that it examines and wait for locked ones.
 func (tx *Tx) DeleteBatch(ctx context.Context, b Batch) (int64, error) {
 	query := "SELECT " + b.Key + " FROM " + b.Table + " WHERE " + b.Where
 	if b.Order != "" {

@@ -21,7 +21,8 @@ func IsDamaged(err error) bool {
 	return ok && slices.Contains([]int{lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB}, lite.Code()&0xff)
 }
 
-// argsOf returns the args of the drive.Error for err.
+// argsOf returns the arguments of the drive.Error for a database error: the reason if err says that
+// the database is damaged, else nil.
 func argsOf(err error) []any {
 	if IsDamaged(err) {
 		return []any{"reason", ReasonDamaged}

@@ -51,7 +51,8 @@ func isNetwork(err error) bool {
 // not use the code.
 const diskFullDuringOther = lib.SQLITE_IOERR | 200<<8
 
-// kindOfCode maps a SQLite result code.
+// kindOfCode maps a SQLite result code to DiskFull, Unavailable (also for a damaged file) or
+// Internal.
 func kindOfCode(code int) drive.Kind {
 	if code == diskFullDuringOther {
 		return drive.DiskFull
@@ -97,7 +98,7 @@ var unavailableNumbers = []uint16{
 	erLockTimeout, erNoWait, erDeadlock, erChanged,
 }
 
-// kindOfNumber maps an error of MySQL or MariaDB.
+// kindOfNumber maps an error of MySQL or MariaDB to DiskFull, Unavailable or Internal.
 func kindOfNumber(err *mysql.MySQLError) drive.Kind {
 	switch {
 	case err.Number == erDiskFull, err.Number == erTableFull, isDiskErrno(err):
@@ -145,7 +146,8 @@ func breaksTransaction(err error) bool {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// IsDuplicate reports whether err is a violation of a unique key.
+// IsDuplicate reports whether err is or wraps a violation of a unique or primary key, in either
+// dialect.
 func IsDuplicate(err error) bool {
 	if lite, ok := errors.AsType[*sqlite.Error](err); ok {
 		return lite.Code() == lib.SQLITE_CONSTRAINT_UNIQUE || lite.Code() == lib.SQLITE_CONSTRAINT_PRIMARYKEY

@@ -172,8 +172,9 @@ func (db *DB) Close() error {
 	return err
 }
 
-// Write runs fn in a write transaction; the package comment has the rules for fn and for errors.
-// ctx bounds only the wait for the start of fn.
+// Write runs fn in a write transaction and returns when it is committed or rolled back; the package
+// comment has the rules for fn and for errors. fn may run more than once. ctx bounds only the wait
+// for the start of fn.
 func (db *DB) Write(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) error {
 	if r := db.routed(); r != nil {
 		return r.Write(ctx, fn)
@@ -207,7 +208,8 @@ func (db *DB) Query(ctx context.Context, query string, args ...any) (*sql.Rows, 
 	return db.read(ctx, drive.AccountID{}, query, args)
 }
 
-// QueryRow reads one row outside of transactions.
+// QueryRow reads one row outside of transactions. It returns no error itself: Row.Scan returns it,
+// and NotFound if there is no row.
 func (db *DB) QueryRow(ctx context.Context, query string, args ...any) *Row {
 	return db.readRow(ctx, drive.AccountID{}, query, args)
 }
@@ -263,8 +265,9 @@ func (db *engine) prepare(ctx context.Context, query string) (*sql.Stmt, error) 
 	return stmt, nil
 }
 
-// Scan reads all rows with scan and closes them. It returns err if not nil, so that it can wrap a
-// Query. Bound the number of rows by LIMIT.
+// Scan reads all rows with scan and closes them; the result is nil if there are none. It returns
+// err if that is not nil, so that it can wrap a Query. The caller should bound the number of rows
+// by LIMIT.
 func Scan[T any](rows *sql.Rows, err error, scan func(*T, func(dest ...any) error) error) ([]T, error) {
 	if err != nil {
 		return nil, err

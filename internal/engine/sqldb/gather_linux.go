@@ -125,14 +125,17 @@ func (g *collectedWrites) write(file uintptr) int32 {
 	return sqlite3.SQLITE_OK
 }
 
-// noteErrno stores the errno of err in the file, as SQLite does.
+// noteErrno stores the system's error number of err in the SQLite file, as SQLite does for its own
+// calls. An err without a number changes nothing.
 func noteErrno(f *sqlite3.TunixFile, err error) {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		f.FlastErrno = int32(errno)
 	}
 }
 
-// writeFirst writes the collected bytes before another operation on the log.
+// writeFirst writes the collected bytes to the log before another operation on it. It returns a
+// SQLite result code; a full disk is diskFullDuringOther, because the operation itself does not
+// report a full disk.
 func writeFirst(file uintptr) int32 {
 	rc := collectedIn(file).write(file)
 	if rc == sqlite3.SQLITE_FULL {
@@ -196,7 +199,8 @@ func lockShared(tls *libc.TLS, file uintptr, first, n, flags int32) int32 {
 	return dataSync.lock(tls, file, first, n, flags)
 }
 
-// logOf returns the log file of a database, or 0.
+// logOf returns the SQLite file handle of the write-ahead log of a database, given by its own
+// handle; 0 if no log is open.
 func logOf(database uintptr) uintptr {
 	logs.mu.Lock()
 	defer logs.mu.Unlock()

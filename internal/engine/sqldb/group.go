@@ -85,8 +85,9 @@ func (g *group) close() error {
 	return errors.Join(append(errs, g.conn.Close(), g.db.Close())...)
 }
 
-// write queues fn for the writer goroutine and waits for its result. It returns Stopping after
-// close.
+// write queues fn for the writer goroutine, which runs several functions in one transaction, and
+// waits for the result. It returns Stopping after close. Once fn has started, ctx does not cancel
+// it. After the commit it calls the functions registered to run then.
 func (g *group) write(ctx context.Context, fn func(context.Context, *Tx) error) error {
 	whole := context.WithoutCancel(ctx) // ctx does not cancel a function that has started
 	j := &job{fn: func(tx *Tx) error { return callToEnd(whole, tx, fn) }, abandoned: ctx.Err, done: make(chan struct{})}
@@ -174,8 +175,9 @@ func (g *group) runGroup(first *job) []*job {
 	return group
 }
 
-// begin opens a transaction. If that fails, an earlier BEGIN or ROLLBACK without a reply may have
-// left one open. begin then rolls back and tries again; otherwise every later write would fail.
+// begin opens a transaction. If that fails, an earlier BEGIN or ROLLBACK whose reply was lost may
+// have left one open: begin then rolls back and tries once more. Otherwise every later write would
+// fail.
 func (g *group) begin(ctx context.Context) error {
 	err := g.exec(ctx, "BEGIN IMMEDIATE")
 	if err == nil {
@@ -197,7 +199,8 @@ func anySucceeded(group []*job) bool {
 	return false
 }
 
-// next returns a queued job, or nil if there is none or the group is complete.
+// next returns a queued job for the group. It returns nil, without waiting, if no job is queued,
+// the group has maxGroup jobs, or the deadline has passed.
 func (g *group) next(size int, deadline time.Time) *job {
 	if size >= maxGroup || time.Now().After(deadline) {
 		return nil
@@ -210,9 +213,10 @@ func (g *group) next(size int, deadline time.Time) *job {
 	}
 }
 
-// breakGroup rolls back and gives every job that ran the error of the transaction. A job's own
-// result may depend on rows of another job that are now rolled back. Only a job that never ran
-// keeps its error.
+// breakGroup rolls back after an error of the whole transaction and sets the error of every job
+// that ran to DiskFull or Unavailable with that cause. A job's own result may depend on rows of
+// another job that are now rolled back. Only a job that never ran keeps its error. It calls onFull
+// for a full disk.
 func (g *group) breakGroup(ctx context.Context, group []*job, cause error) {
 	if drive.KindOf(cause) == drive.Internal { // from the rows of a query, not classified by their reader
 		cause = classify(cause)
@@ -234,7 +238,7 @@ func (g *group) breakGroup(ctx context.Context, group []*job, cause error) {
 	}
 }
 
-// rollback rolls back the open transaction. If there is none, it returns nil.
+// rollback rolls back the open transaction. If SQLite reports that there is none, it returns nil.
 func (g *group) rollback(ctx context.Context) error {
 	err := g.exec(ctx, "ROLLBACK")
 	if err != nil && !breaksTransaction(err) && drive.KindOf(err) == drive.Internal {

@@ -16,9 +16,10 @@ const (
 	maxRowsLite = 32 // the same on SQLite: the greatest power of two that is prepared
 )
 
-// InsertRows inserts rows with the same columns. head is the statement before VALUES: "INSERT INTO
-// t (a, b)". After a duplicate key, the rows of earlier statements remain: the caller must abort
-// the transaction or call InsertRows in Try.
+// InsertRows inserts rows with the same columns by as few statements as the database allows; no
+// rows are no error. head is the statement before VALUES: "INSERT INTO t (a, b)". After an error,
+// such as a duplicate key, the rows of earlier statements remain: the caller must abort the
+// transaction or call InsertRows in Try.
 func (tx *Tx) InsertRows(ctx context.Context, head string, rows [][]any) error {
 	for len(rows) > 0 {
 		n := min(len(rows), maxRows)

@@ -117,7 +117,8 @@ func isConflict(err error) bool {
 	return lost || hasNumber(err, erDeadlock, erLockTimeout, erChanged)
 }
 
-// pause waits before a rerun. It returns false if ctx ends first.
+// pause waits a random time, longer for each rerun, before a transaction is run again. It returns
+// false if ctx ends first.
 func pause(ctx context.Context, rerun int) bool {
 	timer := time.NewTimer(rand.N(2 * rerunWait << rerun))
 	defer timer.Stop()
@@ -223,7 +224,8 @@ func (p *pool) notCommitted(err error) error {
 	return drive.Wrap(errors.Join(ErrInDoubt, err), kind)
 }
 
-// discard closes the connection to the server, which ends its transaction.
+// discard closes the connection to the server, which ends its transaction, instead of returning it
+// to the pool. The caller must still close conn.
 func discard(conn *sql.Conn) {
 	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 }

@@ -40,7 +40,8 @@ func openSQLiteReadOnly(opt Options) (*DB, error) {
 	return &DB{engine: &engine{reads: sql.OpenDB(conn), writer: noWriter{}}}, nil
 }
 
-// TableCount returns the number of tables of the database; 0 if it is new.
+// TableCount returns the number of tables of the database; 0 if it is new. It fails if the database
+// cannot be read.
 func (db *DB) TableCount(ctx context.Context) (n int, err error) {
 	query := "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table'"
 	if db.Dialect() == MySQL {

@@ -24,7 +24,8 @@ type Router interface {
 	OnRead(ctx context.Context, from *DB, query string, args []any, err error)
 }
 
-// Route passes all further calls of db to r; nil: to the database itself.
+// Route makes r run all further calls of db; nil makes db run them itself again. Calls that have
+// begun are not affected.
 func (db *DB) Route(r Router) {
 	if r == nil {
 		db.router.Store(nil)
@@ -33,7 +34,8 @@ func (db *DB) Route(r Router) {
 	db.router.Store(&r)
 }
 
-// Direct returns the database without a router. Closing db closes it.
+// Direct returns a DB on the same connections whose calls do not go through the router. Closing db
+// closes it.
 func (db *DB) Direct() *DB { return &DB{engine: db.engine} }
 
 // routed returns the router, or nil.

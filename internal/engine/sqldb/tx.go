@@ -71,7 +71,8 @@ func (tx *Tx) finish(ctx context.Context) error {
 }
 
 // Exec executes a statement and returns the number of changed rows; for an UPDATE, the number of
-// matched rows.
+// matched rows. Errors are classified. On MySQL an error may end the transaction, and every later
+// call then returns it.
 func (tx *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
 	res, err := tx.exec(ctx, query, args)
 	if err != nil {
@@ -101,7 +102,7 @@ func (tx *Tx) exec(ctx context.Context, query string, args []any) (sql.Result, e
 }
 
 // Insert executes an INSERT of one row into a table with automatic ids and returns the id of the
-// row. It returns 0 with an error.
+// row; 0 with an error. A duplicate key is an error (IsDuplicate).
 func (tx *Tx) Insert(ctx context.Context, query string, args ...any) (int64, error) {
 	res, err := tx.exec(ctx, query, args)
 	if err != nil {
@@ -142,7 +143,8 @@ func (tx *Tx) Query(ctx context.Context, query string, args ...any) (*sql.Rows, 
 	return rows, classify(err)
 }
 
-// QueryRow reads one row inside the transaction.
+// QueryRow reads one row inside the transaction. It returns no error itself: Row.Scan returns it,
+// and NotFound if there is no row.
 func (tx *Tx) QueryRow(ctx context.Context, query string, args ...any) *Row {
 	if tx.dialect == MySQL {
 		if tx.broken != nil {

@@ -79,9 +79,9 @@ func (r *Runner) waitForOne(results <-chan result, stats *Stats, outage *error) 
 // room returns how many more records the window accepts.
 func (r *Runner) room() int { return r.consumer.Window - len(r.window.items) }
 
-// settleAndFill settles due outcomes and, unless there is an outage, polls for more records, while
-// handlers run. It polls only if woken or if the last poll may have left some. Without a session it
-// does nothing.
+// settleAndFill settles the outcomes that are due and then polls for more records, while handlers
+// run. It does not poll during an outage (outage is not nil), after ctx has ended, or if neither
+// woken is set nor the last poll may have left some. Without a session it does nothing.
 func (r *Runner) settleAndFill(ctx context.Context, outage error, woken bool) error {
 	if r.session == nil {
 		return nil // the session was discarded; running handlers finish

@@ -16,8 +16,8 @@ const (
 	lastPause  = 10 * time.Second // longest pause after repeated errors
 )
 
-// Run handles records until ctx is done, then settles the handled ones. Outages are logged and
-// retried. It always returns nil.
+// Run handles records until ctx is done, then settles the handled ones. After an outage, which it
+// logs, it retries with a growing pause. It always returns nil.
 func (r *Runner) Run(ctx context.Context) error {
 	defer r.stop(ctx)
 	bound := firstPause

@@ -187,8 +187,9 @@ func (r *Runner) dropMoved() {
 	})
 }
 
-// runSequential handles the waiting records one after the other and settles full batches. It
-// returns at an outage.
+// runSequential handles the waiting records one after the other, counts them in stats, and settles
+// when enough are handled. At an outage, a failed settle or the end of ctx it returns the error;
+// the remaining records stay waiting.
 func (r *Runner) runSequential(ctx context.Context, stats *Stats) error {
 	for it := r.window.next(1); it != nil; it = r.window.next(1) {
 		if err := ctx.Err(); err != nil {
@@ -208,8 +209,8 @@ func (r *Runner) runSequential(ctx context.Context, stats *Stats) error {
 	return nil
 }
 
-// finish stores the result of a handler. It returns err, an outage, after making the record wait
-// again.
+// finish stores the outcome of a handler for the next settle. If err, an outage, is not nil, the
+// record waits again instead, and finish returns err.
 func (r *Runner) finish(it *item, out Outcome, err error, stats *Stats) error {
 	if err != nil {
 		r.counters.Pauses.Add(1)

@@ -67,7 +67,8 @@ func (r *Runner) settle(ctx context.Context) error {
 }
 
 // discardSession drops all unsettled records and closes the session, with the effect of a crash:
-// the next session starts at the cursor.
+// the next session delivers them again. Without a session it does nothing. It returns the error of
+// closing.
 func (r *Runner) discardSession() error {
 	session := r.session
 	r.session, r.window, r.more = nil, window{}, false
@@ -86,7 +87,8 @@ func (r *Runner) next() time.Time {
 	return ack
 }
 
-// nextAck returns the time to settle pending acks; zero: none pending.
+// nextAck returns the time at which pending acks must be settled: AckAge after the oldest of them.
+// The zero time means that none is pending.
 func (r *Runner) nextAck() time.Time {
 	oldest := r.oldest(r.window.settleable())
 	if oldest.IsZero() {

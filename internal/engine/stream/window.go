@@ -34,7 +34,7 @@ type sequence struct {
 // sequence returns the sequence of the record.
 func (it *item) sequence() sequence { return sequence{it.Retry, it.Position.Partition} }
 
-// add appends polled records.
+// add appends polled records in the state waiting.
 func (w *window) add(batch []Delivery) {
 	for _, d := range batch {
 		w.items = append(w.items, &item{Delivery: d})
@@ -52,7 +52,8 @@ func (w *window) next(perKey int) *item {
 	return nil
 }
 
-// begin marks the record as running.
+// begin sets the state of a record to running, which keeps next from returning a record of the same
+// key.
 func (w *window) begin(it *item) {
 	if w.running == nil {
 		w.running = map[string]int{}
@@ -61,7 +62,8 @@ func (w *window) begin(it *item) {
 	w.running[it.Key]++
 }
 
-// end sets the state of a running record and frees its key.
+// end sets the state of a running record to s. If no other record of its key runs, next may return
+// one of that key again.
 func (w *window) end(it *item, s state) {
 	it.state = s
 	switch n := w.running[it.Key]; {
@@ -98,7 +100,7 @@ func (w *window) settleable() []*item {
 	return ready
 }
 
-// remove removes the records for which gone returns true.
+// remove removes the records for which gone returns true and keeps the order of the others.
 func (w *window) remove(gone func(*item) bool) {
 	kept := w.items[:0]
 	for _, it := range w.items {

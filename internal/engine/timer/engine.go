@@ -26,13 +26,13 @@ type Options struct {
 	// Concurrency limits the handlers of a kind that run at once (default 16).
 	Concurrency map[Kind]int
 	// LeaseTime is the duration of a lease (default 5 min). A handler may run for nine tenths of
-	// Hold.
+	// LeaseTime.
 	LeaseTime time.Duration
 	// Grace is the time that a stop waits for running handlers before it cancels them (default
 	// 10 s).
 	Grace time.Duration
 	// OnDead receives a timer whose last attempt failed. If OnDead fails, the timer is retried. If
-	// Dead is nil, the timer is logged and dropped.
+	// OnDead is nil, the timer is logged and dropped.
 	OnDead func(ctx context.Context, f Fired, cause error) error
 	// OnLoss is called after the queue lost timers. It must arm all timers again from the owner's
 	// rows, with Last = now. It runs concurrently with handlers, one call at a time, and is
@@ -127,7 +127,9 @@ func (e *Engine) arm(ctx context.Context, entries []Entry) error {
 // allocates.
 func (e *Engine) Touch(key Key) { e.opt.Queue.Touch(key) }
 
-// Cancel removes a timer if its gen is at most gen, and stops retrying to arm it.
+// Cancel removes a timer if its gen is at most gen, and stops retrying to arm it. A missing or
+// newer timer is no error. A handler that runs already is not stopped. It fails if the queue is not
+// reachable.
 func (e *Engine) Cancel(ctx context.Context, key Key, gen int64) error {
 	e.unarmed.remove(key, gen)
 	if err := e.opt.Queue.Cancel(ctx, key, gen); err != nil {

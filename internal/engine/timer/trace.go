@@ -43,7 +43,8 @@ func stepOf(f Fired, out Outcome, err error) (Step, error) {
 	return Applied, nil
 }
 
-// trace reports a step to Options.OnTrace, if set.
+// trace reports a step of a fired timer, which began at began and ends now, to Options.OnTrace, if
+// that is set.
 func (e *Engine) trace(f Fired, step Step, began time.Time, err error) {
 	if e.opt.OnTrace != nil {
 		e.opt.OnTrace(Trace{Fired: f, Step: step, Began: began, At: time.Now(), Err: err})

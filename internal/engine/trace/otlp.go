@@ -154,7 +154,8 @@ func (o *OTLP) request(instance string, steps []pendingStep) exportRequest {
 	return exportRequest{[]resourceSpans{{Resource: resource{about}, ScopeSpans: []scopeSpans{scope}}}}
 }
 
-// id computes the id of a trace or a span, the same in every process.
+// id computes the id of a trace or a span, of size bytes in hexadecimal, from the timer, its gen
+// and of. Every process computes the same one.
 func (s pendingStep) id(size int, of string) string {
 	sum := sha256.Sum256([]byte(s.timer.String() + " " + strconv.FormatInt(s.Gen, 10) + " " + of))
 	return hex.EncodeToString(sum[:size])

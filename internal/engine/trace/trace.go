@@ -131,7 +131,9 @@ func (r *Recorder) Record(t timer.Trace) {
 	}
 }
 
-// Run writes recorded steps until ctx is done, then the rest. It is idle while no timer fires.
+// Run writes recorded steps to the database, and to the collector if Export is set, until ctx is
+// done; then it writes the rest, for at most flushTime. It waits while no timer fires. It always
+// returns nil and must be called once.
 func (r *Recorder) Run(ctx context.Context) error {
 	var sending sync.WaitGroup
 	if r.opt.Export != nil {
@@ -163,7 +165,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// takeAll removes and returns the waiting steps.
+// takeAll removes and returns the steps that wait to be written; nil if there are none.
 func (r *Recorder) takeAll() []pendingStep {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -102,7 +102,8 @@ func (l *LongLimiter) Do(ctx context.Context, account drive.AccountID, fn func()
 	return l.current().Do(ctx, account, fn)
 }
 
-// current returns the limiter for the present concurrency.
+// current returns the limiter for the present concurrency, and makes a new one if the concurrency
+// has changed. Turns of an earlier limiter go on and do not count in the new one.
 func (l *LongLimiter) current() *Limiter {
 	n := l.concurrency()
 	l.mu.Lock()
@@ -133,7 +134,8 @@ func acquire(ctx context.Context, free chan struct{}) error {
 	}
 }
 
-// join returns the queue of the account and counts a user.
+// join returns the queue of the account and counts the caller as its user. The caller must call
+// leave with it.
 func (l *Limiter) join(account drive.AccountID) *queue {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,7 +148,8 @@ func (l *Limiter) join(account drive.AccountID) *queue {
 	return q
 }
 
-// leave removes a user and deletes an unused queue.
+// leave ends the use of an account's queue and deletes the queue after its last user. It must be
+// called once per join.
 func (l *Limiter) leave(account drive.AccountID, q *queue) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -65,7 +65,8 @@ func (b *Bucket) Requests(kind string) int {
 	return b.requests[kind]
 }
 
-// sortedLocked returns the sorted keys.
+// sortedLocked returns the sorted keys and caches them; the caller holds b.mu and must not change
+// them.
 func (b *Bucket) sortedLocked() []string {
 	if b.keys == nil {
 		b.keys = make([]string, 0, len(b.sizes))

@@ -38,7 +38,8 @@ func (f *Faults) FailAll(call string, err error) {
 	f.add(&rule{call: call, n: 1, every: true, act: func(context.Context, func() error) error { return err }})
 }
 
-// LoseReply makes the n-th call succeed but return err.
+// LoseReply makes the n-th call of a method return err although it succeeded. If the call itself
+// fails, its own error is returned.
 func (f *Faults) LoseReply(call string, n int, err error) {
 	f.add(&rule{call: call, n: n, act: func(_ context.Context, do func() error) error {
 		if failed := do(); failed != nil {

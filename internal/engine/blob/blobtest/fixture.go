@@ -56,7 +56,8 @@ func partSize(s blob.Staging) drive.ByteSize {
 // Slice returns the bytes of part n of a file.
 func Slice(file []byte, n int) []byte { return slice(blob.Ref{PartSize: PartSize}, file, n) }
 
-// slice returns the bytes of part n of a file in parts of ref.PartSize.
+// slice returns the bytes of part n of a file in parts of ref.PartSize, shorter for the last part.
+// It shares the memory of file.
 func slice(ref blob.Ref, file []byte, n int) []byte {
 	from := n * int(ref.PartSize)
 	return file[from:min(from+int(ref.PartSize), len(file))]

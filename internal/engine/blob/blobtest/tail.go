@@ -46,7 +46,8 @@ type TailSender struct {
 	tail  *blob.Tail     // running hashes; nil: to be rebuilt
 }
 
-// fill returns a TailSender for part n of whole bytes.
+// fill returns a TailSender for part n of an upload; the part is complete at whole bytes. It sends
+// nothing.
 func fill(ref blob.Ref, n int, whole int) *TailSender {
 	return &TailSender{Ref: ref, N: n, Gen: 1, Whole: drive.ByteSize(whole), tail: blob.NewTail(drive.ByteSize(n) * ref.PartSize)}
 }
@@ -63,7 +64,8 @@ func (f *TailSender) Send(t testing.TB, s blob.Staging, r io.Reader) (blob.Part,
 	return part, err
 }
 
-// withhold extends the tail by b without journaling it.
+// withhold stores b behind the tail with PrepareExtend, so it is not in the journal. The caller
+// must call Commit or Discard on the result.
 func (f *TailSender) withhold(t testing.TB, s blob.Staging, b []byte) blob.PendingExtend {
 	t.Helper()
 	e, body := f.extend(t, s, bytes.NewReader(b))
@@ -84,7 +86,8 @@ func (f *TailSender) extend(t testing.TB, s blob.Staging, r io.Reader) (blob.Ext
 	})
 }
 
-// reread rebuilds the hashes from the staged tail, as after a crash.
+// reread rebuilds the hashes of f from the staged tail, as after a crash. Without a staged tail, it
+// begins an empty one.
 func (f *TailSender) reread(t testing.TB, s blob.Staging) {
 	t.Helper()
 	f.tail = blob.NewTail(drive.ByteSize(f.N) * f.Ref.PartSize)
@@ -200,7 +203,7 @@ type counter struct {
 	n int
 }
 
-// Read reads from r and adds the number of bytes to n.
+// Read reads from c.r and adds the number of bytes to c.n.
 func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.n += n
@@ -356,7 +359,7 @@ func withheldPieces(t *testing.T, s blob.Staging, _ blob.Store) {
 	noError(t, err)
 }
 
-// load returns the length of a tail.
+// load returns the length of the tail of part n in bytes; 0 if there is no tail.
 func load(t *testing.T, s blob.Staging, ref blob.Ref, n int) drive.ByteSize {
 	t.Helper()
 	got, err := s.Load(t.Context(), ref)

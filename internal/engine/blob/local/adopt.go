@@ -75,7 +75,8 @@ func adoptResult(err error) (bool, error) {
 }
 
 // adoptedJournalLocked returns the journal that ref will have with u's bytes, without header and
-// fence. It returns errUnadoptable if u is sealed, empty, incomplete, unsynced or suspect.
+// fence. It returns errUnadoptable if u is sealed, empty, incomplete, unsynced or suspect. The
+// caller holds u.mu and has loaded the journal.
 func (u *upload) adoptedJournalLocked(ref blob.Ref) (*journal, error) {
 	have := u.journal
 	var size drive.ByteSize
@@ -99,8 +100,8 @@ func (u *upload) adoptedJournalLocked(ref blob.Ref) (*journal, error) {
 	return j, nil
 }
 
-// completeAdoptedLocked adds u's own header and fence to j. It returns errUnadoptable if u is
-// sealed or has bytes.
+// completeAdoptedLocked copies u's own header and fence to j. It returns errUnadoptable if u is
+// sealed or has bytes. The caller holds u.mu and has loaded the journal.
 func (u *upload) completeAdoptedLocked(j *journal) error {
 	if u.sealed || len(u.journal.parts) > 0 || len(u.journal.tails) > 0 {
 		return errUnadoptable
@@ -109,7 +110,8 @@ func (u *upload) completeAdoptedLocked(j *journal) error {
 	return nil
 }
 
-// adoptSteps returns the steps of Adopt, in order.
+// adoptSteps returns the steps of Adopt, for the caller to run in order until one fails. After the
+// second one, the rename of from's bytes, the adoption is decided.
 func (u *upload) adoptSteps(from *upload, j *journal) []func() error {
 	return append([]func() error{
 		func() error { return u.writeAdopted(j) },
@@ -118,7 +120,8 @@ func (u *upload) adoptSteps(from *upload, j *journal) []func() error {
 	}, u.finishSteps()...)
 }
 
-// finishSteps returns the steps after data.adopt exists. Each of them may have been done already.
+// finishSteps returns the steps that finish an Adopt once data.adopt exists: they put the new
+// journal and the data file in place. A step that was done already succeeds.
 func (u *upload) finishSteps() []func() error {
 	replace := func(from, to string) error {
 		err := os.Rename(u.path(from), u.path(to))

@@ -92,8 +92,9 @@ func (b *buffers) borrow(want int64) loan {
 	return loan{}
 }
 
-// findLocked returns a slab, or nil. With part = 1 it prefers a partly lent slab, so that unused
-// ones stay whole; with part = 0 it returns an unused one.
+// findLocked returns a slab to lend from, and makes one within b.limit; nil if all are lent. With
+// part = 1 it returns a slab with a free quarter, a partly lent one if there is any, so that unused
+// ones stay whole. With part = 0 it returns an unused one. The caller holds b.mu.
 func (b *buffers) findLocked(part int) *slab {
 	if part == 1 {
 		i := slices.IndexFunc(b.slabs, func(s *slab) bool { return s.used != 0 && s.used != wholeSlab })
@@ -112,7 +113,8 @@ func (b *buffers) findLocked(part int) *slab {
 	return s
 }
 
-// borrowLocked marks the quarters used of s as lent.
+// borrowLocked marks the quarters in the bit set used of s as lent and returns their bytes, from
+// offset off. The caller holds b.mu and returns the loan with giveBack.
 func (b *buffers) borrowLocked(s *slab, off int, used uint8) loan {
 	s.used |= used
 	size := quarterBuffer

@@ -18,8 +18,9 @@ const (
 	compactRatio = 4
 )
 
-// compactLocked rewrites the journal if that makes it much shorter. After a failure the long
-// journal stays in use, and compactLocked tries again when its length has doubled.
+// compactLocked rewrites the journal if that makes it much shorter, and sets u.compactAt, the
+// length of the next attempt. If rewriting fails, it logs that, the long journal stays in use, and
+// the next attempt is made when its length has doubled. The caller holds u.mu.
 func (u *upload) compactLocked() {
 	var b []byte
 	for _, r := range u.journal.records(u.d.boot) {
@@ -37,8 +38,9 @@ func (u *upload) compactLocked() {
 	u.journal.end, u.journal.boot = int64(len(b)), u.d.boot
 }
 
-// replaceJournal durably replaces the journal by b. After a crash either of them is in place, and
-// both have the same meaning.
+// replaceJournal replaces the journal by b, atomically. After a crash either of them is in place,
+// and both have the same meaning. On an error the old journal stays. If only the final sync of the
+// directory fails, it logs that and returns nil.
 func (u *upload) replaceJournal(b []byte) error {
 	temp := u.path(journalTemp)
 	if err := os.WriteFile(temp, b, fileMode); err != nil {

@@ -67,14 +67,15 @@ func (f *flusher) isRunning() bool {
 	return f.running
 }
 
-// reset clears the queue.
+// reset forgets all ranges: none of them is dirty or waits for write-back. It wakes nobody.
 func (f *flusher) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.queue, f.started, f.dirty = nil, nil, 0
 }
 
-// waitLocked releases the mutex until the next change or until cancel is closed.
+// waitLocked waits for the next changeLocked, or until cancel is closed. The caller holds f.mu;
+// waitLocked unlocks it meanwhile and returns with it locked.
 func (f *flusher) waitLocked(cancel <-chan struct{}) {
 	if f.changed == nil {
 		f.changed = make(chan struct{})
@@ -88,7 +89,7 @@ func (f *flusher) waitLocked(cancel <-chan struct{}) {
 	}
 }
 
-// changeLocked wakes all waiting callers.
+// changeLocked wakes all callers of waitLocked. The caller holds f.mu.
 func (f *flusher) changeLocked() {
 	if f.changed != nil {
 		close(f.changed)
@@ -164,7 +165,8 @@ func (f *flusher) next() (start span, wait []span) {
 	return start, wait
 }
 
-// finished removes the n oldest ranges.
+// finished removes the n oldest started ranges, whose bytes are written back, subtracts them from
+// the dirty bytes, and wakes waiting callers.
 func (f *flusher) finished(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

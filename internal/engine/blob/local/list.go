@@ -33,8 +33,8 @@ func (s *Store) List(ctx context.Context, fn func(blob.Entry) error) error {
 	})
 }
 
-// reportEntry calls fn for the content that an entry of a shard is, or for all contents of the pack
-// that it is.
+// reportEntry calls fn for an entry of a shard directory. For the file of a pack, it calls fn for
+// each content in it. It returns the first error of fn.
 func (s *Store) reportEntry(ctx context.Context, shard string, e fs.DirEntry, fn func(blob.Entry) error) error {
 	name, ok := packName(shard, e)
 	if !ok {

@@ -27,7 +27,8 @@ func (p packDisk) Path(shard, name string) string {
 // MakeDir durably makes the shard that path is in.
 func (p packDisk) MakeDir(path string) error { return p.d.makeShard(path) }
 
-// SyncName makes the name of a new file durable, unless syncing the file does that.
+// SyncName makes the name of a new file durable by syncing its shard directory. It does nothing on
+// a file system where syncing the file covers its name.
 func (p packDisk) SyncName(f *os.File) error {
 	if p.d.syncCoversName {
 		return nil

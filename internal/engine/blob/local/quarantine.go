@@ -19,7 +19,7 @@ type Quarantine struct{ dir string }
 var _ blob.Quarantine = (*Quarantine)(nil)
 
 // List calls fn for every entry of the quarantine. A directory that was moved as a whole is one
-// entry.
+// entry, with the size of all its files. It stops at the first error of fn and when ctx ends.
 func (q *Quarantine) List(ctx context.Context, fn func(blob.Quarantined) error) error {
 	fsys := os.DirFS(q.dir)
 	err := fs.WalkDir(fsys, ".", func(name string, e fs.DirEntry, err error) error {

@@ -77,7 +77,7 @@ type record struct {
 // errDamaged reports a whole frame with content that this program never writes.
 var errDamaged = errors.New("journal is damaged")
 
-// append appends the frame of r to b.
+// append appends the frame of r, with length and checksum, to b and returns the extended slice.
 func (r record) append(b []byte) []byte {
 	start := len(b)
 	b = append(b, 0, 0, byte(r.kind), sinceFirst)
@@ -125,7 +125,8 @@ func (r record) appendPayload(b []byte) []byte {
 	return b
 }
 
-// appendSums appends the last fields of parts and tails to b.
+// appendSums appends the fields with which parts and tails end to b, and returns the extended
+// slice. The root is included only with flagRoot.
 func (r record) appendSums(b []byte) []byte {
 	le := binary.LittleEndian
 	b = le.AppendUint32(b, r.crc32)

@@ -44,8 +44,8 @@ func (s *Staging) Seal(_ context.Context, ref blob.Ref, size drive.ByteSize) err
 	return nil
 }
 
-// sealSteps returns the steps of Seal, in order. The process may die between any two; Seal then
-// repeats them or finds them done.
+// sealSteps returns the steps of Seal, for the caller to run in order until one fails. The process
+// may die between any two; Seal then repeats them or finds them done.
 func (u *upload) sealSteps(size drive.ByteSize) []func() error {
 	data, sealed := u.path(dataFile), u.d.sealedPath(u.ref.ID)
 	return []func() error{
@@ -61,8 +61,9 @@ func (u *upload) sealSteps(size drive.ByteSize) []func() error {
 // errSealed reports that the bytes are already sealed.
 var errSealed = errors.New("sealed already")
 
-// checkCompleteLocked checks that the parts add up to size and none is suspect. It returns
-// errSealed, WrongState or PartsMissing.
+// checkCompleteLocked returns nil if the parts add up to size and none is suspect. It returns
+// errSealed if the upload is sealed already, WrongState for suspect parts, and PartsMissing. The
+// caller holds u.mu and has loaded the journal.
 func (u *upload) checkCompleteLocked(size drive.ByteSize) error {
 	switch {
 	case u.sealed:
@@ -75,8 +76,9 @@ func (u *upload) checkCompleteLocked(size drive.ByteSize) error {
 	return nil
 }
 
-// syncLength makes the file length durable, which fdatasync need not do after a truncation. It
-// costs little if the bytes are synced.
+// syncLength syncs the file at path with its length, which fdatasync need not do after a
+// truncation. It costs little if the bytes are synced. If the sync fails, all parts become suspect,
+// because their bytes may be lost.
 func (u *upload) syncLength(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -119,8 +121,9 @@ func (s *Staging) syncMove(ref blob.Ref) error {
 	return nil
 }
 
-// moveBytes renames the bytes and updates sealed in one step, so that concurrent readers always
-// find them.
+// moveBytes renames the file of the bytes and sets u.sealed in one step, so that concurrent readers
+// always find it. The rename is not durable; the caller syncs the directories. On an error u.sealed
+// is unchanged.
 func (u *upload) moveBytes(from, to string, sealed bool) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()

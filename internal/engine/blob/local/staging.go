@@ -70,7 +70,8 @@ func (s *Staging) release(u *upload) {
 	}
 }
 
-// stopAll ends write-back of all uploads.
+// stopAll ends the write-back of all cached uploads. It returns when the goroutines that write back
+// have ended.
 func (s *Staging) stopAll() {
 	s.mu.Lock()
 	all := make([]*upload, 0, len(s.uploads))
@@ -121,8 +122,8 @@ func (s *Staging) Create(ctx context.Context, ref blob.Ref) error {
 	return syncDirs(dir, day, month, year, filepath.Dir(year))
 }
 
-// createFiles makes the data and journal files if missing. It rewrites a journal without a whole
-// header.
+// createFiles makes the data and journal files in dir if missing. It rewrites a journal that is
+// shorter than a header. It syncs the journal but not the directory.
 func (s *Staging) createFiles(dir string, ref blob.Ref) error {
 	data, err := os.OpenFile(filepath.Join(dir, dataFile), os.O_CREATE|os.O_WRONLY, fileMode)
 	if err != nil {
@@ -172,7 +173,8 @@ func (s *Staging) Drop(_ context.Context, ref blob.Ref, gen int64, n int) error 
 	return u.free(n, 0)
 }
 
-// Load returns the accepted parts and tails of an upload (blob.Staging).
+// Load returns the accepted parts and tails of an upload (blob.Staging). It fails with NotFound if
+// there is no such upload.
 func (s *Staging) Load(_ context.Context, ref blob.Ref) (blob.Staged, error) {
 	u, err := s.acquire(ref)
 	if err != nil {
@@ -251,7 +253,8 @@ func (s *Staging) Remove(_ context.Context, ref blob.Ref) error {
 	return s.removeEmptyDates(filepath.Dir(u.dir))
 }
 
-// evict evicts u from the cache, so that the next call reads the disk.
+// evict removes u from the cache, so that the next call for the upload reads the disk. It does
+// nothing if the cache has another object for the upload.
 func (s *Staging) evict(u *upload) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,8 +20,8 @@ func parseBootID(s string) [16]byte {
 	return [16]byte(sum[:16])
 }
 
-// truncateTail truncates the file at the beginning of s if s contains the end of the file.
-// Otherwise it does nothing.
+// truncateTail truncates the file to s.off if the file ends inside s. If it ends before or after s,
+// it does nothing. It is not durable.
 func truncateTail(f *os.File, s span) error {
 	info, err := f.Stat()
 	if err != nil || info.Size() <= s.off || info.Size() > s.end() {
@@ -30,7 +30,8 @@ func truncateTail(f *os.File, s span) error {
 	return f.Truncate(s.off)
 }
 
-// writeZeros overwrites the range with zeros, up to the end of the file.
+// writeZeros overwrites n bytes from off with zeros, but never beyond the end of the file, so its
+// length stays. It is not durable.
 func writeZeros(f *os.File, off, n int64) error {
 	info, err := f.Stat()
 	if err != nil || info.Size() <= off {

@@ -99,7 +99,8 @@ func nextData(f *os.File, off int64) (int64, error) {
 	return at, err
 }
 
-// reserve allocates disk space for a range. It does nothing if the file system cannot.
+// reserve allocates disk space for a range and extends the file to its end. It returns nil without
+// doing so if the file system cannot.
 func reserve(f *os.File, off, n int64) error {
 	err := noEINTR(func() error { return unix.Fallocate(int(f.Fd()), 0, off, n) })
 	if err == nil || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
@@ -133,7 +134,8 @@ func awaitWriteback(f *os.File, ranges []span) (int, error) {
 	return 1, err
 }
 
-// dropCache makes the next reads come from disk as far as possible; dirty pages stay cached.
+// dropCache evicts the clean pages of f from the page cache, so that the next reads come from disk.
+// Pages that are not written back stay cached.
 func dropCache(f *os.File) error {
 	return noEINTR(func() error { return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) })
 }

@@ -97,13 +97,15 @@ func (w *withheld) Commit(ctx context.Context) error {
 	return nil
 }
 
-// Discard frees the bytes of the piece.
+// Discard frees the bytes of the piece and ends the reservation of its part; the tail stays as it
+// was. It must not be called after Commit.
 func (w *withheld) Discard(context.Context) {
 	w.u.freeFailedTail(w.e)
 	w.finish()
 }
 
-// finish ends the reservation of the part and the use of the upload.
+// finish ends the reservation of the part and releases the upload, so that its object may leave the
+// cache. It must be called once.
 func (w *withheld) finish() {
 	w.u.release(w.e.N)
 	w.s.release(w.u)

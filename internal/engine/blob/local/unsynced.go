@@ -43,8 +43,9 @@ const (
 	slowSyncPause = 20
 )
 
-// syncNew makes a new file and its name durable. small is the content if it fits the log, else nil.
-// Concurrent callers share a sync.
+// syncNew makes the bytes and the name of a new file durable. small is its content if that fits the
+// write-ahead log, else nil. If many calls run at once, it writes small to the log or syncs the
+// whole file system instead of the file, so that they share one sync.
 func (d *Dir) syncNew(f *os.File, name string, small []byte) error {
 	waiting := d.pendingSyncs.Add(1)
 	defer d.pendingSyncs.Add(-1)
@@ -157,7 +158,7 @@ type fsSync struct {
 	pausedUntil time.Time  // until then single files do not use it
 }
 
-// open opens dir, which close closes, and sets w.supported to whether the system can sync its file
+// open opens dir, which close closes, and sets f.supported to whether the system can sync its file
 // system as a whole.
 func (f *fsSync) open(dir string) (err error) {
 	f.now = time.Now
@@ -207,7 +208,8 @@ func (f *fsSync) sync() error {
 	})
 }
 
-// record records the duration and result of a sync that began at began.
+// record records the result of a sync of the whole file system that began at began. An error
+// disables such syncs for good; one that was slow pauses them for a multiple of its duration.
 func (f *fsSync) record(began time.Time, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -55,7 +55,8 @@ func (u *upload) bytesPath() string {
 
 // loadLocked loads the journal unless it is loaded, truncates it to its last whole frame, and frees
 // bytes that neither a part nor a running Write covers. It returns NotFound if the upload is
-// missing or removed.
+// missing or removed, and an error if the journal is of another upload or part size. The caller
+// holds u.mu. On an error no journal is loaded.
 func (u *upload) loadLocked() error {
 	if u.removed {
 		return drive.Fail(drive.NotFound)
@@ -109,8 +110,9 @@ func (u *upload) findBytes() (sealed bool, err error) {
 	return sealed, nil
 }
 
-// repairLocked truncates the journal, of size bytes, to its whole frames and frees uncovered bytes
-// of the data.
+// repairLocked truncates the journal, of size bytes, to its whole frames; if that cuts something
+// off, it first journals that all parts are suspect. Unless the upload is sealed, it frees
+// uncovered bytes of the data file. The caller holds u.mu and has set u.journal.
 func (u *upload) repairLocked(size int64) error {
 	if size > u.journal.end {
 		u.d.log.Warn("torn end of a journal cut off; all parts of the upload are verified before it completes", "upload", u.ref.ID, "bytes", size-u.journal.end)
@@ -157,8 +159,10 @@ func (u *upload) freeTornLocked() error {
 	return nil
 }
 
-// appendLocked writes records to the journal and applies them. On an error the journal is
-// unchanged, or is loaded again by the next call.
+// appendLocked writes records to the journal file, without a sync, applies them to u.journal, and
+// compacts the journal if it is long. It fails with NotFound if the upload was removed. If writing
+// fails, the journal is unchanged, or is loaded again by the next call. The caller holds u.mu and
+// has loaded the journal.
 func (u *upload) appendLocked(records ...record) error {
 	if u.removed {
 		return drive.Fail(drive.NotFound)
@@ -186,7 +190,9 @@ func (u *upload) appendLocked(records ...record) error {
 	return nil
 }
 
-// writeLocked writes b at the end of the journal. On an error it truncates the file again.
+// writeLocked writes b at the end of the journal file. On an error it truncates the file again. If
+// that fails too, it sets u.journal to nil, so that the next call loads the file. The caller holds
+// u.mu.
 func (u *upload) writeLocked(b []byte) error {
 	f, err := os.OpenFile(u.path(journalFile), os.O_WRONLY, 0)
 	if err != nil {
@@ -262,8 +268,9 @@ func (u *upload) claimLocked(gen int64, n int, replace bool) (held *entry, err e
 	return held, nil
 }
 
-// checkWritableLocked returns the error if nothing may be written to part n under gen: WrongState
-// while sealing or for a fenced gen, InProgress during another write.
+// checkWritableLocked returns nil if a write of part n under gen may begin. It returns WrongState
+// if the upload is sealed or being moved or the gen is fenced, and InProgress during another write
+// of the part. The caller holds u.mu and has loaded the journal.
 func (u *upload) checkWritableLocked(gen int64, n int) error {
 	_, taken := u.writing[n]
 	switch {
@@ -277,7 +284,8 @@ func (u *upload) checkWritableLocked(gen int64, n int) error {
 	return nil
 }
 
-// release ends the reservation of part n.
+// release ends the reservation of part n, which lets others write it, and wakes callers that wait
+// for running writes.
 func (u *upload) release(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -370,8 +378,8 @@ func (u *upload) syncBytes(path string) error {
 	return nil
 }
 
-// appendIf appends a record of kind k, without fields, if still, which is called under u.mu,
-// returns true; else it returns nil and does nothing. It does not sync.
+// appendIf appends a record of kind k, without fields, if still returns true; else it returns nil
+// and does nothing. still is called under u.mu. It does not sync.
 func (u *upload) appendIf(k kind, still func() bool) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -381,7 +389,8 @@ func (u *upload) appendIf(k kind, still func() bool) error {
 	return u.appendLocked(record{kind: k})
 }
 
-// sizeLocked returns the number of bytes of all parts and tails.
+// sizeLocked returns the number of bytes of all parts and tails. The caller holds u.mu and has
+// loaded the journal.
 func (u *upload) sizeLocked() (sum drive.ByteSize) {
 	for _, entries := range []map[int]entry{u.journal.parts, u.journal.tails} {
 		for _, e := range entries {

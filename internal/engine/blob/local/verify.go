@@ -111,9 +111,10 @@ func (u *upload) findBad(ctx context.Context, parts []blob.Part) (bad []blob.Par
 	return bad, nil
 }
 
-// dropBad removes parts from the journal, unless they were replaced meanwhile, and frees their
-// bytes. It syncs the journal before it frees bytes, with the lock held, because this repair is
-// rare.
+// dropBad removes the suspect parts bad from the journal, unless they were replaced or verified
+// meanwhile, and frees their bytes. It syncs the journal before it frees bytes, with u.mu locked,
+// because this repair is rare. For a sealed upload it leaves the bytes; the load after an Unseal
+// frees them.
 func (u *upload) dropBad(bad []blob.Part, gen int64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()

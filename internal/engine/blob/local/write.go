@@ -83,8 +83,9 @@ func (u *upload) copyPart(ctx context.Context, f *os.File, w blob.Write, at driv
 	return part, nil
 }
 
-// accept journals a part or tail, as kind as, whose bytes are in place. It takes no context,
-// because bytes that have arrived are accepted even if the client is gone.
+// accept journals a part or tail, as kind as, whose bytes are in place. With DurabilityPart it also
+// syncs the journal; if that fails, it journals the previous state of the part again. It takes no
+// context, because bytes that have arrived are accepted even if the client is gone.
 func (u *upload) accept(p blob.Part, as kind, gen int64) error {
 	durable := u.d.durability == DurabilityPart
 	back, err := u.appendPart(p, as, gen, durable)

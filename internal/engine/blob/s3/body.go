@@ -36,7 +36,9 @@ type verifyingReader struct {
 	err         error // returned by every further Read; io.EOF when all bytes have been returned
 }
 
-// Read returns bytes of the body. An error, io.EOF included, is permanent.
+// Read returns the next bytes of the body; the last byte and io.EOF follow only after all checks.
+// An error, io.EOF included, is permanent. It fails with the errors of fillLocked and finishLocked,
+// and with errRequestEnded after close.
 func (v *verifyingReader) Read(p []byte) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -217,8 +219,9 @@ func bufferSmall(r io.Reader, size int64) (io.Reader, error) {
 // being sent.
 type bufferedBodyKey struct{}
 
-// unwrapBuffered returns the context and reader to pass to the client library. sum is the SHA-256
-// of a bufferedBody; empty for a stream.
+// unwrapBuffered returns the context and reader to pass to the client library. For a bufferedBody,
+// the context carries its bytes, so that the transport can send them again, and sum is their
+// SHA-256; for a stream, sum is empty and both are returned unchanged.
 func unwrapBuffered(ctx context.Context, r io.Reader) (_ context.Context, _ io.Reader, sum string) {
 	w, ok := r.(bufferedBody)
 	if !ok {
@@ -250,7 +253,8 @@ func (e *storeError) Error() string { return e.err.Error() }
 // Unwrap returns the wrapped error.
 func (e *storeError) Unwrap() error { return e.err }
 
-// asStoreError classifies err and wraps it in a storeError; nil stays nil.
+// asStoreError classifies err and wraps it in a storeError, which marks it as the store's rather
+// than the body's; nil stays nil.
 func asStoreError(err error) error {
 	if err == nil {
 		return nil
@@ -284,8 +288,8 @@ func (b *Bucket) sendSpooled(ctx context.Context, o outgoing) (blob.Part, bool, 
 // spoolBufferSize is the buffer size for spooling, in bytes.
 const spoolBufferSize = 64 << 10
 
-// spool copies body to f and returns its Finish result. It calls alive before each read and stops
-// at its error.
+// spool copies body to f and returns its Finish result. It calls live before each read and stops at
+// its error. It fails with DiskFull if the spool directory is full.
 func spool(f *os.File, body blob.Body, live func() error) (blob.Part, error) {
 	buf := make([]byte, spoolBufferSize)
 	for {

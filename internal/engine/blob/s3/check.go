@@ -79,7 +79,8 @@ func (b *Bucket) checkObjects(ctx context.Context, key string) error {
 	return nil
 }
 
-// checkClock compares the local clock with the Date header of an unsigned request. Stores answer a
+// checkClock fails if the local clock differs by more than maxSkew from the Date header of an
+// unsigned request. It returns nil if the store is unreachable or sends no date. Stores answer a
 // signed request with a wrong time by "access denied", as if a permission were missing.
 func (b *Bucket) checkClock(ctx context.Context) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodHead, b.api.EndpointURL().String(), http.NoBody)

@@ -16,7 +16,8 @@ import (
 	"example.org/smartdrive/internal/engine/blob/s3/pack"
 )
 
-// List calls fn for every object below blobs/, with the contents of packs one by one (blob.Store).
+// List calls fn for every object below blobs/, with the contents of packs one by one instead of the
+// pack (blob.Store). It fails if a pack cannot be read, and stops at the first error of fn.
 func (s *Store) List(ctx context.Context, fn func(blob.Entry) error) error {
 	var packs []blob.Entry // objects of packs, grouped by pack
 	flush := func() error {

@@ -33,7 +33,8 @@ type journals struct {
 	prefix string // of all keys: Options.Namespace
 }
 
-// keys returns the Redis keys of an upload: journal and leases.
+// keys returns the two Redis keys of an upload: the hash of the journal, then the hash of the
+// leases.
 func (j journals) keys(id drive.UploadID) []string {
 	tag := j.prefix + ":{u:" + id.String() + "}:"
 	return []string{tag + "j", tag + "l"}
@@ -53,7 +54,7 @@ func (j journals) idOf(key string) (drive.UploadID, bool) {
 	return id, err == nil
 }
 
-// answer is the reply of a script: a verdict and its values (see prelude).
+// answer is the reply of a script: a verdict such as "ok" and then its values (see prelude).
 type answer []any
 
 // verdict returns the first element.
@@ -177,7 +178,8 @@ func (j journals) field(ctx context.Context, id drive.UploadID, name string) (st
 	return v, answerError(err)
 }
 
-// pairs iterates over the reply of HGETALL.
+// pairs iterates over the fields and values in the reply of HGETALL. A reply of another type yields
+// nothing.
 func pairs(v any) func(yield func(field, value string) bool) {
 	all, _ := v.([]any)
 	return func(yield func(string, string) bool) {
@@ -219,8 +221,9 @@ func (j *journal) decodeField(field, value string) (err error) {
 	return err
 }
 
-// decodePart decodes the field of an entry, tail or unconfirmed bytes. It ignores fields added by
-// later versions.
+// decodePart decodes the field of an entry, tail or unconfirmed bytes into j. It ignores names that
+// are not a part number, which later versions add. It fails with errEntry if the value is damaged
+// or belongs to another part.
 func (j *journal) decodePart(field, value string) error {
 	number, isUnconfirmed := strings.CutPrefix(field, "o")
 	number, isTail := strings.CutPrefix(number, "p")
@@ -248,7 +251,8 @@ func (j *journal) decodePart(field, value string) error {
 // that was ahead, and is ignored.
 const maxLease = 600_000
 
-// decodeLease records a lease that has not expired.
+// decodeLease sets j.writing for the part of a lease, unless the lease has expired, lies further
+// ahead than maxLease, or is damaged.
 func (j *journal) decodeLease(field, value string) {
 	n, err := strconv.Atoi(field)
 	words := strings.Fields(value)
@@ -269,7 +273,8 @@ func (j *journal) sorted() []entry {
 	return slices.SortedFunc(maps.Values(j.entries), func(a, b entry) int { return cmp.Compare(a.N, b.N) })
 }
 
-// staged converts the journal to blob.Staged.
+// staged converts the journal to blob.Staged. Held includes the unconfirmed bytes. Suspect stays
+// false.
 func (j *journal) staged() blob.Staged {
 	s := blob.Staged{Last: j.last, Now: j.now, Writing: len(j.writing)}
 	for _, e := range j.sorted() {

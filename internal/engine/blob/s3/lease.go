@@ -49,7 +49,8 @@ func (s *Staging) reservePart(id drive.UploadID, n int, gen int64) (unreserve fu
 	return func() { s.unreservePart(id, n) }, nil
 }
 
-// unreservePart ends the reservation of part n and wakes waitWriters.
+// unreservePart ends this process's reservation of part n and wakes the callers of waitWriters for
+// the upload.
 func (s *Staging) unreservePart(id drive.UploadID, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,8 +186,8 @@ func (s *Staging) renew(ctx context.Context, l *lease) error {
 	return l.checkHeld()
 }
 
-// release ends lease l without an entry. left is the number of bytes of the part that may be in the
-// store.
+// release ends lease l without journaling a part, even if ctx has ended. left is the number of
+// bytes of the part that may be in the store; the journal counts them as held.
 func (s *Staging) release(ctx context.Context, l *lease, left int64) error {
 	ctx, stop := cleanupContext(ctx)
 	defer stop()

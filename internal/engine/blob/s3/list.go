@@ -186,8 +186,9 @@ func (s *Staging) QuarantineStaged(ctx context.Context, stray blob.Entry) error 
 	return nil
 }
 
-// quarantinePending moves the bytes of a multipart upload to the quarantine. It aborts an upload
-// without bytes, and leaves alone one that cannot be completed or whose content exists.
+// quarantinePending completes a multipart upload and moves the resulting object to the quarantine.
+// It aborts an upload without bytes. It logs and leaves alone one that cannot be completed or whose
+// content exists; that is not an error.
 func (b *Bucket) quarantinePending(ctx context.Context, p pending, place string) error {
 	parts, err := b.listParts(ctx, p.key, p.mpu)
 	if drive.IsKind(err, drive.NotFound) {

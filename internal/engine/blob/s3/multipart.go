@@ -31,7 +31,8 @@ func (b *Bucket) putPart(ctx context.Context, id drive.UploadID, mpu string, n i
 	return etag, classify(err)
 }
 
-// putEmptyPart replaces part n by an empty one, because S3 cannot remove a single part.
+// putEmptyPart overwrites part n, numbered from 0, with an empty one, because S3 cannot remove a
+// single part.
 func (b *Bucket) putEmptyPart(ctx context.Context, id drive.UploadID, mpu string, n int) error {
 	_, err := b.putPart(ctx, id, mpu, n, newBufferedBody(nil), 0)
 	return err

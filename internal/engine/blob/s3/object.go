@@ -152,8 +152,9 @@ func (o *object) readOnce(s *stream, p []byte, off int64) (int, error) {
 	return m, nil
 }
 
-// openWindow opens a stream at off for want bytes or more. A sequential read gets a larger window
-// than the last.
+// openWindow replaces s by a stream of at least want bytes from off, but not beyond the end of the
+// object. A sequential read gets a larger window than the last one. It closes the previous stream,
+// also if it fails. It fails if the object was replaced (ETag).
 func (o *object) openWindow(s *stream, want, off int64) error {
 	window := int64(firstWindow)
 	if s.body != nil && s.off == off { // read on

@@ -34,7 +34,8 @@ type pieceReader struct {
 	got  int64                                    // bytes read of that piece
 }
 
-// openPieces returns a reader of pieces. The caller closes it.
+// openPieces returns a reader of the concatenated pieces. It does no request; Read opens the
+// objects one by one. The caller closes the reader, which ctx must outlive.
 func (b *Bucket) openPieces(ctx context.Context, id drive.UploadID, pieces []storedPiece) *pieceReader {
 	open := func(p storedPiece) (io.ReadCloser, error) {
 		body, _, _, err := b.api.GetObject(ctx, b.name, b.pieceKey(id, p), minio.GetObjectOptions{})
@@ -74,7 +75,8 @@ func (r *pieceReader) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// close closes the piece being read.
+// close closes the object being read. It may be called more than once; a later Read begins that
+// piece again.
 func (r *pieceReader) close() {
 	if r.body != nil {
 		_ = r.body.Close()
@@ -82,8 +84,9 @@ func (r *pieceReader) close() {
 	}
 }
 
-// dropPieces deletes pieces that no tail refers to any more. It logs a failure; the remaining
-// pieces are deleted with the upload.
+// dropPieces deletes pieces that no tail refers to any more, even if ctx has ended, for at most
+// cleanupTime. It stops at the first failure and logs it; the remaining pieces are deleted with the
+// upload.
 func (b *Bucket) dropPieces(ctx context.Context, id drive.UploadID, pieces []storedPiece) {
 	ctx, stop := cleanupContext(ctx)
 	defer stop()

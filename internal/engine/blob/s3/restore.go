@@ -26,9 +26,9 @@ func (s *Staging) restore(ctx context.Context, ref blob.Ref) error {
 	return err
 }
 
-// restoreOnce makes one attempt to rebuild the lost journal of an upload from the store and logs a
-// warning if it succeeds. It fails with NotFound if the store has nothing of the upload. Parts
-// without bytes are left out.
+// restoreOnce makes one attempt to rebuild the lost journal of an upload from the store, and logs a
+// warning that the journal was missing. It fails with NotFound if the store has nothing of the
+// upload. Parts without bytes are left out.
 func (s *Staging) restoreOnce(ctx context.Context, ref blob.Ref) error {
 	f, err := s.inspectStore(ctx, ref)
 	if err != nil {
@@ -152,8 +152,10 @@ const (
 	dropMismatches conflictPolicy = false
 )
 
-// reconcile makes the journal agree with the store. If the multipart upload is gone, the upload is
-// marked sealed, or its journal is rebuilt.
+// reconcile writes to the journal in Redis what the store has; p decides which side wins. It does
+// not change j, so the caller loads the journal again. If the multipart upload is gone, it marks
+// the upload sealed or rebuilds the journal. It fails with NotFound if the store has nothing of the
+// upload.
 func (s *Staging) reconcile(ctx context.Context, ref blob.Ref, j *journal, p conflictPolicy) error {
 	var parts map[int]storedPart
 	err := error(drive.Fail(drive.NotFound))
@@ -199,8 +201,10 @@ func (s *Staging) reconcileWithoutParts(ctx context.Context, ref blob.Ref, j *jo
 	return s.restore(ctx, ref)
 }
 
-// applyRepairs runs repairScript with triples of field, old and new value. It returns nil if the
-// journal was replaced meanwhile; the caller loads it again.
+// applyRepairs runs repairScript with triples of field, old and new value, and logs a warning if
+// there are any. It also marks the journal as complete on the current Redis server. It returns nil
+// if the journal was replaced meanwhile; the caller loads it again. It fails with NotFound if the
+// upload was removed.
 func (s *Staging) applyRepairs(ctx context.Context, ref blob.Ref, j *journal, triples []any) error {
 	a, err := s.j.run(ctx, repairScript, ref.ID, append([]any{j.incarnation, j.serverNow}, triples...)...)
 	if err != nil {

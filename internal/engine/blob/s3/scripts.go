@@ -265,7 +265,7 @@ for i = 3, #ARGV, 2 do redis.call('HSET', J, ARGV[i], ARGV[i + 1]) end
 return {'ok'}`)
 
 // repairScript replaces fields that still have their old value, except of parts with a lease.
-// Arguments: incarnation, reign of the compared Redis (empty: unchanged), then triples of field,
+// Arguments: incarnation, run id of the compared Redis (empty: unchanged), then triples of field,
 // old and new value.
 var repairScript = script(`
 if redis.call('EXISTS', J) == 0 then return {'none'} end

@@ -72,8 +72,8 @@ func (s *Staging) refuseSeal(ctx context.Context, ref blob.Ref, j *journal, caus
 	return errors.Join(drive.Wrap(cause, drive.PartsMissing), err)
 }
 
-// checkContent does what Seal does for a sealed upload: it checks that the content exists, else
-// NotFound, and has that size.
+// checkContent is Seal for a sealed upload. It fails with NotFound if there is no content, and with
+// another error if the content has not the given size.
 func (s *Staging) checkContent(ctx context.Context, ref blob.Ref, size drive.ByteSize) error {
 	info, err := s.b.stat(ctx, s.b.contentKey(ref.ID))
 	if err == nil && info.Size != int64(size) {
@@ -112,7 +112,8 @@ func (s *Staging) complete(ctx context.Context, ref blob.Ref, j *journal, size d
 	return nil
 }
 
-// completeParts returns the non-empty parts for CompleteMultipartUpload.
+// completeParts returns the non-empty parts, in order, with S3's part numbers, which begin at 1;
+// nil if there are none.
 func (j *journal) completeParts() []minio.CompletePart {
 	var parts []minio.CompletePart
 	for _, e := range j.sorted() {

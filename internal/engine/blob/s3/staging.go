@@ -130,8 +130,10 @@ func (s *Staging) refuseGen(ctx context.Context, ref blob.Ref, gen int64) error 
 	return err
 }
 
-// runRestoring runs a script, rebuilds a lost journal first, and returns the answer or its error
-// (see answer.refused).
+// runRestoring runs a script on the journal of an upload. If the journal is missing, it rebuilds it
+// and runs the script again. It returns the answer and its verdict as an error (see
+// answer.asError). It fails with NotFound if the store has nothing of the upload, and with
+// Unavailable if the journal keeps vanishing.
 func (s *Staging) runRestoring(ctx context.Context, ref blob.Ref, run redisScript, args ...any) (answer, error) {
 	for range maxTries {
 		a, err := s.j.run(ctx, run, ref.ID, args...)
@@ -148,8 +150,9 @@ func (s *Staging) runRestoring(ctx context.Context, ref blob.Ref, run redisScrip
 	return nil, drive.Wrap(errJournalUnstable, drive.Unavailable)
 }
 
-// Drop removes part n from the journal and frees its bytes. S3 cannot remove a single part, so an
-// empty part replaces it.
+// Drop removes part n or its tail from the journal and deletes the bytes (blob.Staging). S3 cannot
+// remove a single part, so an empty part replaces it. It fails with WrongState for a fenced gen,
+// and with InProgress while the part is being written.
 func (s *Staging) Drop(ctx context.Context, ref blob.Ref, gen int64, n int) error {
 	unreserve, err := s.reservePart(ref.ID, n, gen)
 	if err != nil {

@@ -72,7 +72,8 @@ type stallBody struct {
 	cause  func() error            // of the request's cancellation
 }
 
-// Read reads from the body; it fails if no byte arrives for the time stall.
+// Read reads from the body. If no byte arrives for the time stall, it cancels the request and fails
+// with an error that wraps os.ErrDeadlineExceeded.
 func (b *stallBody) Read(p []byte) (int, error) {
 	late := time.AfterFunc(b.stall, func() { b.cancel(fmt.Errorf("the store has sent nothing for %v: %w", b.stall, os.ErrDeadlineExceeded)) })
 	n, err := b.ReadCloser.Read(p)

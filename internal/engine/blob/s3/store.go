@@ -114,7 +114,8 @@ func (b *Bucket) isStoredBy(ctx context.Context, key, attempt string) bool {
 	return err == nil && info.UserMetadata[attemptKey] == attempt
 }
 
-// undoPut deletes the object at key if attempt stored it.
+// undoPut deletes the object at key if attempt stored it, even if ctx has ended. A failure is
+// logged; the auditor then finds the object.
 func (b *Bucket) undoPut(ctx context.Context, key, attempt string) {
 	ctx, stop := cleanupContext(ctx)
 	defer stop()
@@ -205,7 +206,8 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 	return wrapError("remove content", s.b.remove(ctx, key))
 }
 
-// remove deletes an object. A missing object is not an error.
+// remove deletes an object and returns the classified error of the store. A missing object is not
+// an error.
 func (b *Bucket) remove(ctx context.Context, key string) error {
 	err := classify(b.api.RemoveObject(ctx, b.name, key, minio.RemoveObjectOptions{}))
 	if drive.IsKind(err, drive.NotFound) {

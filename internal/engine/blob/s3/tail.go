@@ -15,7 +15,8 @@ import (
 	"example.org/smartdrive/internal/engine/blob"
 )
 
-// errMoved reports that the tail is not the one an Extend expects.
+// errMoved reports that a tail or another field of the journal has changed since it was read; the
+// caller reads it again.
 var errMoved = errors.New("the tail has changed")
 
 // tail is the beginning of a part. A multipart upload cannot hold it, so its pieces are separate
@@ -27,7 +28,7 @@ type tail struct {
 	pieces []storedPiece // in order
 }
 
-// storedPiece is an object with some bytes of a tail.
+// storedPiece describes an object in the bucket with successive bytes of a tail.
 type storedPiece struct {
 	Place string `json:"k"` // key below tails/<upload id>/
 	Size  int64  `json:"s"` // in bytes
@@ -39,7 +40,7 @@ type tailText struct {
 	Pieces []storedPiece `json:"p"`
 }
 
-// encode returns the stored form of t.
+// encode returns t as the text that the journal stores in Redis; decodeTail reverses it.
 func (t tail) encode() string {
 	b, err := json.Marshal(tailText{entry{Part: t.Part, gen: t.gen, time: t.time}.encode(), t.pieces})
 	if err != nil {
@@ -192,8 +193,9 @@ func (x *extension) run(ctx context.Context, body blob.Body) error {
 // Part returns the part that results from the piece.
 func (x *extension) Part() blob.Part { return x.part }
 
-// Commit journals the longer tail or the complete part. On an error the piece is not in the
-// journal.
+// Commit journals the longer tail or the complete part, stops renewing the lease and ends the
+// reservation; neither Commit nor Discard may follow. It returns Unavailable if the lease was lost.
+// If it fails because the answer of Redis is unknown, the piece may be in the journal.
 func (x *extension) Commit(ctx context.Context) error {
 	if x.commit == nil {
 		x.Discard(ctx)
@@ -211,7 +213,8 @@ func (x *extension) Commit(ctx context.Context) error {
 	return nil
 }
 
-// Discard deletes the stored bytes and releases the lease.
+// Discard deletes the stored bytes, releases the lease and ends the reservation, even if ctx has
+// ended. The tail stays as it was. Failures are logged: the lease then expires by itself.
 func (x *extension) Discard(ctx context.Context) {
 	defer x.unreserve()
 	x.stopRenewal()
@@ -288,8 +291,9 @@ func (x *extension) storePart(ctx context.Context, f *spoolFile, part blob.Part)
 	return nil
 }
 
-// rollbackPart replaces a discarded part by an empty one, because a rebuilt journal would accept
-// it. It returns the number of bytes left in the store.
+// rollbackPart overwrites the stored, discarded part with an empty one, because a journal rebuilt
+// from the bucket listing would accept its bytes. It returns the number of the part's bytes left in
+// the store: all of them if the lease was lost or the request fails.
 func (x *extension) rollbackPart(ctx context.Context) int64 {
 	ctx, stop := cleanupContext(ctx)
 	defer stop()
@@ -301,8 +305,8 @@ func (x *extension) rollbackPart(ctx context.Context) int64 {
 	return int64(x.part.Size)
 }
 
-// storePiece sends the spooled bytes as a piece, merged with the pieces before them that are too
-// short.
+// storePiece uploads the spooled bytes as one piece. It puts trailing pieces of the tail that are
+// too short before them in the same object. It journals nothing: it sets x.commit and x.rollback.
 func (x *extension) storePiece(ctx context.Context, f *spoolFile, part blob.Part) error {
 	keep, size := x.tail.pieces, f.size
 	for len(keep) > 0 && keep[len(keep)-1].Size < 2*size {
@@ -329,8 +333,9 @@ func (x *extension) storePiece(ctx context.Context, f *spoolFile, part blob.Part
 	return nil
 }
 
-// commitPiece journals t, whose last piece replaces the merged ones, and deletes the pieces that
-// are not needed.
+// commitPiece journals t, whose last piece replaces the merged ones, and then deletes those. If the
+// upload is removed or the gen fenced, it deletes the new piece. After any other error it deletes
+// nothing, because the entry may have been written.
 func (x *extension) commitPiece(ctx context.Context, t tail, merged []storedPiece) error {
 	ctx, stop := cleanupContext(ctx)
 	defer stop()
@@ -368,14 +373,16 @@ type closerFunc func() error
 // Close calls f.
 func (f closerFunc) Close() error { return f() }
 
-// dropTailPieces deletes the pieces of the encoded tail raw, which was replaced.
+// dropTailPieces deletes the pieces of a tail that was replaced, given as raw, its text in the
+// journal. It does nothing if raw is empty or damaged, and logs a failure.
 func (s *Staging) dropTailPieces(ctx context.Context, id drive.UploadID, raw string) {
 	if t, err := decodeTail(raw); err == nil && len(t.pieces) > 0 {
 		s.b.dropPieces(ctx, id, t.pieces)
 	}
 }
 
-// spoolFile is an unlinked temporary file.
+// spoolFile is a temporary file that holds a body until it is sent. Where the system allows it, the
+// file has no name any more, so it disappears with the process.
 type spoolFile struct {
 	*os.File
 	size int64 // bytes written

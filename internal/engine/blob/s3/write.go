@@ -113,8 +113,9 @@ func (s *Staging) explain(ctx context.Context, ref blob.Ref, l *lease, cause err
 	return drive.Wrap(cause, drive.Unavailable)
 }
 
-// accept adds the entry of a part whose bytes are in the store, even if the client is gone. An
-// equal part that is accepted already is success.
+// accept journals a part whose bytes are in the store, even if the client is gone. It returns nil
+// if the journal has an equal part already, and PartExistsError for a different one. If the upload
+// was removed, it returns NotFound and aborts the multipart upload.
 func (s *Staging) accept(ctx context.Context, ref blob.Ref, l *lease, e entry) error {
 	ctx, stop := cleanupContext(ctx)
 	defer stop()

@@ -38,7 +38,8 @@ func (g *Gate) Open() (arrived int, met bool) {
 	return int(g.arrived.Load()), g.meet.Swap(nil) == nil
 }
 
-// Write runs the competitor, if it is due, and then the transaction (sqldb.Router).
+// Write runs the transaction (sqldb.Router). If a competitor is registered and as many writes as
+// asked have passed, it first runs the competitor, once.
 func (g *Gate) Write(ctx context.Context, fn func(context.Context, *sqldb.Tx) error) error {
 	if g.meet.Load() != nil {
 		if g.arrived.Add(1) > g.skip.Load() {

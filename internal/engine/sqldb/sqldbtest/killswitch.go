@@ -24,7 +24,7 @@ func NewKillSwitch(calls int64, lost bool) *KillSwitch {
 	return l
 }
 
-// CutAt cuts at the given call from now; 0: never.
+// CutAt makes the given call, counted from now and from 1, the one that is cut off; 0 means none.
 func (l *KillSwitch) CutAt(calls int64) {
 	if calls == 0 {
 		calls = 1 << 40

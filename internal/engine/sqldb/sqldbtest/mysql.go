@@ -85,7 +85,8 @@ func share(path string) *pooledDB {
 	return d
 }
 
-// giveBack ends one use of the database.
+// giveBack ends one use of the database. After the last one another test may use the database,
+// whose rows are kept until then.
 func (d *pooledDB) giveBack() {
 	pool.mu.Lock()
 	defer pool.mu.Unlock()

@@ -135,8 +135,9 @@ func Subscriptions() []stream.Subscription {
 	return []stream.Subscription{{Consumer: ConsumerName, Topic: stream.TopicPark}, {Consumer: ConsumerName, Topic: stream.TopicReclaim}}
 }
 
-// Apply runs the handler of the fired timer in a record. A timer without a handler here, or whose
-// handler returned Later, is armed again.
+// Apply runs the handler of the fired timer in a record. It arms the timer again if this process
+// has no handler for it, or if the handler returned Later. It returns the error of the handler or
+// of arming, and an error for a record that is no timer.
 func (d *Dispatch) Apply(ctx context.Context, r stream.Record) error {
 	f, err := decodeFired(r)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"example.org/smartdrive/internal/engine/stream"
 )
 
-// RunDead moves the dead letters from the dlq topic into the DeadLetters until ctx is done, so that
-// one list shows and replays all. Several instances may run it concurrently.
+// RunDead moves the dead letters, which other tasks write to the topic dlq, into the database
+// (DeadLetters) until ctx is done, so that one list shows and replays all. Several instances may
+// run it concurrently. Outages are retried; it always returns nil.
 func (s *Stream) RunDead(ctx context.Context) error {
 	return s.loop(ctx, "dead letters", func(ctx context.Context) (bool, error) {
 		if err := s.ensure(ctx, topicSpec{name: s.dlq(), retention: keepDead}); err != nil {

@@ -24,8 +24,9 @@ type foreign struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// checkTargets rejects target topics with invalid names, and those in the namespace of SmartDrive:
-// a message to a level could loop, and only SmartDrive may publish on its own topics.
+// checkTargets returns BadRequest if a target topic has an invalid name or lies in the namespace of
+// SmartDrive: a message to a delay level could loop, and only SmartDrive may publish on its own
+// topics.
 func (o Options) checkTargets() error {
 	for _, topic := range o.Targets {
 		if !validName(topic) {
@@ -116,7 +117,8 @@ func (r *levelRunner) forwardForeign(ctx context.Context, b batch, others []int,
 	r.postpone(ctx, b, later, errs)
 }
 
-// markUnavailable pauses a topic that accepted no message.
+// markUnavailable keeps messages from being sent to a topic for unavailablePause, because the topic
+// has just accepted none, and logs that. If the topic is paused already, it does nothing.
 func (r *levelRunner) markUnavailable(ctx context.Context, topic string, err error) {
 	now := r.s.opt.Now()
 	if now.Before(r.unavailableUntil[topic]) {
@@ -151,7 +153,8 @@ func strayLetter(dlq string, m *kgo.Record, cause error) *kgo.Record {
 	return out
 }
 
-// withFailure returns headers in which cause replaces the last failure.
+// withFailure returns a copy of headers in which cause replaces the last failure, if there is one.
+// It does not change headers.
 func withFailure(headers []kgo.RecordHeader, cause error) []kgo.RecordHeader {
 	failure := stream.FailureOf(cause)
 	others := slices.DeleteFunc(slices.Clone(headers), func(h kgo.RecordHeader) bool { return h.Key == headerKind || h.Key == headerError })

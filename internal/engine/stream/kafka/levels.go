@@ -123,7 +123,7 @@ func (r *levelRunner) run(ctx context.Context, cl *member) error {
 	return missing
 }
 
-// register adds the runner to levelState, or removes it.
+// register adds the runner to those whose records Waiting counts, or removes it if on is false.
 func (r *levelRunner) register(on bool) {
 	state := &r.s.levels
 	state.mu.Lock()
@@ -189,7 +189,7 @@ func (r *levelRunner) addFetched(fetches kgo.Fetches) (failed error) {
 	return failed
 }
 
-// signal wakes the forwarding loop.
+// signal wakes the forwarding loop. It never blocks; several signals may wake it once.
 func (r *levelRunner) signal() {
 	select {
 	case r.wake <- struct{}{}:
@@ -231,7 +231,8 @@ func (r *levelRunner) due(m *kgo.Record) time.Time {
 	return r.s.opt.ConvertTimestamp(m.Timestamp).Add(r.delays[m.Topic].Delay + time.Millisecond)
 }
 
-// wait returns the time until the first record is due, at most an hour.
+// wait returns the time until the first record is due: 0 if one is overdue, and an hour if none is
+// nearer or there is none.
 func (r *levelRunner) wait() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -251,7 +252,7 @@ type batch struct {
 	sources  []*kgo.Record // record that each message was made from
 }
 
-// subset returns the messages with the given numbers.
+// subset returns the messages with the given indexes in the batch, in the order of numbers.
 func (b batch) subset(numbers []int) []*kgo.Record {
 	messages := make([]*kgo.Record, len(numbers))
 	for n, i := range numbers {
@@ -279,8 +280,9 @@ func (r *levelRunner) dueBatch() batch {
 	return b
 }
 
-// outgoing returns the message to send for a due record: to the retry topic of its consumer or the
-// target topic of another producer, or, if it names neither, to the dead letters.
+// outgoing returns the message to send for a due record: to the retry topic of its consumer, or to
+// the target topic of another producer. If the record names neither or is damaged, the message goes
+// to the dead letters and counts as stray. It sends nothing.
 func (r *levelRunner) outgoing(m *kgo.Record) *kgo.Record {
 	consumer, topic := header(m, headerConsumer), stream.Topic(header(m, headerTopic))
 	if consumer == "" && topic == "" {
@@ -309,8 +311,9 @@ func (r *levelRunner) forwardOnce(ctx context.Context) (more bool, err error) {
 	return len(b.messages) > 0, errors.Join(err, r.commit(ctx))
 }
 
-// forward sends a batch and drops the sent records. Records whose topic was deleted return to the
-// first level. It returns an error if a record was not sent.
+// forward sends a batch and drops the sent records from their queues. Messages that their topic
+// rejects go to the dead letters, and those whose topic was deleted to the first delay level. It
+// returns an error if a record was not sent; that record and those behind it in its partition stay.
 func (r *levelRunner) forward(ctx context.Context, b batch) error {
 	errs := make([]error, len(b.messages))
 	var ours, others []int
@@ -369,7 +372,8 @@ func (r *levelRunner) dropSent(b batch, errs []error) (failed error) {
 	return failed
 }
 
-// sendToDLQ sends a message to the dead letters because its topic does not exist or rejects it.
+// sendToDLQ sends a message to the dead letters, because its topic does not exist or rejects it,
+// and waits for the acknowledgment. It fails if the broker does not acknowledge it.
 func (r *levelRunner) sendToDLQ(ctx context.Context, m *kgo.Record, cause error) error {
 	r.s.counters.Stray.Add(1)
 	makeLetter := strayLetter
@@ -379,8 +383,9 @@ func (r *levelRunner) sendToDLQ(ctx context.Context, m *kgo.Record, cause error)
 	return r.s.produce(ctx, []*kgo.Record{makeLetter(r.s.dlq(), m, fmt.Errorf("topic %s: %w", m.Topic, cause))})
 }
 
-// dropHead drops the first record of a queue after its message became durable, and resumes fetching
-// if the queue is short. The partition may have been revoked meanwhile.
+// dropHead drops the first record of a queue after its message became durable, notes the offset to
+// be committed, and resumes fetching if the queue is short. The partition may have been revoked
+// meanwhile. The caller holds r.mu.
 func (r *levelRunner) dropHead(q *queue) {
 	m := q.waiting[0]
 	q.waiting, q.bytes = q.waiting[1:], q.bytes-len(m.Value)

@@ -109,8 +109,9 @@ const idPrefix = "topic-id:"
 // commitMetadata returns the metadata of a commit for a topic with the id.
 func commitMetadata(id kadm.TopicID) string { return idPrefix + hex.EncodeToString(id[:]) }
 
-// valid returns the partitions whose committed offset belongs to the topic that m reads. The
-// commits of earlier versions, which name no id, are accepted.
+// valid returns, by topic and partition, whether the committed offset belongs to the topic that m
+// reads. It does not if the topic was deleted and created again since. Commits of earlier versions,
+// which name no topic id, are accepted.
 func (m *member) valid(resp *kmsg.OffsetFetchResponse) map[string]map[int32]bool {
 	valid := map[string]map[int32]bool{}
 	for _, group := range resp.Groups {

@@ -54,12 +54,13 @@ func retryMessage(topic, consumer string, d stream.Delivery, f stream.Failure) *
 	return m
 }
 
-// forwarded returns a copy of a message for another topic.
+// forwarded returns a message for another topic with the same key, value and headers, which it
+// shares with m.
 func forwarded(topic string, m *kgo.Record) *kgo.Record {
 	return &kgo.Record{Topic: topic, Key: m.Key, Value: m.Value, Headers: m.Headers}
 }
 
-// header returns the value of a header, or "".
+// header returns the value of the first header with that key; "" if there is none.
 func header(m *kgo.Record, key string) string {
 	for _, h := range m.Headers {
 		if h.Key == key {
@@ -91,7 +92,8 @@ func newDelivery(topic stream.Topic, retry bool, hold uint64, m *kgo.Record) str
 	return d
 }
 
-// deadLetter converts a message of the dlq.
+// deadLetter converts a message of the topic dlq. Texts that are too long are cut; missing headers
+// are empty.
 func deadLetter(m *kgo.Record) stream.DrainedLetter {
 	return stream.DrainedLetter{
 		DeadLetter: stream.DeadLetter{

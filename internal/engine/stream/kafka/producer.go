@@ -107,7 +107,8 @@ func (p *producer) replace(cl *kgo.Client) bool {
 	return true
 }
 
-// close closes the client. Messages that are not acknowledged fail.
+// close closes the client. Messages that are not acknowledged fail. It waits until replaced clients
+// are closed too.
 func (p *producer) close() {
 	p.mu.Lock()
 	p.closed = true

@@ -21,8 +21,9 @@ const (
 	lastPause  = 10 * time.Second // longest pause after repeated errors
 )
 
-// RunRelay sends the records of the outbox until ctx is done. The caller must run it in one
-// instance at a time, by a lease; a second one would send every record twice.
+// RunRelay sends the records of the outbox to Kafka until ctx is done, and retries after outages.
+// It always returns nil. The caller must run it in one instance at a time, by a lease; a second one
+// would send every record twice.
 func (s *Stream) RunRelay(ctx context.Context) error {
 	r := &relay{s: s, inFlight: map[rowID]struct{}{}, signal: make(chan struct{}, 1)}
 	err := s.loop(ctx, "relay", r.once, func(ctx context.Context) {
@@ -32,8 +33,9 @@ func (s *Stream) RunRelay(ctx context.Context) error {
 	return err
 }
 
-// loop calls once until ctx is done. It calls rest after a call without more work. Outages are
-// logged and retried with backoff. It always returns nil.
+// loop calls once until ctx is done. After a call that reports no more work, it calls rest, which
+// waits. An error of once is an outage: it is logged and once is called again after a growing
+// pause. loop always returns nil. what names the loop in the log.
 func (s *Stream) loop(ctx context.Context, what string, once func(context.Context) (more bool, err error), rest func(context.Context)) error {
 	bound := firstPause
 	var outage telemetry.Outage
@@ -146,7 +148,7 @@ func (r *relay) send(ctx context.Context, rows []stream.Unsent) error {
 	return err
 }
 
-// addResult stores a result and wakes waitForResults.
+// addResult stores the result of a send and wakes waitForResults. It does not block.
 func (r *relay) addResult(l sendResult) {
 	r.mu.Lock()
 	r.results = append(r.results, l)
@@ -177,7 +179,9 @@ func (r *relay) waitForResults(ctx context.Context) {
 	}
 }
 
-// mark marks the acknowledged rows as sent. Failed rows are no longer in flight and are sent again.
+// mark marks the acknowledged rows as sent, even if ctx has ended, for at most commitTime. Rows
+// that failed to be sent are no longer in flight, so the next call of once sends them again. It
+// returns the first error of sending and those of marking, joined.
 func (r *relay) mark(ctx context.Context) (err error) {
 	r.mu.Lock()
 	all := r.results

@@ -64,14 +64,16 @@ func newSession(s *Stream, sub stream.Subscription, log, retries string) *sessio
 	}
 }
 
-// start fetches with the client cl until Close.
+// start starts a goroutine that fetches with the client cl until Close, which also closes cl. It
+// must be called once.
 func (sess *session) start(cl *member) {
 	ctx, cancel := context.WithCancel(context.Background())
 	sess.cl, sess.cancel = cl, cancel
 	go sess.fetch(ctx)
 }
 
-// index returns the index of the log or the retries in names and buffers.
+// index returns the position of the topic of retries (1) or of the log (0) in session.names and its
+// buffers.
 func index(retry bool) int {
 	if retry {
 		return 1
@@ -131,7 +133,8 @@ func (sess *session) addFetched(ctx context.Context, fetches kgo.Fetches) (faile
 	return sess.failed != nil
 }
 
-// noteError ends the session with an error of fetching. Lost data is only logged.
+// noteError records an error of fetching, which ends the session; the first one wins. Records that
+// the broker has lost are only logged. The caller holds sess.mu.
 func (sess *session) noteError(topic string, partition int32, err error) {
 	if _, lost := errors.AsType[*kgo.ErrDataLoss](err); lost {
 		sess.s.opt.Log.Error("the broker lost records; consumers skip them", "topic", topic, "partition", partition, "error", err)
@@ -142,7 +145,7 @@ func (sess *session) noteError(topic string, partition int32, err error) {
 	}
 }
 
-// signal wakes the reader of Ready.
+// signal wakes the reader of the channel that Ready returns. It never blocks.
 func (sess *session) signal() {
 	select {
 	case sess.ready <- struct{}{}:
@@ -184,9 +187,9 @@ func (sess *session) revoked(parts map[string][]int32) {
 	}
 }
 
-// Poll returns up to limit retries, then up to limit records, from the buffers (stream.Session). It
-// returns the error that ended the session, if any. next is now if buffered records remain, else
-// zero.
+// Poll returns up to limit retries, then up to limit records, from the buffers (stream.Session).
+// The time is the present one if buffered records remain, else zero. It returns the error that
+// ended the session, if any.
 func (sess *session) Poll(_ context.Context, limit int) ([]stream.Delivery, time.Time, error) {
 	sess.mu.Lock()
 	defer sess.mu.Unlock()

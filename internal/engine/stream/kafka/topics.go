@@ -185,7 +185,8 @@ func (s *Stream) isOwn(topic string) bool {
 	return ok
 }
 
-// deletedTopics returns the topics of messages that noteMissing has noted.
+// deletedTopics returns the specs of the messages' topics which noteMissing has found deleted; nil
+// if there are none. A topic may occur more than once.
 func (s *Stream) deletedTopics(messages []*kgo.Record) (topics []topicSpec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

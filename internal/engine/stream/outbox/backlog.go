@@ -42,7 +42,7 @@ func (o *Outbox) Unsent(ctx context.Context, limit int) ([]stream.Unsent, error)
 	return append(log, retries...), nil
 }
 
-// MarkSent marks sent records, so that Unsent does not return them, and deletes sent retries at
+// MarkSent marks records as sent, so that Unsent does not return them, and deletes sent retries at
 // once, in one transaction (stream.Backlog). Trim deletes marked records later. It may be repeated.
 func (o *Outbox) MarkSent(ctx context.Context, sent []stream.Unsent) error {
 	var log, retries []any

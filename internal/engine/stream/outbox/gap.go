@@ -80,8 +80,8 @@ func (s *session) cutAtGap(ctx context.Context, log []stream.Delivery, inOrder b
 	return log[:safe], gapPause, nil
 }
 
-// advance advances complete over consecutive ids, to the first gap, up to the visible id to, within
-// gapPages.
+// advance moves complete, the id up to which no row can still appear, over consecutive ids up to
+// the visible id to. It stops at the first gap and after gapPages pages.
 func (s *session) advance(ctx context.Context, to int64) error {
 	g := &s.gaps
 	for page := 0; g.complete < to && page < gapPages; page++ {
@@ -103,8 +103,9 @@ func (s *session) advance(ctx context.Context, to int64) error {
 	return nil
 }
 
-// skipOldGaps advances complete over all gaps that are older than GapTime, up to the end of log.
-// log must contain all visible rows of the topic after complete.
+// skipOldGaps advances complete over all gaps older than GapTime, up to the end of log: no
+// transaction can still fill them. log must not be empty and contain all visible rows of the topic
+// after complete. If a gap turns out to be filled or locked, it changes nothing and returns nil.
 func (s *session) skipOldGaps(ctx context.Context, log []stream.Delivery) error {
 	g := &s.gaps
 	if err := s.recordWatermark(ctx); err != nil {

@@ -147,7 +147,7 @@ func (o *Outbox) published(r stream.Record) {
 	o.wake(r.Topic)
 }
 
-// wake wakes the relay and the sessions of the topic.
+// wake wakes the relay and the sessions of the topic in this process. It does not block.
 func (o *Outbox) wake(topic stream.Topic) {
 	signal(o.announced)
 	o.mu.Lock()

@@ -49,8 +49,8 @@ func (o *Outbox) findCursor(ctx context.Context, sub stream.Subscription, positi
 		sub.Consumer, string(sub.Topic)).Scan(position)
 }
 
-// createCursor inserts a cursor unless one exists. The caller must read the cursor back, because
-// another process may have created it.
+// createCursor inserts the cursor of a new consumer at the position that sub.Start says, unless it
+// exists. The caller must read the cursor back, because another process may have created it.
 func (o *Outbox) createCursor(ctx context.Context, sub stream.Subscription) error {
 	return o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		var start int64

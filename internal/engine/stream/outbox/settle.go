@@ -84,7 +84,8 @@ func (s *session) settleOne(ctx context.Context, tx *sqldb.Tx, out stream.Outcom
 	return fmt.Errorf("no verdict %d", out.Verdict)
 }
 
-// failuresBefore returns the number of failures at the time of delivery.
+// failuresBefore returns the number of failures that the record had when it was delivered, which
+// the row still shows.
 func failuresBefore(out stream.Outcome) int {
 	if out.Postponed() {
 		return out.Failures
@@ -97,7 +98,8 @@ func (s *session) dueAt(out stream.Outcome) drive.Time {
 	return drive.TimeOf(s.o.now().Add(out.Level.Delay + time.Millisecond - 1))
 }
 
-// requireRow turns an update of no row into WrongState: another session has settled the record.
+// requireRow checks the result of an update: n rows and err. If it changed no row, another session
+// has settled the record, and requireRow returns WrongState.
 func requireRow(n int64, err error) error {
 	if err == nil && n == 0 {
 		return drive.Fail(drive.WrongState)

@@ -117,7 +117,8 @@ func panics(t *testing.T, f *Fixture) {
 	want(t, "the retry", w.Pass(t), "a")
 }
 
-// kill makes the record of the subject fail until it is a dead letter.
+// kill lets the record of the subject fail at every try until it is a dead letter. Afterwards w
+// fails that subject still.
 func kill(t *testing.T, f *Fixture, w *Worker, subject string) {
 	t.Helper()
 	w.Answer = failing(subject)
@@ -203,7 +204,8 @@ func drop(t *testing.T, f *Fixture) {
 	want(t, "nothing more", w.Pass(t))
 }
 
-// bury adds a dead letter for each subject.
+// bury adds a dead letter of the consumer for each subject, with 3 failures of the kind DiskFull,
+// without publishing the records.
 func bury(t *testing.T, f *Fixture, consumer string, subjects ...string) {
 	t.Helper()
 	records := Records(t, Account, subjects...)

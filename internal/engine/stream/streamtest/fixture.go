@@ -93,7 +93,8 @@ func (f *Fixture) after(level int) { f.Clock.Advance(f.levels()[level].Delay + f
 // long moves the clock until no retry is pending.
 func (f *Fixture) long() { f.Clock.Advance(cmp.Or(f.Long, 24*time.Hour)) }
 
-// quiet calls WaitIdle, if set.
+// quiet waits, by WaitIdle, until the adapter has nothing to do in the background. It does nothing
+// if WaitIdle is nil.
 func (f *Fixture) quiet(t testing.TB) {
 	t.Helper()
 	if f.WaitIdle != nil {
@@ -237,7 +238,7 @@ func (w *Worker) Pass(t testing.TB) []string {
 	return w.Subjects()
 }
 
-// drain runs the consumer until it reports no more work.
+// drain handles records until the consumer reports no more work. It fails the test on an error.
 func (w *Worker) drain(t testing.TB) {
 	t.Helper()
 	for {

@@ -39,7 +39,7 @@ func newClock(now func() time.Time, stepped func(time.Duration)) *clock {
 	return c
 }
 
-// tick returns the current tick.
+// tick reads the clock and returns the current tick, in ms.
 func (c *clock) tick() int64 {
 	_, since := c.read()
 	return c.advance(since)

@@ -3,8 +3,8 @@ package memory
 // Each kind has a binary min-heap of entry numbers by plan.at; entry.pos is the index in it.
 // container/heap would cost an interface call per comparison.
 
-// moveLocked sets plan.at of entry n to tick at and restores the heap order. The shard's write lock
-// must be held.
+// moveLocked sets plan.at of entry n to tick at, restores the heap order and updates next. The
+// caller holds s.mu for writing.
 func (s *shard) moveLocked(n int32, at int64) {
 	s.plan(n).at = at
 	e := s.entry(n)
@@ -15,7 +15,8 @@ func (s *shard) moveLocked(n int32, at int64) {
 	s.publishLocked(l)
 }
 
-// removeLocked removes entry n from its heap.
+// removeLocked removes entry n from its heap and updates next; the entry stays in the table. The
+// caller holds s.mu for writing.
 func (s *shard) removeLocked(n int32) {
 	e := s.entry(n)
 	l := &s.heaps[e.kind]
@@ -28,7 +29,8 @@ func (s *shard) removeLocked(n int32) {
 	s.publishLocked(l)
 }
 
-// publishLocked updates next after a change of its heap.
+// publishLocked sets l.next, which other goroutines read without the lock, to the tick of the first
+// entry in the heap; never if it is empty. The caller holds s.mu for writing.
 func (s *shard) publishLocked(l *kindHeap) {
 	next := int64(never)
 	if len(l.heap) > 0 {
@@ -39,7 +41,8 @@ func (s *shard) publishLocked(l *kindHeap) {
 	}
 }
 
-// swapLocked swaps two heap elements and updates their entries.
+// swapLocked swaps two heap elements and updates the positions in their entries. The caller holds
+// s.mu for writing.
 func (s *shard) swapLocked(h []int32, i, j int32) {
 	h[i], h[j] = h[j], h[i]
 	s.entry(h[i]).pos, s.entry(h[j]).pos = i, j

@@ -80,7 +80,7 @@ type kindHeap struct {
 	next atomic.Int64
 }
 
-// shard holds a part of the timers. mu guards all fields but kind.next and the atomic fields of
+// shard holds a part of the timers. mu guards all fields but kindHeap.next and the atomic fields of
 // entries.
 type shard struct {
 	name   string // "17/64"
@@ -105,8 +105,8 @@ func (s *shard) init(kinds int) {
 	}
 }
 
-// addLocked adds an empty entry for key k with hash h and returns its number. The caller must fill
-// it and set its time with moveLocked.
+// addLocked adds an empty entry for key k, with hash h, to table and heap and returns its number.
+// The caller must fill it and set its time with moveLocked, and holds s.mu for writing.
 func (s *shard) addLocked(h uint64, k timer.Key) int32 {
 	if s.free < 0 {
 		s.addChunkLocked()
@@ -123,7 +123,8 @@ func (s *shard) addLocked(h uint64, k timer.Key) int32 {
 	return n
 }
 
-// addChunkLocked adds one chunk of free entries.
+// addChunkLocked allocates one chunk of entries and adds them to the free list. The caller holds
+// s.mu for writing.
 func (s *shard) addChunkLocked() {
 	c, from := new(chunk), int32(len(s.chunks)*chunkLen)
 	for i := range c.entries {
@@ -133,7 +134,8 @@ func (s *shard) addChunkLocked() {
 	s.chunks, s.free = append(s.chunks, c), from
 }
 
-// dropLocked removes entry n, with hash h, and its lease.
+// dropLocked removes entry n, with hash h, and its lease. The number n may then be used again. The
+// caller holds s.mu for writing.
 func (s *shard) dropLocked(h uint64, n int32) {
 	e := s.entry(n)
 	s.releaseLocked(n)
@@ -142,7 +144,8 @@ func (s *shard) dropLocked(h uint64, n int32) {
 	e.pos, s.free = s.free, n
 }
 
-// releaseLocked ends the lease of entry n, if any.
+// releaseLocked ends the lease of entry n, if there is one; the entry stays where it is in the
+// heap. The caller holds s.mu for writing.
 func (s *shard) releaseLocked(n int32) {
 	if e := s.entry(n); e.leased {
 		e.leased = false
@@ -183,8 +186,9 @@ func ceilMs(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / t
 // reached at once do not block touches.
 const scanLimit = 1024
 
-// leaseLocked leases due timers of kind k until tick until, up to limit in b.Fired, and adds the
-// entries reached early to b.Early.
+// leaseLocked leases due timers of kind k until tick until, up to limit in b.Fired. Entries that
+// were touched since and are not due yet are moved to their new time and counted in b.Early. It
+// examines at most scanLimit entries. The caller holds s.mu for writing.
 func (s *shard) leaseLocked(q *Queue, k timer.Kind, now, until int64, limit int, b *timer.Batch) {
 	l := &s.heaps[k]
 	for range scanLimit {
@@ -205,8 +209,8 @@ func (s *shard) leaseLocked(q *Queue, k timer.Kind, now, until int64, limit int,
 	}
 }
 
-// fireLocked leases entry n, or delivers its lease again, and returns the delivery. The caller must
-// move the entry.
+// fireLocked leases entry n, or delivers its expired lease again under the same token, and returns
+// the delivery. The caller must move the entry, and holds s.mu for writing.
 func (s *shard) fireLocked(q *Queue, n int32) timer.Fired {
 	e, f := s.entry(n), s.leases[n]
 	if !e.leased {
@@ -225,7 +229,8 @@ func (s *shard) fireLocked(q *Queue, n int32) timer.Fired {
 }
 
 // settleLocked applies one outcome. It returns the tick at which the timer is next reached, or
-// never if it was removed or the token is stale.
+// never if it was removed or the token is stale; a stale outcome changes nothing. A done timer that
+// was touched during its lease stays and is due again. The caller holds s.mu for writing.
 func (s *shard) settleLocked(h uint64, o *timer.Outcome, now int64) int64 {
 	n := s.findLocked(h, o.Key)
 	if n < 0 {

@@ -37,7 +37,8 @@ func slotOf(h uint64, n int32) uint32 { return uint32(h>>32)<<numberBits | uint3
 // mask returns the mask that maps a hash to a slot index.
 func (t *table) mask() uint32 { return uint32(len(t.slots) - 1) }
 
-// findLocked returns the number of the entry with key k and hash h, or -1.
+// findLocked returns the number of the entry with key k and hash h, or -1. The caller holds s.mu,
+// for reading at least.
 func (s *shard) findLocked(h uint64, k timer.Key) int32 {
 	slots := s.table.slots
 	if len(slots) == 0 {
@@ -55,7 +56,8 @@ func (s *shard) findLocked(h uint64, k timer.Key) int32 {
 	return -1
 }
 
-// linkLocked adds entry n with hash h to the table. The entry's key must be set.
+// linkLocked adds entry n with hash h to the table, and doubles the table if it is three quarters
+// full. The entry's key must be set. The caller holds s.mu for writing.
 func (s *shard) linkLocked(h uint64, n int32) {
 	t := &s.table
 	if 4*(t.used+1) > 3*len(t.slots) {
@@ -74,7 +76,7 @@ func (t *table) put(h uint64, slot uint32) {
 	t.slots[i] = slot
 }
 
-// growLocked doubles the table.
+// growLocked doubles the table and inserts all entries again. The caller holds s.mu for writing.
 func (s *shard) growLocked() {
 	old := s.table.slots
 	s.table.slots = make([]uint32, max(minSlots, 2*len(old)))

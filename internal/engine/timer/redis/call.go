@@ -80,7 +80,8 @@ func (r *reply) list(i int) []any {
 	return l
 }
 
-// texts returns element i as a list of strings.
+// texts returns element i as a list of strings; empty if it is missing or no list. An element that
+// is no string becomes "".
 func (r *reply) texts(i int) []string {
 	l := r.list(i)
 	out := make([]string, 0, len(l))
@@ -170,8 +171,9 @@ func (q *Queue) header(sh *shard) []any {
 	return []any{epoch, newEpoch(), guess, now.UnixMilli(), clock}
 }
 
-// read parses a reply, updates the epoch and clock of the shard, and records losses and clock
-// steps.
+// read parses the reply of a script into c, and updates the epoch and clock of the shard. It counts
+// a loss (another epoch) in c.lost and the counters, and reports a step of the server's clock. It
+// fails if v is not a reply of a script.
 func (q *Queue) read(c *call, v any) error {
 	list, ok := v.([]any)
 	if !ok || len(list) < 3 {

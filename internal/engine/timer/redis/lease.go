@@ -67,8 +67,9 @@ func (q *Queue) Lease(ctx context.Context, kind timer.Kind, limit int, hold time
 	return b, q.afterLoss(ctx, &b)
 }
 
-// afterLoss sets the epoch of a batch. After a loss it first fetches the epochs of all shards, so
-// that one loss is reported as one new epoch.
+// afterLoss sets b.Epoch, by whose change the engine notices that timers were lost. After a loss it
+// first fetches the epochs of all shards, so that one loss is reported as one new epoch. It returns
+// an error of fetching only if the batch has no fired timers.
 func (q *Queue) afterLoss(ctx context.Context, b *timer.Batch) error {
 	if first := !q.epochReported.Swap(true); first && q.lossSeen.Load() {
 		b.Epoch, b.Wait = q.epoch.Load(), time.Millisecond // report the old epoch first: the engine detects a loss by a change
@@ -85,8 +86,8 @@ func (q *Queue) afterLoss(ctx context.Context, b *timer.Batch) error {
 	return nil
 }
 
-// loadEpochs fetches the epochs of all shards before the first lease. Without them a later loss
-// could not be detected.
+// loadEpochs fetches the epochs of all shards, once, before the first lease: a later loss shows as
+// another epoch. If it fails, nothing may be leased, and the next call tries again.
 func (q *Queue) loadEpochs(ctx context.Context) error {
 	if q.epochsLoaded.Load() {
 		return nil
@@ -103,8 +104,8 @@ func (q *Queue) loadEpochs(ctx context.Context) error {
 	return nil
 }
 
-// fetchEpochs fetches the epochs of all shards. With lossKnown set, a loss found now is not
-// reported again.
+// fetchEpochs asks all shards for their epochs and stores them. With lossKnown set, a loss found
+// now is not reported again. It fails if any shard does not answer; the others are stored.
 func (q *Queue) fetchEpochs(ctx context.Context, lossKnown bool) error {
 	calls := make([]*call, len(q.shards))
 	for i, sh := range q.shards {
@@ -133,8 +134,9 @@ type request struct {
 	check bool  // verify the identity of the server
 }
 
-// round asks the most overdue shards once and adds their timers to the batch. It reports whether
-// another round is useful. An error is returned only if the batch is empty.
+// round asks the most overdue shards once and adds their timers to the batch. The bool reports
+// whether another round is useful. It returns an error only if the batch is empty; otherwise the
+// leased timers are delivered first.
 func (l *leaseRun) round(ctx context.Context) (bool, error) {
 	room := l.limit - len(l.batch.Fired)
 	requests := l.due(room)
@@ -223,7 +225,8 @@ type outlook struct {
 	check    bool      // the identity of the server must be verified
 }
 
-// outlook returns what is expected of kind k in this shard at time now.
+// outlook returns what this process expects of kind k in the shard at time now: the time until the
+// next timer is due, and how far that can be trusted.
 func (sh *shard) outlook(k timer.Kind, now time.Time) outlook {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -235,7 +238,8 @@ func (sh *shard) outlook(k timer.Kind, now time.Time) outlook {
 	return outlook{wait, l.reliable, l.asked, l.failedAt, now.Sub(sh.verified) >= reverify}
 }
 
-// call builds the LEASE call for a. It takes over the names of the calls whose replies were lost.
+// call builds the LEASE call for a request. It moves the names of earlier calls whose replies were
+// lost from the shard's state into the call, which delivers their timers again.
 func (l *leaseRun) call(a *request) *call {
 	now := l.q.opt.Now()
 	clock := l.q.clockOf(a.shard, now)
@@ -289,7 +293,9 @@ func (sh *shard) markFailed(k timer.Kind, now time.Time) {
 	sh.kinds[k].failedAt = now
 }
 
-// addReply adds the reply of a LEASE call to the batch and updates the expectation of the shard.
+// addReply adds the fired timers in the reply of a LEASE call to the batch and updates what is
+// expected of the shard. Times are converted to the clock of the batch. It fails if the reply is
+// damaged.
 func (l *leaseRun) addReply(c *call) error {
 	now, b := l.q.opt.Now(), l.batch
 	needs, heads := c.texts(1), c.texts(3)

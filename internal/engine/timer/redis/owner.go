@@ -52,21 +52,24 @@ func (o *owners) pollAfter(shard int, own time.Duration) time.Duration {
 	return foreignFactor * own
 }
 
-// layoutError returns the error of an unusable layout, or nil.
+// layoutError returns the error that makes the shards in Redis unusable for this instance, such as
+// another number of shards; nil if there is none.
 func (o *owners) layoutError() error {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	return o.layout
 }
 
-// join makes this instance one of the owners.
+// join makes this instance own a share of the shards, because it leases timers from now on. Further
+// calls do nothing.
 func (o *owners) join() {
 	if !o.leases.Swap(true) {
 		close(o.joins)
 	}
 }
 
-// assign computes the shards of instance self from the names of the live instances.
+// assign sets the shards that the instance self owns, of shards in total, computed from the names
+// of the live instances.
 func (o *owners) assign(self string, names []string, shards int) {
 	owned := make([]bool, shards)
 	for n := range owned {
@@ -84,7 +87,8 @@ func (o *owners) reset() {
 	o.owned, o.names = nil, nil
 }
 
-// owner returns the name of the instance that owns the shard.
+// owner returns the name of the instance that owns the shard, by rendezvous hashing of names; "" if
+// names is empty. Every instance computes the same one from the same names.
 func owner(names []string, shard int) string {
 	best, most := "", uint64(0)
 	for _, name := range names {
@@ -99,8 +103,9 @@ func owner(names []string, shard int) string {
 	return best
 }
 
-// Run sends touches and announces this instance to the other owners until ctx is done. It returns a
-// BadRequest error if the timers in Redis have a layout that this process cannot use.
+// Run sends touches and announces this instance to the others that own shards, until ctx is done;
+// then it withdraws the announcement and returns nil. While Redis is unreachable, it retries. It
+// fails with BadRequest if the timers in Redis have a layout that this process cannot use.
 func (q *Queue) Run(ctx context.Context) error {
 	var sender sync.WaitGroup
 	defer sender.Wait()
@@ -126,9 +131,10 @@ func (q *Queue) Run(ctx context.Context) error {
 	}
 }
 
-// announce announces this instance for the duration long and updates the owners. With long 0, or
-// before the first lease, it only checks the layout. A wrong layout fails with BadRequest and makes
-// every later Lease fail.
+// announce announces this instance for the duration long and computes the owners of all shards from
+// the live instances. With long 0, or before the first lease, it only checks the layout. A wrong
+// layout fails with BadRequest and makes every later Lease fail. After any other error this
+// instance counts as owner of all shards.
 func (q *Queue) announce(ctx context.Context, long time.Duration) error {
 	if !q.owners.leases.Load() {
 		long = 0

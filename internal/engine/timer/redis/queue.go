@@ -142,8 +142,10 @@ func appendNew(codes []string, code string) []string {
 // slices, but another process may move the timers meanwhile.
 const maxTries = 8
 
-// apply runs script s on batches until every item is done. It returns the time until the first of
-// the timers is reached, timer.Never if none is pending. It fails with Unavailable after maxTries.
+// apply runs script s on batches until every item is done, and changes batches to the items that
+// are left. It returns the time until the first of the timers is reached, timer.Never if none is
+// pending. It fails with Unavailable after maxTries, and with the error of a call; some items may
+// then be done.
 func (q *Queue) apply(ctx context.Context, s *script, batches []*batch) (time.Duration, error) {
 	wait := timer.Never
 	for range maxTries {
@@ -177,8 +179,9 @@ func (q *Queue) apply(ctx context.Context, s *script, batches []*batch) (time.Du
 	return wait, drive.Fail(drive.Unavailable)
 }
 
-// keepUnfinished adds the slices requested by the reply and keeps only the items to repeat. It
-// reports whether any remain.
+// keepUnfinished removes the finished items from b and adds the slices of the index that the others
+// need, both as the reply says. It reports whether any items remain, which the caller must send
+// again.
 func (b *batch) keepUnfinished(r *reply) bool {
 	for _, code := range r.texts(1) {
 		b.slices = appendNew(b.slices, code)
@@ -261,7 +264,8 @@ func (q *Queue) clockOf(sh *shard, now time.Time) int64 {
 }
 
 // Cancel removes a timer and voids its lease if its gen is at most gen (timer.Queue). A missing
-// timer is not an error.
+// timer and an unknown kind are no errors. It fails with Unavailable if Redis does not answer or
+// another process keeps moving the timer.
 func (q *Queue) Cancel(ctx context.Context, key timer.Key, gen int64) error {
 	if !key.Kind.Known() {
 		return nil

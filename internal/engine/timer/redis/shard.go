@@ -77,7 +77,8 @@ func (sh *shard) epochAndClock(now time.Time) (epoch string, reckoned int64) {
 	return sh.epoch, sh.clockLocked(now)
 }
 
-// clockLocked returns the expected clock of the shard in ms, or 0 before the first reply.
+// clockLocked returns the expected clock of the shard's server at now, in Unix ms, or 0 before the
+// first reply. The caller holds sh.mu.
 func (sh *shard) clockLocked(now time.Time) int64 {
 	if sh.base == 0 {
 		return 0

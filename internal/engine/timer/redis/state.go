@@ -95,7 +95,8 @@ func parseFired(s string) (f timer.Fired, holder string, err error) {
 // must check the length.
 type fields string
 
-// uint removes an n-byte integer.
+// uint removes an n-byte big-endian integer from the front of f and returns it. f must have n
+// bytes.
 func (f *fields) uint(n int) (v uint64) {
 	for _, b := range []byte((*f)[:n]) {
 		v = v<<8 | uint64(b)
@@ -107,14 +108,15 @@ func (f *fields) uint(n int) (v uint64) {
 // ms removes a 6-byte time in ms.
 func (f *fields) ms() int64 { return int64(f.uint(6)) }
 
-// id removes a 16-byte id.
+// id removes a 16-byte id from the front of f and returns it. f must have 16 bytes.
 func (f *fields) id() (id [16]byte) {
 	copy(id[:], *f)
 	*f = (*f)[16:]
 	return id
 }
 
-// append6 appends v as 6 bytes, limited to 0 and maxInt.
+// append6 appends v to b as 6 bytes, big-endian, limited to the range 0 to maxInt, and returns the
+// extended slice.
 func append6(b []byte, v int64) []byte {
 	v = min(max(v, 0), maxInt)
 	return append(binary.BigEndian.AppendUint16(b, uint16(v>>32)), byte(v>>24), byte(v>>16), byte(v>>8), byte(v))

@@ -103,7 +103,8 @@ func touchCall(sh *shard, kind timer.Kind, keys []timer.Key) *call {
 	return &call{script: touchScript, shard: sh, keys: []string{sh.meta, sh.kinds[kind].names[0]}, args: args}
 }
 
-// takeTouched removes and returns the touched keys of the shard by kind.
+// takeTouched removes and returns the keys touched since the last call, by kind; nil if there are
+// none.
 func (sh *shard) takeTouched() map[timer.Kind][]timer.Key {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -118,7 +119,7 @@ func (sh *shard) takeTouched() map[timer.Kind][]timer.Key {
 	return kinds
 }
 
-// putBack stores keys as touched again.
+// putBack stores keys as touched again, because their TOUCH call failed; the next flush sends them.
 func (sh *shard) putBack(keys []timer.Key) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

@@ -36,7 +36,8 @@ func (m *modelTimer) due() int64 {
 	return max(due, m.notBefore)
 }
 
-// comesUp returns the time from which a lease must deliver the timer.
+// comesUp returns the time, in ms, from which a lease must deliver the timer: when its present
+// lease expires, or when it is due.
 func (m *modelTimer) comesUp() int64 {
 	if m.leased {
 		return m.notBefore
@@ -67,7 +68,8 @@ func (m *model) arm(x timer.Entry) {
 	}
 }
 
-// touch applies Queue.Touch.
+// touch does to the model what Queue.Touch does to a queue: it moves the last touch of the timer to
+// now.
 func (m *model) touch(k timer.Key) {
 	if t := m.timers[k]; t != nil {
 		if t.last < m.now {
@@ -78,7 +80,8 @@ func (m *model) touch(k timer.Key) {
 	}
 }
 
-// cancel applies Queue.Cancel.
+// cancel does to the model what Queue.Cancel does to a queue: it removes the timer if its gen is at
+// most gen.
 func (m *model) cancel(k timer.Key, gen int64) {
 	if t := m.timers[k]; t != nil && t.gen <= gen {
 		delete(m.timers, k)

@@ -36,7 +36,8 @@ type traceRunner struct {
 	tokens map[timer.Key][]uint64 // tokens of each timer in the order of its leases
 }
 
-// play runs all steps.
+// play runs the steps, one a line, on queue and model. After each it compares all timers leased so
+// far and the numbers of pending ones.
 func (r *traceRunner) play(steps string) {
 	r.t.Helper()
 	for line := range strings.Lines(steps) {
@@ -149,7 +150,8 @@ func (r *traceRunner) outcome(verb string, args []string) timer.Outcome {
 	}
 }
 
-// key parses "a", "abandon:a" or a kind alone ("park:").
+// key parses the name of a timer: "a" (of kind park), "abandon:a", or a kind alone ("park:"). It
+// fails the test for an unknown kind.
 func (r *traceRunner) key(name string) timer.Key {
 	kind := "park"
 	if k, rest, ok := strings.Cut(name, ":"); ok {

@@ -60,8 +60,9 @@ func (p *Packs) Each(ctx context.Context, name string, fn func(at blob.Slot, siz
 	return err
 }
 
-// eachBlock calls fn with the first HeaderSize bytes of a block; fn returns the next block to look
-// at. Blocks of zeros that are holes are skipped.
+// eachBlock calls fn with the first HeaderSize bytes of a block, or fewer at the end of the file;
+// fn returns the next block to look at. Blocks of zeros that are holes are skipped. A block that
+// cannot be read is logged and skipped. It stops at the first error of fn.
 func (p *Packs) eachBlock(f *os.File, fn func(b []byte, first int64) (next int64, err error)) error {
 	var b [HeaderSize]byte
 	for first := int64(0); ; {

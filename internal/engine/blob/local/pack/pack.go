@@ -71,8 +71,8 @@ func New(disk Disk, log *slog.Logger) *Packs {
 	return &Packs{disk: disk, log: log, maxBlocks: maxBlocks, readAt: (*os.File).ReadAt, open: map[string]*pack{}, readers: readers{files: map[string]*reader{}}}
 }
 
-// Close makes all contents durable and closes the files. No other method may be running or called
-// later.
+// Close syncs all open packs, waits for syncs in the background, and closes the files. It returns
+// their errors joined. No other method may be running or called later.
 func (p *Packs) Close() error {
 	p.mu.Lock()
 	p.current = nil
@@ -146,7 +146,8 @@ func (p *Packs) OpenSlot(at blob.Slot) (*SlotWriter, bool) {
 	return &SlotWriter{p, k, at}, true
 }
 
-// Close ends the writing of the slot.
+// Close ends the writing of the slot; it must be called once. If the pack is full and this was its
+// last writer, the pack is synced and closed in the background.
 func (t *SlotWriter) Close() {
 	t.p.mu.Lock()
 	defer t.p.mu.Unlock()
@@ -212,8 +213,9 @@ func (p *Packs) file(k *pack) (*os.File, error) {
 // fileMode is the mode of a pack's file.
 const fileMode = 0o600
 
-// Sync makes contents durable. rest are the names that are in no open pack: their pack is full and
-// durable, or they are files.
+// Sync makes the contents called names durable by syncing their packs, one sync per pack. rest are
+// the names that are in no open pack: their pack is full and durable, or they are files of their
+// own, which the caller syncs. On an error nothing is known about any of them.
 func (p *Packs) Sync(names []string) (rest []string, err error) {
 	var packs []*pack
 	p.mu.Lock()
@@ -256,7 +258,8 @@ func (p *Packs) sync(k *pack) error {
 	})
 }
 
-// endIfDoneLocked ends a full pack in the background once it has no more writers.
+// endIfDoneLocked starts to sync and close a full pack in the background if it has no more writers
+// and no reserved slots; else it does nothing. A failed sync is logged. The caller holds p.mu.
 func (p *Packs) endIfDoneLocked(k *pack) {
 	ended := p.open[k.name] != k || k.err != nil && k.file == nil
 	if !k.full || k.writing > 0 || len(k.reserved) > 0 || ended {
@@ -269,8 +272,9 @@ func (p *Packs) endIfDoneLocked(k *pack) {
 	})
 }
 
-// end syncs and closes a pack without writers. If the sync fails, the pack stays in p.open while it
-// has contents, so that they are not taken for durable.
+// end syncs and closes a pack without writers, and removes its file if it contains only zeros. If
+// the sync fails, the pack stays in p.open while it has contents, so that they are not taken for
+// durable.
 func (p *Packs) end(k *pack) error {
 	err := p.sync(k)
 	k.fileMu.Lock()

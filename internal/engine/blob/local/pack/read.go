@@ -111,7 +111,8 @@ func sizeIn(f *os.File, first int64, h slothead.Header) (int64, error) {
 	return min(int64(h.Size), max(0, info.Size()-first*Block-HeaderSize)), nil
 }
 
-// headOf reads the header of a slot; NotFound if it is not intact.
+// headOf reads the header of a slot. It fails with NotFound if the header is not intact or belongs
+// to another slot.
 func headOf(f *os.File, at blob.Slot) (slothead.Header, error) {
 	var b [HeaderSize]byte
 	n, err := f.ReadAt(b[:], at.First*Block)
@@ -193,7 +194,8 @@ func (r *readers) get(path string) (*reader, error) {
 	return f, nil
 }
 
-// oldestLocked returns the least recently used file other than but.
+// oldestLocked returns the least recently used file other than but; nil if there is none. The
+// caller holds r.mu.
 func (r *readers) oldestLocked(but *reader) (oldest *reader) {
 	for _, f := range r.files {
 		if f != but && (oldest == nil || f.lastUse < oldest.lastUse) {
@@ -203,7 +205,7 @@ func (r *readers) oldestLocked(but *reader) (oldest *reader) {
 	return oldest
 }
 
-// release ends the use of f.
+// release ends one use of f. If f was evicted and this was its last use, its file is closed.
 func (r *readers) release(f *reader) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -211,7 +213,8 @@ func (r *readers) release(f *reader) {
 	f.closeIfUnused()
 }
 
-// evict evicts the file of a removed pack.
+// evict removes the file at path from the cache and closes it once its last user has called
+// release.
 func (r *readers) evict(path string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -220,14 +223,15 @@ func (r *readers) evict(path string) {
 	}
 }
 
-// evictLocked evicts f.
+// evictLocked removes f from the cache and closes it once it has no users. The caller holds r.mu.
 func (r *readers) evictLocked(f *reader) {
 	delete(r.files, f.path)
 	f.evicted = true
 	f.closeIfUnused()
 }
 
-// closeIfUnused closes an evicted file without users.
+// closeIfUnused closes the file if it was evicted and has no users. The caller holds the mutex of
+// the readers.
 func (f *reader) closeIfUnused() {
 	if f.evicted && f.users == 0 {
 		_ = f.file.Close() // opened for reading only

@@ -14,7 +14,8 @@ import (
 )
 
 // restore rewrites the files of the contents in the segments, makes them durable, and removes the
-// segments.
+// segments. It fails if another process has locked a segment or a file cannot be written; in that
+// case files may have been rewritten in part. It closes the segments in every case.
 func (l *Log) restore() error {
 	var found []*segment
 	defer func() {

@@ -35,8 +35,9 @@ func diskSize(size int) int64 {
 // segmentPath returns the path of segment n.
 func segmentPath(dir string, n int) string { return filepath.Join(dir, strconv.Itoa(n)) }
 
-// write writes the pending batch to the active segment. The caller holds writeMu. On an error the
-// contents of the batch are not in the log.
+// write writes the pending batch to the active segment, without a sync. On an error the contents of
+// the batch are not in the log. It returns errOff after the log was turned off. The caller holds
+// writeMu.
 func (l *Log) write() error {
 	l.mu.Lock()
 	b := l.buf
@@ -65,8 +66,10 @@ func (l *Log) write() error {
 	return err
 }
 
-// writeBatch writes a batch, to the other segment if the active one is full. A batch without
-// contents always fits, because it is small.
+// writeBatch writes a batch, without a sync, to the active segment, or to the other one if the
+// active one is full or there is none. A batch without contents always fits, because it is small.
+// If writing or reserving fails, it logs the error and turns the log off until a restart (see
+// fail).
 func (l *Log) writeBatch(b batch) error {
 	s := l.active
 	if s == nil || len(b.names) > 0 && (s.next+int64(len(b.bytes)) > l.limits.segment || len(s.names)+len(b.names) > l.limits.names) {
@@ -280,8 +283,8 @@ func (s *segment) open(c Contents) error {
 	return errors.Join(lock(f), c.SyncDir(dir), c.SyncDir(filepath.Dir(dir)))
 }
 
-// append writes b after the existing frames, unsynced, and advances s.next, also on an error. If
-// necessary it first grows the file by zeros, grown bytes at a time.
+// append writes b after the existing frames, unsynced, and advances s.next, unless the file cannot
+// grow. If necessary it first grows the file by zeros, grown bytes at a time.
 func (s *segment) append(b []byte, grown int64) error {
 	end := s.next + int64(len(b))
 	for ; s.allocated < end; s.allocated += grown {
@@ -294,8 +297,9 @@ func (s *segment) append(b []byte, grown int64) error {
 	return err
 }
 
-// reserve reserves n more bytes of disk space, for restoring files on a disk that has been filled
-// since. If few frames hold much content, they may use the first of the reserved space.
+// reserve reserves n more bytes of disk space behind the segment, in steps of to.growth, so that
+// files can be restored on a disk that is full by then. If few frames hold much content, they may
+// use the first of the reserved space.
 func (s *segment) reserve(n int64, to limits, c Contents) error {
 	s.contentRoom += n
 	for ; s.reserved < s.contentRoom; s.reserved += to.growth {
@@ -306,8 +310,8 @@ func (s *segment) reserve(n int64, to limits, c Contents) error {
 	return nil
 }
 
-// releaseReserved releases the reserved space. It must run after each has found the end of the
-// frames.
+// releaseReserved cuts the file at s.next, which frees the reserved space, and syncs it. The caller
+// must have called each, which finds the end of the frames and sets s.next.
 func (s *segment) releaseReserved(c Contents) error {
 	if err := s.file.Truncate(s.next); err != nil {
 		return err

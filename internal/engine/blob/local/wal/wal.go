@@ -125,7 +125,8 @@ func (l *Log) Add(name string, content []byte) {
 	}
 }
 
-// appendLocked appends a frame to the pending batch.
+// appendLocked appends a frame to the pending batch, which is in memory only. The caller holds
+// l.mu.
 func (l *Log) appendLocked(f frame) {
 	if l.buf.bytes == nil {
 		l.buf.bytes, l.spare = l.spare[:0], nil

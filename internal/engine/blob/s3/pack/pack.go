@@ -110,7 +110,8 @@ func (p *Packs) ReserveName(own string, size int64) string {
 	return at.Name()
 }
 
-// IsReserved reports whether the slot is reserved and has no content yet.
+// IsReserved reports whether this process has reserved the slot and no content has been added to it
+// yet.
 func (p *Packs) IsReserved(at blob.Slot) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,15 +144,16 @@ func (p *Packs) Add(at blob.Slot, b []byte) (bool, error) {
 	return true, nil
 }
 
-// sendIfCompleteLocked sends a pack that is full and has all its contents.
+// sendIfCompleteLocked starts to upload a pack that is full and has no reserved slot without
+// content; else it does nothing. The caller holds p.mu.
 func (p *Packs) sendIfCompleteLocked(k *pack) {
 	if k.full && len(k.pending) == 0 {
 		p.sendLocked(k)
 	}
 }
 
-// sendLocked starts to put a pack as it is. Slots without content are freed; their Add returns
-// false.
+// sendLocked starts to upload a pack as it is, in the background, and does nothing if that was
+// started before. Slots without content are freed; their Add returns false. The caller holds p.mu.
 func (p *Packs) sendLocked(k *pack) {
 	if k.sent {
 		return
@@ -182,7 +184,9 @@ func (p *Packs) freeSlotLocked(k *pack, first int64) bool {
 	return named || laid
 }
 
-// send puts a pack and completes its state.
+// send uploads a pack, sets k.err, releases the memory of its contents and closes k.done. A pack
+// with contents whose upload failed stays in p.open, so that Sync of its contents returns the
+// error.
 func (p *Packs) send(k *pack) {
 	err := p.put(k)
 	p.mu.Lock()

@@ -85,7 +85,8 @@ func (p *Packs) removeFromMemory(ctx context.Context, pack string, slots []blob.
 	}
 }
 
-// discardEmptyLocked discards a pack without contents or reserved slots.
+// discardEmptyLocked forgets a pack without contents and reserved slots, unless its upload has
+// begun and not failed. For any other pack it does nothing. The caller holds p.mu.
 func (p *Packs) discardEmptyLocked(k *pack) {
 	switch {
 	case len(k.slots) > 0 || len(k.pending) > 0:
@@ -186,8 +187,9 @@ func (p *Packs) rewrite(ctx context.Context, pack string, in []source, kept []en
 	return fresh, nil
 }
 
-// deleteOld deletes the old objects of a pack and caches what is left. It returns ErrChanged unless
-// exactly the objects made are left; the caller must then try again.
+// deleteOld deletes the objects old of a pack, which those in made replace, and caches the names of
+// the objects left. It returns ErrChanged unless exactly made are left, because another instance
+// changed the pack; the caller must then try again.
 func (p *Packs) deleteOld(ctx context.Context, pack string, old, made []string) error {
 	for _, object := range old {
 		if err := p.objects.Delete(ctx, object); err != nil {
@@ -227,7 +229,8 @@ func (p *Packs) sources(ctx context.Context, pack string, objects []string) ([]s
 	return in, nil
 }
 
-// union returns the entries of all sources, sorted by slot, one per slot.
+// union returns the entries of all sources, sorted by slot. Of several entries for one slot, it
+// keeps that of the first source.
 func union(in []source) (all []entry) {
 	for _, s := range in {
 		all = append(all, s.entries...)
