@@ -92,8 +92,8 @@ func (r *release) writePackage(kind, platform, arch string) error {
 	return create(filepath.Join(r.dist, packager.ConventionalFileName(info)), func(w io.Writer) error { return packager.Package(info, w) })
 }
 
-// scripts copies the scripts of a kind of package and returns the directory of the copies. Their time
-// is that of the commit, because nfpm writes it into Alpine packages.
+// scripts copies the scripts of a kind of package and returns the directory of the copies. Their
+// time is that of the commit, because nfpm writes it into Alpine packages.
 func (r *release) scripts(kind string) (string, error) {
 	files, err := tree(filepath.Join(r.root, "deploy/package", kind))
 	dir := filepath.Join(r.work, "scripts", kind)
