@@ -17,7 +17,7 @@ parts=(
 	"cluster|whole clusters: killed, cut off, emptied|SMARTDRIVE_TEST_PARTS=cluster scripts/test.sh"
 	"memory|peaks of resident memory under the worst legal input|go test ./test/memory -count 1 -v -timeout 1h"
 	"race|the race detector at full depth, on every package|make race RACE='./internal/... ./client/... ./test/services/...'"
-	"clients|clients that generators make of the document of the API|scripts/clients.sh"
+	"clients|linters of the document of the API, and the clients that generators make of it|scripts/clients.sh"
 	"rclone|the test suites of rclone, with the vendors nextcloud and other|scripts/rclone.sh"
 	"release|a release, built twice and bit-equal; its packages and images installed and tried|scripts/release/deep.sh"
 	"fuzz|every fuzz target, 2,000 inputs|make fuzz FUZZTIME=2000x"

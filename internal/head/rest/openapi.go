@@ -246,6 +246,9 @@ func (p *param) schema() *huma.Schema {
 	case boolean:
 		return &huma.Schema{Type: "boolean", Default: false}
 	case choice:
+		if p.name == "conflict" { // named, because ogen names it like the answer 409 otherwise
+			return &huma.Schema{Ref: schemaPrefix + "ConflictPolicy", Default: p.choices[0]}
+		}
 		s := &huma.Schema{Type: "string", Default: p.choices[0]}
 		for _, c := range p.choices {
 			s.Enum = append(s.Enum, c)
