@@ -15,8 +15,8 @@ import (
 // notesFile is the name of the release notes.
 const notesFile = "RELEASE_NOTES.md"
 
-// writeNotes writes the section of the version in CHANGELOG.md as the release notes. Where no
-// version has been released and there is no CHANGELOG.md, the fragments in changelog/unreleased are
+// writeNotes writes the section of the version in CHANGELOG.md as the release notes. Without
+// CHANGELOG.md, and for a pre-release without a section, the fragments in changelog/unreleased are
 // the notes.
 func (r *release) writeNotes(context.Context) error {
 	text, err := os.ReadFile(filepath.Join(r.root, "CHANGELOG.md"))
@@ -27,6 +27,10 @@ func (r *release) writeNotes(context.Context) error {
 		return err
 	}
 	notes, err := section(string(text), r.version)
+	if err != nil && strings.Contains(r.version, "-") {
+		text, err = fragments(filepath.Join(r.root, "changelog/unreleased"), r.version)
+		notes = string(text)
+	}
 	if err != nil {
 		return err
 	}

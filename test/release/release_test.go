@@ -43,7 +43,7 @@ func needs(t *testing.T, programs ...string) {
 // image is run; "make deep PARTS=release" does it with the whole release.
 func TestReleaseCanBeInstalled(t *testing.T) {
 	t.Parallel()
-	depth.Normal(t)
+	depth.Deep(t)
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		t.Skip("packages are installed in namespaces, which needs root on Linux")
 	}
